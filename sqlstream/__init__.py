@@ -1,0 +1,7 @@
+"""sqlstream: a SQL-first streaming query service."""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"
+
+__all__ = ["__version__"]

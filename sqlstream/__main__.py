@@ -1,0 +1,10 @@
+"""`python -m sqlstream` is the `sqlstream` command."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+if __name__ == "__main__":
+    # By name: the package of words imports none of the others.
+    sys.exit(importlib.import_module("client.main").main())

@@ -1,0 +1,50 @@
+"""What flows between tasks besides batches (Flink: StreamElement and RuntimeEvent).
+
+A stream is a sequence of `pyarrow.RecordBatch` and of these. Watermarks, barriers and end-of-input never overtake batches.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+WATERMARK_MIN = -(2**63)
+"""No event time known yet."""
+
+WATERMARK_MAX = 2**63 - 1
+"""Event time is complete: all timers fire, all windows close. Sent before EndOfInput of a bounded source."""
+
+
+class Watermark(msgspec.Struct, frozen=True, tag_field="element", tag="watermark"):
+    """No row with an event time <= `timestamp_ms` follows on this channel, but late ones. Milliseconds since the epoch."""
+
+    timestamp_ms: int
+
+
+class WatermarkStatus(msgspec.Struct, frozen=True, tag_field="element", tag="status"):
+    """Idle channels do not hold back the minimum."""
+
+    is_idle: bool
+
+
+class CheckpointBarrier(msgspec.Struct, frozen=True, tag_field="element", tag="barrier"):
+    """Rows before it belong to checkpoint `checkpoint_id`, rows after it do not."""
+
+    checkpoint_id: int
+    timestamp_ms: int
+    is_unaligned: bool = False
+    is_savepoint: bool = False
+
+
+class LatencyMarker(msgspec.Struct, frozen=True, tag_field="element", tag="latency"):
+    """Sent by a source at `emitted_ms` (its clock); each operator that sees it records the time it took."""
+
+    emitted_ms: int
+    vertex_id: str
+    subtask: int
+
+
+class EndOfInput(msgspec.Struct, frozen=True, tag_field="element", tag="end"):
+    """The channel is finished; nothing follows."""
+
+
+Element = Watermark | WatermarkStatus | CheckpointBarrier | LatencyMarker | EndOfInput

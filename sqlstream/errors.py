@@ -1,0 +1,234 @@
+"""The error tree, by who can fix a thing, and how an error is shown under the SQL that caused it.
+
+    SqlStreamError(code, message, detail, hint)
+      UserError(span)                  the statement, option or input is wrong; never retried; underlined in the SQL
+      ExternalError(retry)             something we talk to failed: a disk, a file, a peer
+      JobError(vertex, attempt, reason)  a running job failed; policy reads the reason, never the text
+      InternalError(story)             our bug; carries the recent events
+
+Messages are lower case without a full stop, name what was attempted and quote user names; the hint is an instruction.
+Errors cross processes as `ErrorInfo` (code and fields), never as pickled exceptions.
+
+Codes: SS1xxx text and syntax, SS2xxx names and types, SS3xxx planning, SS4xxx options and settings,
+SS5xxx outside world and data, SS6xxx jobs and cluster, SS9xxx our bugs.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import msgspec
+
+
+class Span(msgspec.Struct, frozen=True):
+    """A half-open range of character offsets in the script that the user submitted."""
+
+    start: int
+    end: int
+
+    def shift(self, offset: int) -> Span:
+        return Span(self.start + offset, self.end + offset)
+
+
+class Retry(enum.Enum):
+    NOW = "NOW"
+    BACKOFF = "BACKOFF"
+    NEVER = "NEVER"
+
+
+class FailureReason(enum.Enum):
+    """Why a task or a job failed. Policy (restart or not) reads this and nothing else."""
+
+    OPERATOR_FAILED = "OPERATOR_FAILED"
+    USER_DATA = "USER_DATA"
+    EXTERNAL = "EXTERNAL"
+    TASK_MANAGER_LOST = "TASK_MANAGER_LOST"
+    PARTITION_LOST = "PARTITION_LOST"
+    DEPLOYMENT_FAILED = "DEPLOYMENT_FAILED"
+    NO_RESOURCES = "NO_RESOURCES"
+    CANCELLED = "CANCELLED"
+    INTERNAL = "INTERNAL"
+
+
+class SqlStreamError(Exception):
+    """Base of every error this project raises on purpose."""
+
+    def __init__(self, code: str, message: str, *, detail: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.detail = detail
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"error[{self.code}]: {self.message}"
+
+
+class UserError(SqlStreamError):
+    """The statement, an option or the input is wrong. `span` points into the script."""
+
+    def __init__(
+        self, code: str, message: str, *, span: Span | None = None, detail: str = "", hint: str = ""
+    ) -> None:
+        super().__init__(code, message, detail=detail, hint=hint)
+        self.span = span
+
+    def at(self, span: Span | None) -> UserError:
+        """The same error with a position, unless it has one already."""
+        if self.span is None:
+            self.span = span
+        return self
+
+
+class ExternalError(SqlStreamError):
+    """A disk, file, network or peer failed; `retry` says whether trying again can help."""
+
+    def __init__(
+        self, code: str, message: str, *, retry: Retry = Retry.NEVER, detail: str = "", hint: str = ""
+    ) -> None:
+        super().__init__(code, message, detail=detail, hint=hint)
+        self.retry = retry
+
+
+class JobError(SqlStreamError):
+    """A job failed. `vertex` is the operator chain's name, `attempt` counts from 0, `span` is the operator's SQL."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        reason: FailureReason,
+        vertex: str = "",
+        attempt: int = 0,
+        span: Span | None = None,
+        detail: str = "",
+        hint: str = "",
+    ) -> None:
+        super().__init__(code, message, detail=detail, hint=hint)
+        self.reason = reason
+        self.vertex = vertex
+        self.attempt = attempt
+        self.span = span
+
+
+class InternalError(SqlStreamError):
+    """Our bug. `story` lists the recent events, newest last."""
+
+    def __init__(self, message: str, *, story: tuple[str, ...] = (), detail: str = "") -> None:
+        super().__init__(
+            "SS9001",
+            message,
+            detail=detail,
+            hint="this is a bug in sqlstream; please report it with the text above",
+        )
+        self.story = story
+
+
+class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An error as data: what crosses processes and what the journal of a failed job keeps."""
+
+    code: str
+    message: str
+    reason: FailureReason = FailureReason.INTERNAL
+    detail: str = ""
+    hint: str = ""
+    vertex: str = ""
+    attempt: int = 0
+    span: Span | None = None
+    retry: Retry = Retry.NEVER
+
+    @staticmethod
+    def of(error: BaseException, *, vertex: str = "", attempt: int = 0, span: Span | None = None) -> ErrorInfo:
+        """Describe any exception. A foreign one becomes SS9001 with its type name."""
+        if not isinstance(error, SqlStreamError):
+            return ErrorInfo(
+                code="SS9001",
+                message=f"{type(error).__name__}: {error}",
+                reason=FailureReason.OPERATOR_FAILED,
+                vertex=vertex,
+                attempt=attempt,
+                span=span,
+            )
+        fields: dict[str, Any] = {
+            "code": error.code,
+            "message": error.message,
+            "detail": error.detail,
+            "hint": error.hint,
+            "vertex": getattr(error, "vertex", "") or vertex,
+            "attempt": getattr(error, "attempt", 0) or attempt,
+            "span": getattr(error, "span", None) or span,
+        }
+        if isinstance(error, JobError):
+            fields["reason"] = error.reason
+        elif isinstance(error, UserError):
+            fields["reason"] = FailureReason.USER_DATA
+        elif isinstance(error, ExternalError):
+            fields["reason"] = FailureReason.EXTERNAL
+            fields["retry"] = error.retry
+        return ErrorInfo(**fields)
+
+    def to_job_error(self) -> JobError:
+        return JobError(
+            self.code,
+            self.message,
+            reason=self.reason,
+            vertex=self.vertex,
+            attempt=self.attempt,
+            span=self.span,
+            detail=self.detail,
+            hint=self.hint,
+        )
+
+
+def line_and_column(text: str, offset: int) -> tuple[int, int]:
+    """1-based line and column of a character offset.
+
+    >>> line_and_column("SELECT\\n  x", 9)
+    (2, 3)
+    """
+    offset = min(max(offset, 0), len(text))
+    return text.count("\n", 0, offset) + 1, offset - (text.rfind("\n", 0, offset) + 1) + 1
+
+
+def render_error(error: SqlStreamError | ErrorInfo, text: str | None = None) -> str:
+    """The error as the user sees it, with its SQL underlined when `text` is the script that `span` points into.
+
+    >>> print(render_error(UserError("SS2003", 'column "usr_id" does not exist', span=Span(7, 13)),
+    ...                    "SELECT usr_id FROM t"))
+    error[SS2003]: column "usr_id" does not exist
+      1 | SELECT usr_id FROM t
+        |        ^^^^^^
+    """
+    lines = [f"error[{error.code}]: {error.message}"]
+    span = getattr(error, "span", None)
+    if span is not None and text is not None and text:
+        line_number, column = line_and_column(text, span.start)
+        source_line = text.split("\n")[line_number - 1]
+        width = max(1, min(span.end - span.start, len(source_line) - column + 1))
+        # A tab before the mark is kept as a tab, so that the mark stands under its text in any terminal.
+        pad = "".join("\t" if c == "\t" else " " for c in source_line[: column - 1])
+        gutter = str(line_number)
+        lines.append(f"  {gutter} | {source_line}")
+        lines.append(f"  {' ' * len(gutter)} | {pad}{'^' * width}")
+    if error.detail:
+        lines.append(f"detail: {error.detail}")
+    if error.hint:
+        lines.append(f"hint: {error.hint}")
+    for event in getattr(error, "story", ()):
+        lines.append(f"  after: {event}")
+    return "\n".join(lines)
+
+
+def did_you_mean(name: str, candidates: list[str] | tuple[str, ...]) -> str:
+    """A hint naming the closest candidate, or the empty string.
+
+    >>> did_you_mean("usr_id", ["user_id", "ts"])
+    'did you mean "user_id"?'
+    """
+    import difflib
+
+    folded = {c.lower(): c for c in candidates}
+    close = difflib.get_close_matches(name.lower(), list(folded), n=1, cutoff=0.6)
+    return f'did you mean "{folded[close[0]]}"?' if close else ""

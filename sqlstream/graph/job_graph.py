@@ -1,0 +1,91 @@
+"""The JobGraph: chained operators as vertices; what is submitted, stored and deployed (Flink: JobGraph, JobVertex)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import Span
+from sqlstream.graph.stream_graph import Exchange
+from sqlstream.schema import Schema
+from sqlstream.specs import Spec
+
+NETWORK_INPUT = -1
+"""`ChainedOperator.input` of the chain's head: it reads the vertex's input edges (or, as a source, nothing)."""
+
+
+class ChainedOperator(msgspec.Struct, frozen=True):
+    """An operator inside a vertex. The first of a vertex is the head and may have several inputs, all from the network; every
+    other has one input, the operator `input` of the same vertex. A chain is a tree: one operator may feed several."""
+
+    id: int
+    uid: str
+    name: str
+    spec: Spec
+    input: int
+    input_schemas: tuple[Schema, ...]
+    input_modes: tuple[ChangelogMode, ...]
+    output_schema: Schema
+    output_mode: ChangelogMode
+    description: str = ""
+    span: Span | None = None
+
+
+class JobVertex(msgspec.Struct, frozen=True):
+    """A chain of operators that run in one task a subtask. `id` is 32 hex digits, stable for an unchanged query."""
+
+    id: str
+    name: str
+    operators: tuple[ChainedOperator, ...]
+    parallelism: int
+    max_parallelism: int
+    slot_sharing_group: str = "default"
+
+
+class JobEdge(msgspec.Struct, frozen=True):
+    """Operator `source_operator` of vertex `source` sends to input `ordinal` of the head of vertex `target`.
+
+    `id` is unique in the job; each edge is one ResultPartition a source subtask, with one subpartition a consumer subtask.
+    """
+
+    id: int
+    source: str
+    source_operator: int
+    target: str
+    ordinal: int
+    exchange: Exchange
+    schema: Schema
+    mode: ChangelogMode
+
+
+class JobGraph(msgspec.Struct, frozen=True):
+    """Vertices in topological order. `config` holds the settings in force when the statement was planned."""
+
+    job_id: str
+    name: str
+    vertices: tuple[JobVertex, ...]
+    edges: tuple[JobEdge, ...]
+    config: dict[str, str] = {}
+    version: int = 1
+
+    def vertex(self, id: str) -> JobVertex:
+        return next(v for v in self.vertices if v.id == id)
+
+    def inputs_of(self, vertex_id: str) -> tuple[JobEdge, ...]:
+        return tuple(e for e in self.edges if e.target == vertex_id)
+
+    def outputs_of(self, vertex_id: str) -> tuple[JobEdge, ...]:
+        return tuple(e for e in self.edges if e.source == vertex_id)
+
+
+def encode_job_graph(graph: JobGraph) -> bytes:
+    """Versioned msgpack: what crosses the wire and what the Dispatcher stores."""
+    return msgspec.msgpack.encode(graph)
+
+
+def decode_job_graph(data: bytes) -> JobGraph:
+    """The inverse; msgspec.ValidationError for what is not a JobGraph of this version."""
+    graph = msgspec.msgpack.decode(data, type=JobGraph)
+    if graph.version != 1:
+        raise msgspec.ValidationError(f"job graph version {graph.version} is not supported")
+    return graph

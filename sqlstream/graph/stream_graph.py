@@ -1,0 +1,69 @@
+"""The StreamGraph: operators and the exchanges between them, before chaining (Flink: StreamGraph)."""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import Span
+from sqlstream.schema import Schema
+from sqlstream.specs import Spec
+
+
+class ExchangeKind(enum.Enum):
+    """How rows find their subtask. SINGLETON: all to subtask 0 (Flink: GLOBAL)."""
+
+    FORWARD = "FORWARD"
+    HASH = "HASH"
+    REBALANCE = "REBALANCE"
+    RESCALE = "RESCALE"
+    BROADCAST = "BROADCAST"
+    SINGLETON = "SINGLETON"
+
+
+class Exchange(msgspec.Struct, frozen=True):
+    """HASH names its key columns; equal keys meet in one subtask through their key group."""
+
+    kind: ExchangeKind
+    keys: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return f"HASH({', '.join(f'${k}' for k in self.keys)})" if self.keys else self.kind.value
+
+
+FORWARD = Exchange(ExchangeKind.FORWARD)
+
+
+class StreamEdge(msgspec.Struct, frozen=True):
+    """From node `source` into input `ordinal` of the node that holds the edge; several edges of one ordinal are a union."""
+
+    source: int
+    ordinal: int = 0
+    exchange: Exchange = FORWARD
+
+
+class StreamNode(msgspec.Struct, frozen=True):
+    """One operator. `uid` is the digest of spec and inputs that names its state; `description` is EXPLAIN's text."""
+
+    id: int
+    uid: str
+    name: str
+    spec: Spec
+    inputs: tuple[StreamEdge, ...]
+    output_schema: Schema
+    output_mode: ChangelogMode
+    parallelism: int
+    max_parallelism: int
+    description: str = ""
+    span: Span | None = None
+
+
+class StreamGraph(msgspec.Struct, frozen=True):
+    """Nodes in topological order, inputs before their consumers."""
+
+    nodes: tuple[StreamNode, ...]
+
+    def node(self, id: int) -> StreamNode:
+        return next(n for n in self.nodes if n.id == id)

@@ -1,0 +1,60 @@
+"""Operator specs: what each operator must do, as data. `Spec` is the union that plans and the wire use."""
+
+from __future__ import annotations
+
+from sqlstream.specs.aggregate import AggregatePhase, GroupAggregateSpec, WindowAggregateSpec
+from sqlstream.specs.calc import CalcSpec, DropUpdateBeforeSpec, LimitSpec
+from sqlstream.specs.join import IntervalJoinSpec, JoinKind, JoinSpec, WindowJoinSpec
+from sqlstream.specs.rank import DeduplicateSpec, Keep, RankPhase, RankSpec, SortSpec, WindowRankSpec
+from sqlstream.specs.sink import SinkSpec
+from sqlstream.specs.source import SourceSpec, ValuesSpec
+from sqlstream.specs.watermark import EmitStrategy, WatermarkAssignerSpec
+from sqlstream.specs.window import WindowKind, WindowSpec, WindowTvfSpec
+
+Spec = (
+    SourceSpec
+    | ValuesSpec
+    | CalcSpec
+    | DropUpdateBeforeSpec
+    | LimitSpec
+    | WatermarkAssignerSpec
+    | WindowTvfSpec
+    | GroupAggregateSpec
+    | WindowAggregateSpec
+    | JoinSpec
+    | IntervalJoinSpec
+    | WindowJoinSpec
+    | RankSpec
+    | WindowRankSpec
+    | DeduplicateSpec
+    | SortSpec
+    | SinkSpec
+)
+
+__all__ = [
+    "AggregatePhase",
+    "CalcSpec",
+    "DeduplicateSpec",
+    "DropUpdateBeforeSpec",
+    "EmitStrategy",
+    "GroupAggregateSpec",
+    "IntervalJoinSpec",
+    "JoinKind",
+    "JoinSpec",
+    "Keep",
+    "LimitSpec",
+    "RankPhase",
+    "RankSpec",
+    "SinkSpec",
+    "SortSpec",
+    "SourceSpec",
+    "Spec",
+    "ValuesSpec",
+    "WatermarkAssignerSpec",
+    "WindowAggregateSpec",
+    "WindowJoinSpec",
+    "WindowKind",
+    "WindowRankSpec",
+    "WindowSpec",
+    "WindowTvfSpec",
+]

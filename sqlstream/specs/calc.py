@@ -1,0 +1,27 @@
+"""What a Calc must do: filter, then project (Flink: StreamExecCalc)."""
+
+from __future__ import annotations
+
+from sqlstream.expressions import Expression
+from sqlstream.specs.spec import OperatorSpec
+
+
+class CalcSpec(OperatorSpec, frozen=True, tag="calc"):
+    """Keep the rows for which `condition` is TRUE (all when None), then output one column a projection.
+
+    The row kind passes through. A changelog stream's condition sees both sides of an update and may let one through.
+    """
+
+    projections: tuple[Expression, ...]
+    condition: Expression | None = None
+
+
+class DropUpdateBeforeSpec(OperatorSpec, frozen=True, tag="drop_update_before"):
+    """Drop -U rows for a consumer that replaces rows by key (Flink: StreamExecDropUpdateBefore)."""
+
+
+class LimitSpec(OperatorSpec, frozen=True, tag="limit"):
+    """The first `fetch` rows after `offset`, in order of arrival; `fetch` < 0 means all. Input is insert-only."""
+
+    fetch: int
+    offset: int = 0

@@ -1,0 +1,80 @@
+"""What Top-N, deduplication and bounded sorts must do."""
+
+from __future__ import annotations
+
+import enum
+
+from sqlstream.expressions import SortKey
+from sqlstream.specs.spec import OperatorSpec
+
+
+class RankPhase(enum.Enum):
+    """GLOBAL decides. LOCAL only prunes, batch by batch, what cannot rank (insert-only input): rows in, fewer rows out."""
+
+    LOCAL = "LOCAL"
+    GLOBAL = "GLOBAL"
+
+
+class RankSpec(OperatorSpec, frozen=True, tag="rank"):
+    """ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) between `rank_start` and `rank_end`, 1-based inclusive (Flink: Rank).
+
+    GLOBAL outputs the input columns, then — when `outputs_rank` — the rank BIGINT, as a changelog. Ties go to the row that
+    came first. `is_retracting`: input rows may be taken back; then all rows are kept, else the best `rank_end` a key.
+    """
+
+    partition_keys: tuple[int, ...]
+    order: tuple[SortKey, ...]
+    rank_start: int
+    rank_end: int
+    outputs_rank: bool
+    phase: RankPhase = RankPhase.GLOBAL
+    is_retracting: bool = False
+    state_ttl_ms: int = 0
+
+
+class WindowRankSpec(OperatorSpec, frozen=True, tag="window_rank"):
+    """Top-N of each window (Flink: WindowRank; with rank_end 1 also WindowDeduplicate); input is insert-only.
+
+    `partition_keys` exclude the window columns. Rows of a window go out, best first within a key, when it closes: insert-only.
+    """
+
+    partition_keys: tuple[int, ...]
+    order: tuple[SortKey, ...]
+    window_start_column: int
+    window_end_column: int
+    rank_start: int
+    rank_end: int
+    outputs_rank: bool
+
+
+class Keep(enum.Enum):
+    FIRST = "FIRST"
+    LAST = "LAST"
+
+
+class DeduplicateSpec(OperatorSpec, frozen=True, tag="deduplicate"):
+    """The first or last row of each key by a time attribute (Flink: Deduplicate); input is insert-only.
+
+    Row time compares `time_column`; processing time (`time_column` -1) takes the order of arrival. Equal row times: FIRST keeps
+    the row that came first, LAST the one that came last. FIRST by processing time is insert-only; the others emit updates
+    (-U only when the output mode is RETRACT). LOCAL prunes within a batch. Output: input columns, then rank 1 BIGINT when
+    `outputs_rank`.
+    """
+
+    keys: tuple[int, ...]
+    keep: Keep
+    time_column: int
+    outputs_rank: bool = False
+    phase: RankPhase = RankPhase.GLOBAL
+    state_ttl_ms: int = 0
+
+
+class SortSpec(OperatorSpec, frozen=True, tag="sort"):
+    """ORDER BY … OFFSET … FETCH over bounded input (any changelog; the final rows are sorted) at the end of input.
+
+    `fetch` < 0 means all rows. Parallelism is 1. Output is insert-only, in order.
+    """
+
+    order: tuple[SortKey, ...]
+    offset: int = 0
+    fetch: int = -1

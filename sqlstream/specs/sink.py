@@ -1,0 +1,21 @@
+"""What a sink must do: write rows to a table through its connector."""
+
+from __future__ import annotations
+
+from sqlstream.schema import Schema
+from sqlstream.specs.spec import OperatorSpec
+
+
+class SinkSpec(OperatorSpec, frozen=True, tag="sink"):
+    """Input columns are the table's physical (and persisted metadata) columns in order.
+
+    `primary_key` and `partition_keys` are column indexes. The node's input mode says which row kinds come.
+    The connector `collect` sends rows to the client that submitted the query.
+    """
+
+    table: str
+    connector: str
+    options: dict[str, str]
+    schema: Schema
+    primary_key: tuple[int, ...] = ()
+    partition_keys: tuple[int, ...] = ()

@@ -1,0 +1,35 @@
+"""What a watermark assigner must do (Flink: WatermarkAssignerOperator)."""
+
+from __future__ import annotations
+
+import enum
+
+from sqlstream.expressions import Expression
+from sqlstream.specs.spec import OperatorSpec
+
+
+class EmitStrategy(enum.Enum):
+    """When a watermark takes effect: after each batch, or (exactly) before the row that follows the one that raised it."""
+
+    ON_PERIODIC = "on-periodic"
+    ON_EVENT = "on-event"
+
+
+ROW_WATERMARK_COLUMN = "$watermark"
+"""BIGINT column added with ON_EVENT: the watermark in force when the row arrived, i.e. the highest value of the watermark
+expression over the rows before it, in ms since the epoch. A window operator that reads it decides lateness row by row, so
+the answer does not depend on how the input was cut into batches."""
+
+
+class WatermarkAssignerSpec(OperatorSpec, frozen=True, tag="watermark_assigner"):
+    """Watermark = running maximum of `expression` (a timestamp; NULL values are passed over), in ms.
+
+    Watermarks from upstream are swallowed but for the final one. After `idle_timeout_ms` without a row (0: never) the output
+    turns idle. A row whose `rowtime_column` is NULL fails the job, as in Flink. With ON_EVENT the output schema ends with
+    ROW_WATERMARK_COLUMN.
+    """
+
+    rowtime_column: int
+    expression: Expression
+    emit_strategy: EmitStrategy = EmitStrategy.ON_PERIODIC
+    idle_timeout_ms: int = 0

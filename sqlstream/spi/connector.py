@@ -1,0 +1,167 @@
+"""What a connector declares (data, read by the planner) and what it does (protocols, called by the runtime).
+
+A connector is one file in runtime/connectors plus one line in its registry. The planner sees only the `ConnectorDescriptor`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import msgspec
+
+from sqlstream.changelog import ChangelogMode
+from sqlstream.schema import Schema
+from sqlstream.types import LogicalType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sqlstream.specs import SinkSpec, SourceSpec
+
+
+class OptionType(enum.Enum):
+    STRING = "String"
+    INTEGER = "Integer"
+    LONG = "Long"
+    DOUBLE = "Double"
+    BOOLEAN = "Boolean"
+    DURATION = "Duration"
+    MEMORY_SIZE = "MemorySize"
+    ENUM = "Enum"
+
+
+class OptionDescriptor(msgspec.Struct, frozen=True):
+    """One option of a connector or format. `key` may hold `#` for a column name (datagen: `fields.#.min`). `default` is as
+    text, None when there is none. `choices` belongs to ENUM. `minimum` bounds numbers."""
+
+    key: str
+    type: OptionType
+    description: str
+    default: str | None = None
+    is_required: bool = False
+    choices: tuple[str, ...] = ()
+    minimum: float | None = None
+
+
+class Boundedness(msgspec.Struct, frozen=True):
+    """When a table read through this connector ends: always, never, or depending on whether option `key` is set."""
+
+    bounded: bool
+    unless_set: str = ""
+
+    def is_bounded(self, options: dict[str, str]) -> bool:
+        return self.bounded != (bool(self.unless_set) and self.unless_set in options)
+
+
+class ConnectorDescriptor(msgspec.Struct, frozen=True):
+    """All that the planner knows of a connector.
+
+    `metadata` maps metadata keys to types. `sink_mode`: the widest changelog the sink takes; `sink_takes_upserts`: it does not
+    need -U rows even when the table has no primary key (blackhole). `filters_exactly`: pushed filters need no second check.
+    `options_physical_columns`: columns are fixed by the connector (nexmark) and a DDL column of another name or type is refused;
+    maps an option value to the schema, chosen by option `schema_option`.
+    """
+
+    identifier: str
+    options: tuple[OptionDescriptor, ...]
+    is_source: bool
+    is_sink: bool
+    boundedness: Boundedness = Boundedness(True)
+    has_format: bool = False
+    can_replay: bool = True
+    metadata: dict[str, LogicalType] = {}
+    projects: bool = False
+    filters: bool = False
+    filters_exactly: bool = False
+    limits: bool = False
+    sink_mode: ChangelogMode = ChangelogMode.INSERT_ONLY
+    sink_takes_upserts: bool = False
+    schema_option: str = ""
+    schemas: dict[str, Schema] = {}
+
+
+class SourceStatus(enum.Enum):
+    """What `poll` says when it has no batch: nothing right now, or nothing ever again."""
+
+    NOTHING_YET = "NOTHING_YET"
+    END = "END"
+
+
+@dataclass
+class ConnectorContext:
+    """What a reader or writer may use of its surroundings.
+
+    `now_ms` is the clock. `batch_rows` is the target (not a limit) of a batch. `count(name, n)` adds to a metric of the
+    operator (`numRecordsRejected`, `numBytesIn`, …). `files` is the file system room of runtime/host (tests pass one that
+    fails). `job_id` and `vertex_id` name temporary files. `emit_result(batch)` sends rows to the client (connector `collect`,
+    which has nowhere else to put them) and `print_line` writes to the user's terminal (connector `print`).
+    """
+
+    job_id: str
+    vertex_id: str
+    subtask: int
+    parallelism: int
+    attempt: int
+    batch_rows: int
+    config: dict[str, str]
+    now_ms: Callable[[], int]
+    count: Callable[[str, int], None]
+    files: Any
+    emit_result: Callable[[pa.RecordBatch], None] = lambda batch: None
+    print_lines: Callable[[list[str], bool], None] = lambda lines, is_error: None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+class SourceReader(Protocol):
+    """Reads the share of one subtask. One thread calls it; `poll` must return within about 100 ms."""
+
+    def poll(self) -> pa.RecordBatch | SourceStatus:
+        """The next batch in the layout of the SourceSpec (columns, then metadata), or a status."""
+
+    def snapshot(self) -> list[dict[str, Any]]:
+        """Where to go on: one JSON-able dict a split this reader still has."""
+
+    def close(self) -> None: ...
+
+
+class SinkWriter(Protocol):
+    """Writes the rows of one subtask. Nothing may be visible as complete before `commit` of the connector."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Rows in the layout of the SinkSpec; a changelog batch when the input mode is not INSERT_ONLY."""
+
+    def finish(self) -> list[dict[str, Any]]:
+        """All rows are in: flush, and return JSON-able committables for `commit`."""
+
+    def abort(self) -> None:
+        """The task failed or was cancelled: remove what was not committed. Called instead of `finish`."""
+
+
+class Connector(Protocol):
+    """The registry's entry. Import of the module must be cheap: heavy libraries are imported inside the methods."""
+
+    descriptor: ConnectorDescriptor
+
+    def validate(self, table: str, schema: Schema, options: dict[str, str]) -> None:
+        """Checks that need more than the descriptor (a pair of options that exclude each other). UserError SS40xx."""
+
+    def source(
+        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
+    ) -> SourceReader:
+        """A reader of this subtask's share; `splits` are snapshots to go on from, None for a fresh start."""
+
+    def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter: ...
+
+    def commit(self, spec: SinkSpec, committables: list[dict[str, Any]], files: Any) -> None:
+        """Make the work of all subtasks visible, once, after every task of the job has finished. Idempotent."""
+
+
+@runtime_checkable
+class AbortsCommittables(Protocol):
+    """A connector whose committables leave something behind when they are not committed, such as hidden files."""
+
+    def abort(self, spec: SinkSpec, committables: list[dict[str, Any]], files: Any) -> None:
+        """Another task of the job failed after these subtasks had finished: remove what they wrote. Idempotent."""
