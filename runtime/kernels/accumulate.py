@@ -1,0 +1,203 @@
+"""Accumulate values into slots: count, sum, minimum and maximum, variance, over 64-bit and 128-bit numbers.
+
+Shapes: `slots` int64[n] names the accumulator of each row; `weights` int8[n] is +1 for a row that adds, -1 for one that is
+taken back and 0 for one to pass over (NULL or filtered). An empty `weights` stands for all +1. Overflow wraps, as in Flink.
+128-bit integers are uint64[…, 2], low half first, as Arrow stores decimals.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+_ZERO, _ONE = np.uint64(0), np.uint64(1)
+_SIGN = np.uint64(1 << 63)
+
+
+@njit("void(int64[::1], int64[::1], int8[::1])", nogil=True, cache=True)
+def count_into(counts, slots, weights):  # type: ignore[no-untyped-def]
+    """counts[slot] += weight."""
+    if len(weights) == 0:
+        for i in range(len(slots)):
+            counts[slots[i]] += 1
+    else:
+        for i in range(len(slots)):
+            counts[slots[i]] += weights[i]
+
+
+@njit(
+    ["void(int64[::1], int64[::1], int64[::1])", "void(float64[::1], int64[::1], float64[::1])"],
+    nogil=True,
+    cache=True,
+)
+def add_into(sums, slots, values):  # type: ignore[no-untyped-def]
+    """sums[slot] += value."""
+    for i in range(len(slots)):
+        sums[slots[i]] += values[i]
+
+
+@njit("void(uint64[:, ::1], int64[::1], uint64[:, ::1])", nogil=True, cache=True)
+def add_int128_into(sums, slots, values):  # type: ignore[no-untyped-def]
+    """As `add_into` for 128-bit integers."""
+    for i in range(len(slots)):
+        slot = slots[i]
+        total = sums[slot, 0] + values[i, 0]
+        sums[slot, 1] += values[i, 1] + (_ONE if total < values[i, 0] else _ZERO)
+        sums[slot, 0] = total
+
+
+@njit(
+    [
+        "void(int64[::1], int64[::1], int64[::1], int64[::1], int8[::1])",
+        "void(float64[::1], int64[::1], int64[::1], float64[::1], int8[::1])",
+    ],
+    nogil=True,
+    cache=True,
+)
+def sum_into(sums, counts, slots, values, weights):  # type: ignore[no-untyped-def]
+    """sums[slot] += weight * value; counts[slot] += weight: the number of values that the sum holds."""
+    if len(weights) == 0:
+        for i in range(len(slots)):
+            sums[slots[i]] += values[i]
+            counts[slots[i]] += 1
+    else:
+        for i in range(len(slots)):
+            weight = weights[i]
+            if weight != 0:
+                sums[slots[i]] += values[i] * weight
+                counts[slots[i]] += weight
+
+
+@njit("void(uint64[:, ::1], int64[::1], int64[::1], uint64[:, ::1], int8[::1])", nogil=True, cache=True)
+def sum_int128_into(sums, counts, slots, values, weights):  # type: ignore[no-untyped-def]
+    """As `sum_into` for 128-bit integers."""
+    for i in range(len(slots)):
+        weight = 1 if len(weights) == 0 else int(weights[i])
+        if weight == 0:
+            continue
+        slot = slots[i]
+        low, high = values[i, 0], values[i, 1]
+        if weight < 0:
+            low = ~low + _ONE
+            high = ~high + (_ONE if low == _ZERO else _ZERO)
+        total = sums[slot, 0] + low
+        sums[slot, 1] += high + (_ONE if total < low else _ZERO)
+        sums[slot, 0] = total
+        counts[slot] += weight
+
+
+@njit(
+    [
+        "void(int64[::1], uint8[::1], int64[::1], int64[::1], int8[::1])",
+        "void(float64[::1], uint8[::1], int64[::1], float64[::1], int8[::1])",
+    ],
+    nogil=True,
+    cache=True,
+)
+def min_into(least, seen, slots, values, weights):  # type: ignore[no-untyped-def]
+    """least[slot] = the smaller of itself and the value; seen[slot] = 1. NaN is larger than every number, as in Flink."""
+    for i in range(len(slots)):
+        if len(weights) == 0 or weights[i] != 0:
+            slot, value = slots[i], values[i]
+            if seen[slot] == 0 or value < least[slot] or least[slot] != least[slot]:
+                least[slot] = value
+            seen[slot] = 1
+
+
+@njit(
+    [
+        "void(int64[::1], uint8[::1], int64[::1], int64[::1], int8[::1])",
+        "void(float64[::1], uint8[::1], int64[::1], float64[::1], int8[::1])",
+    ],
+    nogil=True,
+    cache=True,
+)
+def max_into(greatest, seen, slots, values, weights):  # type: ignore[no-untyped-def]
+    """greatest[slot] = the larger of itself and the value; seen[slot] = 1. NaN is larger than every number, as in Flink."""
+    for i in range(len(slots)):
+        if len(weights) == 0 or weights[i] != 0:
+            slot, value = slots[i], values[i]
+            if seen[slot] == 0 or value > greatest[slot] or value != value:
+                greatest[slot] = value
+            seen[slot] = 1
+
+
+@njit(
+    "void(uint64[:, ::1], uint8[::1], int64[::1], uint64[:, ::1], int8[::1], boolean)", nogil=True, cache=True
+)
+def extreme_int128_into(best, seen, slots, values, weights, is_min):  # type: ignore[no-untyped-def]
+    """Minimum (`is_min`) or maximum of signed 128-bit integers."""
+    for i in range(len(slots)):
+        if len(weights) != 0 and weights[i] == 0:
+            continue
+        slot = slots[i]
+        # Flipping the sign bit makes the unsigned comparison of the high halves a signed one.
+        high, best_high = values[i, 1] ^ _SIGN, best[slot, 1] ^ _SIGN
+        is_less = high < best_high or (high == best_high and values[i, 0] < best[slot, 0])
+        is_equal = high == best_high and values[i, 0] == best[slot, 0]
+        if seen[slot] == 0 or (not is_equal and is_less == is_min):
+            best[slot, 0] = values[i, 0]
+            best[slot, 1] = values[i, 1]
+        seen[slot] = 1
+
+
+@njit(
+    "void(int64[::1], float64[::1], float64[::1], int64[::1], float64[::1], int8[::1])", nogil=True, cache=True
+)
+def variance_into(counts, means, squares, slots, values, weights):  # type: ignore[no-untyped-def]
+    """Welford's update of (count, mean, sum of squared deviations), and its inverse for a row that is taken back."""
+    for i in range(len(slots)):
+        weight = 1 if len(weights) == 0 else int(weights[i])
+        if weight == 0:
+            continue
+        slot, value = slots[i], values[i]
+        count = counts[slot] + weight
+        delta = value - means[slot]
+        counts[slot] = count
+        if count <= 0:
+            means[slot] = 0.0
+            squares[slot] = 0.0
+        else:
+            means[slot] += weight * delta / count
+            squares[slot] += weight * delta * (value - means[slot])
+
+
+@njit(
+    "void(int64[::1], float64[::1], float64[::1], int64[::1], int64[::1], float64[::1], float64[::1])",
+    nogil=True,
+    cache=True,
+)
+def merge_variance_into(  # type: ignore[no-untyped-def]
+    counts, means, squares, slots, other_counts, other_means, other_squares
+):
+    """Chan's merge of two (count, mean, sum of squared deviations); a negative count takes back."""
+    for i in range(len(slots)):
+        slot, added = slots[i], other_counts[i]
+        if added == 0:
+            continue
+        before = counts[slot]
+        count = before + added
+        delta = other_means[i] - means[slot]
+        counts[slot] = count
+        if count <= 0:
+            means[slot] = 0.0
+            squares[slot] = 0.0
+        else:
+            means[slot] += delta * added / count
+            squares[slot] += other_squares[i] + delta * delta * before * added / count
+
+
+@njit("void(int64[::1], int64[::1], int64[::1], int8[::1])", nogil=True, cache=True)
+def first_row_into(rows, slots, sequence, weights):  # type: ignore[no-untyped-def]
+    """rows[slot] = the first sequence number met, where it is -1."""
+    for i in range(len(slots)):
+        if (len(weights) == 0 or weights[i] != 0) and rows[slots[i]] < 0:
+            rows[slots[i]] = sequence[i]
+
+
+@njit("void(int64[::1], int64[::1], int64[::1], int8[::1])", nogil=True, cache=True)
+def last_row_into(rows, slots, sequence, weights):  # type: ignore[no-untyped-def]
+    """rows[slot] = the last sequence number met."""
+    for i in range(len(slots)):
+        if len(weights) == 0 or weights[i] != 0:
+            rows[slots[i]] = sequence[i]

@@ -1,0 +1,90 @@
+"""numpy views of Arrow buffers and Arrow arrays over numpy memory, without a copy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+EMPTY_BITMAP: np.ndarray = np.empty(0, dtype=np.uint8)
+
+
+class _Memory:
+    """Borrowed memory for numpy, which keeps this object and with it the owner alive.
+
+    numba types a read-only array differently from a writable one. Views made here are typed writable so that
+    one compiled signature serves both; kernels never write to a view of an Arrow buffer.
+    """
+
+    __slots__ = ("__array_interface__", "owner")
+
+    def __init__(self, owner: Any, address: int, length: int, dtype: np.dtype[Any]) -> None:
+        self.owner = owner
+        self.__array_interface__ = {
+            "data": (address, False),
+            "shape": (length,),
+            "typestr": dtype.str,
+            "version": 3,
+        }
+
+
+def view_buffer(buffer: pa.Buffer | None, dtype: Any, offset: int, length: int) -> np.ndarray:
+    """`length` items of a buffer from item `offset` on; empty when there is no buffer or nothing to see."""
+    dtype = np.dtype(dtype)
+    if buffer is None or length == 0:
+        return np.empty(0, dtype=dtype)
+    return np.asarray(_Memory(buffer, buffer.address + offset * dtype.itemsize, length, dtype))
+
+
+def view_values(array: pa.Array, dtype: Any) -> np.ndarray:
+    """The values of a fixed-width array (items under NULLs are whatever the buffer holds)."""
+    return view_buffer(array.buffers()[1], dtype, array.offset, len(array))
+
+
+def view_bitmap(array: pa.Array) -> tuple[np.ndarray, int]:
+    """The validity bitmap and the bit at which the array starts; an empty bitmap means that no row is
+    NULL.
+    """
+    if array.null_count == 0:
+        return EMPTY_BITMAP, 0
+    buffer = array.buffers()[0]
+    start = array.offset >> 3
+    bit = array.offset & 7
+    return view_buffer(buffer, np.uint8, start, (bit + len(array) + 7) >> 3), bit
+
+
+def view_offsets(array: pa.Array) -> tuple[np.ndarray, int]:
+    """The n + 1 offsets of a variable-width array and the address of its bytes."""
+    _, offsets, data = array.buffers()
+    dtype = np.dtype(
+        np.int64 if pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type) else np.int32
+    )
+    if offsets is None or len(array) == 0:
+        return np.zeros(1, dtype=dtype), 0
+    return view_buffer(offsets, dtype, array.offset, len(array) + 1), 0 if data is None else data.address
+
+
+def unpack_bits(bitmap: np.ndarray, bit: int, length: int) -> np.ndarray:
+    """Bits as one byte each, 0 or 1."""
+    return np.unpackbits(bitmap, count=bit + length, bitorder="little")[bit:]
+
+
+def valid_mask(array: pa.Array) -> np.ndarray | None:
+    """One byte a row, 1 where the row is not NULL; None when no row is NULL."""
+    bitmap, bit = view_bitmap(array)
+    return unpack_bits(bitmap, bit, len(array)) if len(bitmap) else None
+
+
+def validity_buffer(valid: np.ndarray | None) -> pa.Buffer | None:
+    """Arrow's validity bitmap from one byte or bool a row; None stays None."""
+    return None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+
+
+def to_array(array_type: pa.DataType, values: np.ndarray, valid: np.ndarray | None = None) -> pa.Array:
+    """A fixed-width Arrow array over numpy memory. Booleans come as one byte a row and are packed."""
+    if pa.types.is_boolean(array_type):
+        data = pa.py_buffer(np.packbits(values, bitorder="little"))
+    else:
+        data = pa.py_buffer(np.ascontiguousarray(values))
+    return pa.Array.from_buffers(array_type, len(values), [validity_buffer(valid), data])

@@ -1,0 +1,154 @@
+"""The multi-map of joins: for each key slot a chain of row ids, in order of insertion."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+_HEAD, _TAIL, _COUNT = 0, 1, 2
+_NEXT, _BEFORE, _SLOT = 0, 1, 2
+
+
+class Chains:
+    """Doubly linked chains of rows, one a slot.
+
+    State: three int64 a slot (head, tail, length) and three a row (next, before, slot). Row ids come from the
+    caller and may be reused once removed, which bounds the arrays by the most rows ever live at once; they do
+    not shrink.
+    """
+
+    def __init__(self) -> None:
+        self._heads = np.empty((0, 3), dtype=np.int64)
+        self._links = np.empty((0, 3), dtype=np.int64)
+        self._rows = 0
+
+    def __len__(self) -> int:
+        return self._rows
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held, in bytes."""
+        return self._heads.nbytes + self._links.nbytes
+
+    def append(self, slots: np.ndarray, row_ids: np.ndarray) -> None:
+        """Put row_ids[i], which is in no chain, at the end of the chain of slots[i]."""
+        if len(slots) == 0:
+            return
+        self._heads = _with_length(self._heads, int(slots.max()) + 1)
+        self._links = _with_length(self._links, int(row_ids.max()) + 1)
+        _append(self._heads, self._links, slots, row_ids)
+        self._rows += len(row_ids)
+
+    def counts(self, slots: np.ndarray) -> np.ndarray:
+        """int64[n]: the length of each slot's chain; 0 for slot -1."""
+        counts = np.empty(len(slots), dtype=np.int64)
+        _count(self._heads, slots, counts)
+        return counts
+
+    def match(self, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(probe_indices int64[m], row_ids int64[m]): every row of every slot, ordered by probe, then by
+        insertion.
+
+        `slots` may hold -1, which matches nothing.
+        """
+        counts = self.counts(slots)
+        total = int(counts.sum())
+        probe_indices = np.empty(total, dtype=np.int64)
+        row_ids = np.empty(total, dtype=np.int64)
+        _match(self._heads, self._links, slots, counts, probe_indices, row_ids)
+        return probe_indices, row_ids
+
+    def slots_of(self, row_ids: np.ndarray) -> np.ndarray:
+        """int64[n]: the slot in whose chain each row is; -1 where it is in none."""
+        slots: np.ndarray = self._links[row_ids, _SLOT]
+        return slots
+
+    def remove(self, row_ids: np.ndarray) -> np.ndarray:
+        """Take rows out of their chains; returns the slots whose chain became empty. Rows in no chain are
+        passed over.
+        """
+        emptied = np.empty(len(row_ids), dtype=np.int64)
+        removed, empty_count = _remove(self._heads, self._links, row_ids, emptied)
+        self._rows -= removed
+        return emptied[:empty_count]
+
+
+def _with_length(array: np.ndarray, length: int) -> np.ndarray:
+    if len(array) >= length:
+        return array
+    grown = np.empty((max(length, 2 * len(array), 1024), array.shape[1]), dtype=np.int64)
+    grown[: len(array)] = array
+    grown[len(array) :, :2] = -1
+    # Both columns 2: no row in the chain, the row in no chain.
+    grown[len(array) :, 2] = -1
+    return grown
+
+
+@njit("void(int64[:, ::1], int64[:, ::1], int64[::1], int64[::1])", nogil=True, cache=True)
+def _append(heads, links, slots, row_ids):  # type: ignore[no-untyped-def]
+    for i in range(len(slots)):
+        slot = slots[i]
+        row = row_ids[i]
+        tail = heads[slot, _TAIL]
+        links[row, _NEXT] = -1
+        links[row, _BEFORE] = tail
+        links[row, _SLOT] = slot
+        if tail < 0:
+            heads[slot, _HEAD] = row
+            heads[slot, _COUNT] = 1
+        else:
+            links[tail, _NEXT] = row
+            heads[slot, _COUNT] += 1
+        heads[slot, _TAIL] = row
+
+
+@njit("void(int64[:, ::1], int64[::1], int64[::1])", nogil=True, cache=True)
+def _count(heads, slots, counts):  # type: ignore[no-untyped-def]
+    for i in range(len(slots)):
+        slot = slots[i]
+        known = 0 <= slot < heads.shape[0]
+        counts[i] = max(heads[slot, _COUNT], 0) if known else 0
+
+
+@njit(
+    "void(int64[:, ::1], int64[:, ::1], int64[::1], int64[::1], int64[::1], int64[::1])",
+    nogil=True,
+    cache=True,
+)
+def _match(heads, links, slots, counts, probe_indices, row_ids):  # type: ignore[no-untyped-def]
+    at = 0
+    for i in range(len(slots)):
+        if counts[i] > 0:
+            row = heads[slots[i], _HEAD]
+            for _ in range(counts[i]):
+                probe_indices[at] = i
+                row_ids[at] = row
+                at += 1
+                row = links[row, _NEXT]
+
+
+@njit("UniTuple(int64, 2)(int64[:, ::1], int64[:, ::1], int64[::1], int64[::1])", nogil=True, cache=True)
+def _remove(heads, links, row_ids, emptied):  # type: ignore[no-untyped-def]
+    removed = 0
+    empty_count = 0
+    for i in range(len(row_ids)):
+        row = row_ids[i]
+        slot = links[row, _SLOT]
+        if slot < 0:
+            continue
+        after, before = links[row, _NEXT], links[row, _BEFORE]
+        if before < 0:
+            heads[slot, _HEAD] = after
+        else:
+            links[before, _NEXT] = after
+        if after < 0:
+            heads[slot, _TAIL] = before
+        else:
+            links[after, _BEFORE] = before
+        links[row, _SLOT] = -1
+        heads[slot, _COUNT] -= 1
+        removed += 1
+        if heads[slot, _COUNT] == 0:
+            emptied[empty_count] = slot
+            empty_count += 1
+    return removed, empty_count

@@ -1,0 +1,163 @@
+"""The stable 64-bit hash of key columns, and what follows from it: key groups and subtasks (Flink:
+KeyGroupRangeAssignment).
+
+The hash is part of the snapshot format: a changed bit would send restored state to the wrong subtask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numba import njit
+
+from runtime.kernels.buffers import EMPTY_BITMAP
+from runtime.kernels.intrinsics import NULL_HASH, combine, hash_bytes, hash_word, is_set
+from runtime.kernels.words import BytesColumn, plain_array, read_column
+
+
+def hash_columns(columns: Sequence[pa.Array]) -> np.ndarray:
+    """uint64[n]: one hash a row over key columns of equal length, in this order; at least one column.
+
+    Equal SQL values hash equal whatever the batch, the slice, the integer width and the encoding (dictionary
+    or plain). NULL is a value like another. Raises UserError SS3090 for a type that cannot be a key.
+    """
+    out = np.empty(len(columns[0]), dtype=np.uint64)
+    for number, array in enumerate(columns):
+        _hash_into(array, out, number > 0)
+    return out
+
+
+def _hash_into(array: pa.Array, out: np.ndarray, is_combined: bool) -> None:
+    if isinstance(array, pa.DictionaryArray):
+        hashes = _hash_dictionary(array)
+        if is_combined:
+            _combine_into(hashes, out)
+        else:
+            out[:] = hashes
+        return
+    array = plain_array(array)
+    column = read_column(array)
+    if isinstance(column, BytesColumn):
+        _hash_bytes_into(column.offsets, column.address, column.bitmap, column.bit, out, is_combined)
+    elif column.width == 2:
+        _hash_wide_into(column.words, column.bitmap, column.bit, out, is_combined)
+    else:
+        hash_words_into(column.words, column.bitmap, column.bit, out, is_combined)
+
+
+def _hash_dictionary(array: pa.DictionaryArray) -> np.ndarray:
+    """Hash each entry once and look the rows up; the entry after the last is NULL."""
+    entries = np.empty(len(array.dictionary) + 1, dtype=np.uint64)
+    entries[-1] = NULL_HASH
+    if len(array.dictionary):
+        entries[:-1] = hash_columns([array.dictionary])
+    indices = array.indices
+    if indices.null_count:
+        indices = indices.cast(pa.int64()).fill_null(len(array.dictionary))
+    hashes: np.ndarray = entries[indices.to_numpy(zero_copy_only=False)]
+    return hashes
+
+
+@njit("void(uint64[::1], uint8[::1], int64, uint64[::1], boolean)", nogil=True, cache=True)
+def hash_words_into(words, bitmap, bit, out, is_combined):  # type: ignore[no-untyped-def]
+    """Hash one-word values; with `is_combined` onto the hash that stands in `out`."""
+    if len(bitmap) == 0:
+        if is_combined:
+            for i in range(len(words)):
+                out[i] = combine(out[i], hash_word(words[i]))
+        else:
+            for i in range(len(words)):
+                out[i] = hash_word(words[i])
+    else:
+        for i in range(len(words)):
+            value = hash_word(words[i]) if is_set(bitmap, bit + i) else NULL_HASH
+            out[i] = combine(out[i], value) if is_combined else value
+
+
+@njit("void(uint64[::1], uint8[::1], int64, uint64[::1], boolean)", nogil=True, cache=True)
+def _hash_wide_into(words, bitmap, bit, out, is_combined):  # type: ignore[no-untyped-def]
+    for i in range(len(out)):
+        value = NULL_HASH
+        if len(bitmap) == 0 or is_set(bitmap, bit + i):
+            value = combine(hash_word(words[2 * i]), hash_word(words[2 * i + 1]))
+        out[i] = combine(out[i], value) if is_combined else value
+
+
+_HASH_BYTES = "void({}[::1], int64, uint8[::1], int64, uint64[::1], boolean)"
+
+
+@njit([_HASH_BYTES.format("int32"), _HASH_BYTES.format("int64")], nogil=True, cache=True)
+def _hash_bytes_into(offsets, address, bitmap, bit, out, is_combined):  # type: ignore[no-untyped-def]
+    for i in range(len(out)):
+        value = NULL_HASH
+        if len(bitmap) == 0 or is_set(bitmap, bit + i):
+            start = np.int64(offsets[i])
+            value = hash_bytes(address + start, np.int64(offsets[i + 1]) - start)
+        out[i] = combine(out[i], value) if is_combined else value
+
+
+@njit("void(uint64[::1], uint64[::1])", nogil=True, cache=True)
+def _combine_into(hashes, out):  # type: ignore[no-untyped-def]
+    for i in range(len(out)):
+        out[i] = combine(out[i], hashes[i])
+
+
+def hash_words(words: np.ndarray) -> np.ndarray:
+    """uint64[n]: the hash of one-word values without NULLs, as `hash_columns` gives it."""
+    out = np.empty(len(words), dtype=np.uint64)
+    hash_words_into(words, EMPTY_BITMAP, 0, out, False)
+    return out
+
+
+@njit("void(uint64[::1], uint64, int32[::1])", nogil=True, cache=True)
+def _key_groups_into(hashes, max_parallelism, out):  # type: ignore[no-untyped-def]
+    for i in range(len(out)):
+        out[i] = np.int32(((hashes[i] >> np.uint64(32)) * max_parallelism) >> np.uint64(32))
+
+
+def key_groups(hashes: np.ndarray, max_parallelism: int) -> np.ndarray:
+    """int32[n]: the key group, 0 … max_parallelism - 1, of each hash. It comes from the high half of the
+    hash; hash tables place keys by the low half, so a subtask's keys still spread over its table.
+    """
+    out = np.empty(len(hashes), dtype=np.int32)
+    _key_groups_into(hashes, np.uint64(max_parallelism), out)
+    return out
+
+
+@njit("void(uint64[::1], uint64, int64, int32[::1])", nogil=True, cache=True)
+def _subtasks_into(hashes, max_parallelism, parallelism, out):  # type: ignore[no-untyped-def]
+    # As in `subtask_of_key_group`; a table because a division a row would cost more than all the rest.
+    table = np.empty(max_parallelism, np.int32)
+    for group in range(max_parallelism):
+        table[group] = group * parallelism // np.int64(max_parallelism)
+    for i in range(len(out)):
+        out[i] = table[((hashes[i] >> np.uint64(32)) * max_parallelism) >> np.uint64(32)]
+
+
+def subtasks(hashes: np.ndarray, max_parallelism: int, parallelism: int) -> np.ndarray:
+    """int32[n]: the subtask that owns each hash."""
+    out = np.empty(len(hashes), dtype=np.int32)
+    _subtasks_into(hashes, np.uint64(max_parallelism), parallelism, out)
+    return out
+
+
+def subtask_of_key_group(key_group: int, max_parallelism: int, parallelism: int) -> int:
+    """Flink's computeOperatorIndexForKeyGroup.
+
+    >>> [subtask_of_key_group(group, 8, 3) for group in range(8)]
+    [0, 0, 0, 1, 1, 1, 2, 2]
+    """
+    return key_group * parallelism // max_parallelism
+
+
+def key_group_range(subtask: int, parallelism: int, max_parallelism: int) -> tuple[int, int]:
+    """The key groups [start, end) of a subtask: those that `subtask_of_key_group` gives it.
+
+    >>> [key_group_range(subtask, 3, 8) for subtask in range(3)]
+    [(0, 3), (3, 6), (6, 8)]
+    """
+    start = (subtask * max_parallelism + parallelism - 1) // parallelism
+    end = ((subtask + 1) * max_parallelism + parallelism - 1) // parallelism
+    return start, end

@@ -1,0 +1,476 @@
+"""The hash index of keyed state: key → dense slot, for whole batches of keys.
+
+An open-addressing table of uint64 entries, (low half of the hash) << 32 | (slot + 1), 0 being empty, at most
+half full and probed linearly. The low half of the hash is both the place and the tag, so the table grows and
+deletes without looking at the keys. The keys stand by slot in rows of words, the first word being the whole
+hash (see `RowLayout`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numba import njit
+
+from runtime.kernels.arena import arena_bytes, copy_out, move_into
+from runtime.kernels.buffers import to_array, validity_buffer
+from runtime.kernels.hashing import hash_columns
+from runtime.kernels.intrinsics import (
+    IN_ARENA,
+    NULL_HASH,
+    copy_bytes,
+    is_same_row,
+    load_8,
+    load_64,
+    prefetch,
+    store_64,
+)
+from runtime.kernels.words import (
+    RowLayout,
+    WordColumn,
+    array_from_words,
+    is_bytes_type,
+    plain_array,
+    plain_type,
+    read_column,
+    zero_nulls,
+)
+from sqlstream.errors import InternalError
+
+_TABLE_SIZE_MIN = 256
+_SLOTS_MAX = 1 << 31
+_ARENA_SIZE_MIN = 4096
+_LOW = np.uint64(0xFFFFFFFF)
+_S32 = np.uint64(32)
+_ZERO, _ONE, _EIGHT = np.uint64(0), np.uint64(1), np.uint64(8)
+_BLOCK = 32
+
+# Places in the state vector that the kernels and KeyIndex share.
+_LIVE, _NEXT, _FREE, _ARENA_USED = 0, 1, 2, 3
+
+
+class KeyIndex:
+    """A growing map of keys to slots. NULL is a key value like another, as in GROUP BY.
+
+    Slots are dense: 0, 1, 2, … in the order in which keys come; a deleted key's slot goes to the next key
+    that is absent. State: the table, a row of words a slot, and an arena with the bytes of strings longer
+    than eight. Nothing is forgotten but by `delete`; memory of deleted keys is reused, and given back when
+    more than half of the arena is garbage.
+    """
+
+    def __init__(self, types: Sequence[pa.DataType]) -> None:
+        self.types = tuple(plain_type(data_type) for data_type in types)
+        self._is_single = (
+            len(self.types) == 1 and not is_bytes_type(self.types[0]) and self.types[0].bit_width <= 64
+        )
+        self._layout = RowLayout.of(self.types)
+        self._table = np.zeros(_TABLE_SIZE_MIN, dtype=np.uint64)
+        width = 2 if self._is_single else self._layout.width
+        self._rows = np.empty((_TABLE_SIZE_MIN // 2, width), dtype=np.uint64)
+        self._live = np.zeros(_TABLE_SIZE_MIN // 2, dtype=np.uint8)
+        self._free = np.empty(0, dtype=np.int64)
+        self._arena = np.empty(_ARENA_SIZE_MIN if self._layout.has_bytes else 0, dtype=np.uint8)
+        self._arena_garbage = 0
+        self._state = np.zeros(4, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return int(self._state[_LIVE])
+
+    @property
+    def slot_count(self) -> int:
+        """One more than the highest slot ever given: the length that columns addressed by slot need."""
+        return int(self._state[_NEXT])
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held, in bytes."""
+        parts = (self._table, self._rows, self._live, self._free, self._arena)
+        return sum(part.nbytes for part in parts)
+
+    def get_or_insert(
+        self, columns: Sequence[pa.Array], hashes: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(slots int64[n], is_new bool[n]): the slot of each row's key; is_new marks the first row of each
+        absent key.
+
+        `hashes`, where the caller has them, are `hash_columns(columns)`.
+        """
+        arrays, hashes = self._read(columns, hashes)
+        count = len(hashes)
+        slots = np.empty(count, dtype=np.int64)
+        is_new = np.zeros(count, dtype=np.bool_)
+        if self._is_single:
+            words = self._words(arrays[0])
+        else:
+            rows = self._layout.pack(arrays, hashes)
+            self._reserve_arena(rows)
+        done = 0
+        while done < count:
+            if self._is_single:
+                done = _insert_words(
+                    self._table,
+                    self._rows,
+                    self._live,
+                    self._free,
+                    self._state,
+                    hashes,
+                    words,
+                    done,
+                    slots,
+                    is_new,
+                )
+            else:
+                done = _insert_rows(
+                    self._table, self._rows, self._live, self._free, self._state, self._arena,
+                    self._layout.payloads, rows, done, slots, is_new,
+                )  # fmt: skip
+            if done < count:
+                self._grow()
+        return slots, is_new
+
+    def get(self, columns: Sequence[pa.Array], hashes: np.ndarray | None = None) -> np.ndarray:
+        """int64[n]: the slot of each row's key, -1 where it is absent."""
+        arrays, hashes = self._read(columns, hashes)
+        slots = np.empty(len(hashes), dtype=np.int64)
+        if self._is_single:
+            _find_words(self._table, self._rows, hashes, self._words(arrays[0]), slots)
+        else:
+            rows = self._layout.pack(arrays, hashes)
+            _find_rows(self._table, self._rows, self._arena, self._layout.payloads, rows, slots)
+        return slots
+
+    def keys(self, slots: np.ndarray) -> list[pa.Array]:
+        """The key columns of live slots, in the plain types (`types`)."""
+        rows = self._rows[slots]
+        if self._is_single:
+            is_null = (rows[:, 1] == 0) & (rows[:, 0] == NULL_HASH)
+            valid = ~is_null if is_null.any() else None
+            return [array_from_words(self.types[0], rows[:, 1], valid)]
+        return [self._key_column(rows, number) for number in range(len(self.types))]
+
+    def hashes(self, slots: np.ndarray) -> np.ndarray:
+        """uint64[n]: the stored hashes of live slots."""
+        return np.ascontiguousarray(self._rows[slots, 0])
+
+    def slots(self) -> np.ndarray:
+        """int64[len(self)]: the live slots, ascending."""
+        return np.flatnonzero(self._live[: self.slot_count])
+
+    def delete(self, slots: np.ndarray) -> None:
+        """Forget the keys of these slots. A slot that is not live, or comes twice, is passed over."""
+        slots = np.ascontiguousarray(slots, dtype=np.int64)
+        needed = int(self._state[_FREE]) + len(slots)
+        if len(self._free) < needed:
+            free = np.empty(max(needed, 2 * len(self._free)), dtype=np.int64)
+            free[: len(self._free)] = self._free
+            self._free = free
+        self._arena_garbage += _delete(
+            self._table, self._rows, self._live, self._free, self._state, self._layout.payloads, slots
+        )
+        if self._arena_garbage > _ARENA_SIZE_MIN and 2 * self._arena_garbage > self._state[_ARENA_USED]:
+            self._compact_arena()
+
+    def _read(
+        self, columns: Sequence[pa.Array], hashes: np.ndarray | None
+    ) -> tuple[list[pa.Array], np.ndarray]:
+        if len(columns) != len(self.types):
+            raise InternalError(f"{len(columns)} key columns for an index of {len(self.types)}")
+        arrays = [plain_array(column) for column in columns]
+        given, expected = [array.type for array in arrays], list(self.types)
+        if [_word_type(data_type) for data_type in given] != [
+            _word_type(data_type) for data_type in expected
+        ]:
+            raise InternalError(f"key columns of types {given} for an index of {expected}")
+        return arrays, hash_columns(arrays) if hashes is None else hashes
+
+    def _words(self, array: pa.Array) -> np.ndarray:
+        column = read_column(array)
+        assert isinstance(column, WordColumn)
+        return zero_nulls(column.words, column.bitmap, column.bit) if len(column.bitmap) else column.words
+
+    def _key_column(self, rows: np.ndarray, number: int) -> pa.Array:
+        data_type, place = self.types[number], self._layout.columns[number]
+        valid = (rows[:, 1] >> np.uint64(number)) & _ONE == 0
+        mask = None if valid.all() else valid
+        if is_bytes_type(data_type):
+            offsets, data = copy_out(rows, place, self._arena, data_type)
+            buffers = [validity_buffer(mask), pa.py_buffer(offsets), pa.py_buffer(data)]
+            return pa.Array.from_buffers(data_type, len(rows), buffers)
+        if pa.types.is_decimal128(data_type):
+            return to_array(data_type, rows[:, place : place + 2], mask)
+        return array_from_words(data_type, rows[:, place], mask)
+
+    def _grow(self) -> None:
+        size = 2 * len(self._table)
+        if size // 2 >= _SLOTS_MAX:
+            raise InternalError(f"a key index cannot hold more than {_SLOTS_MAX} keys in one subtask")
+        table = np.zeros(size, dtype=np.uint64)
+        _rehash(self._table, table)
+        self._table = table
+        # Nothing outside holds these arrays, so they may move: large ones grow by remapping pages.
+        self._rows.resize((size // 2, self._rows.shape[1]), refcheck=False)
+        self._live.resize(size // 2, refcheck=False)
+
+    def _reserve_arena(self, rows: np.ndarray) -> None:
+        if not self._layout.has_bytes:
+            return
+        needed = int(self._state[_ARENA_USED]) + arena_bytes(rows, self._layout.payloads)
+        if needed > len(self._arena):
+            self._arena.resize(max(needed, 2 * len(self._arena)), refcheck=False)
+
+    def _compact_arena(self) -> None:
+        live = self.slots()
+        used = int(self._state[_ARENA_USED]) - self._arena_garbage
+        arena = np.empty(max(_ARENA_SIZE_MIN, used), dtype=np.uint8)
+        self._state[_ARENA_USED] = move_into(self._rows, live, self._layout.payloads, self._arena, arena)
+        self._arena = arena
+        self._arena_garbage = 0
+
+
+def _word_type(data_type: pa.DataType) -> str:
+    """What a type is to the index: two types of one word type may stand for each other (timestamp and
+    bigint).
+    """
+    if is_bytes_type(data_type):
+        return "bytes"
+    if pa.types.is_decimal128(data_type):
+        return "decimal"
+    return "float" if pa.types.is_floating(data_type) else "word"
+
+
+# The helpers below take addresses, not arrays: numba counts references to arrays that it passes on, a row at
+# a time.
+
+
+@njit(nogil=True)
+def _find_word(table, mask, rows, hashed, word):  # type: ignore[no-untyped-def]
+    tag = hashed & _LOW
+    place = tag & mask
+    while True:
+        entry = load_64(table + np.int64(place) * 8)
+        if entry == _ZERO:
+            return np.int64(-1)
+        if entry >> _S32 == tag:
+            slot = np.int64(entry & _LOW) - 1
+            # The whole hash too: it tells NULL from the value whose word is 0.
+            if load_64(rows + slot * 16 + 8) == word and load_64(rows + slot * 16) == hashed:
+                return slot
+        place = (place + _ONE) & mask
+
+
+@njit(nogil=True)
+def _find_row(table, mask, stored, row, arena, payloads, width):  # type: ignore[no-untyped-def]
+    tag = load_64(row) & _LOW
+    place = tag & mask
+    while True:
+        entry = load_64(table + np.int64(place) * 8)
+        if entry == _ZERO:
+            return np.int64(-1)
+        if entry >> _S32 == tag:
+            slot = np.int64(entry & _LOW) - 1
+            if is_same_row(row, stored + slot * width * 8, arena, payloads, width):
+                return slot
+        place = (place + _ONE) & mask
+
+
+@njit(nogil=True)
+def _warm_lines(table, mask, rows, row_bytes, hashes, stride, count):  # type: ignore[no-untyped-def]
+    """Bring the cache lines that a block of look-ups will touch: memory answers them together, not one after
+    the other.
+    """
+    for i in range(count):
+        prefetch(table + np.int64(load_64(hashes + i * stride) & _LOW & mask) * 8)
+    for i in range(count):
+        entry = load_64(table + np.int64(load_64(hashes + i * stride) & _LOW & mask) * 8)
+        if entry != _ZERO:
+            prefetch(rows + (np.int64(entry & _LOW) - 1) * row_bytes)
+
+
+@njit(nogil=True)
+def _enter(table, mask, hashed, slot):  # type: ignore[no-untyped-def]
+    tag = hashed & _LOW
+    place = tag & mask
+    while load_64(table + np.int64(place) * 8) != _ZERO:
+        place = (place + _ONE) & mask
+    store_64(table + np.int64(place) * 8, (tag << _S32) | np.uint64(slot + 1))
+
+
+@njit(nogil=True)
+def _store_row(target, row, arena, used, payloads, width):  # type: ignore[no-untyped-def]
+    """Copy a row and its long values; returns how much of the arena is used then."""
+    for w in range(width):
+        word = load_64(row + w * 8)
+        if load_8(payloads + w) != _ZERO and load_64(row + w * 8 - 8) > _EIGHT:
+            length = np.int64(load_64(row + w * 8 - 8))
+            copy_bytes(arena + used, np.int64(word), length)
+            word = np.uint64(used) | IN_ARENA
+            used += length
+        store_64(target + w * 8, word)
+    return used
+
+
+@njit(nogil=True)
+def _remove_entry(table, mask, tag, slot):  # type: ignore[no-untyped-def]
+    """Empty the slot's place and shift back what probed past it (Knuth 6.4, algorithm R): no tombstones."""
+    hole = tag & mask
+    wanted = (tag << _S32) | np.uint64(slot + 1)
+    while load_64(table + np.int64(hole) * 8) != wanted:
+        hole = (hole + _ONE) & mask
+    place = hole
+    while True:
+        place = (place + _ONE) & mask
+        entry = load_64(table + np.int64(place) * 8)
+        if entry == _ZERO:
+            break
+        home = (entry >> _S32) & mask
+        if ((place - home) & mask) >= ((place - hole) & mask):
+            store_64(table + np.int64(hole) * 8, entry)
+            hole = place
+    store_64(table + np.int64(hole) * 8, _ZERO)
+
+
+@njit("void(uint64[::1], uint64[:, ::1], uint64[::1], uint64[::1], int64[::1])", nogil=True, cache=True)
+def _find_words(table, rows, hashes, words, slots):  # type: ignore[no-untyped-def]
+    mask = np.uint64(len(table) - 1)
+    table_at, rows_at, hashes_at = table.ctypes.data, rows.ctypes.data, hashes.ctypes.data
+    for start in range(0, len(slots), _BLOCK):
+        stop = min(start + _BLOCK, len(slots))
+        _warm_lines(table_at, mask, rows_at, 16, hashes_at + start * 8, 8, stop - start)
+        for i in range(start, stop):
+            slots[i] = _find_word(table_at, mask, rows_at, hashes[i], words[i])
+
+
+@njit(
+    "void(uint64[::1], uint64[:, ::1], uint8[::1], uint8[::1], uint64[:, ::1], int64[::1])",
+    nogil=True,
+    cache=True,
+)
+def _find_rows(table, stored, arena, payloads, rows, slots):  # type: ignore[no-untyped-def]
+    mask = np.uint64(len(table) - 1)
+    width = rows.shape[1]
+    table_at, stored_at, rows_at = table.ctypes.data, stored.ctypes.data, rows.ctypes.data
+    arena_at, payloads_at = arena.ctypes.data, payloads.ctypes.data
+    for start in range(0, len(slots), _BLOCK):
+        stop = min(start + _BLOCK, len(slots))
+        first = rows_at + start * width * 8
+        _warm_lines(table_at, mask, stored_at, width * 8, first, width * 8, stop - start)
+        for i in range(start, stop):
+            row = rows_at + i * width * 8
+            slots[i] = _find_row(table_at, mask, stored_at, row, arena_at, payloads_at, width)
+
+
+@njit(
+    "int64(uint64[::1], uint64[:, ::1], uint8[::1], int64[::1], int64[::1], "
+    "uint64[::1], uint64[::1], int64, int64[::1], boolean[::1])",
+    nogil=True,
+    cache=True,
+)
+def _insert_words(  # type: ignore[no-untyped-def]
+    table, rows, live, free, state, hashes, words, done, slots, is_new
+):
+    """Rows from `done` on; returns where it stopped because the table is full, or n."""
+    mask = np.uint64(len(table) - 1)
+    table_at, rows_at, hashes_at = table.ctypes.data, rows.ctypes.data, hashes.ctypes.data
+    for start in range(done, len(slots), _BLOCK):
+        stop = min(start + _BLOCK, len(slots))
+        _warm_lines(table_at, mask, rows_at, 16, hashes_at + start * 8, 8, stop - start)
+        for i in range(start, stop):
+            slot = _find_word(table_at, mask, rows_at, hashes[i], words[i])
+            if slot < 0:
+                if state[_LIVE] == len(live):
+                    return i
+                if state[_FREE] > 0:
+                    state[_FREE] -= 1
+                    slot = free[state[_FREE]]
+                else:
+                    slot = state[_NEXT]
+                    state[_NEXT] += 1
+                state[_LIVE] += 1
+                live[slot] = 1
+                _enter(table_at, mask, hashes[i], slot)
+                rows[slot, 0] = hashes[i]
+                rows[slot, 1] = words[i]
+                is_new[i] = True
+            slots[i] = slot
+    return len(slots)
+
+
+@njit(
+    "int64(uint64[::1], uint64[:, ::1], uint8[::1], int64[::1], int64[::1], uint8[::1], "
+    "uint8[::1], uint64[:, ::1], int64, int64[::1], boolean[::1])",
+    nogil=True,
+    cache=True,
+)
+def _insert_rows(  # type: ignore[no-untyped-def]
+    table, stored, live, free, state, arena, payloads, rows, done, slots, is_new
+):
+    """As `_insert_words` for rows of words; the arena has room for the bytes of all of them."""
+    mask = np.uint64(len(table) - 1)
+    width = rows.shape[1]
+    table_at, stored_at, rows_at = table.ctypes.data, stored.ctypes.data, rows.ctypes.data
+    arena_at, payloads_at = arena.ctypes.data, payloads.ctypes.data
+    for start in range(done, len(slots), _BLOCK):
+        stop = min(start + _BLOCK, len(slots))
+        first = rows_at + start * width * 8
+        _warm_lines(table_at, mask, stored_at, width * 8, first, width * 8, stop - start)
+        for i in range(start, stop):
+            row = rows_at + i * width * 8
+            slot = _find_row(table_at, mask, stored_at, row, arena_at, payloads_at, width)
+            if slot < 0:
+                if state[_LIVE] == len(live):
+                    return i
+                if state[_FREE] > 0:
+                    state[_FREE] -= 1
+                    slot = free[state[_FREE]]
+                else:
+                    slot = state[_NEXT]
+                    state[_NEXT] += 1
+                state[_LIVE] += 1
+                live[slot] = 1
+                _enter(table_at, mask, rows[i, 0], slot)
+                target = stored_at + slot * width * 8
+                state[_ARENA_USED] = _store_row(target, row, arena_at, state[_ARENA_USED], payloads_at, width)
+                is_new[i] = True
+            slots[i] = slot
+    return len(slots)
+
+
+@njit("void(uint64[::1], uint64[::1])", nogil=True, cache=True)
+def _rehash(old, table):  # type: ignore[no-untyped-def]
+    """Walking the old table in order writes two ascending streams into one of twice the size."""
+    mask = np.uint64(len(table) - 1)
+    for at in range(len(old)):
+        entry = old[at]
+        if entry != _ZERO:
+            place = (entry >> _S32) & mask
+            while table[place] != _ZERO:
+                place = (place + _ONE) & mask
+            table[place] = entry
+
+
+@njit(
+    "int64(uint64[::1], uint64[:, ::1], uint8[::1], int64[::1], int64[::1], uint8[::1], int64[::1])",
+    nogil=True,
+    cache=True,
+)
+def _delete(table, rows, live, free, state, payloads, slots):  # type: ignore[no-untyped-def]
+    """Returns the bytes of the arena that became garbage."""
+    mask = np.uint64(len(table) - 1)
+    table_at = table.ctypes.data
+    garbage = np.int64(0)
+    for i in range(len(slots)):
+        slot = slots[i]
+        if slot < 0 or slot >= state[_NEXT] or live[slot] == 0:
+            continue
+        _remove_entry(table_at, mask, rows[slot, 0] & _LOW, slot)
+        live[slot] = 0
+        free[state[_FREE]] = slot
+        state[_FREE] += 1
+        state[_LIVE] -= 1
+        if rows.shape[1] == len(payloads):
+            for w in range(len(payloads)):
+                if payloads[w] != 0 and rows[slot, w - 1] > _EIGHT:
+                    garbage += np.int64(rows[slot, w - 1])
+    return garbage

@@ -1,0 +1,237 @@
+"""The few machine operations that kernels share: 128-bit multiply, unaligned loads, prefetch, byte compare
+and the mixers.
+
+The only file that other kernel files may inline from (see the package's docstring). Functions here carry no
+signature: they compile as part of their callers and are cached with them. Addresses are int64; loads are
+little-endian, as Arrow's buffers are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+# Odd constants with balanced bits: wyhash's secrets and the golden ratio.
+SECRET_0 = np.uint64(0xA0761D6478BD642F)
+SECRET_1 = np.uint64(0xE7037ED1A0B428DB)
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+MIX_2 = np.uint64(0x94D049BB133111EB)
+#: The hash of NULL, whatever its type.
+NULL_HASH = np.uint64(0x5D3C8A91E6F40B27)
+
+#: Marks a long value's place in an arena, so that no stored word equals the address of a value in a batch.
+IN_ARENA = np.uint64(1 << 63)
+
+_S27, _S30, _S31, _S32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
+_ONE = np.uint64(1)
+
+
+@intrinsic
+def mul_fold(typing_context, a, b):  # type: ignore[no-untyped-def]
+    """The high half of the 128-bit product of two uint64, xor the low half."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        wide = ir.IntType(128)
+        product = builder.mul(builder.zext(arguments[0], wide), builder.zext(arguments[1], wide))
+        high = builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
+        return builder.xor(high, builder.trunc(product, ir.IntType(64)))
+
+    return types.uint64(types.uint64, types.uint64), generate
+
+
+def _load(bits: int) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = builder.inttoptr(arguments[0], ir.IntType(bits).as_pointer())
+        value = builder.load(pointer, align=1, typ=ir.IntType(bits))
+        return value if bits == 64 else builder.zext(value, ir.IntType(64))
+
+    return generate
+
+
+@intrinsic
+def load_8(typing_context, address):  # type: ignore[no-untyped-def]
+    """One byte as uint64."""
+    return types.uint64(types.int64), _load(8)
+
+
+@intrinsic
+def load_32(typing_context, address):  # type: ignore[no-untyped-def]
+    """Four bytes, unaligned, as uint64."""
+    return types.uint64(types.int64), _load(32)
+
+
+@intrinsic
+def load_64(typing_context, address):  # type: ignore[no-untyped-def]
+    """Eight bytes, unaligned, as uint64."""
+    return types.uint64(types.int64), _load(64)
+
+
+def _store(bits: int) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = builder.inttoptr(arguments[0], ir.IntType(bits).as_pointer())
+        value = arguments[1] if bits == 64 else builder.trunc(arguments[1], ir.IntType(bits))
+        builder.store(value, pointer, align=1)
+        return context.get_dummy_value()
+
+    return generate
+
+
+@intrinsic
+def store_8(typing_context, address, value):  # type: ignore[no-untyped-def]
+    """Write the low byte of a uint64."""
+    return types.void(types.int64, types.uint64), _store(8)
+
+
+@intrinsic
+def store_32(typing_context, address, value):  # type: ignore[no-untyped-def]
+    """Write the low four bytes of a uint64, unaligned."""
+    return types.void(types.int64, types.uint64), _store(32)
+
+
+@intrinsic
+def store_64(typing_context, address, value):  # type: ignore[no-untyped-def]
+    """Write a uint64, unaligned."""
+    return types.void(types.int64, types.uint64), _store(64)
+
+
+@intrinsic
+def prefetch(typing_context, address):  # type: ignore[no-untyped-def]
+    """Ask the processor to bring the cache line at an address; never faults."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        byte_pointer = ir.IntType(8).as_pointer()
+        flag = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte_pointer, flag, flag, flag])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        pointer = builder.inttoptr(arguments[0], byte_pointer)
+        builder.call(function, [pointer, flag(0), flag(3), flag(1)])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
+@njit(nogil=True)
+def mix(word):  # type: ignore[no-untyped-def]
+    """splitmix64's finaliser: a bijection whose every output bit depends on every input bit."""
+    word = (word ^ (word >> _S30)) * MIX_1
+    word = (word ^ (word >> _S27)) * MIX_2
+    return word ^ (word >> _S31)
+
+
+@njit(nogil=True)
+def hash_word(word):  # type: ignore[no-untyped-def]
+    """The hash of a value that fits one word."""
+    return mix(word + GOLDEN)
+
+
+@njit(nogil=True)
+def combine(left, right):  # type: ignore[no-untyped-def]
+    """The hash of two hashes, in this order."""
+    word = left * SECRET_1 + right
+    word = (word ^ (word >> _S32)) * MIX_1
+    return word ^ (word >> _S30)
+
+
+@njit(nogil=True)
+def hash_bytes(address, length):  # type: ignore[no-untyped-def]
+    """wyhash's short path and 16-byte loop; reads no byte outside the value."""
+    seed = SECRET_0
+    if length <= 16:
+        if length >= 4:
+            step = (length >> 3) << 2
+            a = (load_32(address) << _S32) | load_32(address + step)
+            b = (load_32(address + length - 4) << _S32) | load_32(address + length - 4 - step)
+        elif length > 0:
+            a = (
+                (load_8(address) << np.uint64(16))
+                | (load_8(address + (length >> 1)) << np.uint64(8))
+                | load_8(address + length - 1)
+            )
+            b = np.uint64(0)
+        else:
+            a = np.uint64(0)
+            b = np.uint64(0)
+    else:
+        left = length
+        at = address
+        while left > 16:
+            seed = mul_fold(load_64(at) ^ SECRET_1, load_64(at + 8) ^ seed)
+            left -= 16
+            at += 16
+        a = load_64(at + left - 16)
+        b = load_64(at + left - 8)
+    return mul_fold(SECRET_0 ^ np.uint64(length), mul_fold(a ^ SECRET_1, b ^ seed) ^ SECRET_1)
+
+
+@njit(nogil=True)
+def equal_bytes(left, right, length):  # type: ignore[no-untyped-def]
+    """Whether two byte ranges of one length hold the same bytes."""
+    if length >= 8:
+        at = 0
+        while at + 8 <= length:
+            if load_64(left + at) != load_64(right + at):
+                return False
+            at += 8
+        return load_64(left + length - 8) == load_64(right + length - 8)
+    difference = np.uint64(0)
+    for at in range(length):
+        difference |= load_8(left + at) ^ load_8(right + at)
+    return difference == np.uint64(0)
+
+
+@njit(nogil=True)
+def copy_bytes(target, source, length):  # type: ignore[no-untyped-def]
+    """Copy bytes between ranges that do not overlap."""
+    if length >= 8:
+        at = 0
+        while at + 8 <= length:
+            store_64(target + at, load_64(source + at))
+            at += 8
+        store_64(target + length - 8, load_64(source + length - 8))
+    elif length >= 4:
+        head, tail = load_32(source), load_32(source + length - 4)
+        store_32(target, head)
+        store_32(target + length - 4, tail)
+    else:
+        for at in range(length):
+            store_8(target + at, load_8(source + at))
+
+
+@njit(nogil=True)
+def short_bytes(address, length):  # type: ignore[no-untyped-def]
+    """At most eight bytes as one word, missing ones 0."""
+    if length == 8:
+        return load_64(address)
+    word = np.uint64(0)
+    for at in range(length):
+        word |= load_8(address + at) << np.uint64(8 * at)
+    return word
+
+
+@njit(nogil=True)
+def is_set(bitmap, position):  # type: ignore[no-untyped-def]
+    """Arrow's bit order: the lowest bit of a byte is its first."""
+    return (bitmap[position >> 3] >> np.uint8(position & 7)) & np.uint8(1) != 0
+
+
+@njit(nogil=True)
+def is_same_row(left, right, arena, payloads, width):  # type: ignore[no-untyped-def]
+    """Whether two rows of words (see `RowLayout`) are equal; long values of `right` that are marked stand in
+    the arena.
+    """
+    for w in range(width):
+        a, b = load_64(left + w * 8), load_64(right + w * 8)
+        if a != b:
+            if load_8(payloads + w) == np.uint64(0):
+                return False
+            length = np.int64(load_64(left + w * 8 - 8))
+            place = np.int64(b & ~IN_ARENA) + (arena if b & IN_ARENA else 0)
+            if length <= 8 or not equal_bytes(np.int64(a), place, length):
+                return False
+    return True

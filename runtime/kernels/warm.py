@@ -1,0 +1,25 @@
+"""Load every kernel from the cache, or compile it, before the first batch waits for it."""
+
+from __future__ import annotations
+
+import importlib
+
+#: Kernels carry explicit signatures, so that importing a module is what compiles or loads its kernels.
+MODULES = (
+    "runtime.kernels.hashing",
+    "runtime.kernels.ordering",
+    "runtime.kernels.group",
+    "runtime.kernels.arena",
+    "runtime.kernels.index",
+    "runtime.kernels.gather",
+    "runtime.kernels.chains",
+    "runtime.kernels.places",
+    "runtime.kernels.accumulate",
+    "runtime.kernels.windows",
+)
+
+
+def warm() -> None:
+    """Import the kernels that stateful operators use: 0.3 s from the cache, half a minute without."""
+    for module in MODULES:
+        importlib.import_module(module)

@@ -1,0 +1,39 @@
+"""Cut event times into slices, and merge overlapping sessions."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit("void(int64[::1], int64, int64, int64[::1])", nogil=True, cache=True)
+def slice_ends_into(times_ms, slice_ms, offset_ms, ends):  # type: ignore[no-untyped-def]
+    """ends[i] = end of the slice [k * slice + offset, (k + 1) * slice + offset) that holds times_ms[i]; floors below zero too."""
+    start, end = np.int64(0), np.int64(0)
+    for i in range(len(times_ms)):
+        time = times_ms[i]
+        # Neighbouring rows are mostly of one slice: two comparisons instead of a division.
+        if time < start or time >= end:
+            start = (time - offset_ms) // slice_ms * slice_ms + offset_ms
+            end = start + slice_ms
+        ends[i] = end
+
+
+@njit("int64(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])", nogil=True, cache=True)
+def merge_sessions_into(groups, starts, ends, order, sessions):  # type: ignore[no-untyped-def]
+    """sessions[row] = dense number of the session of the row; returns how many there are.
+
+    `order` sorts rows by (group, start). Intervals [start, end) of one group that overlap or touch are one session.
+    """
+    count = np.int64(-1)
+    group, reach = np.int64(-1), np.int64(0)
+    for i in range(len(order)):
+        row = order[i]
+        if groups[row] != group or starts[row] > reach:
+            count += 1
+            group = groups[row]
+            reach = ends[row]
+        elif ends[row] > reach:
+            reach = ends[row]
+        sessions[row] = count
+    return count + 1

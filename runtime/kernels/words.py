@@ -1,0 +1,251 @@
+"""Key columns in the form that kernels read: 64-bit words for fixed-width values, offsets and an address for
+bytes.
+
+Equal SQL values have equal words: integers are sign-extended, -0.0 is 0.0 and every NaN is one NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numba import njit
+
+from runtime.kernels.buffers import to_array, unpack_bits, view_bitmap, view_buffer, view_offsets
+from runtime.kernels.intrinsics import is_set, short_bytes
+from sqlstream.errors import UserError
+
+_NAN = np.uint64(0x7FF8000000000000)
+_ZERO, _ONE = np.uint64(0), np.uint64(1)
+
+
+@dataclass(frozen=True, slots=True)
+class WordColumn:
+    """A fixed-width column. `words` holds `width` words a row; those under a NULL are arbitrary."""
+
+    words: np.ndarray
+    width: int
+    bitmap: np.ndarray
+    bit: int
+
+
+@dataclass(frozen=True, slots=True)
+class BytesColumn:
+    """A variable-width column: row i is the bytes from `address + offsets[i]` to `address + offsets[i +
+    1]`.
+    """
+
+    offsets: np.ndarray
+    address: int
+    bitmap: np.ndarray
+    bit: int
+    owner: pa.Array
+
+
+def _is_bytes(data_type: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_string(data_type)
+        or pa.types.is_binary(data_type)
+        or pa.types.is_large_string(data_type)
+        or pa.types.is_large_binary(data_type)
+    )
+
+
+def plain_type(data_type: pa.DataType) -> pa.DataType:
+    """The type as which keys of a type are stored: without dictionary, extension and view.
+
+    Raises UserError SS3090 for a type that cannot be a key.
+    """
+    if isinstance(data_type, pa.BaseExtensionType):
+        return plain_type(data_type.storage_type)
+    if pa.types.is_dictionary(data_type):
+        return plain_type(data_type.value_type)
+    if pa.types.is_string_view(data_type):
+        return pa.string()
+    if pa.types.is_binary_view(data_type) or pa.types.is_fixed_size_binary(data_type):
+        # Arrow counts decimals as fixed-size binary in some versions and not in others.
+        return data_type if pa.types.is_decimal(data_type) else pa.binary()
+    if pa.types.is_null(data_type):
+        return pa.int64()
+    if _is_bytes(data_type) or pa.types.is_decimal128(data_type) or _is_one_word(data_type):
+        return data_type
+    raise UserError(
+        "SS3090",
+        f'a value of type "{data_type}" cannot be a key',
+        hint="group, join or distribute by columns of simple types",
+    )
+
+
+def _is_one_word(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_primitive(data_type)) and data_type.bit_width <= 64
+
+
+def plain_array(array: pa.Array) -> pa.Array:
+    """The array in its plain type; the same array when it is that already."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if isinstance(array, pa.ExtensionArray):
+        return plain_array(array.storage)
+    if isinstance(array, pa.DictionaryArray):
+        return plain_array(array.dictionary_decode())
+    plain = plain_type(array.type)
+    return array if plain == array.type else array.cast(plain)
+
+
+def word_count(data_type: pa.DataType) -> int:
+    """How many words a value of a plain type takes in a packed row: bytes are a length and a payload."""
+    return 2 if _is_bytes(data_type) or pa.types.is_decimal128(data_type) else 1
+
+
+def is_bytes_type(data_type: pa.DataType) -> bool:
+    """Whether values of a plain type vary in length."""
+    return _is_bytes(data_type)
+
+
+def storage_dtype(data_type: pa.DataType) -> np.dtype[Any]:
+    """The numpy type with the memory layout of a plain one-word type that is not boolean."""
+    if pa.types.is_floating(data_type):
+        return np.dtype(f"f{data_type.bit_width // 8}")
+    kind = "u" if pa.types.is_unsigned_integer(data_type) else "i"
+    return np.dtype(f"{kind}{data_type.bit_width // 8}")
+
+
+def read_column(array: pa.Array) -> WordColumn | BytesColumn:
+    """A plain array as words or bytes; zero-copy for 8-byte integers and times, decimals and bytes."""
+    bitmap, bit = view_bitmap(array)
+    data_type = array.type
+    if _is_bytes(data_type):
+        offsets, address = view_offsets(array)
+        return BytesColumn(offsets, address, bitmap, bit, array)
+    if pa.types.is_decimal128(data_type):
+        words = view_buffer(array.buffers()[1], np.uint64, 2 * array.offset, 2 * len(array))
+        return WordColumn(words, 2, bitmap, bit)
+    return WordColumn(_one_word(array), 1, bitmap, bit)
+
+
+def _one_word(array: pa.Array) -> np.ndarray:
+    data = array.buffers()[1]
+    if pa.types.is_boolean(array.type):
+        start, bit = array.offset >> 3, array.offset & 7
+        packed = view_buffer(data, np.uint8, start, (bit + len(array) + 7) >> 3)
+        return unpack_bits(packed, bit, len(array)).astype(np.uint64)
+    values = view_buffer(data, storage_dtype(array.type), array.offset, len(array))
+    if pa.types.is_floating(array.type):
+        words: np.ndarray = canonical_floats(values.astype(np.float64, copy=False))
+        return words
+    if values.dtype.kind == "u":
+        return values.astype(np.uint64, copy=False)
+    return values.astype(np.int64, copy=False).view(np.uint64)
+
+
+def array_from_words(data_type: pa.DataType, words: np.ndarray, valid: np.ndarray | None) -> pa.Array:
+    """A plain one-word array from its words: the inverse of `read_column`."""
+    if pa.types.is_boolean(data_type):
+        return to_array(data_type, words != 0, valid)
+    words = np.ascontiguousarray(words)
+    values = words.view(np.float64) if pa.types.is_floating(data_type) else words
+    return to_array(data_type, values.astype(storage_dtype(data_type), copy=False), valid)
+
+
+@njit("uint64[::1](float64[::1])", nogil=True, cache=True)
+def canonical_floats(values):  # type: ignore[no-untyped-def]
+    """The bits of doubles with one zero and one NaN."""
+    bits = values.view(np.uint64)
+    out = np.empty(len(values), np.uint64)
+    for i in range(len(values)):
+        value = values[i]
+        out[i] = _NAN if value != value else (_ZERO if value == 0.0 else bits[i])
+    return out
+
+
+@njit("uint64[::1](uint64[::1], uint8[::1], int64)", nogil=True, cache=True)
+def zero_nulls(words, bitmap, bit):  # type: ignore[no-untyped-def]
+    """Words with 0 under each NULL."""
+    out = np.empty(len(words), np.uint64)
+    for i in range(len(words)):
+        out[i] = words[i] if is_set(bitmap, bit + i) else _ZERO
+    return out
+
+
+@njit("void(uint64[::1], int64, uint8[::1], int64, uint64[:, ::1], int64, uint64)", nogil=True, cache=True)
+def _pack_words(words, width, bitmap, bit, rows, column, null_bit):  # type: ignore[no-untyped-def]
+    for i in range(rows.shape[0]):
+        if len(bitmap) == 0 or is_set(bitmap, bit + i):
+            for part in range(width):
+                rows[i, column + part] = words[i * width + part]
+        else:
+            rows[i, 1] |= null_bit
+            for part in range(width):
+                rows[i, column + part] = _ZERO
+
+
+_PACK_BYTES = "void({}[::1], int64, uint8[::1], int64, uint64[:, ::1], int64, uint64)"
+
+
+@njit([_PACK_BYTES.format("int32"), _PACK_BYTES.format("int64")], nogil=True, cache=True)
+def _pack_bytes(offsets, address, bitmap, bit, rows, column, null_bit):  # type: ignore[no-untyped-def]
+    for i in range(rows.shape[0]):
+        if len(bitmap) == 0 or is_set(bitmap, bit + i):
+            start = np.int64(offsets[i])
+            length = np.int64(offsets[i + 1]) - start
+            rows[i, column] = np.uint64(length)
+            if length <= 8:
+                rows[i, column + 1] = short_bytes(address + start, length)
+            else:
+                rows[i, column + 1] = np.uint64(address + start)
+        else:
+            rows[i, 1] |= null_bit
+            rows[i, column] = _ZERO
+            rows[i, column + 1] = _ZERO
+
+
+@dataclass(frozen=True, slots=True)
+class RowLayout:
+    """How a key of several columns stands in a row of words: its hash, one bit a NULL column, then the
+    columns.
+
+    A value of at most eight bytes stands in the row; a longer one is an address (or a place in an arena).
+    `payloads[w]` is 1 where word w is such a payload, whose length is the word before it.
+    """
+
+    types: tuple[pa.DataType, ...]
+    columns: tuple[int, ...]
+    payloads: np.ndarray
+
+    @staticmethod
+    def of(types: Sequence[pa.DataType]) -> RowLayout:
+        if len(types) > 64:
+            raise UserError(
+                "SS3090", f"a key has {len(types)} columns, more than 64", hint="use fewer key columns"
+            )
+        columns, payloads = [], [0, 0]
+        for data_type in types:
+            columns.append(len(payloads))
+            payloads += [0, int(_is_bytes(data_type))] if word_count(data_type) == 2 else [0]
+        return RowLayout(tuple(types), tuple(columns), np.array(payloads, dtype=np.uint8))
+
+    @property
+    def width(self) -> int:
+        return len(self.payloads)
+
+    @property
+    def has_bytes(self) -> bool:
+        return bool(self.payloads.any())
+
+    def pack(self, columns: Sequence[pa.Array], hashes: np.ndarray) -> np.ndarray:
+        """uint64[n, width] rows of plain arrays. They hold addresses into the arrays: keep those alive
+        meanwhile.
+        """
+        rows = np.empty((len(hashes), self.width), dtype=np.uint64)
+        rows[:, 0] = hashes
+        rows[:, 1] = 0
+        for number, (place, array) in enumerate(zip(self.columns, columns, strict=True)):
+            column, null_bit = read_column(array), np.uint64(1 << number)
+            if isinstance(column, WordColumn):
+                _pack_words(column.words, column.width, column.bitmap, column.bit, rows, place, null_bit)
+            else:
+                _pack_bytes(column.offsets, column.address, column.bitmap, column.bit, rows, place, null_bit)
+        return rows

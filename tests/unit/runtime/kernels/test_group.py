@@ -1,0 +1,55 @@
+"""Grouping the rows of a batch against a Python dict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runtime.kernels.group import group
+
+COLUMNS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
+    (pa.int64(), st.integers(-3, 3)),
+    (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
+    (pa.int16(), st.integers(-3, 3)),
+    (pa.string(), st.sampled_from(["", "a", "b", "123456789", "123456780"])),
+    (pa.bool_(), st.booleans()),
+]
+
+
+def reference(columns: list[pa.Array]) -> tuple[list[int], list[int]]:
+    seen: dict[tuple[Any, ...], int] = {}
+    first, ids = [], []
+    for number, key in enumerate(zip(*[c.to_pylist() for c in columns], strict=True)):
+        if key not in seen:
+            seen[key] = len(seen)
+            first.append(number)
+        ids.append(seen[key])
+    return ids, first
+
+
+@given(st.data())
+@settings(max_examples=80, deadline=None)
+def test_groups_are_numbered_by_first_occurrence(data: st.DataObject) -> None:
+    count = data.draw(st.integers(0, 40))
+    columns = []
+    for data_type, values in data.draw(st.lists(st.sampled_from(COLUMNS), min_size=1, max_size=3)):
+        cell = data.draw(st.sampled_from([values, st.none() | values]))
+        drawn = data.draw(st.lists(cell, min_size=count + 1, max_size=count + 1))
+        columns.append(pa.array(drawn, data_type).slice(1))
+    ids, first = group(columns)
+    assert (ids.tolist(), first.tolist()) == reference(columns)
+
+
+def test_many_groups_outgrow_the_first_table() -> None:
+    numbers = [(n % 5000) * 1_000_003 for n in range(20_000)]
+    for columns in (
+        [pa.array(numbers)],
+        [pa.array([*numbers[:-1], None])],
+        [pa.array(numbers), pa.array([n % 7 for n in range(20_000)])],
+        [pa.array([f"group number {n}" for n in numbers])],
+    ):
+        ids, first = group(columns)
+        assert (ids.tolist(), first.tolist()) == reference(columns)

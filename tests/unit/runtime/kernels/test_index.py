@@ -1,0 +1,131 @@
+"""The key index against a Python dict."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runtime.kernels.hashing import hash_columns
+from runtime.kernels.index import KeyIndex
+from sqlstream.errors import InternalError
+
+# Few distinct values, so that keys repeat within and between batches.
+VALUES: list[tuple[pa.DataType, list[Any]]] = [
+    (pa.int64(), [0, 1, -1, 2**62, None]),
+    (pa.int32(), [0, 5, -5, None]),
+    (pa.bool_(), [True, False, None]),
+    (pa.float64(), [0.0, -0.0, math.nan, 1.5, None]),
+    (pa.string(), ["", "a", "b", "12345678", "123456789", "123456780", "long " * 20, None]),
+    (pa.large_binary(), [b"", b"\0", b"\0\0", b"123456789", None]),
+    (pa.decimal128(30, 1), [Decimal("0.0"), Decimal("-1.5"), Decimal(10**25), None]),
+    (pa.timestamp("ms"), [0, 1000, None]),
+]
+
+
+def canonical(value: Any) -> Any:
+    """A value under which SQL's grouping calls two values the same."""
+    if isinstance(value, float):
+        return "nan" if math.isnan(value) else value + 0.0
+    return value
+
+
+def rows_of(columns: list[pa.Array]) -> list[tuple[Any, ...]]:
+    return [tuple(map(canonical, row)) for row in zip(*[c.to_pylist() for c in columns], strict=True)]
+
+
+@given(st.data())
+@settings(max_examples=80, deadline=None)
+def test_index_behaves_as_a_dict(data: st.DataObject) -> None:
+    fields = data.draw(st.lists(st.sampled_from(VALUES), min_size=1, max_size=3))
+    types = [data_type for data_type, _ in fields]
+    index = KeyIndex(types)
+    reference: dict[tuple[Any, ...], int] = {}
+    for _ in range(data.draw(st.integers(1, 6))):
+        count = data.draw(st.integers(0, 20))
+        columns = []
+        for data_type, values in fields:
+            drawn = data.draw(st.lists(st.sampled_from(values), min_size=count + 3, max_size=count + 3))
+            columns.append(pa.array(drawn, data_type).slice(2, count))
+        keys = rows_of(columns)
+        assert index.get(columns).tolist() == [reference.get(key, -1) for key in keys]
+        slots, is_new = index.get_or_insert(columns)
+        for key, slot, new in zip(keys, slots.tolist(), is_new.tolist(), strict=True):
+            assert new == (key not in reference)
+            assert new or reference[key] == slot
+            reference[key] = slot
+        assert len(set(reference.values())) == len(reference) == len(index)
+        if reference:
+            doomed = data.draw(st.lists(st.sampled_from(sorted(reference.values())), max_size=6))
+            index.delete(np.array(doomed, dtype=np.int64))
+            reference = {key: slot for key, slot in reference.items() if slot not in doomed}
+        live = index.slots()
+        assert sorted(reference.values()) == live.tolist()
+        kept = index.keys(live)
+        assert [array.type for array in kept] == types
+        assert dict(zip(rows_of(kept), live.tolist(), strict=True)) == reference
+        assert index.hashes(live).tolist() == hash_columns(kept).tolist()
+
+
+@pytest.mark.parametrize("kind", ["int64", "pair", "string"])
+def test_many_keys_survive_growth_and_mass_deletion(kind: str) -> None:
+    numbers = np.arange(50_000) * 7919
+    arrays = {
+        "int64": [pa.array(numbers)],
+        "pair": [pa.array(numbers), pa.array(numbers % 97)],
+        "string": [pa.array([f"a key longer than eight {n}" for n in numbers])],
+    }[kind]
+    index = KeyIndex([array.type for array in arrays])
+    for start in range(0, 50_000, 7_000):
+        slots, is_new = index.get_or_insert([array.slice(start, 7_000) for array in arrays])
+        assert is_new.all()
+        assert slots.tolist() == list(range(start, min(start + 7_000, 50_000)))
+    before = index.nbytes
+    index.delete(np.arange(0, 50_000, 3))
+    index.delete(np.arange(1, 50_000, 3))
+    found = index.get(arrays)
+    assert (found[2::3] == np.arange(2, 50_000, 3)).all()
+    assert (found[0::3] == -1).all()
+    assert index.keys(np.arange(2, 50_000, 3))[0].to_pylist() == arrays[0].to_pylist()[2::3]
+    slots, is_new = index.get_or_insert(arrays)
+    assert is_new.sum() == 33_334
+    assert index.slot_count == 50_000
+    assert len(index) == 50_000
+    assert kind == "string" or index.nbytes <= before + 8 * 50_000
+
+
+def test_null_is_a_key_apart_from_zero_and_the_empty_string() -> None:
+    numbers = KeyIndex([pa.int64()])
+    assert numbers.get_or_insert([pa.array([0, None, None, 0])])[0].tolist() == [0, 1, 1, 0]
+    assert numbers.keys(np.array([1, 0]))[0].to_pylist() == [None, 0]
+    texts = KeyIndex([pa.string(), pa.int64()])
+    slots, is_new = texts.get_or_insert([pa.array(["", None, ""]), pa.array([None, None, None], pa.int64())])
+    assert slots.tolist() == [0, 1, 0]
+    assert is_new.tolist() == [True, True, False]
+
+
+def test_dictionary_columns_find_plain_keys() -> None:
+    index = KeyIndex([pa.dictionary(pa.int32(), pa.string())])
+    index.get_or_insert([pa.array(["a", "b"])])
+    assert index.get([pa.array(["b", "c", "a"]).dictionary_encode()]).tolist() == [1, -1, 0]
+
+
+def test_a_deleted_slot_goes_to_the_next_absent_key() -> None:
+    index = KeyIndex([pa.int64()])
+    index.get_or_insert([pa.array([10, 11, 12])])
+    index.delete(np.array([1, 1]))
+    assert len(index) == 2
+    assert index.get_or_insert([pa.array([13, 14])])[0].tolist() == [1, 3]
+
+
+def test_keys_of_another_kind_are_our_bug() -> None:
+    with pytest.raises(InternalError):
+        KeyIndex([pa.int64()]).get([pa.array(["a"])])
+    with pytest.raises(InternalError):
+        KeyIndex([pa.int64()]).get([pa.array([1]), pa.array([2])])
