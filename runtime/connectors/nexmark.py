@@ -1,0 +1,307 @@
+"""Connector `nexmark`: the auction site's event stream as a source of persons, auctions, bids, or all."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from runtime.connectors.nexmark_config import DEFAULT_TABLE, FIGURES, NexmarkConfig, NexmarkOptions
+from sqlstream import types as sql
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import InternalError, UserError, did_you_mean
+from sqlstream.schema import Schema
+from sqlstream.spi.connector import (
+    Boundedness,
+    ConnectorContext,
+    ConnectorDescriptor,
+    OptionDescriptor,
+    OptionType,
+    SinkWriter,
+    SourceReader,
+    SourceStatus,
+)
+from sqlstream.types import LogicalType, TypeRoot
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sqlstream.specs import SinkSpec, SourceSpec
+
+_TIME = sql.timestamp(3)
+_PERSON = Schema.of(
+    ("id", sql.BIGINT),
+    ("name", sql.STRING),
+    ("emailAddress", sql.STRING),
+    ("creditCard", sql.STRING),
+    ("city", sql.STRING),
+    ("state", sql.STRING),
+    ("dateTime", _TIME),
+    ("extra", sql.STRING),
+)
+_AUCTION = Schema.of(
+    ("id", sql.BIGINT),
+    ("itemName", sql.STRING),
+    ("description", sql.STRING),
+    ("initialBid", sql.BIGINT),
+    ("reserve", sql.BIGINT),
+    ("dateTime", _TIME),
+    ("expires", _TIME),
+    ("seller", sql.BIGINT),
+    ("category", sql.BIGINT),
+    ("extra", sql.STRING),
+)
+_BID = Schema.of(
+    ("auction", sql.BIGINT),
+    ("bidder", sql.BIGINT),
+    ("price", sql.BIGINT),
+    ("channel", sql.STRING),
+    ("url", sql.STRING),
+    ("dateTime", _TIME),
+    ("extra", sql.STRING),
+)
+
+
+def _row_of(schema: Schema) -> LogicalType:
+    return sql.row(*[(f.name, f.type) for f in schema.fields])
+
+
+_SCHEMAS: dict[str, Schema] = {
+    "person": _PERSON,
+    "auction": _AUCTION,
+    "bid": _BID,
+    "events": Schema.of(
+        ("event_type", sql.INT),
+        ("person", _row_of(_PERSON)),
+        ("auction", _row_of(_AUCTION)),
+        ("bid", _row_of(_BID)),
+    ),
+}
+
+_FIGURE_DESCRIPTIONS = {
+    "nexmark.seed": "Another seed gives other events.",
+    "nexmark.rate": "Events in a second of event time and, for a paced table, of the clock.",
+    "nexmark.base-time": "Event time of the first event, in UTC.",
+    "nexmark.person.proportion": "Persons in each round of events.",
+    "nexmark.auction.proportion": "Auctions in each round of events.",
+    "nexmark.bid.proportion": "Bids in each round of events.",
+    "nexmark.auction.hot-ratio.sellers": "All but one in this many auctions are a hot seller's.",
+    "nexmark.bid.hot-ratio.auctions": "All but one in this many bids are for a hot auction.",
+    "nexmark.bid.hot-ratio.bidders": "All but one in this many bids are a hot bidder's.",
+    "nexmark.active-people": "How many of the last people bid and sell.",
+    "nexmark.in-flight-auctions": "How many of the last auctions take bids.",
+    "nexmark.person.avg-size": "Average bytes of a person.",
+    "nexmark.auction.avg-size": "Average bytes of an auction.",
+    "nexmark.bid.avg-size": "Average bytes of a bid.",
+    "nexmark.out-of-order-group-size": "Events are shuffled within groups of this many; 1 keeps their order.",
+}
+
+
+def _figure_option(key: str) -> OptionDescriptor:
+    name, low, _ = FIGURES[key]
+    if key == "nexmark.base-time":
+        return OptionDescriptor(key, OptionType.STRING, _FIGURE_DESCRIPTIONS[key], "2015-07-15 00:00:00")
+    default = str(getattr(NexmarkConfig(), name))
+    return OptionDescriptor(key, OptionType.LONG, _FIGURE_DESCRIPTIONS[key], default, minimum=low)
+
+
+_OPTIONS = (
+    OptionDescriptor(
+        "nexmark.table",
+        OptionType.ENUM,
+        "Which events the table has: one kind, or all of them with a ROW column a kind.",
+        DEFAULT_TABLE,
+        choices=tuple(_SCHEMAS),
+    ),
+    OptionDescriptor(
+        "nexmark.events",
+        OptionType.LONG,
+        "How many events, of all kinds together, the stream has; without it the stream has no end.",
+        minimum=0,
+    ),
+    OptionDescriptor(
+        "nexmark.paced",
+        OptionType.BOOLEAN,
+        "Whether events come at their rate by the clock; by default a stream with an end does not wait.",
+    ),
+    *map(_figure_option, FIGURES),
+)
+
+
+class Nexmark:
+    """A source without format: columns are fixed, a table declares those it wants, in any order.
+
+    All readers of all tables with equal figures share one stream of event numbers, and make of it what their
+    table has.
+    """
+
+    descriptor = ConnectorDescriptor(
+        identifier="nexmark",
+        options=_OPTIONS,
+        is_source=True,
+        is_sink=False,
+        boundedness=Boundedness(False, unless_set="nexmark.events"),
+        projects=True,
+        schema_option="nexmark.table",
+        schemas=_SCHEMAS,
+    )
+
+    def validate(self, table: str, schema: Schema, options: dict[str, str]) -> None:
+        """Figures within their bounds, columns that exist. UserError SS4002, SS2003, SS2010."""
+        kind = NexmarkOptions.parse(options).table
+        known = {f.name: f.type for f in _SCHEMAS[kind].fields}
+        for column in schema.fields:
+            _check_column(table, kind, column.name, column.type, known)
+
+    def source(
+        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
+    ) -> SourceReader:
+        """A reader of every `parallelism`-th block, so that all readers advance together in event time."""
+        return NexmarkReader(spec, context, splits)
+
+    def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:
+        raise UserError(
+            "SS4003",
+            f'table "{spec.table}" cannot be written to: connector "nexmark" only makes rows',
+            hint="insert into a table of another connector",
+        )
+
+    def commit(self, spec: SinkSpec, committables: list[dict[str, Any]], files: Any) -> None:
+        raise InternalError(f'connector "nexmark" was asked to commit rows of table "{spec.table}"')
+
+
+def _check_column(
+    table: str, kind: str, name: str, declared: LogicalType, known: dict[str, LogicalType]
+) -> None:
+    actual = known.get(name)
+    if actual is None:
+        raise UserError(
+            "SS2003",
+            f'column "{name}" of table "{table}" does not exist in the nexmark table "{kind}"',
+            hint=did_you_mean(name, list(known)) or f"its columns are {', '.join(known)}",
+        )
+    if declared.root is TypeRoot.ROW and actual.root is TypeRoot.ROW:
+        parts = {f.name: f.type for f in actual.fields}
+        for part in declared.fields:
+            _check_column(table, f"{kind}.{name}", part.name, part.type, parts)
+        return
+    # As in Flink, a source's strings are not cut to a declared length.
+    same = declared.root is actual.root and (actual.root is TypeRoot.VARCHAR or declared.same_as(actual))
+    if not same:
+        raise UserError(
+            "SS2010",
+            f'column "{name}" of table "{table}" is {declared}, but the nexmark table "{kind}" has {actual}',
+            hint=f"declare it as {actual}",
+        )
+
+
+@dataclass
+class NexmarkSplit:
+    """Every `shares`-th block of `block_events` events, from block `share` on; `position`: the next event."""
+
+    share: int
+    shares: int
+    block_events: int
+    position: int
+
+    @staticmethod
+    def of(share: int, shares: int, block_events: int) -> NexmarkSplit:
+        return NexmarkSplit(share, shares, block_events, share * block_events)
+
+    @property
+    def block_end(self) -> int:
+        return (self.position // self.block_events + 1) * self.block_events
+
+    def advance(self, stop: int) -> None:
+        """Go on at `stop`, or in the next block of this share when the block ends there."""
+        skipped = (self.shares - 1) * self.block_events if stop == self.block_end else 0
+        self.position = stop + skipped
+
+
+class NexmarkReader:
+    """Makes one block a poll, of the split that is furthest behind.
+
+    State: one position a split; a split is forgotten when it has reached the stream's end. A paced reader
+    counts time from its first poll and makes what is due, at most one block at once.
+    """
+
+    def __init__(
+        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
+    ) -> None:
+        from runtime.connectors.nexmark_generator import NexmarkGenerator
+
+        self._options = NexmarkOptions.parse(spec.options)
+        self._generator = NexmarkGenerator(self._options.config)
+        self._columns = _generated_columns(spec)
+        self._now_ms = context.now_ms
+        if splits is None:
+            restored = [NexmarkSplit.of(context.subtask, context.parallelism, self._block_events(context))]
+        else:
+            restored = [NexmarkSplit(**split) for split in splits]
+        self._splits = [split for split in restored if not self._is_done(split)]
+        self._origin_ms: int | None = None
+        self._origin_position = 0 if splits is None else min((s.position for s in self._splits), default=0)
+
+    def poll(self) -> pa.RecordBatch | SourceStatus:
+        while self._splits:
+            split = min(self._splits, key=lambda s: s.position)
+            stop = min(split.block_end, self._due())
+            if stop <= split.position:
+                return SourceStatus.NOTHING_YET
+            batch = self._make(split.position, stop)
+            split.advance(stop)
+            if self._is_done(split):
+                self._splits.remove(split)
+            # A block of a rare kind can be empty; whoever polls wants rows.
+            if batch.num_rows:
+                return batch
+        return SourceStatus.END
+
+    def snapshot(self) -> list[dict[str, Any]]:
+        return [asdict(split) for split in self._splits]
+
+    def close(self) -> None:
+        """Drop the splits: nothing outside this process is held."""
+        self._splits = []
+
+    def _block_events(self, context: ConnectorContext) -> int:
+        config = self._options.config
+        if self._options.is_paced:
+            # A hundredth of a second at a time: readers take turns, and each turn holds back the others'
+            # watermark.
+            return max(1, min(context.batch_rows, config.rate // 100))
+        return max(context.batch_rows, min(config.epoch_size, 1 << 16))
+
+    def _is_done(self, split: NexmarkSplit) -> bool:
+        return self._options.event_count is not None and split.position >= self._options.event_count
+
+    def _due(self) -> int:
+        """The first event that must not be made yet."""
+        end = 2**63 - 1 if self._options.event_count is None else self._options.event_count
+        if not self._options.is_paced:
+            return end
+        now_ms = self._now_ms()
+        if self._origin_ms is None:
+            self._origin_ms = now_ms
+        return min(
+            end, self._origin_position + (now_ms - self._origin_ms) * self._options.config.rate // 1000
+        )
+
+    def _make(self, start: int, stop: int) -> pa.RecordBatch:
+        match self._options.table:
+            case "person":
+                return self._generator.persons(start, stop, self._columns)
+            case "auction":
+                return self._generator.auctions(start, stop, self._columns)
+            case "bid":
+                return self._generator.bids(start, stop, self._columns)
+        return self._generator.events(start, stop, self._columns)
+
+
+def _generated_columns(spec: SourceSpec) -> list[str]:
+    """What to ask the generator for: of a ROW column, the fields that the table declares."""
+    declared = dict(zip(spec.schema.names, spec.schema.types, strict=True))
+    wanted = []
+    for column in spec.columns:
+        fields = declared[column].fields
+        wanted += [f"{column}.{field.name}" for field in fields] or [column]
+    return wanted

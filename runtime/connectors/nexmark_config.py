@@ -1,0 +1,120 @@
+"""What a Nexmark stream is made of: the figures that decide every event, and how a table reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from runtime.connectors.nexmark_draws import SHUFFLE_FACTOR
+from sqlstream.config import parse_boolean
+from sqlstream.errors import UserError
+
+DEFAULT_TABLE = "events"
+
+ROW_BYTES_MAX = 10_000
+RATIO_MAX = 1_000_000
+RATE_MAX = 1_000_000_000_000
+ACTIVE_MAX = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class NexmarkConfig:
+    """The figures of one stream; the defaults are the public suite's.
+
+    Two generators of equal configuration make equal events. `rate` is in events a second of event time,
+    the `*_bytes` are average row sizes, and a hot ratio of r gives the hot choice a probability of 1 - 1/r.
+    """
+
+    seed: int = 0
+    rate: int = 10_000
+    base_time_ms: int = 1_436_918_400_000
+    person_proportion: int = 1
+    auction_proportion: int = 3
+    bid_proportion: int = 46
+    hot_seller_ratio: int = 4
+    hot_auction_ratio: int = 2
+    hot_bidder_ratio: int = 4
+    active_people: int = 1000
+    in_flight_auctions: int = 100
+    person_bytes: int = 200
+    auction_bytes: int = 500
+    bid_bytes: int = 100
+    out_of_order_group_size: int = 1
+
+    def __post_init__(self) -> None:
+        for key, (name, low, high) in FIGURES.items():
+            value = getattr(self, name)
+            if not low <= value <= high:
+                bound = f"at least {low}" if value < low else f"at most {high}"
+                raise UserError("SS4002", f'option "{key}" must be {bound}, not {value}')
+        group = self.out_of_order_group_size
+        if group > 1 and group % SHUFFLE_FACTOR == 0:
+            raise UserError(
+                "SS4002",
+                f'option "nexmark.out-of-order-group-size" cannot be {group}, a multiple of {SHUFFLE_FACTOR}',
+                hint=f"choose a size that {SHUFFLE_FACTOR}, the step of the shuffle, does not divide",
+            )
+
+    @property
+    def epoch_size(self) -> int:
+        """How many consecutive event numbers hold one round of persons, auctions and bids."""
+        return self.person_proportion + self.auction_proportion + self.bid_proportion
+
+
+@dataclass(frozen=True)
+class NexmarkOptions:
+    """A table's WITH clause: which events it has (`event_count` None: no end), if the clock paces them."""
+
+    table: str
+    event_count: int | None
+    is_paced: bool
+    config: NexmarkConfig
+
+    @staticmethod
+    def parse(options: Mapping[str, str]) -> NexmarkOptions:
+        """UserError SS4002 for a figure out of its bounds."""
+        written = options.get("nexmark.events")
+        figures = {name: _figure(key, options[key]) for key, (name, *_) in FIGURES.items() if key in options}
+        return NexmarkOptions(
+            table=options.get("nexmark.table", DEFAULT_TABLE).lower(),
+            event_count=None if written is None else int(written),
+            # A stream without end that nobody slows down would only ever fill memory.
+            is_paced=parse_boolean(options.get("nexmark.paced", "true" if written is None else "false")),
+            config=NexmarkConfig(**figures),
+        )
+
+
+def _figure(key: str, text: str) -> int:
+    if key != "nexmark.base-time":
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise UserError(
+            "SS4002",
+            f'option "{key}" takes a timestamp, not "{text}"',
+            hint="write a date and a time such as '2015-07-15 00:00:00', in UTC",
+        ) from error
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1000)
+
+
+# Option key → field, smallest and largest value.
+FIGURES: dict[str, tuple[str, int, int]] = {
+    "nexmark.seed": ("seed", 0, 2**63 - 1),
+    "nexmark.rate": ("rate", 1, RATE_MAX),
+    "nexmark.base-time": ("base_time_ms", -(2**53), 2**53),
+    "nexmark.person.proportion": ("person_proportion", 1, RATIO_MAX),
+    "nexmark.auction.proportion": ("auction_proportion", 1, RATIO_MAX),
+    "nexmark.bid.proportion": ("bid_proportion", 1, RATIO_MAX),
+    "nexmark.auction.hot-ratio.sellers": ("hot_seller_ratio", 1, RATIO_MAX),
+    "nexmark.bid.hot-ratio.auctions": ("hot_auction_ratio", 1, RATIO_MAX),
+    "nexmark.bid.hot-ratio.bidders": ("hot_bidder_ratio", 1, RATIO_MAX),
+    "nexmark.active-people": ("active_people", 1, ACTIVE_MAX),
+    "nexmark.in-flight-auctions": ("in_flight_auctions", 1, ACTIVE_MAX),
+    "nexmark.person.avg-size": ("person_bytes", 1, ROW_BYTES_MAX),
+    "nexmark.auction.avg-size": ("auction_bytes", 1, ROW_BYTES_MAX),
+    "nexmark.bid.avg-size": ("bid_bytes", 1, ROW_BYTES_MAX),
+    "nexmark.out-of-order-group-size": ("out_of_order_group_size", 1, 1_000_000_000),
+}
