@@ -16,9 +16,9 @@ class JoinKind(enum.Enum):
 class JoinSpec(OperatorSpec, frozen=True, tag="join"):
     """Regular join over two changelogs (Flink: StreamExecJoin). Output: left columns, then right columns.
 
-    Rows match when the key columns are equal (NULL equals nothing) and `condition` over the joined row is TRUE. State: all
-    rows of both sides, dropped after the side's TTL (0: never). LEFT outputs unmatched left rows with NULLs, and takes
-    that back when a match comes.
+    Rows match when the key columns are equal (NULL equals nothing) and `condition` over the joined row is
+    TRUE. State: all rows of both sides, dropped after the side's TTL (0: never). LEFT outputs unmatched
+    left rows with NULLs, and takes that back when a match comes.
     """
 
     kind: JoinKind
@@ -32,12 +32,13 @@ class JoinSpec(OperatorSpec, frozen=True, tag="join"):
 class IntervalJoinSpec(OperatorSpec, frozen=True, tag="interval_join"):
     """Join of two insert-only streams whose times are close (Flink: StreamExecIntervalJoin).
 
-    Rows match when keys are equal, `lower_ms <= left_time - right_time <= upper_ms` and `condition` is TRUE. A row is
-    forgotten when the watermark (or clock) says that no match can come. LEFT emits an unmatched row with NULLs then. Output
-    watermark is held back so that no output row is late. A time column may be a rowtime or a window bound (`window_start`,
-    `window_end`, `window_time`) that its producer emits before it forwards the watermark that closed the window.
-    `broadcast_input` (0 or 1; -1: none): every subtask receives all rows of that input and any rows of the other (INNER only),
-    so the state of that input is the same everywhere and a snapshot of it is `shared`, taken by subtask 0.
+    Rows match when keys are equal, `lower_ms <= left_time - right_time <= upper_ms` and `condition` is
+    TRUE. A row is forgotten when the watermark (or clock) says that no match can come. LEFT emits an
+    unmatched row with NULLs then. Output watermark is held back so that no output row is late. A time
+    column may be a rowtime or a window bound (`window_start`, `window_end`, `window_time`) that its
+    producer emits before it forwards the watermark that closed the window. `broadcast_input` (0 or 1; -1:
+    none): every subtask receives all rows of that input and any rows of the other (INNER only), so the
+    state of that input is the same everywhere and a snapshot of it is `shared`, taken by subtask 0.
     """
 
     kind: JoinKind
@@ -53,10 +54,11 @@ class IntervalJoinSpec(OperatorSpec, frozen=True, tag="interval_join"):
 
 
 class WindowJoinSpec(OperatorSpec, frozen=True, tag="window_join"):
-    """Join of rows in the same window (Flink: StreamExecWindowJoin): both sides carry window_start and window_end columns.
+    """Join of rows in the same window (Flink: StreamExecWindowJoin): both sides carry window_start and
+    window_end columns.
 
-    A window's rows are joined when the watermark closes it, then forgotten. Late rows are dropped and counted.
-    `broadcast_input` as in IntervalJoinSpec.
+    A window's rows are joined when the watermark closes it, then forgotten. Late rows are dropped and
+    counted. `broadcast_input` as in IntervalJoinSpec.
     """
 
     kind: JoinKind

@@ -1,0 +1,123 @@
+"""Functions and operators over bound arguments: counts, implicit casts and result types by signature."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from planner.bind.casts import cast_to, plain
+from planner.bind.flink_functions import FLINK_FUNCTIONS, GROUP_WINDOW_FUNCTIONS
+from planner.bind.names import suggest
+from sqlstream.errors import Span, UserError
+from sqlstream.expressions import Call, Expression
+from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
+from sqlstream.functions.signature import AggregateFunction, ScalarFunction
+from sqlstream.types import LogicalType
+
+
+def bind_call(name: str, args: tuple[Expression, ...], span: Span | None) -> Expression:
+    """The scalar function or operator `name` over `args`, which are cast where its signature asks for it."""
+    function = scalar_function(name, span)
+    check_argument_count(function, len(args), span)
+    result, wanted = resolve_types(function, args, span)
+    cast = tuple(cast_to(a, t) for a, t in zip(args, wanted, strict=True))
+    return Call(function.name, cast, function.refine(result, cast) if function.refine else result)
+
+
+_LIST_HINT = "list the functions there are with SHOW FUNCTIONS"
+
+INTERNAL = frozenset({"FIELD", "ITEM", "NEGATE"})
+"""Functions that only other syntax makes: `row.field`, `array[1]`, `-number`."""
+
+
+def callable_names() -> list[str]:
+    """The functions that a user can call by name, sorted."""
+    names = (n for n in (*SCALAR_FUNCTIONS, *AGGREGATE_FUNCTIONS) if not is_operator(n) and n not in INTERNAL)
+    return sorted(names)
+
+
+def is_aggregate(name: str) -> bool:
+    return name in AGGREGATE_FUNCTIONS
+
+
+def called_function(name: str, args: tuple[Expression, ...], span: Span | None) -> Expression:
+    """A function that the user called by name. UserError SS2005 with a suggestion when there is none."""
+    if name in INTERNAL:
+        _fail_unknown(name, span)
+    return bind_call(name, args, span)
+
+
+def scalar_function(name: str, span: Span | None) -> ScalarFunction:
+    """The signature of that name; UserError SS2005 with a suggestion when there is none."""
+    found = SCALAR_FUNCTIONS.get(name)
+    if found is None:
+        _fail_unknown(name, span)
+    return found
+
+
+def _fail_unknown(name: str, span: Span | None) -> NoReturn:
+    if name == "ROW_NUMBER":
+        hint = "write ROW_NUMBER() OVER (PARTITION BY key ORDER BY column)"
+        raise UserError("SS3004", "ROW_NUMBER() needs an OVER", span=span, hint=hint)
+    if name in GROUP_WINDOW_FUNCTIONS:
+        call = f"{name.split('_')[0]}(TABLE t, DESCRIPTOR(time), …)"
+        hint = f"use FROM TABLE({call}) and GROUP BY window_start, window_end"
+        raise UserError("SS3001", f"group window {name} is not supported", span=span, hint=hint)
+    if name in FLINK_FUNCTIONS:
+        raise UserError("SS3001", f"function {name} is not supported yet", span=span, hint=_LIST_HINT)
+    hint = suggest(name, callable_names(), "functions")
+    if not hint.startswith("did you mean"):
+        hint = _LIST_HINT
+    raise UserError("SS2005", f'function "{name}" does not exist', span=span, hint=hint)
+
+
+def check_argument_count(function: ScalarFunction | AggregateFunction, count: int, span: Span | None) -> None:
+    """UserError SS2006 when `function` does not take `count` arguments."""
+    if function.args_min <= count <= function.args_max:
+        return
+    if function.args_min == function.args_max:
+        wanted = _arguments(function.args_min)
+    elif function.args_max > 100:
+        wanted = f"at least {_arguments(function.args_min)}"
+    else:
+        wanted = f"{function.args_min} to {_arguments(function.args_max)}"
+    raise UserError(
+        "SS2006", f"{function.name} takes {wanted}, not {count}", span=span, hint=f"write {function.usage}"
+    )
+
+
+def _arguments(count: int) -> str:
+    if count == 0:
+        return "no arguments"
+    return f"{count} argument{'' if count == 1 else 's'}"
+
+
+def resolve_types(
+    function: ScalarFunction | AggregateFunction, args: tuple[Expression, ...], span: Span | None
+) -> tuple[LogicalType, tuple[LogicalType, ...]]:
+    """The result type and the types that the arguments are to be cast to."""
+    types = tuple(a.type.without_time_attribute() for a in args)
+    coerced = function.coerce(types)
+    if coerced is not None:
+        wanted = tuple(c.with_nullable(t.nullable) for c, t in zip(coerced, types, strict=True))
+        result = function.result_type(wanted)
+        if result is not None:
+            return result, wanted
+    if is_operator(function.name):
+        # The conditions of a CASE are BOOLEAN by now: its values are what does not fit.
+        values = (*types[1::2], types[-1]) if function.name == "CASE" else types
+        shown = " and ".join(dict.fromkeys(plain(t) for t in values))
+        code, message = "SS2008", f"cannot apply {function.name} to {shown}"
+        hint = "CAST one side to the other's type"
+    else:
+        shown = ", ".join(plain(t) for t in types)
+        code, message = "SS2006", f"{function.name} cannot be applied to ({shown})"
+        hint = f"write {function.usage}; CAST an argument whose type does not fit"
+    raise UserError(code, message, span=span, hint=hint)
+
+
+def is_operator(name: str) -> bool:
+    """Whether `name` is written between or around its operands rather than before parentheses."""
+    return name in _WORD_OPERATORS or not name.replace("_", "").isalnum()
+
+
+_WORD_OPERATORS = frozenset({"AND", "OR", "NOT", "IN", "LIKE", "CASE"})

@@ -1,0 +1,127 @@
+"""Conversions that the binder inserts: a CAST, or a literal of the other type where that loses nothing."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from planner.bind.types import can_cast
+from sqlstream import types as sql
+from sqlstream.errors import Span, UserError
+from sqlstream.expressions import Call, Expression, Literal
+from sqlstream.types import LogicalType, TypeRoot
+
+_HINTS: dict[tuple[TypeRoot, TypeRoot], str] = {
+    (
+        TypeRoot.BIGINT,
+        TypeRoot.TIMESTAMP_LTZ,
+    ): "use TO_TIMESTAMP_LTZ(number, 3) for milliseconds since the epoch",
+    (TypeRoot.BIGINT, TypeRoot.TIMESTAMP): "use TO_TIMESTAMP_LTZ(number, 3) for milliseconds since the epoch",
+    (
+        TypeRoot.TIMESTAMP,
+        TypeRoot.BIGINT,
+    ): "use UNIX_TIMESTAMP(CAST(value AS STRING)) for seconds since the epoch",
+    (
+        TypeRoot.TIMESTAMP_LTZ,
+        TypeRoot.BIGINT,
+    ): "use UNIX_TIMESTAMP(CAST(value AS STRING)) for seconds since the epoch",
+}
+
+
+def cast_to(expression: Expression, target: LogicalType) -> Expression:
+    """`expression` as `target`, keeping its own nullability; itself when only nullability or time
+    attribute differ."""
+    source = expression.type
+    wanted = target.without_time_attribute().with_nullable(source.nullable)
+    if source.same_as(wanted):
+        return expression
+    if isinstance(expression, Literal):
+        converted = _retype(expression, wanted)
+        if converted is not None:
+            return converted
+    return Call("CAST", (expression,), wanted)
+
+
+def explicit_cast(
+    function: str, expression: Expression, target: LogicalType, span: Span | None
+) -> Expression:
+    """CAST or TRY_CAST as the user wrote it. UserError SS2008 for types that do not convert."""
+    if not can_cast(expression.type, target):
+        raise UserError(
+            "SS2008",
+            f"cannot cast {plain(expression.type)} to {plain(target)}",
+            span=span,
+            hint=_HINTS.get((expression.type.root, target.root), ""),
+        )
+    nullable = expression.type.nullable or function == "TRY_CAST"
+    if isinstance(expression, Literal) and expression.value is None:
+        return Literal(None, target.with_nullable(True))
+    return Call(function, (expression,), target.with_nullable(nullable))
+
+
+def to_boolean(expression: Expression, place: str, span: Span | None) -> Expression:
+    """The condition of `place` (WHERE, ON, …). UserError SS2008 when it is no BOOLEAN."""
+    if expression.type.root is TypeRoot.NULL:
+        return Literal(None, sql.BOOLEAN)
+    if expression.type.root is not TypeRoot.BOOLEAN:
+        raise UserError(
+            "SS2008",
+            f"{place} takes a BOOLEAN condition, not {plain(expression.type)}",
+            span=span,
+            hint="compare the value with something",
+        )
+    return expression
+
+
+def plain(t: LogicalType) -> str:
+    """A type as errors show it: without nullability and time attribute."""
+    return str(t.without_time_attribute().with_nullable(True))
+
+
+def _retype(literal: Literal, wanted: LogicalType) -> Literal | None:
+    value = literal.value
+    if value is None:
+        return Literal(None, wanted)
+    if sql.is_string(literal.type):
+        fits = wanted.root is TypeRoot.VARCHAR and wanted.length >= len(str(value))
+        return Literal(value, wanted) if fits else None
+    if isinstance(value, int) and sql.is_integer(literal.type):
+        return _retype_integer(value, wanted)
+    if literal.type.root is wanted.root and literal.type.root in _CLOCK_ROOTS:
+        # The value's unit does not depend on the precision.
+        return Literal(value, wanted) if wanted.precision >= literal.type.precision else None
+    if literal.type.root is TypeRoot.DECIMAL:
+        return _retype_decimal(Decimal(str(value)), wanted)
+    return None
+
+
+_CLOCK_ROOTS = (*sql.TIMESTAMP_ROOTS, TypeRoot.TIME)
+_RANGES = {
+    TypeRoot.TINYINT: 2**7,
+    TypeRoot.SMALLINT: 2**15,
+    TypeRoot.INTEGER: 2**31,
+    TypeRoot.BIGINT: 2**63,
+    TypeRoot.FLOAT: 2**24,
+    TypeRoot.DOUBLE: 2**53,
+}
+
+
+def _retype_integer(value: int, wanted: LogicalType) -> Literal | None:
+    if wanted.root is TypeRoot.DECIMAL:
+        return _retype_decimal(Decimal(value), wanted)
+    limit = _RANGES.get(wanted.root)
+    if limit is None or not -limit <= value < limit:
+        return None
+    return Literal(float(value) if wanted.root in sql.APPROXIMATE_ROOTS else value, wanted)
+
+
+def _retype_decimal(value: Decimal, wanted: LogicalType) -> Literal | None:
+    if wanted.root is TypeRoot.DOUBLE:
+        return Literal(float(value), wanted)
+    if wanted.root is not TypeRoot.DECIMAL:
+        return None
+    _, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    whole = max(0, len(digits) + exponent)
+    if -exponent > wanted.scale or whole > wanted.precision - wanted.scale:
+        return None
+    return Literal(f"{value:.{wanted.scale}f}", wanted)

@@ -1,0 +1,25 @@
+"""All that binding a statement may know: catalog, connectors, formats and the session's settings."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from sqlstream.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, Catalog
+from sqlstream.spi.connector import ConnectorDescriptor
+from sqlstream.spi.format import FormatDescriptor
+
+
+@dataclasses.dataclass(frozen=True)
+class BindContext:
+    """Handed in by the session: the planner opens nothing and looks nothing up anywhere else.
+
+    `connectors` and `formats` are keyed by identifier; `config` holds the settings that the user made.
+    """
+
+    catalog: Catalog
+    connectors: Mapping[str, ConnectorDescriptor] = dataclasses.field(default_factory=dict)
+    formats: Mapping[str, FormatDescriptor] = dataclasses.field(default_factory=dict)
+    config: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    current_catalog: str = DEFAULT_CATALOG
+    current_database: str = DEFAULT_DATABASE

@@ -1,0 +1,192 @@
+"""Expressions above GROUP BY: group keys, aggregate calls and what is built of them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sqlglot import exp
+
+from planner.bind.calls import check_argument_count, is_aggregate, resolve_types
+from planner.bind.casts import cast_to
+from planner.bind.environment import Environment
+from planner.bind.scalar import ScalarBinder
+from planner.bind.scope import Scope
+from planner.bind.window_columns import is_window_time
+from planner.dialect import nodes
+from planner.relational.nodes import Aggregate, Project, RelationalNode
+from sqlstream.errors import Span, UserError
+from sqlstream.expressions import AggregateCall, Call, Expression, InputRef, Literal
+from sqlstream.functions import AGGREGATE_FUNCTIONS
+from sqlstream.schema import Field, Schema
+from sqlstream.types import INT, LogicalType
+
+
+@dataclasses.dataclass(frozen=True)
+class _BoundAggregate:
+    """An aggregate call whose arguments are still expressions over the input of GROUP BY."""
+
+    function: str
+    args: tuple[Expression, ...]
+    type: LogicalType
+    is_distinct: bool
+    filter: Expression | None
+
+
+class GroupedBinder(ScalarBinder):
+    """Binds over the output of an aggregation that it collects itself: keys, then one column a call.
+
+    `register` every expression that may hold aggregates before `aggregate` builds the node; bind afterwards.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        scope: Scope,
+        input: RelationalNode,
+        keys: tuple[Expression, ...],
+        place: str,
+    ) -> None:
+        super().__init__(environment, scope, place)
+        self.input = input
+        self.keys = keys
+        self._key_types = tuple(self._key_type(k) for k in keys)
+        self._calls: list[_BoundAggregate] = []
+
+    def register(self, node: exp.Expr) -> None:
+        """Give each aggregate call in `node` its column."""
+        for part in node.dfs(prune=is_aggregate_call):
+            if is_aggregate_call(part):
+                assert isinstance(part, nodes.FunctionCall)
+                self._index_of(part)
+
+    def bind(self, node: exp.Expr) -> Expression:
+        if is_aggregate_call(node):
+            assert isinstance(node, nodes.FunctionCall)
+            index = self._index_of(node)
+            return InputRef(len(self.keys) + index, self._calls[index].type)
+        if self._is_composed(node):
+            return super().bind(node)
+        binder = ScalarBinder(self.environment, self.scope, self.place)
+        return self._over_keys(binder.bind(node), binder.references)
+
+    def _is_composed(self, node: exp.Expr) -> bool:
+        """Whether something in `node` is no expression over the input: an aggregate, an OVER column or
+        an alias."""
+        return any(
+            is_aggregate_call(n) or id(n) in self.over_columns or self._is_alias(n) for n in node.walk()
+        )
+
+    def _is_alias(self, node: exp.Expr) -> bool:
+        return isinstance(node, exp.Column) and len(node.parts) == 1 and node.name in self.aliases
+
+    def _over_keys(self, expression: Expression, references: dict[int, Span | None]) -> Expression:
+        if expression in self.keys:
+            index = self.keys.index(expression)
+            return InputRef(index, self._key_types[index])
+        if isinstance(expression, InputRef):
+            column = self.scope.columns[expression.index]
+            raise UserError(
+                "SS2007",
+                f'column "{column}" is neither in GROUP BY nor in an aggregate',
+                span=references.get(expression.index),
+                hint=f'add "{column.name}" to GROUP BY or wrap it in an aggregate such as MAX',
+            )
+        if isinstance(expression, Call):
+            args = tuple(self._over_keys(a, references) for a in expression.args)
+            return Call(expression.function, args, expression.type)
+        return expression
+
+    def _index_of(self, node: nodes.FunctionCall) -> int:
+        call = self._bind_call(node)
+        if call not in self._calls:
+            self._calls.append(call)
+        return self._calls.index(call)
+
+    def _bind_call(self, node: nodes.FunctionCall) -> _BoundAggregate:
+        name, span = str(node.this), self.span(node)
+        for clause, text in (("order", "WITHIN GROUP (ORDER BY …)"), ("nulls", "IGNORE NULLS")):
+            if node.args.get(clause) is not None:
+                raise UserError("SS3001", f"{text} is not supported yet", span=span)
+        inner = ScalarBinder(self.environment, self.scope, f"the argument of {name}")
+        arguments = [] if _is_count_star(node) else node.expressions
+        args = tuple(inner.bind(a) for a in arguments)
+        function = AGGREGATE_FUNCTIONS[name]
+        if arguments or name != "COUNT" or not node.expressions:
+            check_argument_count(function, len(args), span)
+        if _is_count_star(node) and node.args.get("is_distinct"):
+            hint = "write SELECT COUNT(*) over a SELECT DISTINCT subquery"
+            raise UserError("SS2006", "COUNT(DISTINCT *) does not exist", span=span, hint=hint)
+        if name == "COUNT" and not node.expressions:
+            raise UserError(
+                "SS2006", "COUNT takes * or an argument", span=span, hint=f"write {function.usage}"
+            )
+        result, wanted = resolve_types(function, args, span)
+        condition = node.args.get("filter")
+        inner.place = "FILTER"
+        return _BoundAggregate(
+            function.name,
+            tuple(cast_to(a, t) for a, t in zip(args, wanted, strict=True)),
+            result,
+            bool(node.args.get("is_distinct")),
+            inner.bind_condition(condition) if condition is not None else None,
+        )
+
+    def aggregate(self, key_names: tuple[str, ...], span: Span | None) -> Aggregate:
+        """The Aggregate node over the input, with a Project below it that computes keys, arguments and
+        filters."""
+        columns = list(self.keys)
+        for call in self._calls:
+            columns += [e for e in (*call.args, call.filter) if e is not None and e not in columns]
+        # A batch of no columns has no length: COUNT(*) alone counts a constant.
+        columns = columns or [Literal(0, INT.not_null())]
+        names = [*key_names, *(f"$f{i}" for i in range(len(key_names), len(columns)))]
+        calls = tuple(
+            AggregateCall(
+                call.function,
+                tuple(columns.index(a) for a in call.args),
+                call.type,
+                call.is_distinct,
+                columns.index(call.filter) if call.filter is not None else -1,
+            )
+            for call in self._calls
+        )
+        keys = tuple(range(len(self.keys)))
+        key_fields = [Field(n, t) for n, t in zip(key_names, self._key_types, strict=True)]
+        call_fields = [Field(f"EXPR${i}", c.type) for i, c in enumerate(calls)]
+        return Aggregate(
+            input=Project(
+                input=self.input,
+                expressions=tuple(columns),
+                schema=Schema.of(*[(n, c.type) for n, c in zip(names, columns, strict=True)]),
+                span=span,
+            ),
+            keys=keys,
+            calls=calls,
+            schema=Schema((*key_fields, *call_fields)),
+            span=span,
+        )
+
+    def _key_type(self, key: Expression) -> LogicalType:
+        """A group has no time of its own, except that of its window."""
+        if isinstance(key, InputRef) and is_window_time(self.input, key.index):
+            return key.type
+        return key.type.without_time_attribute()
+
+
+def is_aggregate_call(node: exp.Expr) -> bool:
+    return (
+        isinstance(node, nodes.FunctionCall)
+        and node.args.get("over") is None
+        and is_aggregate(str(node.this))
+    )
+
+
+def has_aggregate(node: exp.Expr | None) -> bool:
+    """Whether an aggregate call stands anywhere in `node`."""
+    return node is not None and any(is_aggregate_call(n) for n in node.walk())
+
+
+def _is_count_star(node: nodes.FunctionCall) -> bool:
+    return (
+        str(node.this) == "COUNT" and len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Star)
+    )

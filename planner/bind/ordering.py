@@ -1,0 +1,90 @@
+"""ORDER BY, LIMIT, OFFSET and FETCH."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from planner.bind.environment import Environment
+from planner.bind.over import append_columns
+from planner.bind.scalar import ScalarBinder
+from planner.bind.scope import Scope
+from planner.relational.nodes import Project, RelationalNode, Sort
+from sqlstream.errors import Span, UserError
+from sqlstream.expressions import Expression, InputRef, SortKey
+from sqlstream.schema import Schema
+
+
+def ordered_items(query: exp.Expr) -> list[exp.Ordered]:
+    order = query.args.get("order")
+    return list(order.expressions) if order is not None else []
+
+
+def ordinal(item: exp.Ordered, width: int, span: Span | None) -> int | None:
+    """The 0-based output column that `ORDER BY 2` names; None when the item is no number."""
+    node = item.this
+    if not (isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdigit()):
+        return None
+    position = int(str(node.this))
+    if not 1 <= position <= width:
+        raise UserError(
+            "SS2009",
+            f"ORDER BY {position} is not a position in the SELECT list",
+            span=span,
+            hint=f"positions go from 1 to {width}",
+        )
+    return position - 1
+
+
+def sort_key(item: exp.Ordered, column: int) -> SortKey:
+    return SortKey(column, bool(item.args.get("desc")), bool(item.args.get("nulls_first")))
+
+
+def bind_output_order(node: RelationalNode, query: exp.Expr, environment: Environment) -> RelationalNode:
+    """`node` ordered and cut as `query` says, where ORDER BY sees the output columns alone (UNION,
+    VALUES)."""
+    binder = ScalarBinder(environment, Scope.of(node.schema), "ORDER BY")
+    items = ordered_items(query)
+    width = len(node.schema)
+    expressions: list[Expression] = []
+    for item in items:
+        position = ordinal(item, width, environment.span(item))
+        expressions.append(
+            binder.bind(item.this) if position is None else InputRef(position, node.schema.types[position])
+        )
+    wide, indexes = append_columns(node, expressions)
+    order = tuple(sort_key(item, index) for item, index in zip(items, indexes, strict=True))
+    return bind_limit(wide, order, width, query, environment)
+
+
+def bind_limit(
+    node: RelationalNode, order: tuple[SortKey, ...], width: int, query: exp.Expr, environment: Environment
+) -> RelationalNode:
+    """A Sort over `node` by `order` when there is anything to sort or cut; then the first `width` columns."""
+    fetch = _row_count(query.args.get("limit"), "LIMIT", environment)
+    offset = _row_count(query.args.get("offset"), "OFFSET", environment)
+    if order or fetch >= 0 or offset > 0:
+        span = environment.span(
+            query.args.get("order") or query.args.get("limit") or query.args.get("offset")
+        )
+        node = Sort(
+            input=node, order=order, offset=max(offset, 0), fetch=fetch, schema=node.schema, span=span
+        )
+    if len(node.schema) == width:
+        return node
+    fields = node.schema.fields[:width]
+    return Project(
+        input=node,
+        expressions=tuple(InputRef(i, f.type) for i, f in enumerate(fields)),
+        schema=Schema(fields),
+        span=node.span,
+    )
+
+
+def _row_count(clause: exp.Expr | None, name: str, environment: Environment) -> int:
+    """The number of rows; -1 when the clause is absent."""
+    if clause is None:
+        return -1
+    node = clause.args["expression"]
+    if isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdigit():
+        return int(str(node.this))
+    raise UserError("SS2008", f"{name} takes a whole number", span=environment.span(node))

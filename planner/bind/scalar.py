@@ -1,0 +1,291 @@
+"""Scalar expressions: syntax nodes + a scope → resolved, typed expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from sqlglot import exp
+
+from planner.bind.calls import bind_call, called_function, is_aggregate
+from planner.bind.casts import explicit_cast, to_boolean
+from planner.bind.environment import Environment
+from planner.bind.literals import bind_literal
+from planner.bind.scope import Scope, nested_field
+from planner.dialect import nodes
+from sqlstream import types as sql
+from sqlstream.errors import Span, UserError
+from sqlstream.expressions import Call, Expression, InputRef, Literal
+from sqlstream.types import LogicalType, TypeRoot
+
+_BINARY: dict[type[exp.Expr], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+    exp.DPipe: "||",
+    exp.NullSafeEQ: "IS NOT DISTINCT FROM",
+    exp.NullSafeNEQ: "IS DISTINCT FROM",
+}
+
+
+DEPTH_MAX = 100
+"""Levels of an expression; a chain such as a + b + … is as deep as it is long (AND and OR are flat)."""
+
+
+class StarColumn(exp.Expression):
+    """A column that `*` stands for: `index` in the scope, past any ambiguity of names."""
+
+    arg_types = {"index": True}
+
+
+class ScalarBinder:
+    """Binds expressions over one scope without aggregates and OVER; `place` names the clause in errors.
+
+    `aliases` are names of SELECT items that win over columns (ORDER BY). `over_columns` maps OVER calls
+    (ids of syntax nodes) that were computed below to their columns. `references` keeps where each column was
+    first named, for errors about it.
+    """
+
+    def __init__(self, environment: Environment, scope: Scope, place: str) -> None:
+        self.environment = environment
+        self.scope = scope
+        self.place = place
+        self.aliases: dict[str, Expression] = {}
+        self.over_columns: dict[int, InputRef] = {}
+        self.references: dict[int, Span | None] = {}
+        self._depth = 0
+
+    def bind(self, node: exp.Expr) -> Expression:
+        """The resolved expression. UserError with the position of the node that is wrong."""
+        if self._depth > DEPTH_MAX:
+            hint = "compute a part of it in a subquery"
+            raise UserError(
+                "SS3001", f"expression is more than {DEPTH_MAX} levels deep", span=self.span(node), hint=hint
+            )
+        self._depth += 1
+        try:
+            return self._bind(node)
+        finally:
+            self._depth -= 1
+
+    def _bind(self, node: exp.Expr) -> Expression:
+        literal = bind_literal(node, self.span(node))
+        if literal is not None:
+            return literal
+        if type(node) in _BINARY:
+            return self.call(_BINARY[type(node)], node, node.this, node.args["expression"])
+        handler = _HANDLERS.get(type(node))
+        if handler is None:
+            raise UserError("SS3001", f"{_describe(node)} is not supported yet", span=self.span(node))
+        return handler(self, node)
+
+    def bind_condition(self, node: exp.Expr) -> Expression:
+        return to_boolean(self.bind(node), self.place, self.span(node))
+
+    def span(self, node: exp.Expr | None) -> Span | None:
+        return self.environment.span(node)
+
+    def call(self, name: str, node: exp.Expr, *args: exp.Expr) -> Expression:
+        return bind_call(name, tuple(self.bind(a) for a in args), self.span(node))
+
+    def column(self, index: int, span: Span | None) -> Expression:
+        self.references.setdefault(index, span)
+        return InputRef(index, self.scope.columns[index].type)
+
+    def bind_column(self, node: exp.Column) -> Expression:
+        parts = tuple(str(part.name) for part in node.parts)
+        if len(parts) == 1 and parts[0] in self.aliases:
+            return self.aliases[parts[0]]
+        span = self.span(node)
+        if isinstance(node.this, exp.Star):
+            raise UserError("SS2009", "* stands only in a SELECT list or in COUNT(*)", span=span)
+        index, fields = self.scope.resolve(parts, span)
+        expression = self.column(index, span)
+        for name in fields:
+            expression = field_of(expression, name, span)
+        return expression
+
+    def bind_dot(self, node: exp.Dot) -> Expression:
+        return field_of(self.bind(node.this), str(node.args["expression"].name), self.span(node))
+
+    def bind_function(self, node: nodes.FunctionCall) -> Expression:
+        name = str(node.this)
+        if node.args.get("over") is not None:
+            return self.bind_over(node)
+        if is_aggregate(name):
+            return self.bind_aggregate(node)
+        for clause, text in (("filter", "FILTER"), ("order", "WITHIN GROUP"), ("nulls", "IGNORE NULLS")):
+            if node.args.get(clause) is not None:
+                raise UserError("SS2006", f"{name} takes no {text}: it is no aggregate", span=self.span(node))
+        if node.args.get("is_distinct"):
+            raise UserError("SS2006", f"{name} takes no DISTINCT: it is no aggregate", span=self.span(node))
+        return called_function(name, tuple(self.bind(a) for a in node.expressions), self.span(node))
+
+    def bind_over(self, node: nodes.FunctionCall) -> Expression:
+        found = self.over_columns.get(id(node))
+        if found is not None:
+            return found
+        raise UserError(
+            "SS2009",
+            f"{node.this}() OVER has no place in {self.place}",
+            span=self.span(node),
+            hint="compute it in the SELECT list of a subquery and refer to its column here",
+        )
+
+    def bind_aggregate(self, node: nodes.FunctionCall) -> Expression:
+        hint = "move the condition to HAVING" if self.place == "WHERE" else "aggregate in a subquery"
+        raise UserError(
+            "SS2009", f"aggregate {node.this} has no place in {self.place}", span=self.span(node), hint=hint
+        )
+
+    def bind_not(self, node: exp.Not) -> Expression:
+        if isinstance(node.this, exp.Is):
+            return self.bind_is(node.this, "IS NOT")
+        return self.call("NOT", node, node.this)
+
+    def bind_is(self, node: exp.Is, operator: str = "IS") -> Expression:
+        test = node.args["expression"]
+        if isinstance(test, exp.Null):
+            return self.call(f"{operator} NULL", node, node.this)
+        if isinstance(test, exp.Boolean):
+            return self.call(f"{operator} {'TRUE' if test.this else 'FALSE'}", node, node.this)
+        if str(test.this) == "UNKNOWN":
+            return self.call(f"{operator} UNKNOWN", node, node.this)
+        raise UserError("SS3001", f"IS {test.this} is not supported yet", span=self.span(node))
+
+    def bind_connector(self, node: exp.Connector) -> Expression:
+        name = "AND" if isinstance(node, exp.And) else "OR"
+        return bind_call(name, tuple(self.bind(part) for part in _flatten(node)), self.span(node))
+
+    def bind_between(self, node: exp.Between) -> Expression:
+        value, span = self.bind(node.this), self.span(node)
+        low, high = self.bind(node.args["low"]), self.bind(node.args["high"])
+
+        def within(a: Expression, b: Expression) -> Expression:
+            return bind_call(
+                "AND", (bind_call(">=", (value, a), span), bind_call("<=", (value, b), span)), span
+            )
+
+        if node.args.get("symmetric"):
+            return bind_call("OR", (within(low, high), within(high, low)), span)
+        return within(low, high)
+
+    def bind_like(self, node: nodes.Like) -> Expression:
+        name = "SIMILAR TO" if node.args.get("is_similar") else "LIKE"
+        escape = node.args.get("escape")
+        return self.call(name, node, node.this, node.args["expression"], *([escape] if escape else []))
+
+    def bind_in(self, node: exp.In) -> Expression:
+        query = node.args.get("query")
+        if query is not None:
+            refuse_subquery("IN (SELECT …)", self.span(query) or self.span(node))
+        return self.call("IN", node, node.this, *node.expressions)
+
+    def bind_case(self, node: exp.Case) -> Expression:
+        operand = self.bind(node.this) if node.this is not None else None
+        args: list[Expression] = []
+        for branch in node.args["ifs"]:
+            condition, span = self.bind(branch.this), self.span(branch.this)
+            if operand is not None:
+                condition = bind_call("=", (operand, condition), span)
+            args += [to_boolean(condition, "WHEN", span), self.bind(branch.args["true"])]
+        default = node.args.get("default")
+        args.append(Literal(None, sql.NULL) if default is None else self.bind(default))
+        return bind_call("CASE", tuple(args), self.span(node))
+
+    def bind_cast(self, node: exp.Cast) -> Expression:
+        name = "TRY_CAST" if isinstance(node, exp.TryCast) else "CAST"
+        return explicit_cast(name, self.bind(node.this), nodes.cast_type(node), self.span(node))
+
+    def bind_symbol(self, node: exp.Var) -> Expression:
+        """A word that is part of a function's syntax, such as the unit of EXTRACT."""
+        return Literal(str(node.this), sql.STRING.not_null())
+
+    def bind_negation(self, node: exp.Neg) -> Expression:
+        return self.call("NEGATE", node, node.this)
+
+    def bind_subquery(self, node: exp.Expr) -> Expression:
+        refuse_subquery("a subquery as a value", self.span(node))
+
+    def bind_exists(self, node: exp.Expr) -> Expression:
+        refuse_subquery("EXISTS (SELECT …)", self.span(node))
+
+    def bind_star_column(self, node: StarColumn) -> Expression:
+        return self.column(node.args["index"], self.span(node))
+
+    def bind_star(self, node: exp.Star) -> Expression:
+        raise UserError("SS2009", "* stands only in a SELECT list or in COUNT(*)", span=self.span(node))
+
+
+def refuse_subquery(what: str, span: Span | None) -> NoReturn:
+    raise UserError("SS3001", f"{what} is not supported yet", span=span, hint="write it as a join")
+
+
+def field_of(expression: Expression, name: str, span: Span | None) -> Expression:
+    """A field of a ROW value; NULL where the row is NULL."""
+    t: LogicalType = expression.type
+    index = nested_field(t, name, span)
+    result = t.fields[index].type
+    args = (expression, Literal(index, sql.INT.not_null()))
+    return Call("FIELD", args, result.with_nullable(result.nullable or t.nullable))
+
+
+def _flatten(node: exp.Expr) -> list[exp.Expr]:
+    """The operands of a chain of the same connector, without recursion along its (left-deep) spine."""
+    operands: list[exp.Expr] = []
+    stack = [node]
+    while stack:
+        part = stack.pop()
+        if type(part) is type(node):
+            stack += [part.args["expression"], part.this]
+        else:
+            operands.append(part)
+    return operands
+
+
+def _describe(node: exp.Expr) -> str:
+    names: dict[type[exp.Expr], str] = {exp.Tuple: "a list of values", exp.Lambda: "a lambda"}
+    return names.get(type(node), type(node).__name__.upper())
+
+
+def _bind_bracket(binder: ScalarBinder, node: exp.Bracket) -> Expression:
+    container = binder.bind(node.this)
+    if container.type.root not in (TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.NULL):
+        raise UserError(
+            "SS2008",
+            f"only an ARRAY or a MAP takes [ ], not {container.type.without_time_attribute()}",
+            span=binder.span(node),
+        )
+    return bind_call("ITEM", (container, binder.bind(node.expressions[0])), binder.span(node))
+
+
+_HANDLERS: dict[type[exp.Expr], Callable[[Any, Any], Expression]] = {
+    exp.Column: ScalarBinder.bind_column,
+    exp.Dot: ScalarBinder.bind_dot,
+    exp.Star: ScalarBinder.bind_star,
+    StarColumn: ScalarBinder.bind_star_column,
+    exp.Neg: ScalarBinder.bind_negation,
+    exp.Not: ScalarBinder.bind_not,
+    exp.Is: ScalarBinder.bind_is,
+    exp.And: ScalarBinder.bind_connector,
+    exp.Or: ScalarBinder.bind_connector,
+    exp.Between: ScalarBinder.bind_between,
+    exp.In: ScalarBinder.bind_in,
+    exp.Exists: ScalarBinder.bind_exists,
+    exp.Subquery: ScalarBinder.bind_subquery,
+    exp.Case: ScalarBinder.bind_case,
+    exp.Cast: ScalarBinder.bind_cast,
+    exp.TryCast: ScalarBinder.bind_cast,
+    exp.Var: ScalarBinder.bind_symbol,
+    exp.Bracket: _bind_bracket,
+    nodes.FunctionCall: ScalarBinder.bind_function,
+    nodes.Like: ScalarBinder.bind_like,
+}

@@ -1,0 +1,119 @@
+"""The columns that a name can mean at one place of a query."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NoReturn
+
+from planner.bind.names import suggest
+from sqlstream.errors import Span, UserError
+from sqlstream.schema import Schema
+from sqlstream.types import LogicalType, TypeRoot
+
+
+@dataclasses.dataclass(frozen=True)
+class ScopeColumn:
+    """`qualifier` is the alias of its table, or catalog, database and name. A column that only a
+    qualified name
+    reaches (one side of JOIN … USING) is not `is_plain`."""
+
+    name: str
+    type: LogicalType
+    qualifier: tuple[str, ...] = ()
+    is_plain: bool = True
+
+    def __str__(self) -> str:
+        return ".".join((*self.qualifier[-1:], self.name))
+
+
+@dataclasses.dataclass(frozen=True)
+class Scope:
+    """Columns by position in the input row. `star` is what `*` stands for, in order."""
+
+    columns: tuple[ScopeColumn, ...] = ()
+    star: tuple[int, ...] = ()
+
+    @staticmethod
+    def of(schema: Schema, qualifier: tuple[str, ...] = ()) -> Scope:
+        columns = tuple(ScopeColumn(f.name, f.type, qualifier) for f in schema.fields)
+        return Scope(columns, tuple(range(len(columns))))
+
+    @property
+    def qualifiers(self) -> tuple[tuple[str, ...], ...]:
+        return tuple(dict.fromkeys(c.qualifier for c in self.columns))
+
+    def star_of(self, qualifier: tuple[str, ...], span: Span | None) -> tuple[int, ...]:
+        """What `t.*` stands for."""
+        found = tuple(i for i, c in enumerate(self.columns) if _matches(c, qualifier))
+        if not found:
+            self._fail_table(qualifier, span)
+        return found
+
+    def resolve(self, parts: tuple[str, ...], span: Span | None) -> tuple[int, tuple[str, ...]]:
+        """Column index and the nested field names after it. A table's column wins over a column's field."""
+        for length in range(min(3, len(parts) - 1), -1, -1):
+            found = self._lookup(parts[:length], parts[length])
+            if len(found) > 1:
+                self._fail_ambiguous(parts[: length + 1], found, span)
+            if found:
+                return found[0], parts[length + 1 :]
+        raise self._unknown(parts, span)
+
+    def _lookup(self, qualifier: tuple[str, ...], name: str) -> list[int]:
+        return [
+            i
+            for i, c in enumerate(self.columns)
+            if c.name == name and (_matches(c, qualifier) if qualifier else c.is_plain)
+        ]
+
+    def _fail_ambiguous(self, parts: tuple[str, ...], found: list[int], span: Span | None) -> NoReturn:
+        candidates = [str(self.columns[i]) for i in found]
+        distinct = len(set(candidates)) == len(candidates)
+        raise UserError(
+            "SS2004",
+            f'column "{".".join(parts)}" is ambiguous',
+            span=span,
+            detail=f"it could be {' or '.join(dict.fromkeys(candidates))}",
+            hint="write the table's name before it"
+            if distinct
+            else "give the columns different names with AS",
+        )
+
+    def _unknown(self, parts: tuple[str, ...], span: Span | None) -> UserError:
+        if len(parts) > 1:
+            qualified = [c for c in self.columns if _matches(c, parts[:-1])]
+            if not qualified:
+                self._fail_table(parts[:-1], span)
+            place, name, columns = f' in table "{".".join(parts[:-1])}"', parts[-1], qualified
+        else:
+            tables = [".".join(q[-1:]) for q in self.qualifiers if q]
+            place = f' in table "{tables[0]}"' if len(tables) == 1 else ""
+            name, columns = parts[0], list(self.columns)
+        hint = suggest(name, [c.name for c in columns], "columns") or (
+            "" if self.columns else "this query has no FROM; put text in single quotes"
+        )
+        return UserError("SS2003", f'column "{name}" does not exist{place}', span=span, hint=hint)
+
+    def _fail_table(self, qualifier: tuple[str, ...], span: Span | None) -> NoReturn:
+        raise UserError(
+            "SS2001",
+            f'"{".".join(qualifier)}" is not a table of this query\'s FROM',
+            span=span,
+            hint=suggest(qualifier[-1], [q[-1] for q in self.qualifiers if q]),
+        )
+
+
+def nested_field(t: LogicalType, name: str, span: Span | None) -> int:
+    """Position of a ROW's field; UserError SS2003 with a suggestion when there is none."""
+    if t.root is not TypeRoot.ROW:
+        raise UserError("SS2003", f'{t.without_time_attribute()} has no field "{name}"', span=span)
+    names = [f.name for f in t.fields]
+    if name not in names:
+        raise UserError(
+            "SS2003", f'field "{name}" does not exist in {t}', span=span, hint=suggest(name, names, "fields")
+        )
+    return names.index(name)
+
+
+def _matches(column: ScopeColumn, qualifier: tuple[str, ...]) -> bool:
+    return bool(qualifier) and column.qualifier[-len(qualifier) :] == qualifier

@@ -1,0 +1,141 @@
+"""UNION and VALUES: several rows or relations of one shape."""
+
+from __future__ import annotations
+
+import msgspec
+from sqlglot import exp
+
+from planner.bind.casts import cast_to, plain
+from planner.bind.environment import Environment
+from planner.bind.from_clause import single_row
+from planner.bind.ordering import bind_output_order
+from planner.bind.scalar import ScalarBinder
+from planner.bind.scope import Scope
+from planner.bind.select import distinct
+from planner.relational.nodes import Project, RelationalNode, Union, Values
+from sqlstream.errors import Span, UserError
+from sqlstream.expressions import Expression, InputRef, Literal
+from sqlstream.functions.merging import common_type
+from sqlstream.schema import Field, Schema
+from sqlstream.types import LogicalType, TimeAttribute
+
+
+def bind_union(node: exp.Union, environment: Environment) -> RelationalNode:
+    """UNION [ALL]: columns by position, each of the type that all branches convert to; names of the
+    first branch."""
+    branches: list[exp.Expr] = []
+    inputs: list[RelationalNode] = []
+    for branch in _branches(node):
+        branches.append(branch)
+        inputs.append(environment.bind_subquery(branch, environment))
+        _check_width(inputs[0], inputs[-1], environment.span(branch))
+    types = tuple(
+        _column_type([i.schema.fields[c] for i in inputs], c, [environment.span(b) for b in branches])
+        for c in range(len(inputs[0].schema))
+    )
+    schema = Schema(tuple(Field(n, t) for n, t in zip(inputs[0].schema.names, types, strict=True)))
+    union: RelationalNode = Union(
+        branches=tuple(_converted(i, schema) for i in inputs), schema=schema, span=environment.span(node)
+    )
+    if node.args.get("distinct"):
+        union = distinct(union)
+    return bind_output_order(union, node, environment)
+
+
+def _branches(node: exp.Union) -> list[exp.Expr]:
+    """The branches of a chain of UNION ALL, so that a long one is one node; UNION keeps its nesting."""
+    branches: list[exp.Expr] = []
+    current: exp.Expr = node
+    while True:
+        branches.append(current.args["expression"])
+        left = current.this
+        nested = type(left) is exp.Union and not _has_own_clauses(left)
+        if not nested or left.args.get("distinct") or node.args.get("distinct"):
+            return [left, *reversed(branches)]
+        current = left
+
+
+def _has_own_clauses(node: exp.Expr) -> bool:
+    return any(node.args.get(name) is not None for name in ("order", "limit", "offset", "with_"))
+
+
+def _check_width(first: RelationalNode, other: RelationalNode, span: Span | None) -> None:
+    if len(first.schema) != len(other.schema):
+        raise UserError(
+            "SS2011",
+            f"UNION needs the same number of columns: {len(first.schema)} and {len(other.schema)}",
+            span=span,
+        )
+
+
+def _column_type(fields: list[Field], position: int, spans: list[Span | None]) -> LogicalType:
+    if len({f.type for f in fields}) == 1:
+        return fields[0].type
+    attributes = {f.type.time_attribute for f in fields}
+    for end in range(2, len(fields) + 1):
+        shared = common_type(tuple(f.type for f in fields[:end]))
+        if shared is None:
+            raise UserError(
+                "SS2008",
+                f"column {position + 1} is both {plain(fields[0].type)} and {plain(fields[end - 1].type)}",
+                span=spans[end - 1],
+                hint="CAST one of them to the other's type",
+            )
+    assert shared is not None
+    if len(attributes) == 1 and TimeAttribute.NONE not in attributes:
+        return msgspec.structs.replace(shared, time_attribute=attributes.pop())
+    return shared
+
+
+def _converted(node: RelationalNode, schema: Schema) -> RelationalNode:
+    """`node` with the columns' names and types of `schema`, nullability aside."""
+    if all(
+        a.name == b.name and a.type.same_as(b.type)
+        for a, b in zip(node.schema.fields, schema.fields, strict=True)
+    ):
+        return node
+    expressions = tuple(
+        cast_to(InputRef(i, f.type), wanted)
+        for i, (f, wanted) in enumerate(zip(node.schema.fields, schema.types, strict=True))
+    )
+    fields = tuple(Field(n, e.type) for n, e in zip(schema.names, expressions, strict=True))
+    return Project(input=node, expressions=expressions, schema=Schema(fields), span=node.span)
+
+
+def bind_values(node: exp.Values, environment: Environment) -> RelationalNode:
+    """VALUES: literal rows in one node; rows with other expressions become a projection each."""
+    binder = ScalarBinder(environment, Scope(), "VALUES")
+    rows = [[binder.bind(e) for e in _row(row)] for row in node.expressions]
+    for row, written in zip(rows, node.expressions, strict=True):
+        if len(row) != len(rows[0]):
+            raise UserError(
+                "SS2011",
+                f"VALUES needs rows of the same length: {len(rows[0])} and {len(row)} values",
+                span=environment.span(written),
+            )
+    spans = [environment.span(row) for row in node.expressions]
+    fields = tuple(
+        Field(f"EXPR${c}", _values_type([row[c] for row in rows], c, spans)) for c in range(len(rows[0]))
+    )
+    typed = [tuple(cast_to(e, f.type) for e, f in zip(row, fields, strict=True)) for row in rows]
+    return bind_output_order(_rows(typed, Schema(fields), environment.span(node)), node, environment)
+
+
+def _row(node: exp.Expr) -> list[exp.Expr]:
+    return list(node.expressions) if isinstance(node, exp.Tuple) else [node]
+
+
+def _values_type(column: list[Expression], position: int, spans: list[Span | None]) -> LogicalType:
+    return _column_type([Field("", e.type) for e in column], position, spans)
+
+
+def _rows(rows: list[tuple[Expression, ...]], schema: Schema, span: Span | None) -> RelationalNode:
+    literals = [tuple(e.value for e in row if isinstance(e, Literal)) for row in rows]
+    if all(len(values) == len(schema) for values in literals):
+        return Values(rows=tuple(literals), schema=schema, span=span)
+    projections = tuple(
+        Project(input=single_row(span), expressions=row, schema=schema, span=span) for row in rows
+    )
+    if len(projections) == 1:
+        return projections[0]
+    return Union(branches=projections, schema=schema, span=span)

@@ -1,0 +1,235 @@
+"""INSERT INTO and the sink of a SELECT: the query's columns matched to those of the target."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from planner.bind.binder import bind_query, root_environment
+from planner.bind.casts import cast_to, plain
+from planner.bind.context import BindContext
+from planner.bind.literals import bind_literal
+from planner.bind.names import find_table, object_path, suggest
+from planner.bind.table_options import check_hints, find_connector
+from planner.bind.types import can_cast_implicitly
+from planner.dialect.nodes import span_of
+from planner.dialect.statements import Identifier, Insert
+from planner.relational.nodes import Project, RelationalNode, Sink
+from sqlstream.catalog import CatalogTable, Column, ColumnKind, ObjectPath
+from sqlstream.errors import Span, UserError
+from sqlstream.expressions import Expression, InputRef, Literal
+from sqlstream.schema import Field, Schema
+
+COLLECT = "collect"
+
+
+def bind_insert(statement: Insert, context: BindContext) -> Sink:
+    """The plan of INSERT INTO. UserError when query and table do not match by number and type of columns."""
+    span = statement.target.span
+    table = find_table(object_path(statement.target.parts, context, span), context, span)
+    options = {**table.options, **check_hints(table, statement.hints, context)}
+    descriptor = find_connector(options, context, span)
+    if not descriptor.is_sink:
+        raise UserError(
+            "SS3003",
+            f'table "{table.path.name}" cannot be written:'
+            f' connector "{descriptor.identifier}" is only a source',
+            span=span,
+        )
+    columns = _writable_columns(table, span)
+    fixed = _static_partition(statement, table, columns)
+    targets = _targets(statement, table, columns, fixed)
+    query = bind_query(statement.query, context)
+    _check_assignment(query, targets, table, span_of(statement.query))
+    return _sink(query, table, options, columns, _assignments(query, targets, fixed), statement)
+
+
+def _sink(
+    query: RelationalNode,
+    table: CatalogTable,
+    options: dict[str, str],
+    columns: tuple[Column, ...],
+    assigned: dict[str, Expression],
+    statement: Insert,
+) -> Sink:
+    expressions = []
+    for column in columns:
+        expression = assigned.get(column.name)
+        if expression is None:
+            _check_nullable(column, table, statement.target.span)
+            expression = Literal(None, column.type.without_time_attribute().with_nullable(True))
+        expressions.append(expression)
+    schema = Schema(tuple(Field(c.name, c.type.without_time_attribute()) for c in columns))
+    projected = Schema(tuple(Field(c.name, e.type) for c, e in zip(columns, expressions, strict=True)))
+    node = Project(
+        input=query, expressions=tuple(expressions), schema=projected, span=span_of(statement.query)
+    )
+    return Sink(
+        input=node,
+        table=table,
+        options=tuple(sorted(options.items())),
+        schema=schema,
+        span=statement.target.span,
+    )
+
+
+def _writable_columns(table: CatalogTable, span: Span | None) -> tuple[Column, ...]:
+    for column in table.columns:
+        if column.kind is ColumnKind.METADATA and not column.is_virtual:
+            raise UserError(
+                "SS3003",
+                f'metadata column "{column.name}" of table "{table.path.name}" cannot be written',
+                span=span,
+                hint="declare it VIRTUAL to leave it out of INSERT",
+            )
+    return tuple(c for c in table.columns if c.kind is ColumnKind.PHYSICAL)
+
+
+def _static_partition(
+    statement: Insert, table: CatalogTable, columns: tuple[Column, ...]
+) -> dict[str, Expression]:
+    fixed: dict[str, Expression] = {}
+    for name, value in statement.partition:
+        column = _find_column(name, table, columns)
+        if column.name not in table.partition_keys:
+            raise UserError(
+                "SS2011",
+                f'"{column.name}" is no partition column of table "{table.path.name}"',
+                span=name.span,
+                hint=f"the partition columns are {', '.join(table.partition_keys)}"
+                if table.partition_keys
+                else "the table is not partitioned",
+            )
+        literal = bind_literal(value, span_of(value))
+        if literal is None:
+            raise UserError("SS2008", "a PARTITION takes a literal value", span=span_of(value))
+        if not can_cast_implicitly(literal.type, column.type):
+            raise UserError(
+                "SS2008",
+                f'partition column "{column.name}" is {plain(column.type)}, not {plain(literal.type)}',
+                span=span_of(value),
+                hint=f"write a {plain(column.type)} literal",
+            )
+        fixed[column.name] = cast_to(literal, column.type)
+    return fixed
+
+
+def _targets(
+    statement: Insert, table: CatalogTable, columns: tuple[Column, ...], fixed: dict[str, Expression]
+) -> tuple[Column, ...]:
+    """The columns that the query's columns go to, in order."""
+    if not statement.columns:
+        return tuple(c for c in columns if c.name not in fixed)
+    targets: list[Column] = []
+    for name in statement.columns:
+        column = _find_column(name, table, columns)
+        if column in targets or column.name in fixed:
+            raise UserError("SS2012", f'column "{column.name}" is assigned twice', span=name.span)
+        targets.append(column)
+    return tuple(targets)
+
+
+def _find_column(name: Identifier, table: CatalogTable, columns: tuple[Column, ...]) -> Column:
+    wanted = name.parts[-1]
+    for column in columns:
+        if column.name == wanted:
+            return column
+    if any(c.name == wanted for c in table.columns):
+        raise UserError(
+            "SS2011",
+            f'column "{wanted}" of table "{table.path.name}" cannot be written: it is computed',
+            span=name.span,
+        )
+    raise UserError(
+        "SS2003",
+        f'column "{wanted}" does not exist in table "{table.path.name}"',
+        span=name.span,
+        hint=suggest(wanted, [c.name for c in columns], "columns"),
+    )
+
+
+def _check_assignment(
+    query: RelationalNode, targets: tuple[Column, ...], table: CatalogTable, span: Span | None
+) -> None:
+    detail = f"query: [{_shape(query.schema.fields)}]; sink: [{_shape(targets)}]"
+    if len(query.schema) != len(targets):
+        raise UserError(
+            "SS2011",
+            f"the query has {_columns(len(query.schema))},"
+            f' but table "{table.path.name}" takes {len(targets)}',
+            span=span,
+            detail=detail,
+            hint="select as many columns as the table has, or list the columns after its name",
+        )
+    for field, column in zip(query.schema.fields, targets, strict=True):
+        written = "…" if field.name.startswith("EXPR$") else field.name
+        if not can_cast_implicitly(field.type, column.type):
+            raise UserError(
+                "SS2008",
+                f'column "{column.name}" of table "{table.path.name}" is {plain(column.type)},'
+                f' but the query gives "{field.name}" as {plain(field.type)}',
+                span=span,
+                detail=detail,
+                hint=f"write CAST({written} AS {plain(column.type)})",
+            )
+
+
+def _shape(fields: tuple[Field, ...] | tuple[Column, ...]) -> str:
+    return ", ".join(f"{f.name} {f.type.without_time_attribute()}" for f in fields)
+
+
+def _columns(count: int) -> str:
+    return f"{count} column{'' if count == 1 else 's'}"
+
+
+def _assignments(
+    query: RelationalNode, targets: tuple[Column, ...], fixed: dict[str, Expression]
+) -> dict[str, Expression]:
+    assigned = dict(fixed)
+    for index, (field, column) in enumerate(zip(query.schema.fields, targets, strict=True)):
+        assigned[column.name] = cast_to(InputRef(index, field.type), column.type)
+    return assigned
+
+
+def _check_nullable(column: Column, table: CatalogTable, span: Span | None) -> None:
+    if not column.type.nullable:
+        raise UserError(
+            "SS2011",
+            f'column "{column.name}" of table "{table.path.name}" is NOT NULL and gets no value',
+            span=span,
+            hint="add it to the columns of the INSERT",
+        )
+
+
+def bind_select_sink(query: exp.Expr, context: BindContext) -> Sink:
+    """The plan of a query whose rows go to the client: connector `collect`, column names made unique
+    (a, a0, a1)."""
+    node = bind_query(query, context)
+    names = _unique(node.schema.names)
+    schema = Schema(
+        tuple(Field(n, t.without_time_attribute()) for n, t in zip(names, node.schema.types, strict=True))
+    )
+    table = CatalogTable(
+        path=ObjectPath(context.current_catalog, context.current_database, COLLECT),
+        columns=tuple(Column(f.name, f.type) for f in schema.fields),
+        options={"connector": COLLECT},
+        is_temporary=True,
+    )
+    return Sink(
+        input=node,
+        table=table,
+        options=(("connector", COLLECT),),
+        schema=schema,
+        span=root_environment(context).span(query),
+    )
+
+
+def _unique(names: tuple[str, ...]) -> tuple[str, ...]:
+    taken: set[str] = set()
+    result = []
+    for name in names:
+        candidate, suffix = name, 0
+        while candidate in taken or (suffix and candidate in names):
+            candidate, suffix = f"{name}{suffix}", suffix + 1
+        taken.add(candidate)
+        result.append(candidate)
+    return tuple(result)

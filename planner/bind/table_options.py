@@ -1,0 +1,263 @@
+"""The options of a table: which there are by its connector and format, and whether the values fit."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import NoReturn
+
+from planner.bind.context import BindContext
+from planner.dialect.statements import Option
+from sqlstream import config
+from sqlstream.catalog import CatalogTable
+from sqlstream.errors import Span, UserError, did_you_mean
+from sqlstream.spi.connector import ConnectorDescriptor, OptionDescriptor, OptionType
+from sqlstream.spi.format import FormatDescriptor
+
+_WATERMARK_OPTIONS = (
+    OptionDescriptor(
+        "scan.watermark.emit.strategy",
+        OptionType.ENUM,
+        "When a watermark takes effect.",
+        default="on-periodic",
+        choices=("on-periodic", "on-event"),
+    ),
+    OptionDescriptor(
+        "scan.watermark.idle-timeout", OptionType.DURATION, "Turn idle after this long without rows."
+    ),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Spans:
+    """Where the pieces of the options stand; a table from the catalog has none."""
+
+    keys: Mapping[str, Span]
+    values: Mapping[str, Span]
+    all: Span | None
+
+
+def written_options(options: tuple[Option, ...]) -> dict[str, str]:
+    """Option list → dict; UserError SS4003 for a key that stands twice."""
+    result: dict[str, str] = {}
+    for written in options:
+        if written.key in result:
+            raise UserError("SS4003", f'option "{written.key}" is given twice', span=written.key_span)
+        result[written.key] = written.value
+    return result
+
+
+def find_connector(
+    options: Mapping[str, str], context: BindContext, span: Span | None, value_span: Span | None = None
+) -> ConnectorDescriptor:
+    """The descriptor of the option 'connector'. UserError SS4004 when it is unknown, SS4005 when it is
+    missing."""
+    identifier = options.get("connector")
+    available = ", ".join(sorted(context.connectors))
+    if identifier is None:
+        raise UserError(
+            "SS4005",
+            "the table names no connector",
+            span=span,
+            hint=f"add WITH ('connector' = '…'), one of {available}",
+        )
+    found = context.connectors.get(identifier)
+    if found is None:
+        hint = did_you_mean(identifier, sorted(context.connectors)) or f"choose one of {available}"
+        raise UserError("SS4004", f'unknown connector "{identifier}"', span=value_span or span, hint=hint)
+    return found
+
+
+def check_table_options(
+    options: tuple[Option, ...], columns: tuple[str, ...], context: BindContext, span: Span | None
+) -> ConnectorDescriptor:
+    """Check the WITH clause of a table with these columns, and return its connector. UserError SS400x."""
+    values = written_options(options)
+    spans = _Spans({o.key: o.key_span for o in options}, {o.key: o.value_span for o in options}, span)
+    descriptor = find_connector(values, context, span, spans.values.get("connector"))
+    _check(values, descriptor, columns, context, spans)
+    return descriptor
+
+
+def check_hints(table: CatalogTable, hints: tuple[Option, ...], context: BindContext) -> dict[str, str]:
+    """The options of an OPTIONS hint, checked together with those of their table."""
+    if not hints:
+        return {}
+    overrides = written_options(hints)
+    spans = _Spans(
+        {o.key: o.key_span for o in hints}, {o.key: o.value_span for o in hints}, hints[0].key_span
+    )
+    if "connector" in overrides:
+        raise UserError("SS4003", "a hint cannot change the connector", span=spans.keys["connector"])
+    merged = {**table.options, **overrides}
+    descriptor = find_connector(merged, context, spans.all)
+    _check(merged, descriptor, table.physical_schema().names, context, spans)
+    return overrides
+
+
+def is_bounded(descriptor: ConnectorDescriptor, options: dict[str, str]) -> bool:
+    return descriptor.boundedness.is_bounded(options)
+
+
+def _check(
+    values: dict[str, str],
+    descriptor: ConnectorDescriptor,
+    columns: tuple[str, ...],
+    context: BindContext,
+    spans: _Spans,
+) -> None:
+    known = _known_options(values, descriptor, context, spans)
+    for key, value in values.items():
+        if key in ("connector", "format"):
+            continue
+        option = _find_option(key, known, columns)
+        if option is None:
+            _fail_unknown(key, known, descriptor, columns, spans)
+        _check_value(key, value, option, spans.values.get(key) or spans.all)
+    for option in known:
+        if option.is_required and "#" not in option.key and option.key not in values:
+            raise UserError(
+                "SS4005",
+                f'connector "{descriptor.identifier}" needs the option "{option.key}"',
+                span=spans.all,
+                hint=f"add '{option.key}' = '…': {_as_clause(option.description)}",
+            )
+
+
+def _as_clause(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:].rstrip(".")
+
+
+def _known_options(
+    values: dict[str, str], descriptor: ConnectorDescriptor, context: BindContext, spans: _Spans
+) -> list[OptionDescriptor]:
+    known = list(descriptor.options)
+    if descriptor.is_source:
+        known += _WATERMARK_OPTIONS
+    form = _find_format(values, descriptor, context, spans)
+    if form is not None:
+        known += [
+            OptionDescriptor(
+                f"{form.identifier}.{o.key}",
+                o.type,
+                o.description,
+                o.default,
+                o.is_required,
+                o.choices,
+                o.minimum,
+            )
+            for o in form.options
+        ]
+    return known
+
+
+def _find_format(
+    values: dict[str, str], descriptor: ConnectorDescriptor, context: BindContext, spans: _Spans
+) -> FormatDescriptor | None:
+    identifier = values.get("format")
+    available = ", ".join(sorted(context.formats))
+    if not descriptor.has_format:
+        if identifier is not None:
+            raise UserError(
+                "SS4003",
+                f'connector "{descriptor.identifier}" takes no format',
+                span=spans.keys.get("format") or spans.all,
+                hint="remove the option 'format'",
+            )
+        return None
+    if identifier is None:
+        raise UserError(
+            "SS4005",
+            f'connector "{descriptor.identifier}" needs a format',
+            span=spans.all,
+            hint=f"add 'format' = '…', one of {available}",
+        )
+    found = context.formats.get(identifier)
+    if found is None:
+        hint = did_you_mean(identifier, sorted(context.formats)) or f"choose one of {available}"
+        span = spans.values.get("format") or spans.all
+        raise UserError("SS4004", f'unknown format "{identifier}"', span=span, hint=hint)
+    return found
+
+
+def _find_option(
+    key: str, known: list[OptionDescriptor], columns: tuple[str, ...]
+) -> OptionDescriptor | None:
+    for option in known:
+        if option.key == key:
+            return option
+        if "#" in option.key:
+            match = re.fullmatch(re.escape(option.key).replace(r"\#", "(.+)"), key)
+            # A path such as `fields.a.element.min` addresses a part of column `a`.
+            if match and (match.group(1) in columns or match.group(1).split(".")[0] in columns):
+                return option
+    return None
+
+
+def _fail_unknown(
+    key: str,
+    known: list[OptionDescriptor],
+    descriptor: ConnectorDescriptor,
+    columns: tuple[str, ...],
+    spans: _Spans,
+) -> NoReturn:
+    keys = [o.key.replace("#", c) for o in known for c in (columns if "#" in o.key else ("",))]
+    raise UserError(
+        "SS4003",
+        f'unknown option "{key}" of connector "{descriptor.identifier}"',
+        span=spans.keys.get(key) or spans.all,
+        detail=f"the options are {', '.join(sorted(o.key for o in known))}"
+        if known
+        else "it takes no options",
+        hint=did_you_mean(key, keys),
+    )
+
+
+def _check_value(key: str, text: str, option: OptionDescriptor, span: Span | None) -> None:
+    try:
+        number = _parse(text, option)
+    except ValueError as error:
+        raise UserError(
+            "SS4002",
+            f'option "{key}" takes {_article(option.type.value)}, not "{text}"',
+            span=span,
+            hint=_EXAMPLES.get(option.type, ""),
+        ) from error
+    if option.type is OptionType.ENUM and text.lower() not in [c.lower() for c in option.choices]:
+        hint = did_you_mean(text, option.choices) or f"choose one of {', '.join(option.choices)}"
+        raise UserError("SS4002", f'option "{key}" cannot be "{text}"', span=span, hint=hint)
+    if option.minimum is not None and number is not None and number < option.minimum:
+        raise UserError(
+            "SS4002", f'option "{key}" must be at least {option.minimum:g}, not {text}', span=span
+        )
+
+
+def _article(name: str) -> str:
+    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+
+
+_EXAMPLES = {
+    OptionType.INTEGER: "write a whole number such as '4'",
+    OptionType.LONG: "write a whole number such as '1000'",
+    OptionType.DOUBLE: "write a number such as '0.5'",
+    OptionType.BOOLEAN: "write 'true' or 'false'",
+    OptionType.DURATION: "write a number and a unit such as '200 ms', '10 s' or '1 h'",
+    OptionType.MEMORY_SIZE: "write a number and a unit such as '64 mb'",
+}
+
+
+def _parse(text: str, option: OptionDescriptor) -> float | None:
+    """The value as a number where it has a size; ValueError when the text is none of the option's type."""
+    match option.type:
+        case OptionType.INTEGER | OptionType.LONG:
+            return int(text)
+        case OptionType.DOUBLE:
+            return float(text)
+        case OptionType.DURATION:
+            return config.parse_duration_ms(text)
+        case OptionType.MEMORY_SIZE:
+            return config.parse_memory_bytes(text)
+        case OptionType.BOOLEAN:
+            config.parse_boolean(text)
+    return None

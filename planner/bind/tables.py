@@ -1,0 +1,203 @@
+"""Tables and views in FROM: a scan with computed columns and watermark above it, or the view's query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from sqlglot import exp
+
+from planner.bind.casts import cast_to
+from planner.bind.environment import Environment
+from planner.bind.names import find_object, resolve_path
+from planner.bind.relation import Relation
+from planner.bind.scalar import ScalarBinder
+from planner.bind.scope import Scope
+from planner.bind.table_options import check_hints, find_connector, is_bounded
+from planner.dialect.parser import parse_expression, parse_query, table_options
+from planner.relational.nodes import Project, RelationalNode, TableScan, Watermark
+from sqlstream import config
+from sqlstream.catalog import CatalogTable, CatalogView, Column, ColumnKind
+from sqlstream.errors import Span, UserError
+from sqlstream.expressions import Expression, InputRef, substitute
+from sqlstream.schema import Field, Schema
+from sqlstream.specs.watermark import EmitStrategy
+from sqlstream.types import LogicalType, as_rowtime
+
+T = TypeVar("T")
+
+
+def bind_table(node: exp.Table, environment: Environment) -> Relation:
+    """The table, view or common table expression of that name, under its alias or its own name."""
+    parts = tuple(str(part.name) for part in node.parts)
+    span = environment.span(node)
+    hints = table_options(node)
+    if len(parts) == 1 and parts[0] in environment.ctes:
+        query = environment.ctes[parts[0]]
+        return Relation(query, Scope.of(query.schema, parts))
+    path = resolve_path(parts, environment.catalog, environment.database, span)
+    found = find_object(path, environment.context, span, tuple(environment.ctes))
+    if isinstance(found, CatalogView):
+        if hints:
+            raise UserError(
+                "SS4003", f'"{path.name}" is a view and takes no OPTIONS hint', span=hints[0].key_span
+            )
+        bound = _bind_view(found, environment, span)
+    else:
+        overrides = {**found.options, **check_hints(found, hints, environment.context)}
+        bound = bind_table_source(found, overrides, environment, span)
+    return Relation(bound, Scope.of(bound.schema, (path.catalog, path.database, path.name)))
+
+
+def _bind_view(view: CatalogView, environment: Environment, span: Span | None) -> RelationalNode:
+    inner = environment.inside_view(view.path, span)
+
+    def bind() -> RelationalNode:
+        return inner.bind_subquery(parse_query(view.query), inner)
+
+    query = _blaming(f'in the definition of view "{view.path.name}"', span, bind)
+    return rename(query, view.column_names) if view.column_names else query
+
+
+def rename(node: RelationalNode, names: tuple[str, ...]) -> RelationalNode:
+    """`node` with its columns named anew."""
+    return Project(
+        input=node,
+        expressions=tuple(InputRef(i, t) for i, t in enumerate(node.schema.types)),
+        schema=Schema.of(*zip(names, node.schema.types, strict=True)),
+        span=node.span,
+    )
+
+
+def bind_table_source(
+    table: CatalogTable, options: dict[str, str], environment: Environment, span: Span | None
+) -> RelationalNode:
+    """Scan, computed columns and watermark of `table`, its columns as declared."""
+    descriptor = find_connector(options, environment.context, span)
+    if not descriptor.is_source:
+        raise UserError(
+            "SS3003",
+            f'table "{table.path.name}" cannot be read: connector "{descriptor.identifier}" is only a sink',
+            span=span,
+        )
+    scan = _scan(table, options, is_bounded(descriptor, options), descriptor.metadata, span)
+    columns = bind_columns(table, scan.schema, environment.at(span), span)
+    node: RelationalNode = scan
+    if not _is_identity(columns, scan):
+        node = Project(
+            input=scan,
+            expressions=columns,
+            schema=Schema.of(*[(c.name, e.type) for c, e in zip(table.columns, columns, strict=True)]),
+            span=span,
+        )
+    return _with_watermark(node, table, options, environment.at(span), span)
+
+
+def _scan(
+    table: CatalogTable,
+    options: dict[str, str],
+    bounded: bool,
+    metadata_types: dict[str, LogicalType],
+    span: Span | None,
+) -> TableScan:
+    physical = [c for c in table.columns if c.kind is ColumnKind.PHYSICAL]
+    metadata = tuple(
+        dict.fromkeys(
+            Field(c.metadata_key or c.name, metadata_types.get(c.metadata_key or c.name, c.type))
+            for c in table.columns
+            if c.kind is ColumnKind.METADATA
+        )
+    )
+    return TableScan(
+        table=table,
+        options=tuple(sorted(options.items())),
+        columns=tuple(c.name for c in physical),
+        metadata=metadata,
+        is_bounded=bounded,
+        schema=Schema(tuple(Field(c.name, c.type.without_time_attribute()) for c in physical) + metadata),
+        span=span,
+    )
+
+
+def bind_columns(
+    table: CatalogTable, scanned: Schema, environment: Environment, span: Span | None
+) -> tuple[Expression, ...]:
+    """One expression a declared column over the scan's columns."""
+    physical = [c.name for c in table.columns if c.kind is ColumnKind.PHYSICAL]
+    width = len(physical)
+    keys = [f.name for f in scanned.fields[width:]]
+    stored: dict[str, Expression] = {}
+    for column in table.columns:
+        if column.kind is ColumnKind.PHYSICAL:
+            index = physical.index(column.name)
+            stored[column.name] = InputRef(index, scanned.types[index])
+        elif column.kind is ColumnKind.METADATA:
+            index = width + keys.index(column.metadata_key or column.name)
+            stored[column.name] = cast_to(InputRef(index, scanned.types[index]), column.type)
+    return tuple(stored.get(c.name) or _computed(c, stored, table, environment, span) for c in table.columns)
+
+
+def _computed(
+    column: Column,
+    stored: dict[str, Expression],
+    table: CatalogTable,
+    environment: Environment,
+    span: Span | None,
+) -> Expression:
+    def bind() -> Expression:
+        scope = Scope.of(Schema.of(*[(n, e.type) for n, e in stored.items()]), (table.path.name,))
+        binder = ScalarBinder(environment, scope, f'computed column "{column.name}"')
+        bound = binder.bind(parse_expression(column.expression))
+        return substitute(bound, tuple(stored.values()))
+
+    return _blaming(f'in computed column "{column.name}" of table "{table.path.name}"', span, bind)
+
+
+def _with_watermark(
+    node: RelationalNode,
+    table: CatalogTable,
+    options: dict[str, str],
+    environment: Environment,
+    span: Span | None,
+) -> RelationalNode:
+    definition = table.watermark
+    if definition is None:
+        return node
+
+    def bind() -> Expression:
+        binder = ScalarBinder(environment, Scope.of(node.schema, (table.path.name,)), "WATERMARK")
+        return binder.bind(parse_expression(definition.expression))
+
+    expression = _blaming(f'in the watermark of table "{table.path.name}"', span, bind)
+    column = node.schema.index_of(definition.column)
+    fields = list(node.schema.fields)
+    fields[column] = Field(definition.column, as_rowtime(fields[column].type))
+    idle = options.get("scan.watermark.idle-timeout")
+    return Watermark(
+        input=node,
+        column=column,
+        expression=expression,
+        emit_strategy=EmitStrategy(options.get("scan.watermark.emit.strategy", "on-periodic").lower()),
+        idle_timeout_ms=config.parse_duration_ms(idle)
+        if idle is not None
+        else int(config.get(environment.context.config, "table.exec.source.idle-timeout")),
+        schema=Schema(tuple(fields)),
+        span=span,
+    )
+
+
+def _is_identity(columns: tuple[Expression, ...], scan: TableScan) -> bool:
+    return len(columns) == len(scan.schema) and all(
+        isinstance(e, InputRef) and e.index == i and scan.schema.names[i] == name
+        for i, (e, name) in enumerate(zip(columns, [c.name for c in scan.table.columns], strict=True))
+    )
+
+
+def _blaming(where: str, span: Span | None, bind: Callable[[], T]) -> T:
+    """Run `bind` over stored text: its errors point at the reference in the user's script and say where
+    they arose."""
+    try:
+        return bind()
+    except UserError as error:
+        detail = f"{error.detail}; {where}" if error.detail else where
+        raise UserError(error.code, error.message, span=span, detail=detail, hint=error.hint) from error

@@ -1,0 +1,128 @@
+"""Window table-valued functions: TUMBLE, HOP, CUMULATE and SESSION over a time attribute."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from planner.bind.environment import Environment
+from planner.bind.literals import bind_literal
+from planner.bind.names import suggest
+from planner.bind.relation import Relation
+from planner.bind.scalar import ScalarBinder
+from planner.bind.scope import Scope
+from planner.dialect import nodes
+from planner.relational.nodes import WindowTvf
+from sqlstream import config
+from sqlstream import types as sql
+from sqlstream.errors import Span, UserError
+from sqlstream.expressions import InputRef
+from sqlstream.schema import Field, Schema
+from sqlstream.specs.window import WindowKind, WindowSpec
+from sqlstream.types import LogicalType, TimeAttribute, TypeRoot
+
+
+def bind_window_tvf(node: nodes.WindowTvf, input: Relation, environment: Environment) -> Relation:
+    """`input` with window_start, window_end and window_time appended. UserError SS30xx for what is no
+    window."""
+    binder = ScalarBinder(environment, input.scope, f"{node.args['kind']}")
+    column = _time_column(node, input, binder)
+    time_type = input.node.schema.types[column]
+    keys = tuple(_column_index(key, binder) for key in node.args.get("partition_by") or ())
+    window = _window(node, environment, sql.is_rowtime(time_type))
+    schema = Schema(input.node.schema.fields + _window_fields(time_type))
+    tvf = WindowTvf(
+        input=input.node,
+        window=window,
+        time_column=column,
+        partition_keys=keys,
+        schema=schema,
+        span=environment.span(node),
+    )
+    return Relation(tvf, Scope.of(schema, input.qualifier))
+
+
+def _window_fields(time_type: LogicalType) -> tuple[Field, ...]:
+    boundary = sql.timestamp(3).not_null()
+    root = TypeRoot.TIMESTAMP_LTZ if sql.is_proctime(time_type) else time_type.root
+    window_time = LogicalType(root, nullable=False, precision=3, time_attribute=time_type.time_attribute)
+    return (Field("window_start", boundary), Field("window_end", boundary), Field("window_time", window_time))
+
+
+def _time_column(node: nodes.WindowTvf, input: Relation, binder: ScalarBinder) -> int:
+    written = node.args["time_column"]
+    index = _column_index(written, binder)
+    field = input.node.schema.fields[index]
+    if field.type.time_attribute is TimeAttribute.NONE:
+        attributes = [
+            f.name for f in input.node.schema.fields if f.type.time_attribute is not TimeAttribute.NONE
+        ]
+        hint = (
+            suggest(field.name, attributes, "time attributes")
+            if attributes
+            else f"declare WATERMARK FOR {field.name} AS {field.name} - INTERVAL '5' SECOND in the table,"
+            " or add a column AS PROCTIME()"
+        )
+        raise UserError(
+            "SS3002",
+            f"{node.args['kind']} needs a time attribute,"
+            f' but "{field.name}" is a plain {field.type.with_nullable(True)}',
+            span=binder.span(written),
+            hint=hint,
+        )
+    return index
+
+
+def _column_index(node: exp.Expr, binder: ScalarBinder) -> int:
+    bound = binder.bind(node)
+    if not isinstance(bound, InputRef):
+        raise UserError("SS3002", "a window takes columns of its table only", span=binder.span(node))
+    return bound.index
+
+
+def _window(node: nodes.WindowTvf, environment: Environment, is_event_time: bool) -> WindowSpec:
+    kind = WindowKind(str(node.args["kind"]))
+    size_name = "gap" if kind is WindowKind.SESSION else "size"
+    slide_name = {WindowKind.HOP: "slide", WindowKind.CUMULATE: "step"}.get(kind, "")
+    size_ms = _interval_ms(node, size_name, environment)
+    slide_ms = _interval_ms(node, slide_name, environment) if slide_name else 0
+    if slide_ms and size_ms % slide_ms != 0:
+        raise UserError(
+            "SS3002",
+            f"{kind.value} needs a size that is a multiple of its {slide_name}:"
+            f" {size_ms} ms is no multiple of {slide_ms} ms",
+            span=environment.span(node.args["size"]),
+            hint=f"the {slide_name} comes first, then the size",
+        )
+    offset = node.args.get("offset")
+    return WindowSpec(
+        kind,
+        size_ms=size_ms,
+        slide_ms=slide_ms,
+        offset_ms=_literal_ms(offset, "offset", environment) if offset is not None else 0,
+        is_event_time=is_event_time,
+        time_zone=str(config.get(environment.context.config, "table.local-time-zone")),
+    )
+
+
+def _interval_ms(node: nodes.WindowTvf, name: str, environment: Environment) -> int:
+    written = node.args.get(name)
+    if written is None:
+        raise UserError("SS3002", f"{node.args['kind']} needs a {name}", span=environment.span(node))
+    value = _literal_ms(written, name, environment)
+    if value <= 0:
+        raise UserError("SS3002", f"the {name} of a window must be positive", span=environment.span(written))
+    return value
+
+
+def _literal_ms(node: exp.Expr, name: str, environment: Environment) -> int:
+    span: Span | None = environment.span(node)
+    literal = bind_literal(node, span)
+    if literal is None or literal.type.root is not TypeRoot.INTERVAL_DAY_TIME:
+        raise UserError(
+            "SS3002",
+            f"the {name} of a window must be an interval literal of days to seconds",
+            span=span,
+            hint="write it as INTERVAL '10' MINUTE",
+        )
+    assert isinstance(literal.value, int)
+    return literal.value

@@ -1,0 +1,94 @@
+"""All stages of the planner in order: bound statements in, everything up to the JobGraph out."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Mapping
+
+from planner.bind.context import BindContext
+from planner.explain import explain_json, explain_plan
+from planner.physical.changelog import Modes, infer_changelog_modes
+from planner.physical.drop_update_before import drop_update_before
+from planner.physical.node import PhysicalNode
+from planner.physical.planner import plan_statements
+from planner.relational.nodes import Sink
+from planner.rules import optimise
+from planner.translate.job_graph import translate_job_graph
+from planner.translate.stream_graph import translate_stream_graph
+from sqlstream import config
+from sqlstream.errors import UserError
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.graph.stream_graph import StreamGraph
+
+EXPLAIN_DETAILS = ("CHANGELOG_MODE", "JSON_EXECUTION_PLAN")
+
+
+@dataclasses.dataclass(frozen=True)
+class CompiledPlan:
+    """A statement set at every stage. `modes` are the changelog modes of the physical nodes, by id()."""
+
+    relational: tuple[Sink, ...]
+    optimised: tuple[Sink, ...]
+    physical: tuple[PhysicalNode, ...]
+    modes: Modes
+    stream_graph: StreamGraph
+    job_graph: JobGraph
+
+
+def compile_statements(nodes: tuple[Sink, ...], context: BindContext, job_id: str = "") -> CompiledPlan:
+    """Plan INSERTs and SELECTs that run as one job.
+
+    `job_id` is 32 hex digits; without one it is a digest of the plan, which is enough for EXPLAIN.
+    UserError SS30xx for what cannot be planned, SS40xx for options that do not fit.
+    """
+    settings = context.config
+    is_reuse_enabled = bool(config.get(settings, "table.optimizer.reuse-sub-plan-enabled"))
+    optimised = optimise(nodes, context.connectors, is_reuse_enabled)
+    physical = plan_statements(optimised, settings, context.connectors)
+    modes = infer_changelog_modes(physical, context.connectors)
+    physical, modes = drop_update_before(physical, modes, context.connectors)
+    stream_graph = translate_stream_graph(physical, modes, settings)
+    job_graph = translate_job_graph(
+        stream_graph, settings, job_id or _digest(stream_graph), job_name(nodes, settings)
+    )
+    return CompiledPlan(nodes, optimised, physical, modes, stream_graph, job_graph)
+
+
+def explain(plan: CompiledPlan, details: tuple[str, ...] = ()) -> str:
+    """Every stage as text (see planner.explain).
+
+    Of Flink's details, CHANGELOG_MODE is always there, and JSON_EXECUTION_PLAN adds the operators as JSON.
+    UserError SS3001 for the others.
+    """
+    for detail in details:
+        if detail not in EXPLAIN_DETAILS:
+            raise UserError(
+                "SS3001",
+                f"EXPLAIN {detail} is not supported yet",
+                hint=f"choose one of {', '.join(EXPLAIN_DETAILS)}",
+            )
+    text = explain_plan(
+        plan.relational, plan.optimised, plan.physical, plan.modes, plan.stream_graph, plan.job_graph
+    )
+    if "JSON_EXECUTION_PLAN" in details:
+        text += f"\n== Physical Execution Plan ==\n{explain_json(plan.stream_graph)}\n"
+    return text
+
+
+def job_name(nodes: tuple[Sink, ...], settings: Mapping[str, str]) -> str:
+    """pipeline.name, or else Flink's: `insert-into_catalog.database.table`, several joined by commas;
+    `collect` for a SELECT."""
+    given = str(config.get(settings, "pipeline.name"))
+    if given:
+        return given
+    names = []
+    for node in nodes:
+        path = node.table.path
+        is_select = dict(node.options).get("connector") == "collect"
+        names.append("collect" if is_select else f"insert-into_{path.catalog}.{path.database}.{path.name}")
+    return ",".join(dict.fromkeys(names))
+
+
+def _digest(graph: StreamGraph) -> str:
+    return hashlib.sha256("".join(n.uid for n in graph.nodes).encode()).hexdigest()[:32]

@@ -1,0 +1,229 @@
+"""Flink's SQL text → statements: the entry points, and the table of the syntax nodes that the binder meets.
+
+    parse_script(text)              every statement of a script; raises the first error, before anything runs
+    parse_statements(text)          the same, lazily: statement n+1 is parsed when it is asked for
+    parse_statement(text, offset)   exactly one statement; positions are shifted by `offset`
+    parse_query(text, offset)       one query as an expression (the body of a stored view)
+    parse_expression(text, offset)  one scalar expression
+    parse_type(text, offset)        one data type → LogicalType
+    split_script(text)              the pieces between semicolons, unparsed
+
+Queries are trees of sqlglot expressions and of the few nodes of `planner.dialect.nodes`. sqlglot's own
+grammar is not used: it accepts a hundred dialects and rewrites functions into what it believes they mean,
+so a Flink text could be misread in silence. This grammar accepts what the table below lists, and refuses
+all else with a position.
+
+Every node carries `node.meta["span"]`; `span_of(node)` reads it. Names keep the case in which they were
+written. Helpers: `span_of(node)`, `cast_type(cast)`, `interval_value(node)`, `datetime_value(node)`,
+`table_options(table)`.
+
+SCALAR EXPRESSIONS: the node, and its arguments (node.args[...], or .this, .expression, .expressions)
+`a`, `t.a`, `c.d.t.a`             exp.Column(this=Identifier, table, db, catalog); `.parts` = identifiers in
+                                  order. The binder decides what is alias, column or nested field. 5+ parts:
+                                  exp.Dot chain
+`expr.f` (expr is no name, or > 4 parts)
+                                  exp.Dot(this=expr, expression=Identifier)
+`*`, `t.*`                        exp.Star();  exp.Column(this=exp.Star, table=…). Only in a SELECT list and
+                                  COUNT(*)
+1, 1.5, 1e3                       exp.Literal(this=text, is_string=False): no dot or e: INT or BIGINT by
+                                  size; with a dot: DECIMAL; with an exponent: DOUBLE
+'text', U&'\\20AC'                exp.Literal(this=decoded text, is_string=True), CHAR(n)
+X'0AFF'                           exp.HexString(this=hex digits)
+TRUE FALSE NULL                   exp.Boolean(this=bool), exp.Null
+UNKNOWN                           exp.Cast(this=Null, to=TypeName BOOLEAN)
+DATE '…' TIME '…' TIMESTAMP '…'   nodes.DateTimeLiteral(this=text, kind="DATE"|"TIME"|"TIMESTAMP"), checked;
+                                  datetime_value(node) → (LogicalType, int): days | ms of day | nanoseconds
+                                  since epoch
+INTERVAL '…' unit [TO unit]       nodes.IntervalLiteral(this=text, unit, to, is_negative), checked;
+                                  interval_value(node) → (LogicalType, int): milliseconds | months
++ - * / % ||                      exp.Add Sub Mul Div Mod DPipe (this, expression); unary minus
+                                  exp.Neg(this)
+= <> != < <= > >=                 exp.EQ NEQ LT LTE GT GTE (this, expression)
+AND OR NOT                        exp.And, exp.Or (binary, left deep), exp.Not(this)
+x IS [NOT] NULL                   [exp.Not of] exp.Is(this, expression=exp.Null)
+x IS [NOT] TRUE | FALSE           [exp.Not of] exp.Is(this, expression=exp.Boolean)
+x IS [NOT] UNKNOWN | JSON [VALUE|…]
+                                  [exp.Not of] exp.Is(this, expression=exp.Var("UNKNOWN" | "JSON VALUE" |
+                                  …))
+x IS [NOT] DISTINCT FROM y        exp.NullSafeNEQ | exp.NullSafeEQ (this, expression)
+x [NOT] BETWEEN [SYMMETRIC] a AND b
+                                  [exp.Not of] exp.Between(this, low, high, symmetric=bool)
+x [NOT] LIKE p [ESCAPE e], SIMILAR TO
+                                  [exp.Not of] nodes.Like(this, expression=p, escape=e|None,
+                                  is_similar=bool)
+x [NOT] IN (a, b) | (query)       [exp.Not of] exp.In(this, expressions=[…]) | exp.In(this, query=query)
+EXISTS (query)                    exp.Exists(this=query)
+(query)                           exp.Subquery(this=query), scalar
+(x)                               x itself (parentheses leave no node)
+(a, b), ROW(a, b)                 FunctionCall "ROW"
+ARRAY[a, b], MAP[k, v, …]         FunctionCall "ARRAY", FunctionCall "MAP"
+a[i]                              exp.Bracket(this=a, expressions=[i])
+CASE [x] WHEN a THEN b … ELSE c END
+                                  exp.Case(this=x|None, ifs=[exp.If(this=a, true=b)], default=c|None)
+CAST(x AS t), TRY_CAST(x AS t)    exp.Cast | exp.TryCast(this=x, to=nodes.TypeName); cast_type(node) →
+                                  LogicalType
+f(a, b), any other function       nodes.FunctionCall(this="F" upper case, expressions=[a, b],
+                                  is_distinct=bool, filter=cond|None, over=OverClause|None,
+                                  order=exp.Order|None (WITHIN GROUP), nulls="IGNORE"|"RESPECT"|None).
+                                  Functions are never renamed or re-ordered
+COUNT(*)                          FunctionCall "COUNT" with expressions=[exp.Star]
+CURRENT_DATE, LOCALTIME, … without ( )
+                                  FunctionCall of that name, no arguments
+EXTRACT(u FROM x)                 FunctionCall "EXTRACT" [exp.Var("HOUR"), x]; units are upper case,
+                                  singular
+FLOOR(x TO u), CEIL(x TO u)       FunctionCall "FLOOR" | "CEIL" [x, exp.Var(u)]   (CEILING stays CEILING)
+TIMESTAMPADD(u, n, t), TIMESTAMPDIFF(u, a, b)
+                                  FunctionCall [exp.Var(u), n, t]
+POSITION(a IN b)                  FunctionCall "POSITION" [a, b]
+TRIM([BOTH|LEADING|TRAILING] [c] FROM x)
+                                  FunctionCall "TRIM" [exp.Var("BOTH"), c or Literal ' ', x]; TRIM(x) too
+SUBSTRING(x FROM a [FOR n])       FunctionCall "SUBSTRING" [x, a, n]
+OVERLAY(x PLACING y FROM a [FOR n])
+                                  FunctionCall "OVERLAY" [x, y, a, n]
+f(…) OVER (…), OVER w             FunctionCall.over = nodes.OverClause(partition_by=[…],
+                                  order_by=[exp.Ordered], frame="ROWS"|"RANGE"|None, start=FrameBound|None,
+                                  end=FrameBound|None); WINDOW w is resolved
+frame bounds                      nodes.FrameBound(kind="PRECEDING"|"FOLLOWING"|"CURRENT ROW",
+                                  this=expr|None: UNBOUNDED). `ROWS n PRECEDING` gets end=CURRENT ROW
+
+QUERIES
+SELECT                            exp.Select(expressions, distinct=exp.Distinct|None,
+                                  from_=exp.From(this)|None, joins=[Join], where=exp.Where, group=exp.Group,
+                                  having=exp.Having, order, limit, offset, with_)
+x AS y                            exp.Alias(this=x, alias=Identifier)
+GROUP BY                          exp.Group(expressions=[…]) whose items may be exp.Rollup /
+                                  exp.Cube(expressions=[item]) or exp.GroupingSets(expressions=[item]); an
+                                  item of those may be exp.Tuple(expressions) (also the empty one, also
+                                  directly: GROUP BY ())
+ORDER BY                          exp.Order(expressions=[exp.Ordered(this, desc=bool, nulls_first=bool)]):
+                                  nulls_first is always set; Flink's default is NULL lowest (ASC: first,
+                                  DESC: last)
+LIMIT n | FETCH FIRST n ROWS ONLY, OFFSET n
+                                  exp.Limit(expression=Literal), exp.Offset(expression=Literal). LIMIT ALL:
+                                  none
+UNION [ALL], INTERSECT [ALL], EXCEPT | MINUS
+                                  exp.Union | Intersect | Except(this, expression, distinct=bool, order,
+                                  limit, offset, with_)
+(query) as a query                exp.Subquery(this=query) only when it has its own ORDER BY/LIMIT/WITH;
+                                  else the query
+WITH a (x, y) AS (q)              query.args["with_"] = exp.With(expressions=[exp.CTE(this=q,
+                                  alias=exp.TableAlias)])
+VALUES (1, 'a'), (2, 'b')         exp.Values(expressions=[exp.Tuple(expressions=[…])]), order/limit as above
+
+IN FROM AND JOIN (each may have alias=exp.TableAlias(this=Identifier, columns=[Identifier]))
+[c.][d.]t                         exp.Table(this=Identifier, db, catalog); table_options(node) →
+                                  tuple[Option] of OPTIONS hint
+(query) [AS] a                    exp.Subquery(this=query, alias)
+(VALUES …) AS a (x, y)            exp.Subquery(this=exp.Values, alias)
+TABLE(TUMBLE(…)), TUMBLE(…), named arguments
+                                  nodes.WindowTvf(kind="TUMBLE"|"HOP"|"CUMULATE"|"SESSION", this=exp.Table |
+                                  exp.Subquery, partition_by=[exp.Column], time_column=exp.Column,
+                                  size=expr|None, slide=expr|None (HOP), step=expr|None (CUMULATE),
+                                  gap=expr|None (SESSION), offset=expr|None)
+UNNEST(x) [WITH ORDINALITY]       exp.Unnest(expressions=[x], offset=bool)
+LATERAL TABLE(f(x)), LATERAL (query)
+                                  exp.Lateral(this=FunctionCall | exp.Subquery)
+joins                             exp.Join(this, side="LEFT"|"RIGHT"|"FULL"|None, kind="INNER"|"CROSS"|None,
+                                  on, using=[Identifier], method="NATURAL"|None). `a, b` is kind="CROSS".
+                                  LEFT SEMI/ANTI JOIN do not exist in Flink
+
+Refused here with a position: FOR SYSTEM_TIME AS OF, MATCH_RECOGNIZE, TABLESAMPLE, PIVOT, LATERAL VIEW,
+QUALIFY, WITH RECURSIVE, query hints, other dialects' operators, and every statement that
+`planner.dialect.statements` has no class for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from planner.dialect import commands, data_types, expressions, queries
+from planner.dialect.literals import datetime_value, interval_value
+from planner.dialect.nodes import cast_type, span_of
+from planner.dialect.script import Piece, iterate_script, split_script
+from planner.dialect.statements import Option, Statement
+from planner.dialect.tokens import Cursor, tokenize
+from sqlstream.errors import Span, UserError
+from sqlstream.types import LogicalType
+
+__all__ = [
+    "Piece",
+    "cast_type",
+    "datetime_value",
+    "interval_value",
+    "iterate_script",
+    "parse_expression",
+    "parse_query",
+    "parse_script",
+    "parse_statement",
+    "parse_statements",
+    "parse_type",
+    "span_of",
+    "split_script",
+    "table_options",
+]
+
+
+def parse_script(text: str) -> list[Statement]:
+    """Every statement of a script. Raises UserError for the first one that is no supported SQL."""
+    return list(parse_statements(text))
+
+
+def parse_statements(text: str) -> Iterator[Statement]:
+    """The statements of a script one by one: an error is raised when its statement is reached."""
+    for piece in iterate_script(text):
+        yield commands.statement(Cursor(text, list(piece.tokens)))
+
+
+def parse_statement(text: str, offset: int = 0) -> Statement:
+    """The one statement that `text` is, standing at `offset` in its script. A final semicolon is allowed."""
+    pieces = iterate_script(text, offset)
+    piece = next(pieces, None)
+    if piece is None:
+        span = Span(offset, offset + len(text))
+        raise UserError("SS1001", "there is no statement here", span=span, hint="write a statement")
+    statement = commands.statement(Cursor(text, list(piece.tokens), offset))
+    following = next(pieces, None)
+    if following is not None:
+        message = "only one statement can stand here"
+        raise UserError("SS1001", message, span=following.span, hint="send the statements one by one")
+    return statement
+
+
+def parse_query(text: str, offset: int = 0) -> exp.Expression:
+    """The query that `text` is."""
+    cursor = _cursor(text, offset)
+    result = queries.query(cursor)
+    cursor.expect_end()
+    return result
+
+
+def parse_expression(text: str, offset: int = 0) -> exp.Expression:
+    """The scalar expression that `text` is."""
+    cursor = _cursor(text, offset)
+    result = expressions.expression(cursor)
+    cursor.expect_end()
+    return result
+
+
+def parse_type(text: str, offset: int = 0) -> LogicalType:
+    """The data type that `text` names.
+
+    >>> str(parse_type("ROW<a INT NOT NULL, b DECIMAL(10, 2) ARRAY>"))
+    'ROW<`a` INT NOT NULL, `b` ARRAY<DECIMAL(10, 2)>>'
+    """
+    cursor = _cursor(text, offset)
+    result = data_types.data_type(cursor)
+    cursor.expect_end()
+    return result
+
+
+def table_options(table: exp.Expr) -> tuple[Option, ...]:
+    """The options of an exp.Table's OPTIONS hint."""
+    options: tuple[Option, ...] = table.meta_get("options", ())
+    return options
+
+
+def _cursor(text: str, offset: int) -> Cursor:
+    return Cursor(text, list(tokenize(text, offset=offset)), offset)

@@ -1,0 +1,190 @@
+"""What the parser returns: a frozen dataclass a statement, its queries as sqlglot expressions.
+
+Every node that can be blamed in an error carries `node.meta["span"]`, a `sqlstream.errors.Span` into the
+whole script; `span_of` in parser.py finds the nearest one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+
+from sqlglot import exp
+
+from sqlstream.errors import Span
+from sqlstream.types import LogicalType
+
+
+@dataclasses.dataclass(frozen=True)
+class Identifier:
+    """A possibly qualified name: `catalog`.`database`.`object`, as written, without its quotes."""
+
+    parts: tuple[str, ...]
+    span: Span
+
+    def __str__(self) -> str:
+        return ".".join(f"`{p}`" for p in self.parts)
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """One 'key' = 'value' pair of a WITH clause, SET or hint, with the positions of both."""
+
+    key: str
+    value: str
+    key_span: Span
+    value_span: Span
+
+
+class ColumnKind(enum.Enum):
+    PHYSICAL = "PHYSICAL"
+    COMPUTED = "COMPUTED"
+    METADATA = "METADATA"
+
+
+@dataclasses.dataclass(frozen=True)
+class ColumnDef:
+    """A column of CREATE TABLE. COMPUTED has `expression`, METADATA `metadata_key` (default: the name)."""
+
+    name: str
+    kind: ColumnKind
+    span: Span
+    type: LogicalType | None = None
+    expression: exp.Expression | None = None
+    metadata_key: str = ""
+    is_virtual: bool = False
+    is_primary_key: bool = False
+    comment: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class WatermarkDef:
+    """WATERMARK FOR `column` AS expression."""
+
+    column: Identifier
+    expression: exp.Expression
+    span: Span
+
+
+@dataclasses.dataclass(frozen=True)
+class Statement:
+    """Base of all: `text` is the statement without its semicolon, `span` its place in the script."""
+
+    text: str
+    span: Span
+
+
+@dataclasses.dataclass(frozen=True)
+class CreateTable(Statement):
+    name: Identifier
+    columns: tuple[ColumnDef, ...]
+    watermark: WatermarkDef | None
+    primary_key: tuple[Identifier, ...]
+    partition_keys: tuple[Identifier, ...]
+    options: tuple[Option, ...]
+    is_temporary: bool = False
+    if_not_exists: bool = False
+    comment: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class CreateView(Statement):
+    name: Identifier
+    column_names: tuple[Identifier, ...]
+    query: exp.Expression
+    query_text: str
+    is_temporary: bool = False
+    if_not_exists: bool = False
+    comment: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class DropObject(Statement):
+    """DROP [TEMPORARY] TABLE | VIEW [IF EXISTS]."""
+
+    name: Identifier
+    is_view: bool
+    is_temporary: bool = False
+    if_exists: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class SetOption(Statement):
+    """SET 'key' = 'value', or SET alone to list (`option` None)."""
+
+    option: Option | None
+
+
+@dataclasses.dataclass(frozen=True)
+class ResetOption(Statement):
+    """RESET 'key', or RESET alone for all (`key` None)."""
+
+    key: str | None
+
+
+class ShowKind(enum.Enum):
+    TABLES = "TABLES"
+    VIEWS = "VIEWS"
+    COLUMNS = "COLUMNS"
+    FUNCTIONS = "FUNCTIONS"
+    CATALOGS = "CATALOGS"
+    DATABASES = "DATABASES"
+    CURRENT_CATALOG = "CURRENT CATALOG"
+    CURRENT_DATABASE = "CURRENT DATABASE"
+    CREATE_TABLE = "CREATE TABLE"
+    CREATE_VIEW = "CREATE VIEW"
+    JOBS = "JOBS"
+
+
+@dataclasses.dataclass(frozen=True)
+class Show(Statement):
+    """SHOW … [[NOT] LIKE | ILIKE pattern].
+
+    `name` is the table of COLUMNS and CREATE …; `like` filters, `is_ilike` folds case, `is_negated` inverts.
+    """
+
+    kind: ShowKind
+    name: Identifier | None = None
+    like: str | None = None
+    is_ilike: bool = False
+    is_negated: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Describe(Statement):
+    name: Identifier
+    is_extended: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Query(Statement):
+    """A SELECT, VALUES, WITH … or set operation that a user submits to see its rows."""
+
+    query: exp.Expression
+
+
+@dataclasses.dataclass(frozen=True)
+class Insert(Statement):
+    target: Identifier
+    columns: tuple[Identifier, ...]
+    query: exp.Expression
+    partition: tuple[tuple[Identifier, exp.Expression], ...] = ()
+    hints: tuple[Option, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class StatementSet(Statement):
+    """EXECUTE STATEMENT SET BEGIN … END: all inserts run as one job."""
+
+    inserts: tuple[Insert, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Explain(Statement):
+    """EXPLAIN [details | PLAN FOR] statement.
+
+    `details` ⊆ {CHANGELOG_MODE, JSON_EXECUTION_PLAN, ESTIMATED_COST, PLAN_ADVICE}.
+    """
+
+    target: Query | Insert | StatementSet
+    details: tuple[str, ...] = ()

@@ -1,0 +1,230 @@
+"""EXPLAIN: a statement set at every stage, as text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from planner.physical.changelog import Modes
+from planner.physical.node import PhysicalInput, PhysicalNode
+from planner.relational.explain import explain_relation
+from planner.relational.nodes import Sink
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.graph.stream_graph import FORWARD, StreamGraph
+from sqlstream.specs import (
+    AggregatePhase,
+    DeduplicateSpec,
+    GroupAggregateSpec,
+    IntervalJoinSpec,
+    JoinSpec,
+    Keep,
+    LimitSpec,
+    RankPhase,
+    RankSpec,
+    SortSpec,
+    Spec,
+    WatermarkAssignerSpec,
+    WindowAggregateSpec,
+    WindowJoinSpec,
+    WindowRankSpec,
+)
+
+
+def explain_plan(
+    relational: tuple[Sink, ...],
+    optimised: tuple[Sink, ...],
+    physical: tuple[PhysicalNode, ...],
+    modes: Modes,
+    stream_graph: StreamGraph,
+    job_graph: JobGraph,
+) -> str:
+    """Sections as Flink prints them, then the two graphs. Each physical operator names the changelog it
+    emits, how rows reach it, where its watermark comes from and what it keeps."""
+    sections = (
+        ("Abstract Syntax Tree", "\n".join(explain_relation(n) for n in relational)),
+        ("Optimized Relational Plan", "\n".join(explain_relation(n) for n in optimised)),
+        ("Optimized Physical Plan", explain_physical(physical, modes)),
+        ("Stream Graph", explain_stream_graph(stream_graph)),
+        ("Job Graph", explain_job_graph(job_graph)),
+    )
+    return "\n\n".join(f"== {title} ==\n{text}" for title, text in sections) + "\n"
+
+
+def explain_physical(sinks: tuple[PhysicalNode, ...], modes: Modes) -> str:
+    """A tree a sink. An operator with several readers is printed once and referred to by number after
+    that."""
+    printer = _PhysicalPrinter(sinks, modes)
+    return "\n".join("\n".join(printer.lines(sink, "")) for sink in sinks)
+
+
+class _PhysicalPrinter:
+    def __init__(self, sinks: tuple[PhysicalNode, ...], modes: Modes) -> None:
+        self.modes = modes
+        self._numbers: dict[int, int] = {}
+        self._printed: set[int] = set()
+        readers: dict[int, int] = {}
+        pending, seen = list(reversed(sinks)), set()
+        while pending:
+            node = pending.pop()
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
+            for physical_input in node.inputs:
+                child = physical_input.node
+                readers[id(child)] = readers.get(id(child), 0) + 1
+                if readers[id(child)] == 2:
+                    self._numbers[id(child)] = len(self._numbers) + 1
+                pending.append(child)
+
+    def lines(self, node: PhysicalNode, arrival: str) -> list[str]:
+        number = self._numbers.get(id(node))
+        if id(node) in self._printed:
+            return [f"Reused(reference_id=[{number}]){arrival}"]
+        self._printed.add(id(node))
+        mark = f"(reuse_id=[{number}])" if number else ""
+        lines = [f"{node.description}{mark}{arrival}{self._facts(node)}"]
+        for position, physical_input in enumerate(node.inputs):
+            is_last = position == len(node.inputs) - 1
+            first, *rest = self.lines(physical_input.node, _arrival(physical_input))
+            lines.append(("+- " if is_last else ":- ") + first)
+            lines += [("   " if is_last else ":  ") + line for line in rest]
+        return lines
+
+    def _facts(self, node: PhysicalNode) -> str:
+        facts = [f"changelogMode=[{str(self.modes[id(node)])[1:-1]}]", f"watermark=[{_watermark(node)}]"]
+        state = describe_state(node.spec)
+        if state:
+            facts.append(f"state=[{state}]")
+        return " " + ", ".join(facts)
+
+
+def _arrival(physical_input: PhysicalInput) -> str:
+    """The exchange is printed with the operator that sends into it."""
+    exchange = physical_input.exchange
+    if exchange == FORWARD:
+        return ""
+    if not exchange.keys:
+        return f" => {exchange.kind.value}"
+    names = ", ".join(physical_input.node.schema.names[k] for k in exchange.keys)
+    return f" => {exchange.kind.value}[{names}]"
+
+
+def _watermark(node: PhysicalNode) -> str:
+    if isinstance(node.spec, WatermarkAssignerSpec):
+        return f"from {node.schema.names[node.spec.rowtime_column]}"
+    inherited = {_watermark(i.node) for i in node.inputs} - {"none"}
+    if not inherited:
+        return "none"
+    return inherited.pop() if len(inherited) == 1 else "least of inputs"
+
+
+def describe_state(spec: Spec | None) -> str:
+    """What an operator keeps and when it forgets it; empty for an operator without state."""
+    describer = _STATES.get(type(spec))
+    return "" if describer is None else describer(spec)
+
+
+def _ttl(milliseconds: int) -> str:
+    return f"{milliseconds} ms after the last change" if milliseconds else "never"
+
+
+def _aggregate_state(spec: GroupAggregateSpec) -> str:
+    if spec.phase is AggregatePhase.LOCAL:
+        return ""
+    return f"one accumulator row a key; forgotten: {_ttl(spec.state_ttl_ms)}"
+
+
+def _window_aggregate_state(spec: WindowAggregateSpec) -> str:
+    if spec.phase is AggregatePhase.LOCAL:
+        return ""
+    return "one accumulator row a key and slice; forgotten: when the slice's last window closes"
+
+
+def _rank_state(spec: RankSpec) -> str:
+    if spec.phase is RankPhase.LOCAL:
+        return ""
+    kept = "all rows" if spec.is_retracting else f"the best {spec.rank_end} rows"
+    return f"{kept} a key; forgotten: {_ttl(spec.state_ttl_ms)}"
+
+
+def _deduplicate_state(spec: DeduplicateSpec) -> str:
+    if spec.phase is RankPhase.LOCAL:
+        return ""
+    kept = (
+        "the key"
+        if spec.keep is Keep.FIRST and spec.time_column < 0
+        else f"the {spec.keep.value.lower()} row"
+    )
+    return f"{kept} of each key; forgotten: {_ttl(spec.state_ttl_ms)}"
+
+
+def _join_state(spec: JoinSpec) -> str:
+    left, right = _ttl(spec.left_ttl_ms), _ttl(spec.right_ttl_ms)
+    return f"all rows of both sides; forgotten: left {left}, right {right}"
+
+
+_STATES: dict[type, Callable[..., str]] = {
+    GroupAggregateSpec: _aggregate_state,
+    WindowAggregateSpec: _window_aggregate_state,
+    RankSpec: _rank_state,
+    DeduplicateSpec: _deduplicate_state,
+    JoinSpec: _join_state,
+    IntervalJoinSpec: lambda spec: "rows of both sides; forgotten: when no match can come any more",
+    WindowJoinSpec: lambda spec: "rows of both sides a window; forgotten: when the window closes",
+    WindowRankSpec: lambda spec: (
+        f"the best {spec.rank_end} rows a key and window; forgotten: when the window closes"
+    ),
+    SortSpec: lambda spec: "all rows; forgotten: at the end of input",
+    LimitSpec: lambda spec: "a count of rows",
+}
+
+
+def explain_stream_graph(graph: StreamGraph) -> str:
+    """An operator a line: parallelism, uid and where its rows come from."""
+    lines = []
+    for node in graph.nodes:
+        inputs = ", ".join(
+            f"{e.source}:{e.exchange}" + (f"@{e.ordinal}" if e.ordinal else "") for e in node.inputs
+        )
+        source = f" <- {inputs}" if inputs else ""
+        lines.append(f"{node.name} (parallelism {node.parallelism}, uid {node.uid}){source}")
+    return "\n".join(lines)
+
+
+def explain_job_graph(graph: JobGraph) -> str:
+    """A vertex a block: its operators, then what reaches it over the network."""
+    names = {v.id: v.name for v in graph.vertices}
+    lines = [f"Job {graph.name}"]
+    for vertex in graph.vertices:
+        lines.append(
+            f"Vertex {vertex.id} (parallelism {vertex.parallelism}, key groups {vertex.max_parallelism})"
+        )
+        lines.append(f"  {vertex.name}")
+        for edge in graph.inputs_of(vertex.id):
+            lines.append(
+                f"  input {edge.ordinal}: {edge.exchange} from {names[edge.source]}, mode {edge.mode}"
+            )
+    return "\n".join(lines)
+
+
+def explain_json(graph: StreamGraph) -> str:
+    """Flink's JSON_EXECUTION_PLAN: an object an operator, with what comes before it."""
+    nodes = [
+        {
+            "id": node.id,
+            "type": node.name,
+            "pact": "Operator" if node.inputs else "Data Source",
+            "contents": node.description,
+            "parallelism": node.parallelism,
+            "predecessors": [
+                {"id": e.source, "ship_strategy": e.exchange.kind.value, "side": _side(e.ordinal)}
+                for e in node.inputs
+            ],
+        }
+        for node in graph.nodes
+    ]
+    return json.dumps({"nodes": nodes}, indent=2, ensure_ascii=False)
+
+
+def _side(ordinal: int) -> str:
+    return ("first", "second")[ordinal]

@@ -1,0 +1,97 @@
+"""Calc: filters and projections, merged into one operator."""
+
+from __future__ import annotations
+
+from planner.physical.description import describe, describe_expression, describe_select
+from planner.physical.node import PhysicalNode
+from planner.physical.planning import Planning, over
+from planner.physical.traits import Traits
+from planner.rules.determinism import can_substitute
+from sqlstream.errors import Span
+from sqlstream.expressions import Expression, InputRef, conjunction, conjuncts, substitute
+from sqlstream.schema import Field, Schema
+from sqlstream.specs import CalcSpec
+from sqlstream.specs.watermark import ROW_WATERMARK_COLUMN
+from sqlstream.types import BIGINT
+
+
+def plan_calc(
+    planning: Planning,
+    source: PhysicalNode,
+    projections: tuple[Expression, ...],
+    condition: Expression | None,
+    schema: Schema,
+    span: Span | None,
+    may_merge: bool = True,
+    keeps_row_watermark: bool = True,
+) -> PhysicalNode:
+    """`source` filtered, then projected. A Calc over a Calc is one Calc; one that changes nothing is no
+    operator.
+
+    The watermark of each row (see traits) is carried along as the last column, where there is one.
+    """
+    column = source.traits.row_watermark_column
+    if column >= 0 and keeps_row_watermark:
+        projections = (*projections, InputRef(column, BIGINT))
+        schema = Schema((*schema.fields, Field(ROW_WATERMARK_COLUMN, BIGINT)))
+    inner = source.spec
+    if isinstance(inner, CalcSpec) and (may_merge or is_rename(inner)):
+        reads = projections if condition is None else (*projections, condition)
+        if can_substitute(reads, inner.projections):
+            lowered = () if condition is None else conjuncts(substitute(condition, inner.projections))
+            condition = conjunction(conjuncts(inner.condition) + lowered)
+            projections = tuple(substitute(p, inner.projections) for p in projections)
+            source = source.inputs[0].node
+    spec = CalcSpec(projections=projections, condition=condition)
+    if (
+        condition is None
+        and is_rename(spec)
+        and len(projections) == len(source.schema)
+        and _is_in_order(spec)
+    ):
+        return source
+    return planning.node(
+        "Calc",
+        spec,
+        over(source),
+        schema,
+        calc_traits(source.traits, projections),
+        _describe(spec, schema, source.schema),
+        span,
+    )
+
+
+def identity(schema: Schema) -> tuple[Expression, ...]:
+    return tuple(InputRef(i, f.type) for i, f in enumerate(schema.fields))
+
+
+def narrow(planning: Planning, source: PhysicalNode, columns: tuple[int, ...]) -> PhysicalNode:
+    """`source` with these columns alone: what is about to cross the network."""
+    refs = tuple(InputRef(c, source.schema.types[c]) for c in columns)
+    return plan_calc(
+        planning, source, refs, None, source.schema.select(columns), source.span, keeps_row_watermark=False
+    )
+
+
+def calc_traits(traits: Traits, projections: tuple[Expression, ...]) -> Traits:
+    """What survives: keys, windows and times whose columns are passed on as they are."""
+    places: dict[int, frozenset[int]] = {}
+    for new, expression in enumerate(projections):
+        if isinstance(expression, InputRef):
+            places[expression.index] = places.get(expression.index, frozenset()) | {new}
+    return traits.projected(places)
+
+
+def is_rename(spec: CalcSpec) -> bool:
+    """Nothing is computed and no row is dropped."""
+    return spec.condition is None and all(isinstance(p, InputRef) for p in spec.projections)
+
+
+def _is_in_order(spec: CalcSpec) -> bool:
+    return all(isinstance(p, InputRef) and p.index == i for i, p in enumerate(spec.projections))
+
+
+def _describe(spec: CalcSpec, schema: Schema, source: Schema) -> str:
+    where = "" if spec.condition is None else describe_expression(spec.condition, source)
+    select = describe_select(spec.projections, schema.names, source)
+    return describe("Calc", select=select, where=f"[{where}]")

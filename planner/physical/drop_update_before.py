@@ -1,0 +1,58 @@
+"""Upsert sinks that share their input with a consumer of -U rows drop those themselves."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from planner.physical.changelog import Modes, can_leave_out_update_before
+from planner.physical.node import PhysicalInput, PhysicalNode, walk_plan
+from planner.physical.planning import digest, over
+from planner.physical.sink import needs_update_before
+from sqlstream.changelog import ChangelogMode
+from sqlstream.specs import DropUpdateBeforeSpec, SinkSpec
+from sqlstream.spi.connector import ConnectorDescriptor
+
+
+def drop_update_before(
+    sinks: tuple[PhysicalNode, ...], modes: Modes, connectors: Mapping[str, ConnectorDescriptor]
+) -> tuple[tuple[PhysicalNode, ...], Modes]:
+    """The sinks with a DropUpdateBefore where one takes upserts by the query's key, but another consumer
+    needs the -U rows.
+
+    Only where each -U has its +U: behind a filter a lone -U says that a row is gone, and the sink must see
+    it.
+    """
+    can = can_leave_out_update_before(list(walk_plan(sinks)))
+    modes = dict(modes)
+    result = []
+    for sink in sinks:
+        source = sink.inputs[0].node
+        spec = sink.spec
+        assert isinstance(spec, SinkSpec)
+        descriptor = connectors[spec.connector]
+        takes_upserts = descriptor.sink_mode is ChangelogMode.UPSERT
+        is_free = takes_upserts and not needs_update_before(spec, descriptor, source.traits.keys)
+        if is_free and can[id(source)] and modes[id(source)] is ChangelogMode.RETRACT:
+            sink = _behind_drop(sink, modes)
+        result.append(sink)
+    return tuple(result), modes
+
+
+def _behind_drop(sink: PhysicalNode, modes: Modes) -> PhysicalNode:
+    (physical_input,) = sink.inputs
+    spec = DropUpdateBeforeSpec()
+    schema = physical_input.node.schema
+    drop = PhysicalNode(
+        name="DropUpdateBefore",
+        spec=spec,
+        inputs=over(physical_input.node),
+        schema=schema,
+        traits=physical_input.node.traits,
+        description="DropUpdateBefore",
+        uid=digest(spec, over(physical_input.node), schema),
+        span=sink.span,
+    )
+    behind = dataclasses.replace(sink, inputs=(PhysicalInput(drop, physical_input.exchange),))
+    modes[id(drop)] = modes[id(behind)] = ChangelogMode.UPSERT
+    return behind

@@ -1,0 +1,146 @@
+"""Group aggregates: GROUP BY over the whole stream, in one phase or two."""
+
+from __future__ import annotations
+
+import msgspec
+
+from planner.physical.calc import narrow
+from planner.physical.description import describe, describe_calls, describe_columns
+from planner.physical.node import PhysicalNode
+from planner.physical.planning import Planning, over
+from planner.physical.traits import Traits
+from planner.relational.nodes import Aggregate
+from sqlstream.expressions import AggregateCall
+from sqlstream.functions.aggregates import accumulator_fields
+from sqlstream.graph.stream_graph import Exchange, ExchangeKind
+from sqlstream.schema import Field, Schema
+from sqlstream.specs import AggregatePhase, GroupAggregateSpec
+from sqlstream.types import BIGINT
+
+ADDITIVE = frozenset({"COUNT", "SUM", "AVG"})
+"""Calls whose partial results may be negative: rows that a batch takes back without having added them."""
+ROW_COUNT_COLUMN = "$row_count"
+SINGLETON = Exchange(ExchangeKind.SINGLETON)
+
+
+def hash_or_singleton(keys: tuple[int, ...]) -> Exchange:
+    """Rows with equal keys meet in one subtask; without keys all rows do."""
+    return Exchange(ExchangeKind.HASH, keys) if keys else SINGLETON
+
+
+def plan_group_aggregate(planning: Planning, source: PhysicalNode, node: Aggregate) -> PhysicalNode:
+    """LOCAL before the exchange and GLOBAL behind it, so that a row a group and batch crosses the network;
+    one phase where a call's accumulator cannot be sent."""
+    is_retracting = not source.traits.is_insert_only
+    accumulators = split_calls(planning, node.calls, source.schema, is_retracting)
+    key_count = len(node.keys)
+    traits = Traits(
+        is_insert_only=False,
+        is_bounded=source.traits.is_bounded,
+        keys=frozenset({frozenset(range(key_count))}),
+    )
+    if accumulators is None:
+        return _single(planning, source, node, traits, is_retracting)
+    count = (Field(ROW_COUNT_COLUMN, BIGINT.not_null()),) if is_retracting else ()
+    keys = source.schema.select(node.keys)
+    local_spec = _spec(planning, node, AggregatePhase.LOCAL, node.keys, is_retracting)
+    local = planning.node(
+        "LocalGroupAggregate",
+        local_spec,
+        over(source),
+        Schema(keys.fields + count + accumulators),
+        Traits(is_bounded=source.traits.is_bounded),
+        _describe("LocalGroupAggregate", node, source.schema),
+        node.span,
+    )
+    own_keys = tuple(range(key_count))
+    return planning.node(
+        "GlobalGroupAggregate",
+        _spec(planning, node, AggregatePhase.GLOBAL, own_keys, is_retracting),
+        over(local, hash_or_singleton(own_keys)),
+        node.schema,
+        traits,
+        _describe("GlobalGroupAggregate", node, source.schema),
+        node.span,
+        parallelism=0 if node.keys else 1,
+    )
+
+
+def split_calls(
+    planning: Planning, calls: tuple[AggregateCall, ...], schema: Schema, is_retracting: bool
+) -> tuple[Field, ...] | None:
+    """The accumulator columns of all calls between LOCAL and GLOBAL, None when one phase it must be.
+
+    An extreme that is taken back needs all values, which a partial extreme has forgotten, and a variance
+    has no partial form for fewer than no rows.
+    """
+    if not planning.wants_two_phases:
+        return None
+    fields: list[Field] = []
+    for call in calls:
+        own = accumulator_fields(call, schema)
+        if own is None or (is_retracting and call.function not in ADDITIVE):
+            return None
+        fields += own
+    return tuple(fields)
+
+
+def read_columns(keys: tuple[int, ...], calls: tuple[AggregateCall, ...], *others: int) -> tuple[int, ...]:
+    """The columns that an aggregation reads, ascending."""
+    columns = {*keys, *(o for o in others if o >= 0)}
+    for call in calls:
+        columns |= {*call.args, *([call.filter] if call.filter >= 0 else [])}
+    return tuple(sorted(columns))
+
+
+def moved_calls(calls: tuple[AggregateCall, ...], places: dict[int, int]) -> tuple[AggregateCall, ...]:
+    return tuple(
+        msgspec.structs.replace(
+            c, args=tuple(places[a] for a in c.args), filter=places[c.filter] if c.filter >= 0 else -1
+        )
+        for c in calls
+    )
+
+
+def _single(
+    planning: Planning, source: PhysicalNode, node: Aggregate, traits: Traits, is_retracting: bool
+) -> PhysicalNode:
+    columns = read_columns(node.keys, node.calls) or (0,)
+    narrowed = narrow(planning, source, columns)
+    places = {c: i for i, c in enumerate(columns)}
+    keys = tuple(places[k] for k in node.keys)
+    spec = GroupAggregateSpec(
+        keys=keys,
+        aggregates=moved_calls(node.calls, places),
+        phase=AggregatePhase.SINGLE,
+        is_retracting=is_retracting,
+        state_ttl_ms=planning.state_ttl_ms,
+    )
+    return planning.node(
+        "GroupAggregate",
+        spec,
+        over(narrowed, hash_or_singleton(keys)),
+        node.schema,
+        traits,
+        _describe("GroupAggregate", node, source.schema),
+        node.span,
+        parallelism=0 if keys else 1,
+    )
+
+
+def _spec(
+    planning: Planning, node: Aggregate, phase: AggregatePhase, keys: tuple[int, ...], is_retracting: bool
+) -> GroupAggregateSpec:
+    return GroupAggregateSpec(
+        keys=keys,
+        aggregates=node.calls,
+        phase=phase,
+        is_retracting=is_retracting,
+        state_ttl_ms=planning.state_ttl_ms if phase is not AggregatePhase.LOCAL else 0,
+    )
+
+
+def _describe(name: str, node: Aggregate, schema: Schema) -> str:
+    return describe(
+        name, groupBy=describe_columns(node.keys, schema), select=describe_calls(node.calls, schema)
+    )

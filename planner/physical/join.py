@@ -1,0 +1,251 @@
+"""Joins: by window, by interval, or over all rows.
+
+A window join needs equal windows on both sides, an interval join bounds on the distance of two times; both
+forget rows as time passes. Everything else is a regular join, which keeps all rows of both sides.
+
+Distribution: HASH on the equality keys of both sides; without keys everything meets in one subtask. One
+case is better off: an INNER window or interval join with the result of a window aggregation without keys
+(the highest price of a window, say). That side has one row a window, so it is broadcast, and the big side
+stays where it is: no row of it crosses the network, and a hot key cannot overload a subtask.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from planner.physical.description import describe, describe_columns, describe_expression
+from planner.physical.group_aggregate import hash_or_singleton
+from planner.physical.interval_bounds import IntervalBounds, find_interval
+from planner.physical.node import PhysicalInput, PhysicalNode
+from planner.physical.planning import Planning
+from planner.physical.traits import Columns, Traits, WindowTrait
+from planner.relational.nodes import Join, RelationalJoinKind
+from sqlstream.errors import UserError
+from sqlstream.expressions import Call, Expression, InputRef, conjunction, conjuncts
+from sqlstream.graph.stream_graph import FORWARD, Exchange, ExchangeKind
+from sqlstream.specs import IntervalJoinSpec, JoinKind, JoinSpec, WindowJoinSpec, WindowKind
+
+_KINDS = {RelationalJoinKind.INNER: JoinKind.INNER, RelationalJoinKind.LEFT: JoinKind.LEFT}
+BROADCAST = Exchange(ExchangeKind.BROADCAST)
+Pair = tuple[int, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Joining:
+    """A join with its condition taken apart. `pairs` are equal columns (right ones in the right side's
+    numbers)."""
+
+    planning: Planning
+    node: Join
+    kind: JoinKind
+    left: PhysicalNode
+    right: PhysicalNode
+    pairs: tuple[Pair, ...]
+    rest: tuple[Expression, ...]
+
+    @property
+    def is_insert_only(self) -> bool:
+        return self.left.traits.is_insert_only and self.right.traits.is_insert_only
+
+
+@dataclasses.dataclass(frozen=True)
+class _SameWindow:
+    left: WindowTrait
+    right: WindowTrait
+    keys: tuple[Pair, ...]
+
+
+def plan_join(planning: Planning, left: PhysicalNode, right: PhysicalNode, node: Join) -> PhysicalNode:
+    """The cheapest join that the condition allows. UserError SS3001 for kinds that have no operator."""
+    kind = _KINDS.get(node.kind)
+    if kind is None:
+        raise UserError(
+            "SS3001",
+            f"{node.kind.value} JOIN is not supported yet",
+            span=node.span,
+            hint="use an INNER or a LEFT join; a FULL join is a LEFT join UNION ALL the rows it misses",
+        )
+    parts = conjuncts(node.condition)
+    pairs = {p: pair for p in parts if (pair := _equal_columns(p, len(left.schema))) is not None}
+    rest = tuple(p for p in parts if p not in pairs)
+    joining = _Joining(planning, node, kind, left, right, tuple(dict.fromkeys(pairs.values())), rest)
+    if joining.is_insert_only:
+        same = _same_window(joining)
+        if same is not None:
+            return _window_join(joining, same)
+        # An equality of times bounds their distance, too.
+        interval = find_interval(parts, left.traits, right.traits, left.schema.types)
+        if interval is not None:
+            return _interval_join(joining, interval, pairs)
+    return _regular_join(joining)
+
+
+def _equal_columns(part: Expression, left_count: int) -> Pair | None:
+    if not isinstance(part, Call) or part.function != "=":
+        return None
+    first, second = part.args
+    if not isinstance(first, InputRef) or not isinstance(second, InputRef):
+        return None
+    if not first.type.with_nullable(True).same_as(second.type.with_nullable(True)):
+        return None
+    low, high = sorted((first.index, second.index))
+    return (low, high - left_count) if low < left_count <= high else None
+
+
+def _same_window(joining: _Joining) -> _SameWindow | None:
+    for left in joining.left.traits.windows:
+        for right in joining.right.traits.windows:
+            if left.spec != right.spec or not left.spec.is_event_time or not left.ends or not right.ends:
+                continue
+            starts = [p for p in joining.pairs if p[0] in left.starts and p[1] in right.starts]
+            ends = [p for p in joining.pairs if p[0] in left.ends and p[1] in right.ends]
+            # A window of fixed size is known by either bound.
+            is_fixed = left.spec.kind in (WindowKind.TUMBLE, WindowKind.HOP)
+            if (starts and ends) or (is_fixed and (starts or ends)):
+                keys = tuple(p for p in joining.pairs if p not in starts and p not in ends)
+                return _SameWindow(left, right, keys)
+    return None
+
+
+def _window_join(joining: _Joining, same: _SameWindow) -> PhysicalNode:
+    keys = same.keys
+    broadcast = _broadcast_input(joining)
+    condition = conjunction(joining.rest)
+    left_end, right_end = min(same.left.ends), min(same.right.ends)
+    spec = WindowJoinSpec(
+        kind=joining.kind,
+        left_keys=tuple(k[0] for k in keys),
+        right_keys=tuple(k[1] for k in keys),
+        # Without a start column the end tells windows of a fixed size apart just as well.
+        left_window_start_column=min(same.left.starts)
+        if same.left.starts and same.right.starts
+        else left_end,
+        left_window_end_column=left_end,
+        right_window_start_column=min(same.right.starts)
+        if same.left.starts and same.right.starts
+        else right_end,
+        right_window_end_column=right_end,
+        condition=condition,
+        broadcast_input=broadcast,
+    )
+    left_count = len(joining.left.schema)
+    closed_left = dataclasses.replace(same.left, is_closed=True)
+    windows = [closed_left]
+    times = joining.left.traits.times & (same.left.ends | same.left.times)
+    if joining.kind is JoinKind.INNER:
+        right = Traits(windows=(same.right,)).shifted(left_count).windows[0]
+        windows.append(dataclasses.replace(right, is_closed=True))
+        own = joining.right.traits.times & (same.right.ends | same.right.times)
+        times |= {left_count + c for c in own}
+    traits = Traits(
+        is_bounded=_is_bounded(joining), keys=_joined_keys(joining, keys), windows=tuple(windows), times=times
+    )
+    return _make(joining, "WindowJoin", spec, keys, broadcast, traits, f"[{same.left.spec}]", condition)
+
+
+def _interval_join(
+    joining: _Joining, interval: IntervalBounds, pairs: dict[Expression, Pair]
+) -> PhysicalNode:
+    # Equal times are a key like any other.
+    keys = joining.pairs
+    condition = conjunction(tuple(p for p in interval.condition if p not in pairs))
+    broadcast = _broadcast_input(joining)
+    spec = IntervalJoinSpec(
+        kind=joining.kind,
+        left_keys=tuple(k[0] for k in keys),
+        right_keys=tuple(k[1] for k in keys),
+        left_time_column=interval.left_time,
+        right_time_column=interval.right_time,
+        lower_ms=interval.lower_ms,
+        upper_ms=interval.upper_ms,
+        condition=condition,
+        is_event_time=interval.is_event_time,
+        broadcast_input=broadcast,
+    )
+    times = frozenset({interval.left_time} if interval.is_event_time else set())
+    if joining.kind is JoinKind.INNER and interval.is_event_time:
+        times |= {len(joining.left.schema) + interval.right_time}
+    traits = Traits(is_bounded=_is_bounded(joining), keys=_joined_keys(joining, keys), times=times)
+    left_name = joining.left.schema.names[interval.left_time]
+    right_name = joining.right.schema.names[interval.right_time]
+    text = f"[{interval.lower_ms} ms <= {left_name} - {right_name} <= {interval.upper_ms} ms]"
+    return _make(joining, "IntervalJoin", spec, keys, broadcast, traits, text, condition)
+
+
+def _regular_join(joining: _Joining) -> PhysicalNode:
+    planning, keys = joining.planning, joining.pairs
+    condition = conjunction(joining.rest)
+    spec = JoinSpec(
+        kind=joining.kind,
+        left_keys=tuple(k[0] for k in keys),
+        right_keys=tuple(k[1] for k in keys),
+        condition=condition,
+        left_ttl_ms=planning.state_ttl_ms,
+        right_ttl_ms=planning.state_ttl_ms,
+    )
+    traits = Traits(
+        is_insert_only=joining.kind is JoinKind.INNER and joining.is_insert_only,
+        is_bounded=_is_bounded(joining),
+        keys=_joined_keys(joining, keys),
+    )
+    return _make(joining, "Join", spec, keys, -1, traits, "", condition)
+
+
+def _broadcast_input(joining: _Joining) -> int:
+    if joining.kind is not JoinKind.INNER:
+        return -1
+    for index, side in enumerate((joining.left, joining.right)):
+        if side.traits.is_single_row_per_window:
+            return index
+    return -1
+
+
+def _make(
+    joining: _Joining,
+    name: str,
+    spec: WindowJoinSpec | IntervalJoinSpec | JoinSpec,
+    keys: tuple[Pair, ...],
+    broadcast: int,
+    traits: Traits,
+    time: str,
+    condition: Expression | None,
+) -> PhysicalNode:
+    node, left, right = joining.node, joining.left, joining.right
+    exchanges = [hash_or_singleton(tuple(k[side] for k in keys)) for side in (0, 1)]
+    if broadcast >= 0:
+        exchanges = [BROADCAST if side == broadcast else FORWARD for side in (0, 1)]
+    on = ", ".join(f"{left.schema.names[a]} = {right.schema.names[b]}" for a, b in keys)
+    schema = left.schema.concat(right.schema)
+    description = describe(
+        name,
+        joinType=f"[{joining.kind.value}]",
+        where=f"[{on}]",
+        time=time,
+        condition="" if condition is None else f"[{describe_expression(condition, schema)}]",
+        select=describe_columns(tuple(range(len(schema))), schema),
+    )
+    inputs = (PhysicalInput(left, exchanges[0]), PhysicalInput(right, exchanges[1]))
+    is_single = not keys and broadcast < 0
+    return joining.planning.node(
+        name, spec, inputs, node.schema, traits, description, node.span, parallelism=1 if is_single else 0
+    )
+
+
+def _is_bounded(joining: _Joining) -> bool:
+    return joining.left.traits.is_bounded and joining.right.traits.is_bounded
+
+
+def _joined_keys(joining: _Joining, pairs: tuple[Pair, ...]) -> frozenset[Columns]:
+    """A left key and a right key together identify a row; one of them does where the other side has one
+    match at most."""
+    shift = len(joining.left.schema)
+    left_columns = {p[0] for p in joining.pairs} | {p[0] for p in pairs}
+    right_columns = {p[1] for p in joining.pairs} | {p[1] for p in pairs}
+    left_keys = joining.left.traits.keys
+    right_keys = frozenset(frozenset(c + shift for c in k) for k in joining.right.traits.keys)
+    keys = {a | b for a in left_keys for b in right_keys}
+    if any(k <= right_columns for k in joining.right.traits.keys):
+        keys |= left_keys
+    if joining.kind is JoinKind.INNER and any(k <= left_columns for k in left_keys):
+        keys |= right_keys
+    return frozenset(keys)

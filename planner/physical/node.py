@@ -1,0 +1,57 @@
+"""The physical plan: operators with their specs, how rows reach them, and what is known of their output."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from planner.physical.traits import Traits
+from sqlstream.errors import Span
+from sqlstream.graph.stream_graph import FORWARD, Exchange
+from sqlstream.schema import Schema
+from sqlstream.specs import Spec
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PhysicalInput:
+    """The distribution that an operator requires of an input. FORWARD: any."""
+
+    node: PhysicalNode
+    exchange: Exchange = FORWARD
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PhysicalNode:
+    """One operator. Nodes are interned: the same operator over the same inputs is one object, which is what
+    is run once.
+
+    `spec` None is UNION ALL, which becomes several edges. `parallelism` > 0 is a fixed one, 0 leaves it
+    open: the default behind a HASH exchange, else that of the FORWARD input. `uid` digests spec, inputs and
+    types, not names.
+    """
+
+    name: str
+    spec: Spec | None
+    inputs: tuple[PhysicalInput, ...]
+    schema: Schema
+    traits: Traits
+    description: str
+    uid: str
+    parallelism: int = 0
+    span: Span | None = None
+
+
+def walk_plan(roots: tuple[PhysicalNode, ...]) -> Iterator[PhysicalNode]:
+    """Every node once, inputs before their consumers, in the order of the statements."""
+    seen: set[int] = set()
+
+    def visit(node: PhysicalNode) -> Iterator[PhysicalNode]:
+        if id(node) in seen:
+            return
+        seen.add(id(node))
+        for physical_input in node.inputs:
+            yield from visit(physical_input.node)
+        yield node
+
+    for root in roots:
+        yield from visit(root)

@@ -1,0 +1,143 @@
+"""From relational nodes to physical ones: which operator, over which inputs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from planner.physical.calc import identity, plan_calc
+from planner.physical.group_aggregate import plan_group_aggregate
+from planner.physical.join import plan_join
+from planner.physical.node import PhysicalNode
+from planner.physical.planning import Planning
+from planner.physical.rank import plan_rank
+from planner.physical.sink import plan_sink
+from planner.physical.sort import plan_sort
+from planner.physical.source import plan_source, plan_values
+from planner.physical.union import plan_union
+from planner.physical.watermark import plan_watermark
+from planner.physical.window_aggregate import (
+    absorbs_tvf,
+    attached_window,
+    plan_absorbing_aggregate,
+    plan_attached_aggregate,
+)
+from planner.physical.window_tvf import plan_window_tvf
+from planner.relational.nodes import (
+    Aggregate,
+    Filter,
+    Join,
+    Project,
+    Rank,
+    RelationalNode,
+    RowNumber,
+    Sink,
+    Sort,
+    TableScan,
+    Union,
+    Values,
+    Watermark,
+    WindowTvf,
+)
+from sqlstream.errors import UserError
+from sqlstream.spi.connector import ConnectorDescriptor
+
+
+def plan_statements(
+    sinks: tuple[Sink, ...], settings: Mapping[str, str], connectors: Mapping[str, ConnectorDescriptor]
+) -> tuple[PhysicalNode, ...]:
+    """One physical sink a statement, over one graph of shared operators. UserError SS30xx for what has no
+    operator."""
+    planner = _Planner(Planning(settings, connectors, shared_nodes(sinks)))
+    return tuple(planner.plan(sink) for sink in sinks)
+
+
+def shared_nodes(roots: tuple[RelationalNode, ...]) -> frozenset[RelationalNode]:
+    """Nodes that several different nodes read."""
+    readers: Counter[RelationalNode] = Counter()
+    seen: set[RelationalNode] = set()
+    pending = list(roots)
+    while pending:
+        node = pending.pop()
+        if node in seen and not isinstance(node, Sink):
+            continue
+        seen.add(node)
+        readers.update(node.inputs)
+        pending += node.inputs
+    return frozenset(node for node, count in readers.items() if count > 1)
+
+
+class _Planner:
+    """Dispatch by node type. Equal nodes are planned once while reuse is enabled."""
+
+    def __init__(self, planning: Planning) -> None:
+        self.planning = planning
+        self._planned: dict[tuple[RelationalNode, bool], PhysicalNode] = {}
+
+    def plan(self, node: RelationalNode, wants_row_watermark: bool = False) -> PhysicalNode:
+        """`wants_row_watermark`: the consumer is a window aggregate that decides lateness row by row."""
+        key = (node, wants_row_watermark)
+        if not self.planning.is_reuse_enabled or isinstance(node, Sink):
+            return self._plan(node, wants_row_watermark)
+        if key not in self._planned:
+            self._planned[key] = self._plan(node, wants_row_watermark)
+        return self._planned[key]
+
+    def _plan(self, node: RelationalNode, wants_row_watermark: bool) -> PhysicalNode:
+        planning = self.planning
+        match node:
+            case TableScan():
+                return plan_source(planning, node)
+            case Values():
+                return plan_values(planning, node)
+            case Watermark():
+                return plan_watermark(planning, self.plan(node.input), node, wants_row_watermark)
+            case Filter() | Project():
+                return self._plan_calc(node, wants_row_watermark)
+            case WindowTvf():
+                return plan_window_tvf(planning, self.plan(node.input), node)
+            case Aggregate():
+                return self._plan_aggregate(node)
+            case Rank():
+                return plan_rank(planning, self.plan(node.input), node)
+            case Sort():
+                return plan_sort(planning, self.plan(node.input), node)
+            case Join():
+                return plan_join(planning, self.plan(node.left), self.plan(node.right), node)
+            case Union():
+                return plan_union(planning, tuple(self.plan(b) for b in node.branches), node)
+            case Sink():
+                return plan_sink(planning, self.plan(node.input), node)
+            case RowNumber():
+                raise UserError(
+                    "SS3017",
+                    "ROW_NUMBER() needs a filter on its number",
+                    span=node.span,
+                    hint="wrap the query: SELECT … FROM (…) WHERE rownum <= 10",
+                )
+        raise AssertionError(f"no operator for {type(node).__name__}")
+
+    def _plan_calc(self, node: Filter | Project, wants_row_watermark: bool) -> PhysicalNode:
+        source = self.plan(node.input, wants_row_watermark)
+        projections = node.expressions if isinstance(node, Project) else identity(node.schema)
+        return plan_calc(
+            self.planning,
+            source,
+            projections,
+            node.condition if isinstance(node, Filter) else None,
+            node.schema,
+            node.span,
+            may_merge=node.input not in self.planning.shared,
+        )
+
+    def _plan_aggregate(self, node: Aggregate) -> PhysicalNode:
+        planning = self.planning
+        if absorbs_tvf(node):
+            assert isinstance(node.input, WindowTvf)
+            source = self.plan(node.input.input, wants_row_watermark=True)
+            return plan_absorbing_aggregate(planning, source, node)
+        source = self.plan(node.input)
+        trait = attached_window(source, node) if source.traits.is_insert_only else None
+        if trait is not None:
+            return plan_attached_aggregate(planning, source, node, trait)
+        return plan_group_aggregate(planning, source, node)

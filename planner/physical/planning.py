@@ -1,0 +1,97 @@
+"""The state of one physical planning: settings in, one interned node out for each operator that is asked
+for."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from planner.physical.node import PhysicalInput, PhysicalNode
+from planner.physical.traits import Traits
+from planner.relational.nodes import RelationalNode
+from sqlstream import config
+from sqlstream.errors import Span
+from sqlstream.graph.stream_graph import FORWARD, Exchange
+from sqlstream.schema import Schema
+from sqlstream.specs import Spec
+from sqlstream.spi.connector import ConnectorDescriptor
+
+
+class Planning:
+    """What operators need while they are planned.
+
+    `shared` are relational nodes with several consumers: their projections are not folded into those
+    consumers, who would each compute them. With `is_reuse_enabled`, equal operators over equal inputs are
+    one node.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, str],
+        connectors: Mapping[str, ConnectorDescriptor],
+        shared: frozenset[RelationalNode] = frozenset(),
+    ) -> None:
+        self.settings = settings
+        self.connectors = connectors
+        self.shared = shared
+        self.is_reuse_enabled = bool(self.setting("table.optimizer.reuse-sub-plan-enabled"))
+        self.state_ttl_ms = int(self.setting("table.exec.state.ttl"))
+        self._interned: dict[str, PhysicalNode] = {}
+
+    def setting(self, key: str) -> Any:
+        return config.get(self.settings, key)
+
+    @property
+    def wants_two_phases(self) -> bool:
+        return bool(self.setting("table.optimizer.agg-phase-strategy") != "ONE_PHASE")
+
+    def node(
+        self,
+        name: str,
+        spec: Spec | None,
+        inputs: tuple[PhysicalInput, ...],
+        schema: Schema,
+        traits: Traits,
+        description: str,
+        span: Span | None,
+        parallelism: int = 0,
+        is_reusable: bool = True,
+    ) -> PhysicalNode:
+        """The operator, or the equal one that was made before. Sinks are not reusable: two INSERTs write
+        twice."""
+        uid = digest(spec, inputs, schema)
+        if is_reusable and self.is_reuse_enabled and uid in self._interned:
+            return self._interned[uid]
+        made = PhysicalNode(
+            name=name,
+            spec=spec,
+            inputs=inputs,
+            schema=schema,
+            traits=traits,
+            description=description,
+            uid=uid,
+            parallelism=parallelism,
+            span=span,
+        )
+        if is_reusable:
+            self._interned[uid] = made
+        return made
+
+
+def over(node: PhysicalNode, exchange: Exchange = FORWARD) -> tuple[PhysicalInput, ...]:
+    """The input list of an operator with one input."""
+    return (PhysicalInput(node, exchange),)
+
+
+def digest(spec: Spec | None, inputs: tuple[PhysicalInput, ...], schema: Schema) -> str:
+    """32 hex digits of what the operator means: its spec, inputs, exchanges and output types. Names do not
+    count."""
+    parts = {
+        "spec": spec,
+        "inputs": [(i.node.uid, i.exchange) for i in inputs],
+        "output": schema.types,
+    }
+    return hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()[:32]

@@ -1,0 +1,175 @@
+"""Ranks: Top-N over the whole stream or by window, and deduplication."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import msgspec
+
+from planner.physical.description import describe, describe_columns, describe_order
+from planner.physical.group_aggregate import hash_or_singleton
+from planner.physical.node import PhysicalNode
+from planner.physical.planning import Planning, over
+from planner.physical.traits import Traits, WindowTrait
+from planner.relational.nodes import Rank
+from sqlstream.specs import DeduplicateSpec, Keep, RankPhase, RankSpec, WindowRankSpec
+from sqlstream.types import TimeAttribute, is_proctime
+
+
+def plan_rank(planning: Planning, source: PhysicalNode, node: Rank) -> PhysicalNode:
+    """By window when PARTITION BY has both window bounds; deduplication when one row a key is kept by time;
+    else a Rank."""
+    if source.traits.is_insert_only:
+        window = _window(source, node)
+        if window is not None:
+            return _window_rank(planning, source, node, window)
+        if _is_deduplication(source, node):
+            return _deduplicate(planning, source, node)
+    return _rank(planning, source, node)
+
+
+def _window(source: PhysicalNode, node: Rank) -> WindowTrait | None:
+    keys = set(node.partition_keys)
+    for trait in source.traits.windows:
+        if trait.starts & keys and trait.ends & keys and trait.spec.is_event_time:
+            return trait
+    return None
+
+
+def _is_deduplication(source: PhysicalNode, node: Rank) -> bool:
+    if node.rank_start != 1 or node.rank_end != 1 or len(node.order) != 1:
+        return False
+    return source.schema.types[node.order[0].column].time_attribute is not TimeAttribute.NONE
+
+
+def _window_rank(planning: Planning, source: PhysicalNode, node: Rank, trait: WindowTrait) -> PhysicalNode:
+    keys = tuple(k for k in node.partition_keys if k not in trait.columns)
+    start, end = (min(c & set(node.partition_keys)) for c in (trait.starts, trait.ends))
+    spec = WindowRankSpec(
+        partition_keys=keys,
+        order=node.order,
+        window_start_column=start,
+        window_end_column=end,
+        rank_start=node.rank_start,
+        rank_end=node.rank_end,
+        outputs_rank=node.outputs_rank,
+    )
+    closed = dataclasses.replace(trait, is_closed=True)
+    is_one = node.rank_start == node.rank_end
+    traits = Traits(
+        is_bounded=source.traits.is_bounded,
+        keys=source.traits.keys | _rank_keys(node, is_one),
+        windows=(closed,),
+        times=source.traits.times & (trait.ends | trait.times),
+        is_single_row_per_window=is_one and not keys,
+    )
+    return planning.node(
+        "WindowRank",
+        spec,
+        over(source, hash_or_singleton(keys)),
+        node.schema,
+        traits,
+        _describe("WindowRank", node, source, window=f"[{trait.spec}]"),
+        node.span,
+        parallelism=0 if keys else 1,
+    )
+
+
+def _deduplicate(planning: Planning, source: PhysicalNode, node: Rank) -> PhysicalNode:
+    """LOCAL keeps a row a key and batch, which is all that crosses the network."""
+    key = node.order[0]
+    on_clock = is_proctime(source.schema.types[key.column])
+    spec = DeduplicateSpec(
+        keys=node.partition_keys,
+        keep=Keep.LAST if key.is_descending else Keep.FIRST,
+        time_column=-1 if on_clock else key.column,
+        outputs_rank=node.outputs_rank,
+        state_ttl_ms=planning.state_ttl_ms,
+    )
+    is_final = on_clock and spec.keep is Keep.FIRST
+    traits = Traits(
+        is_insert_only=is_final, is_bounded=source.traits.is_bounded, keys=_rank_keys(node, is_one=True)
+    )
+    keep = spec.keep.value
+    local_spec = msgspec.structs.replace(spec, phase=RankPhase.LOCAL, outputs_rank=False, state_ttl_ms=0)
+    description = _describe("Deduplicate", node, source, keep=keep)
+    local = planning.node(
+        "LocalDeduplicate",
+        local_spec,
+        over(source),
+        source.schema,
+        source.traits,
+        f"Local{description}",
+        node.span,
+    )
+    return planning.node(
+        "Deduplicate",
+        spec,
+        over(local if planning.wants_two_phases else source, hash_or_singleton(node.partition_keys)),
+        node.schema,
+        traits,
+        description,
+        node.span,
+        parallelism=0 if node.partition_keys else 1,
+    )
+
+
+def _rank(planning: Planning, source: PhysicalNode, node: Rank) -> PhysicalNode:
+    """LOCAL drops what cannot be among the first N of its own batch; it needs rows that are never taken
+    back."""
+    is_retracting = not source.traits.is_insert_only
+    spec = RankSpec(
+        partition_keys=node.partition_keys,
+        order=node.order,
+        rank_start=node.rank_start,
+        rank_end=node.rank_end,
+        outputs_rank=node.outputs_rank,
+        is_retracting=is_retracting,
+        state_ttl_ms=planning.state_ttl_ms,
+    )
+    below = source
+    if not is_retracting and planning.wants_two_phases:
+        local_spec = msgspec.structs.replace(
+            spec, phase=RankPhase.LOCAL, rank_start=1, outputs_rank=False, state_ttl_ms=0
+        )
+        description = _describe("LocalRank", dataclasses.replace(node, outputs_rank=False), source)
+        below = planning.node(
+            "LocalRank", local_spec, over(source), source.schema, source.traits, description, node.span
+        )
+    is_one = node.rank_start == node.rank_end
+    keys = _rank_keys(node, is_one)
+    if not is_one and not node.outputs_rank:
+        # A row that falls out is deleted; with a rank the row that takes its place replaces it instead.
+        keys |= source.traits.keys
+    traits = Traits(is_insert_only=False, is_bounded=source.traits.is_bounded, keys=keys)
+    return planning.node(
+        "Rank",
+        spec,
+        over(below, hash_or_singleton(node.partition_keys)),
+        node.schema,
+        traits,
+        _describe("Rank", node, source),
+        node.span,
+        parallelism=0 if node.partition_keys else 1,
+    )
+
+
+def _rank_keys(node: Rank, is_one: bool) -> frozenset[frozenset[int]]:
+    """What identifies an output row besides the input's own keys: the partition, with the rank where there
+    are several."""
+    partition = frozenset(node.partition_keys)
+    if is_one:
+        return frozenset({partition})
+    return frozenset({partition | {len(node.input.schema)}}) if node.outputs_rank else frozenset()
+
+
+def _describe(name: str, node: Rank, source: PhysicalNode, **more: str) -> str:
+    schema = source.schema
+    return describe(
+        name,
+        **more,
+        rankRange=f"[{node.rank_start}, {node.rank_end}]",
+        partitionBy=describe_columns(node.partition_keys, schema),
+        orderBy=describe_order(node.order, schema),
+        outputsRank="true" if node.outputs_rank else "",
+    )

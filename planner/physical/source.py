@@ -1,0 +1,73 @@
+"""Sources: table scans and literal rows."""
+
+from __future__ import annotations
+
+from planner.physical.connectors import find_connector, parallelism_option
+from planner.physical.description import describe, describe_expression
+from planner.physical.node import PhysicalNode
+from planner.physical.planning import Planning
+from planner.physical.traits import Traits
+from planner.relational.nodes import TableScan, Values
+from sqlstream.errors import UserError
+from sqlstream.expressions import conjunction
+from sqlstream.specs import SourceSpec, ValuesSpec
+
+
+def plan_source(planning: Planning, node: TableScan) -> PhysicalNode:
+    """A connector's source. UserError SS3010 when the connector cannot be read."""
+    options = dict(node.options)
+    descriptor = find_connector(planning, node.table, options, node.span)
+    if not descriptor.is_source:
+        raise UserError(
+            "SS3010",
+            f'table "{node.table.path.name}" cannot be read:'
+            f' connector "{descriptor.identifier}" is a sink only',
+            span=node.span,
+            hint="read from a table whose connector is a source",
+        )
+    spec = SourceSpec(
+        table=node.table.path.name,
+        connector=descriptor.identifier,
+        options=options,
+        schema=node.table.physical_schema(),
+        columns=node.columns,
+        metadata=node.metadata,
+        filters=node.filters,
+        limit=node.limit,
+        is_bounded=node.is_bounded,
+    )
+    condition = conjunction(node.filters)
+    description = describe(
+        "TableSourceScan",
+        table=f"[{node.table.path.name}]",
+        connector=descriptor.identifier,
+        fields=f"[{', '.join(node.schema.names)}]",
+        filters="" if condition is None else f"[{describe_expression(condition, node.schema)}]",
+        limit="" if node.limit < 0 else str(node.limit),
+        bounded=str(node.is_bounded).lower(),
+    )
+    return planning.node(
+        f"Source: {node.table.path.name}",
+        spec,
+        (),
+        node.schema,
+        Traits(is_bounded=node.is_bounded),
+        description,
+        node.span,
+        parallelism=parallelism_option(descriptor, options, "scan.parallelism", node.span),
+    )
+
+
+def plan_values(planning: Planning, node: Values) -> PhysicalNode:
+    """Literal rows, made by one subtask."""
+    description = describe("Values", rows=str(len(node.rows)), fields=f"[{', '.join(node.schema.names)}]")
+    return planning.node(
+        "Source: Values",
+        ValuesSpec(rows=node.rows),
+        (),
+        node.schema,
+        Traits(),
+        description,
+        node.span,
+        parallelism=1,
+    )

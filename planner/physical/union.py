@@ -1,0 +1,56 @@
+"""UNION ALL: no operator, but several edges into one input."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from planner.physical.calc import identity
+from planner.physical.description import describe, describe_select
+from planner.physical.node import PhysicalInput, PhysicalNode
+from planner.physical.planning import Planning, over
+from planner.physical.traits import Traits
+from planner.relational.nodes import Union
+from sqlstream.specs import CalcSpec
+
+
+def plan_union(planning: Planning, branches: tuple[PhysicalNode, ...], node: Union) -> PhysicalNode:
+    """All edges carry one changelog mode: where one branch takes rows back, the others get a Calc that adds
+    row kinds."""
+    is_insert_only = all(b.traits.is_insert_only for b in branches)
+    if not is_insert_only:
+        branches = tuple(_with_row_kinds(planning, b) if b.traits.is_insert_only else b for b in branches)
+    times = frozenset.intersection(*(b.traits.times for b in branches))
+    windows = tuple(w for w in branches[0].traits.windows if all(w in b.traits.windows for b in branches[1:]))
+    traits = Traits(
+        is_insert_only=is_insert_only,
+        is_bounded=all(b.traits.is_bounded for b in branches),
+        windows=windows,
+        times=times,
+    )
+    return planning.node(
+        "Union",
+        None,
+        tuple(PhysicalInput(b) for b in branches),
+        node.schema,
+        traits,
+        describe("Union", all="[true]", union=f"[{', '.join(node.schema.names)}]"),
+        node.span,
+    )
+
+
+def _with_row_kinds(planning: Planning, branch: PhysicalNode) -> PhysicalNode:
+    spec = CalcSpec(projections=identity(branch.schema))
+    return planning.node(
+        "Calc",
+        spec,
+        over(branch),
+        branch.schema,
+        dataclasses.replace(branch.traits, is_insert_only=False),
+        describe(
+            "Calc",
+            select=describe_select(spec.projections, branch.schema.names, branch.schema),
+            rowKinds="+I",
+        ),
+        branch.span,
+        is_reusable=False,
+    )

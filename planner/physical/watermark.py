@@ -1,0 +1,44 @@
+"""Watermark assigners."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from planner.physical.description import describe, describe_expression
+from planner.physical.node import PhysicalNode
+from planner.physical.planning import Planning, over
+from planner.relational.nodes import Watermark
+from sqlstream.schema import Field, Schema
+from sqlstream.specs.watermark import ROW_WATERMARK_COLUMN, EmitStrategy, WatermarkAssignerSpec
+from sqlstream.types import BIGINT
+
+
+def plan_watermark(
+    planning: Planning, source: PhysicalNode, node: Watermark, wants_row_watermark: bool
+) -> PhysicalNode:
+    """The assigner over `source`.
+
+    ON_EVENT means that a row is judged by the rows before it. Only a window aggregate asks that question,
+    so the watermark of each row is added as a column when one does, and otherwise both strategies are the
+    same.
+    """
+    is_exact = wants_row_watermark and node.emit_strategy is EmitStrategy.ON_EVENT
+    spec = WatermarkAssignerSpec(
+        rowtime_column=node.column,
+        expression=node.expression,
+        emit_strategy=EmitStrategy.ON_EVENT if is_exact else EmitStrategy.ON_PERIODIC,
+        idle_timeout_ms=node.idle_timeout_ms,
+    )
+    schema = node.schema
+    traits = dataclasses.replace(source.traits, times=source.traits.times | {node.column})
+    if is_exact:
+        traits = dataclasses.replace(traits, row_watermark_column=len(schema))
+        schema = Schema((*schema.fields, Field(ROW_WATERMARK_COLUMN, BIGINT)))
+    description = describe(
+        "WatermarkAssigner",
+        rowtime=f"[{node.schema.fields[node.column].name}]",
+        watermark=f"[{describe_expression(node.expression, source.schema)}]",
+        emit=spec.emit_strategy.value if is_exact else "",
+        idle=f"{node.idle_timeout_ms} ms" if node.idle_timeout_ms else "",
+    )
+    return planning.node("WatermarkAssigner", spec, over(source), schema, traits, description, node.span)

@@ -1,0 +1,256 @@
+"""Window aggregates: GROUP BY window_start and window_end of a window function, in one phase or two."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import msgspec
+
+from planner.physical.calc import narrow, plan_calc
+from planner.physical.description import describe, describe_calls, describe_columns
+from planner.physical.group_aggregate import (
+    hash_or_singleton,
+    moved_calls,
+    read_columns,
+    split_calls,
+)
+from planner.physical.node import PhysicalNode
+from planner.physical.planning import Planning, over
+from planner.physical.refusals import require_insert_only
+from planner.physical.traits import Traits, WindowTrait
+from planner.relational.nodes import Aggregate, WindowTvf
+from sqlstream.errors import UserError
+from sqlstream.expressions import InputRef
+from sqlstream.schema import Field, Schema
+from sqlstream.specs import AggregatePhase, WindowAggregateSpec, WindowKind, WindowSpec
+from sqlstream.specs.aggregate import SLICE_END_COLUMN, WINDOW_START_COLUMN
+from sqlstream.types import BIGINT, LogicalType, TypeRoot, timestamp
+
+
+@dataclasses.dataclass(frozen=True)
+class _Windowed:
+    """One window aggregation over `source`: where each row's window comes from, and what is grouped besides
+    it."""
+
+    planning: Planning
+    node: Aggregate
+    source: PhysicalNode
+    spec: WindowAggregateSpec
+    trait: WindowTrait
+    time_type: LogicalType
+
+
+def absorbs_tvf(node: Aggregate) -> bool:
+    """Whether the aggregation can cut the windows itself: GROUP BY has both bounds, and no call reads one."""
+    if not isinstance(node.input, WindowTvf):
+        return False
+    own = len(node.input.input.schema)
+    return {own, own + 1} <= set(node.keys) and all(c < own for c in read_columns((), node.calls))
+
+
+def plan_absorbing_aggregate(planning: Planning, source: PhysicalNode, node: Aggregate) -> PhysicalNode:
+    """The window function below vanishes: `source` is its input. UserError SS3012 for a session whose
+    partition keys are not the GROUP BY keys."""
+    tvf = node.input
+    assert isinstance(tvf, WindowTvf)
+    own = len(tvf.input.schema)
+    keys = tuple(k for k in node.keys if k < own)
+    if tvf.window.kind is WindowKind.SESSION and set(keys) != set(tvf.partition_keys):
+        names = ", ".join(tvf.input.schema.names[k] for k in keys)
+        raise UserError(
+            "SS3012",
+            "sessions are cut by PARTITION BY of SESSION, whose keys differ from those in GROUP BY",
+            span=node.span or tvf.span,
+            hint=f"write SESSION(TABLE t PARTITION BY {names}, …)"
+            if keys
+            else "remove PARTITION BY from SESSION",
+        )
+    spec = WindowAggregateSpec(
+        keys=keys,
+        aggregates=node.calls,
+        window=tvf.window,
+        time_column=tvf.time_column,
+        row_watermark_column=source.traits.row_watermark_column,
+    )
+    trait = WindowTrait(
+        tvf.window, starts=frozenset({own}), ends=frozenset({own + 1}), times=frozenset({own + 2})
+    )
+    return _plan(_Windowed(planning, node, source, spec, trait, tvf.schema.types[own + 2]))
+
+
+def attached_window(source: PhysicalNode, node: Aggregate) -> WindowTrait | None:
+    """The window of the input rows that GROUP BY names with both bounds, if there is one that an
+    aggregation can fire by."""
+    keys = set(node.keys)
+    for trait in source.traits.windows:
+        is_firing = trait.spec.is_event_time or not trait.is_closed
+        if trait.starts & keys and trait.ends & keys and is_firing:
+            return trait
+    return None
+
+
+def plan_attached_aggregate(
+    planning: Planning, source: PhysicalNode, node: Aggregate, trait: WindowTrait
+) -> PhysicalNode:
+    """Rows bring their window along from the operator that attached it."""
+    spec = WindowAggregateSpec(
+        keys=tuple(k for k in node.keys if k not in trait.columns),
+        aggregates=node.calls,
+        window=trait.spec,
+        window_start_column=min(trait.starts & set(node.keys)),
+        window_end_column=min(trait.ends & set(node.keys)),
+    )
+    # Without a window_time column nobody can ask for it, and its type does not matter.
+    time = min(trait.times, default=spec.window_end_column)
+    return _plan(_Windowed(planning, node, source, spec, trait, source.schema.types[time]))
+
+
+def _plan(windowed: _Windowed) -> PhysicalNode:
+    require_insert_only(windowed.source, "window aggregate", windowed.node.span)
+    is_session = windowed.spec.window.kind is WindowKind.SESSION
+    calls = windowed.spec.aggregates
+    accumulators = split_calls(windowed.planning, calls, windowed.source.schema, is_retracting=False)
+    if accumulators is None or (is_session and windowed.spec.time_column >= 0):
+        result = _single(windowed)
+    else:
+        result = _two_phases(windowed, accumulators)
+    return _in_order(windowed, result)
+
+
+def _two_phases(windowed: _Windowed, accumulators: tuple[Field, ...]) -> PhysicalNode:
+    planning, node, source, spec = windowed.planning, windowed.node, windowed.source, windowed.spec
+    attached = (Field(WINDOW_START_COLUMN, BIGINT.not_null()),) if spec.time_column < 0 else ()
+    keys = source.schema.select(spec.keys).fields
+    slice_end = (Field(SLICE_END_COLUMN, BIGINT.not_null()),)
+    local = planning.node(
+        "LocalWindowAggregate",
+        msgspec.structs.replace(spec, phase=AggregatePhase.LOCAL),
+        over(source),
+        Schema(keys + accumulators + slice_end + attached),
+        Traits(is_bounded=source.traits.is_bounded),
+        _describe("LocalWindowAggregate", windowed),
+        node.span,
+    )
+    own_keys = tuple(range(len(keys)))
+    global_spec = msgspec.structs.replace(
+        spec, keys=own_keys, phase=AggregatePhase.GLOBAL, row_watermark_column=-1
+    )
+    return planning.node(
+        "GlobalWindowAggregate",
+        global_spec,
+        over(local, hash_or_singleton(own_keys)),
+        _output_schema(windowed),
+        _output_traits(windowed),
+        _describe("GlobalWindowAggregate", windowed),
+        node.span,
+        parallelism=0 if own_keys else 1,
+    )
+
+
+def _single(windowed: _Windowed) -> PhysicalNode:
+    planning, node, spec = windowed.planning, windowed.node, windowed.spec
+    columns = read_columns(
+        spec.keys,
+        spec.aggregates,
+        spec.time_column,
+        spec.window_start_column,
+        spec.window_end_column,
+        spec.row_watermark_column,
+    )
+    narrowed = narrow(planning, windowed.source, columns)
+    places = {c: i for i, c in enumerate(columns)} | {-1: -1}
+    keys = tuple(places[k] for k in spec.keys)
+    moved = WindowAggregateSpec(
+        keys=keys,
+        aggregates=moved_calls(spec.aggregates, places),
+        window=spec.window,
+        time_column=places[spec.time_column],
+        window_start_column=places[spec.window_start_column],
+        window_end_column=places[spec.window_end_column],
+        row_watermark_column=places[spec.row_watermark_column],
+    )
+    return planning.node(
+        "WindowAggregate",
+        moved,
+        over(narrowed, hash_or_singleton(keys)),
+        _output_schema(windowed),
+        _output_traits(windowed),
+        _describe("WindowAggregate", windowed),
+        node.span,
+        parallelism=0 if keys else 1,
+    )
+
+
+def _output_schema(windowed: _Windowed) -> Schema:
+    node, spec = windowed.node, windowed.spec
+    calls = node.schema.fields[len(node.keys) :]
+    bound = timestamp(3).not_null()
+    window = (
+        Field("window_start", bound),
+        Field("window_end", bound),
+        Field("window_time", windowed.time_type),
+    )
+    return Schema(windowed.source.schema.select(spec.keys).fields + calls + window)
+
+
+def _output_traits(windowed: _Windowed) -> Traits:
+    spec = windowed.spec
+    start = len(spec.keys) + len(spec.aggregates)
+    own = frozenset(range(len(spec.keys)))
+    starts, ends, times = (frozenset({start + i}) for i in range(3))
+    window = WindowTrait(spec.window, starts, ends, times, is_closed=True)
+    keys = {own | {start, start + 1}}
+    if spec.window.kind in (WindowKind.TUMBLE, WindowKind.HOP):
+        keys |= {own | {start}, own | {start + 1}}
+    return Traits(
+        is_bounded=windowed.source.traits.is_bounded,
+        keys=frozenset(keys),
+        windows=(window,),
+        times=ends | times if drives_time(spec.window, windowed) else frozenset(),
+        is_single_row_per_window=not spec.keys,
+    )
+
+
+def drives_time(window: WindowSpec, windowed: _Windowed) -> bool:
+    """Whether a window's end is on the scale of the watermark: not for local times of another zone."""
+    return window.is_event_time and (window.time_zone == "UTC" or not _has_zone(windowed))
+
+
+def _has_zone(windowed: _Windowed) -> bool:
+    column = windowed.spec.time_column
+    return column < 0 or windowed.source.schema.types[column].root is TypeRoot.TIMESTAMP_LTZ
+
+
+def _in_order(windowed: _Windowed, result: PhysicalNode) -> PhysicalNode:
+    """The columns as the plan has them: GROUP BY's keys in their order, window bounds among them, then the
+    calls."""
+    node, spec, trait = windowed.node, windowed.spec, windowed.trait
+    key_count = len(spec.keys)
+    start = key_count + len(spec.aggregates)
+    places = []
+    for key in node.keys:
+        if key in trait.starts:
+            places.append(start)
+        elif key in trait.ends:
+            places.append(start + 1)
+        elif key in trait.times:
+            places.append(start + 2)
+        else:
+            places.append(spec.keys.index(key))
+    places += [key_count + i for i in range(len(spec.aggregates))]
+    refs = tuple(InputRef(p, result.schema.types[p]) for p in places)
+    return plan_calc(windowed.planning, result, refs, None, node.schema, node.span)
+
+
+def _describe(name: str, windowed: _Windowed) -> str:
+    spec, schema = windowed.spec, windowed.source.schema
+    if spec.time_column >= 0:
+        time = schema.fields[spec.time_column].name
+    else:
+        time = describe_columns((spec.window_start_column, spec.window_end_column), schema)
+    return describe(
+        name,
+        groupBy=describe_columns(spec.keys, schema),
+        window=f"[{spec.window}, time={time}]",
+        select=describe_calls(spec.aggregates, schema),
+    )

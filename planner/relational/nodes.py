@@ -1,0 +1,200 @@
+"""The relational plan: what a statement means, resolved and typed, before anything says how to run it.
+
+Nodes are frozen and compare by meaning: `span` takes no part in equality, so equal sub-plans are found by `==` and hash.
+Column references are indexes into the input's schema (for a join: left columns, then right columns).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Callable
+
+from sqlstream.catalog import CatalogTable
+from sqlstream.errors import Span
+from sqlstream.expressions import AggregateCall, Expression, LiteralValue, SortKey
+from sqlstream.schema import Field, Schema
+from sqlstream.specs.watermark import EmitStrategy
+from sqlstream.specs.window import WindowSpec
+
+
+class RelationalJoinKind(enum.Enum):
+    """All kinds SQL can say; the physical planner refuses those that have no operator."""
+
+    INNER = "INNER"
+    LEFT = "LEFT"
+    RIGHT = "RIGHT"
+    FULL = "FULL"
+    SEMI = "SEMI"
+    ANTI = "ANTI"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RelationalNode:
+    """`schema` is the output. `span` is the SQL that asked for this node."""
+
+    schema: Schema
+    span: Span | None = dataclasses.field(default=None, compare=False)
+
+    @property
+    def inputs(self) -> tuple[RelationalNode, ...]:
+        return ()
+
+    def with_inputs(self, inputs: tuple[RelationalNode, ...]) -> RelationalNode:
+        """The same node over other inputs (same schemas)."""
+        assert not inputs
+        return self
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SingleInputNode(RelationalNode):
+    input: RelationalNode
+
+    @property
+    def inputs(self) -> tuple[RelationalNode, ...]:
+        return (self.input,)
+
+    def with_inputs(self, inputs: tuple[RelationalNode, ...]) -> RelationalNode:
+        return dataclasses.replace(self, input=inputs[0])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TableScan(RelationalNode):
+    """Physical `columns` then `metadata` columns of a table; schema has exactly these. Computed columns and the watermark of
+    the table are nodes above it, made by the binder. `options` = the table's options with hints applied.
+
+    `filters` and `limit` are filled by push-down rules (see SourceSpec).
+    """
+
+    table: CatalogTable
+    options: tuple[tuple[str, str], ...]
+    columns: tuple[str, ...]
+    metadata: tuple[Field, ...] = ()
+    filters: tuple[Expression, ...] = ()
+    limit: int = -1
+    is_bounded: bool = True
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Values(RelationalNode):
+    """Literal rows (encoding of `Literal.value`)."""
+
+    rows: tuple[tuple[LiteralValue, ...], ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Filter(SingleInputNode):
+    condition: Expression
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Project(SingleInputNode):
+    expressions: tuple[Expression, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Watermark(SingleInputNode):
+    """WATERMARK FOR `column` AS `expression`; the schema marks the column as ROWTIME."""
+
+    column: int
+    expression: Expression
+    emit_strategy: EmitStrategy = EmitStrategy.ON_PERIODIC
+    idle_timeout_ms: int = 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WindowTvf(SingleInputNode):
+    """Appends window_start, window_end TIMESTAMP(3) NOT NULL and window_time (a time attribute like `time_column`).
+
+    `partition_keys` belong to SESSION.
+    """
+
+    window: WindowSpec
+    time_column: int
+    partition_keys: tuple[int, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Aggregate(SingleInputNode):
+    """GROUP BY columns `keys`; schema: key columns, then one column a call. DISTINCT is an Aggregate without calls."""
+
+    keys: tuple[int, ...]
+    calls: tuple[AggregateCall, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RowNumber(SingleInputNode):
+    """Appends ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) BIGINT NOT NULL. Only a filter on it makes it runnable (Rank)."""
+
+    partition_keys: tuple[int, ...]
+    order: tuple[SortKey, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Rank(SingleInputNode):
+    """RowNumber restricted to rank_start … rank_end (1-based inclusive); the rank column is there when `outputs_rank`."""
+
+    partition_keys: tuple[int, ...]
+    order: tuple[SortKey, ...]
+    rank_start: int
+    rank_end: int
+    outputs_rank: bool
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sort(SingleInputNode):
+    """ORDER BY with OFFSET and FETCH (< 0: all). Without `order` it is a plain LIMIT."""
+
+    order: tuple[SortKey, ...]
+    offset: int = 0
+    fetch: int = -1
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Join(RelationalNode):
+    """`condition` ranges over left then right columns; None is TRUE."""
+
+    left: RelationalNode
+    right: RelationalNode
+    kind: RelationalJoinKind
+    condition: Expression | None
+
+    @property
+    def inputs(self) -> tuple[RelationalNode, ...]:
+        return (self.left, self.right)
+
+    def with_inputs(self, inputs: tuple[RelationalNode, ...]) -> RelationalNode:
+        return dataclasses.replace(self, left=inputs[0], right=inputs[1])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Union(RelationalNode):
+    """UNION ALL; all inputs have the schema's types."""
+
+    branches: tuple[RelationalNode, ...]
+
+    @property
+    def inputs(self) -> tuple[RelationalNode, ...]:
+        return self.branches
+
+    def with_inputs(self, inputs: tuple[RelationalNode, ...]) -> RelationalNode:
+        return dataclasses.replace(self, branches=inputs)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sink(SingleInputNode):
+    """Write to a table; the input's columns are the table's writable columns in order, cast to their types.
+
+    A SELECT without target has the table made by `collect_table` (connector "collect").
+    """
+
+    table: CatalogTable
+    options: tuple[tuple[str, str], ...]
+
+
+def rewrite(node: RelationalNode, rule: Callable[[RelationalNode], RelationalNode]) -> RelationalNode:
+    """Apply `rule` bottom-up, each node after its inputs."""
+    inputs = tuple(rewrite(i, rule) for i in node.inputs)
+    if inputs != node.inputs:
+        node = node.with_inputs(inputs)
+    return rule(node)

@@ -1,0 +1,71 @@
+"""The optimiser: pure rules, relation → relation, applied in order until nothing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from planner.relational.nodes import RelationalNode, Sink, rewrite
+from planner.rules.aggregate_project_merge import merge_project_into_aggregate
+from planner.rules.column_pruning import prune_columns
+from planner.rules.constant_folding import fold_constants
+from planner.rules.filter_merge import merge_filters
+from planner.rules.filter_push_down import push_filters_down
+from planner.rules.join_condition import simplify_join_condition
+from planner.rules.join_keys import project_join_keys
+from planner.rules.join_right_to_left import turn_right_join
+from planner.rules.limit_push_down import push_limit_down
+from planner.rules.project_merge import merge_projects
+from planner.rules.project_window_tvf import push_project_below_window_tvf
+from planner.rules.row_number_to_rank import turn_row_number_into_rank
+from planner.rules.scan_push_down import push_into_scan
+from planner.rules.window_filter_pull_up import pull_window_filter_up
+from sqlstream.spi.connector import ConnectorDescriptor
+
+Rule = Callable[[RelationalNode], RelationalNode]
+
+RULES: tuple[Rule, ...] = (
+    fold_constants,
+    turn_right_join,
+    merge_filters,
+    merge_projects,
+    turn_row_number_into_rank,
+    push_filters_down,
+    simplify_join_condition,
+    project_join_keys,
+    pull_window_filter_up,
+    push_project_below_window_tvf,
+    merge_project_into_aggregate,
+    push_limit_down,
+)
+ROUNDS_MAX = 50
+"""Rules only move things one way, so plans settle in a few rounds; the bound keeps a wrong rule from
+hanging a session."""
+
+
+def apply_rules(node: RelationalNode, rules: tuple[Rule, ...] = RULES) -> RelationalNode:
+    """`node` after all rules, in rounds, until a round changes nothing (at most ROUNDS_MAX)."""
+    for _ in range(ROUNDS_MAX):
+        before = node
+        for rule in rules:
+            node = rewrite(node, rule)
+        if node == before:
+            break
+    return node
+
+
+def optimise(
+    sinks: tuple[Sink, ...], connectors: Mapping[str, ConnectorDescriptor], is_reuse_enabled: bool = True
+) -> tuple[Sink, ...]:
+    """The statement set as it will run: simplified, pushed down, pruned to the columns that matter."""
+
+    def into_scan(node: RelationalNode) -> RelationalNode:
+        return push_into_scan(node, connectors)
+
+    simplified = tuple(_sink(apply_rules(s, (*RULES, into_scan))) for s in sinks)
+    pruned = prune_columns(simplified, is_reuse_enabled)
+    return tuple(_sink(apply_rules(s)) for s in pruned)
+
+
+def _sink(node: RelationalNode) -> Sink:
+    assert isinstance(node, Sink)
+    return node

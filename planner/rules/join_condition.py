@@ -1,0 +1,39 @@
+"""Move the parts of a join's condition that read one side alone below the join, and drop what is always
+TRUE."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from planner.relational.nodes import Join, RelationalJoinKind, RelationalNode
+from planner.rules.determinism import is_deterministic
+from planner.rules.filter_merge import unique
+from planner.rules.filter_push_down import make_filter, split_by_side
+from sqlstream.expressions import conjunction, conjuncts, remap
+
+
+def simplify_join_condition(node: RelationalNode) -> RelationalNode:
+    """INNER: both sides' own conjuncts become filters below. LEFT: the right side's alone (a left row that
+    fails the condition is still output, with NULLs)."""
+    if not isinstance(node, Join) or node.condition is None:
+        return node
+    parts = unique(conjuncts(node.condition))
+    if not is_deterministic(*parts):
+        return node
+    left_count = len(node.left.schema)
+    left_parts, right_parts, both = split_by_side(parts, left_count)
+    if node.kind is RelationalJoinKind.LEFT:
+        both = tuple(p for p in parts if p not in right_parts)
+        left_parts = ()
+    elif node.kind is not RelationalJoinKind.INNER:
+        return node
+    condition = conjunction(both)
+    if condition == node.condition:
+        return node
+    shift = {left_count + i: i for i in range(len(node.right.schema))}
+    return dataclasses.replace(
+        node,
+        left=make_filter(node.left, left_parts, node),
+        right=make_filter(node.right, tuple(remap(p, shift) for p in right_parts), node),
+        condition=condition,
+    )

@@ -1,0 +1,79 @@
+"""ROW_NUMBER() with a filter on its number is a Top-N."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from planner.relational.nodes import Filter, Rank, RelationalNode, RowNumber
+from planner.rules.filter_push_down import make_filter
+from sqlstream.expressions import Call, Expression, InputRef, Literal, conjuncts
+from sqlstream.types import is_integer
+
+_MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def turn_row_number_into_rank(node: RelationalNode) -> RelationalNode:
+    """Filter(rn <= N, RowNumber) becomes Rank 1 … N; also `= n`, `< n`, and ranges with a lower bound.
+
+    Conjuncts on other columns stay above the Rank: they must not change who is counted.
+    """
+    if not isinstance(node, Filter) or not isinstance(node.input, RowNumber):
+        return node
+    numbering = node.input
+    column = len(numbering.input.schema)
+    start, end = 1, -1
+    rest: list[Expression] = []
+    for part in conjuncts(node.condition):
+        bounds = rank_bounds(part, column)
+        if bounds is None:
+            rest.append(part)
+            continue
+        low, high = bounds
+        start = max(start, low)
+        end = high if end < 0 else end if high < 0 else min(end, high)
+    if end < 0:
+        return node
+    if end < start:
+        return dataclasses.replace(node, condition=Literal(False, node.condition.type))
+    rank = Rank(
+        schema=numbering.schema,
+        span=numbering.span or node.span,
+        input=numbering.input,
+        partition_keys=numbering.partition_keys,
+        order=numbering.order,
+        rank_start=start,
+        rank_end=end,
+        outputs_rank=True,
+    )
+    return make_filter(rank, tuple(rest), node)
+
+
+def rank_bounds(part: Expression, column: int) -> tuple[int, int] | None:
+    """(lowest, highest) number that a conjunct allows, highest -1 for no bound; None when it is not about
+    the number."""
+    if not isinstance(part, Call) or part.function not in _MIRRORED or len(part.args) != 2:
+        return None
+    left, right = (_without_cast(a) for a in part.args)
+    function = part.function
+    if isinstance(left, Literal):
+        left, right, function = right, left, _MIRRORED[function]
+    if not (isinstance(left, InputRef) and left.index == column and isinstance(right, Literal)):
+        return None
+    value = right.value
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return {
+        "=": (value, max(value, 0)),
+        "<": (1, max(value - 1, 0)),
+        "<=": (1, max(value, 0)),
+        ">": (value + 1, -1),
+        ">=": (value, -1),
+    }[function]
+
+
+def _without_cast(expression: Expression) -> Expression:
+    if isinstance(expression, Call) and expression.function == "CAST":
+        inner = expression.args[0]
+        if is_integer(expression.type) and is_integer(inner.type):
+            return inner
+    return expression

@@ -1,0 +1,305 @@
+"""CREATE TABLE: columns, keys, watermark and options, resolved against the connector."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from planner.bind.binder import root_environment
+from planner.bind.casts import plain
+from planner.bind.context import BindContext
+from planner.bind.names import created_path, object_path, suggest
+from planner.bind.scalar import ScalarBinder
+from planner.bind.scope import Scope
+from planner.bind.table_options import check_table_options, written_options
+from planner.bind.types import can_cast
+from planner.dialect import statements
+from planner.dialect.nodes import span_of
+from planner.dialect.statements import ColumnDef, CreateTable, Identifier
+from planner.statements.result import DdlResult, PutObject
+from sqlstream import types as sql
+from sqlstream.catalog import CatalogTable, Column, ColumnKind, WatermarkDefinition
+from sqlstream.errors import InternalError, Span, UserError
+from sqlstream.expressions import Expression
+from sqlstream.schema import Schema
+from sqlstream.spi.connector import ConnectorDescriptor
+from sqlstream.types import as_rowtime
+
+_ROWTIME_PRECISION_MAX = 3
+
+
+def create_table(statement: CreateTable, context: BindContext) -> DdlResult:
+    """The table goes to the catalog, unless there is one and the statement says IF NOT EXISTS."""
+    path = created_path(statement.name.parts, context, statement.name.span)
+    if context.catalog.get_kind(path, statement.is_temporary) is not None:
+        if statement.if_not_exists:
+            return DdlResult.ok()
+        raise UserError(
+            "SS2013",
+            f'table "{path.name}" exists already',
+            span=statement.name.span,
+            hint="drop it first, or write CREATE TABLE IF NOT EXISTS",
+        )
+    return DdlResult.ok(PutObject(apply_create_table(statement, context)))
+
+
+def apply_create_table(statement: CreateTable, context: BindContext) -> CatalogTable:
+    """The table as its statement resolves it. UserError with a position for all that does not hold
+    together."""
+    _check_distinct(statement)
+    written_physical = tuple(c.name for c in statement.columns if c.kind is statements.ColumnKind.PHYSICAL)
+    span = statement.name.span
+    descriptor = check_table_options(statement.options, written_physical, context, span)
+    options = written_options(statement.options)
+    fixed = _fixed_schema(descriptor, options)
+    physical = _physical_columns(statement, fixed, descriptor)
+    stored = physical + _metadata_columns(statement, descriptor)
+    columns = _all_columns(statement, stored, context)
+    columns = _with_primary_key(statement, columns)
+    watermark, columns = _with_watermark(statement, columns, context)
+    return CatalogTable(
+        path=object_path(statement.name.parts, context, span),
+        columns=columns,
+        options=options,
+        watermark=watermark,
+        primary_key=_primary_key(statement),
+        partition_keys=tuple(_physical(k, columns).name for k in statement.partition_keys),
+        comment=statement.comment,
+        is_temporary=statement.is_temporary,
+    )
+
+
+def source_text(statement: statements.Statement, node: exp.Expr) -> str:
+    """The text of `node` as the user wrote it."""
+    span = span_of(node)
+    if span is None:
+        raise InternalError("an expression of a CREATE statement has no position")
+    start = statement.span.start
+    return statement.text[span.start - start : span.end - start]
+
+
+def _check_distinct(statement: CreateTable) -> None:
+    seen: set[str] = set()
+    for column in statement.columns:
+        if column.name in seen:
+            raise UserError("SS2012", f'column "{column.name}" is defined twice', span=column.span)
+        seen.add(column.name)
+
+
+def _fixed_schema(descriptor: ConnectorDescriptor, options: dict[str, str]) -> Schema | None:
+    """The columns that the connector decides on, or None when the user does."""
+    if not descriptor.schema_option:
+        return None
+    default = next((o.default for o in descriptor.options if o.key == descriptor.schema_option), None)
+    chosen = options.get(descriptor.schema_option, default or "").lower()
+    return next((schema for key, schema in descriptor.schemas.items() if key.lower() == chosen), None)
+
+
+def _physical_columns(
+    statement: CreateTable, fixed: Schema | None, descriptor: ConnectorDescriptor
+) -> tuple[Column, ...]:
+    written = [c for c in statement.columns if c.kind is statements.ColumnKind.PHYSICAL]
+    if not written:
+        if fixed is not None:
+            return tuple(Column(f.name, f.type) for f in fixed.fields)
+        raise UserError(
+            "SS2011", f'table "{statement.name.parts[-1]}" has no physical column', span=statement.name.span
+        )
+    for column in written:
+        if fixed is not None:
+            _check_fixed(column, fixed, descriptor)
+    return tuple(Column(c.name, _declared_type(c), comment=c.comment) for c in written)
+
+
+def _check_fixed(column: ColumnDef, fixed: Schema, descriptor: ConnectorDescriptor) -> None:
+    if column.name not in fixed.names:
+        raise UserError(
+            "SS2003",
+            f'connector "{descriptor.identifier}" has no column "{column.name}"',
+            span=column.span,
+            hint=suggest(column.name, list(fixed.names), "columns"),
+        )
+    wanted = fixed.types[fixed.index_of(column.name)]
+    declared = _declared_type(column)
+    if not declared.same_as(wanted):
+        raise UserError(
+            "SS2008",
+            f'column "{column.name}" of connector "{descriptor.identifier}" is {plain(wanted)},'
+            f" not {plain(declared)}",
+            span=column.span,
+            hint=f"declare it as {plain(wanted)}",
+        )
+
+
+def _declared_type(column: ColumnDef) -> sql.LogicalType:
+    if column.type is None:
+        raise UserError("SS2008", f'column "{column.name}" needs a type', span=column.span)
+    return column.type
+
+
+def _metadata_columns(statement: CreateTable, descriptor: ConnectorDescriptor) -> tuple[Column, ...]:
+    columns = []
+    for column in statement.columns:
+        if column.kind is not statements.ColumnKind.METADATA:
+            continue
+        key = column.metadata_key or column.name
+        declared = _declared_type(column)
+        provided = descriptor.metadata.get(key)
+        if provided is None:
+            hint = suggest(key, sorted(descriptor.metadata), "metadata keys")
+            message = f'connector "{descriptor.identifier}" has no metadata "{key}"'
+            raise UserError("SS2003", message, span=column.span, hint=hint)
+        if not can_cast(provided, declared):
+            raise UserError(
+                "SS2008",
+                f'metadata "{key}" is {plain(provided)} and cannot become {plain(declared)}',
+                span=column.span,
+                hint=f"declare the column as {plain(provided)}",
+            )
+        columns.append(
+            Column(
+                column.name,
+                declared,
+                ColumnKind.METADATA,
+                metadata_key=key,
+                is_virtual=column.is_virtual,
+                comment=column.comment,
+            )
+        )
+    return tuple(columns)
+
+
+def _all_columns(
+    statement: CreateTable, stored: tuple[Column, ...], context: BindContext
+) -> tuple[Column, ...]:
+    """Columns in the order written; those a connector brings by itself come first."""
+    by_name = {c.name: c for c in stored}
+    written = {c.name for c in statement.columns}
+    result = [c for c in stored if c.name not in written]
+    for column in statement.columns:
+        if column.kind is statements.ColumnKind.COMPUTED:
+            result.append(_computed_column(statement, column, stored, context))
+        else:
+            result.append(by_name[column.name])
+    return tuple(result)
+
+
+def _computed_column(
+    statement: CreateTable, column: ColumnDef, stored: tuple[Column, ...], context: BindContext
+) -> Column:
+    assert column.expression is not None
+    scope = _scope(statement, stored)
+    binder = ScalarBinder(root_environment(context), scope, f'computed column "{column.name}"')
+    bound = _bind_over_stored(binder, column.expression, statement)
+    text = source_text(statement, column.expression)
+    return Column(column.name, bound.type, ColumnKind.COMPUTED, expression=text, comment=column.comment)
+
+
+def _bind_over_stored(binder: ScalarBinder, node: exp.Expr, statement: CreateTable) -> Expression:
+    computed = {c.name for c in statement.columns if c.kind is statements.ColumnKind.COMPUTED}
+    try:
+        return binder.bind(node)
+    except UserError as error:
+        used = [str(n.name) for n in node.walk() if isinstance(n, exp.Column) and n.name in computed]
+        if error.code == "SS2003" and used:
+            error.hint = f'a computed column cannot use another one: repeat the expression of "{used[0]}"'
+        raise
+
+
+def _scope(statement: CreateTable, columns: tuple[Column, ...]) -> Scope:
+    return Scope.of(Schema.of(*[(c.name, c.type) for c in columns]), statement.name.parts[-1:])
+
+
+def _primary_key(statement: CreateTable) -> tuple[str, ...]:
+    marked = tuple(c.name for c in statement.columns if c.is_primary_key)
+    return tuple(k.parts[-1] for k in statement.primary_key) or marked
+
+
+def _with_primary_key(statement: CreateTable, columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """Key columns are NOT NULL, said or not."""
+    for key in statement.primary_key:
+        _physical(key, columns)
+    keys = _primary_key(statement)
+    if len(set(keys)) < len(keys):
+        raise UserError("SS2012", "a column stands twice in PRIMARY KEY", span=statement.primary_key[0].span)
+    return tuple(_replace_type(c, c.type.not_null()) if c.name in keys else c for c in columns)
+
+
+def _physical(name: Identifier, columns: tuple[Column, ...]) -> Column:
+    column = _find(name, columns)
+    if column.kind is not ColumnKind.PHYSICAL:
+        raise UserError(
+            "SS2011", f'a key takes physical columns, but "{column.name}" is none', span=name.span
+        )
+    return column
+
+
+def _find(name: Identifier, columns: tuple[Column, ...]) -> Column:
+    for column in columns:
+        if column.name == name.parts[-1]:
+            return column
+    hint = suggest(name.parts[-1], [c.name for c in columns], "columns")
+    raise UserError("SS2003", f'column "{name.parts[-1]}" does not exist', span=name.span, hint=hint)
+
+
+def _replace_type(column: Column, t: sql.LogicalType) -> Column:
+    return Column(
+        column.name,
+        t,
+        column.kind,
+        column.expression,
+        column.metadata_key,
+        column.is_virtual,
+        column.comment,
+    )
+
+
+def _with_watermark(
+    statement: CreateTable, columns: tuple[Column, ...], context: BindContext
+) -> tuple[WatermarkDefinition | None, tuple[Column, ...]]:
+    """The watermark, and the columns with its column marked as ROWTIME."""
+    written = statement.watermark
+    if written is None:
+        return None, columns
+    if len(written.column.parts) > 1:
+        raise UserError(
+            "SS2011",
+            "WATERMARK FOR takes a column of the table, not a nested field",
+            span=written.column.span,
+            hint="add a computed column for the field",
+        )
+    column = _find(written.column, columns)
+    _check_rowtime(column, written.column.span)
+    binder = ScalarBinder(root_environment(context), _scope(statement, columns), "WATERMARK")
+    bound = binder.bind(written.expression)
+    if bound.type.root is not column.type.root:
+        raise UserError(
+            "SS2008",
+            f'the watermark of "{column.name}" must be {plain(column.type)}, not {plain(bound.type)}',
+            span=span_of(written.expression),
+            hint=f"write WATERMARK FOR {column.name} AS {column.name} - INTERVAL '5' SECOND",
+        )
+    text = source_text(statement, written.expression)
+    marked = tuple(_replace_type(c, as_rowtime(c.type)) if c is column else c for c in columns)
+    return WatermarkDefinition(column.name, text), marked
+
+
+def _check_rowtime(column: Column, span: Span) -> None:
+    if sql.is_proctime(column.type):
+        raise UserError("SS2008", f'"{column.name}" is a processing time and takes no watermark', span=span)
+    if not sql.is_timestamp(column.type):
+        raise UserError(
+            "SS2008",
+            f'the watermark column "{column.name}" must be a TIMESTAMP or TIMESTAMP_LTZ,'
+            f" not {plain(column.type)}",
+            span=span,
+            hint="add a computed column, e.g. AS TO_TIMESTAMP(text) or AS TO_TIMESTAMP_LTZ(millis, 3)",
+        )
+    if column.type.precision > _ROWTIME_PRECISION_MAX:
+        hint = f"declare it as {column.type.root.name}({_ROWTIME_PRECISION_MAX})"
+        raise UserError(
+            "SS2008",
+            f'the watermark column "{column.name}" is {plain(column.type)};'
+            f" event time has a precision of {_ROWTIME_PRECISION_MAX} at most",
+            span=span,
+            hint=hint,
+        )

@@ -1,0 +1,62 @@
+"""DESCRIBE and SHOW COLUMNS: the columns of a table or view."""
+
+from __future__ import annotations
+
+from planner.bind.context import BindContext
+from planner.bind.names import find_object, object_path
+from planner.dialect.statements import Describe, Identifier
+from planner.statements.result import DdlResult
+from sqlstream import types as sql
+from sqlstream.catalog import CatalogTable, Column, ColumnKind
+from sqlstream.expressions import LiteralValue
+from sqlstream.schema import Schema
+
+_COLUMNS = (
+    ("name", sql.STRING),
+    ("type", sql.STRING),
+    ("null", sql.BOOLEAN),
+    ("key", sql.STRING),
+    ("extras", sql.STRING),
+    ("watermark", sql.STRING),
+)
+
+
+def describe(statement: Describe, context: BindContext) -> DdlResult:
+    """One row a column: name, type, null, key, extras, watermark, and comment when a column has one."""
+    return describe_object(statement.name, context)
+
+
+def describe_object(name: Identifier, context: BindContext) -> DdlResult:
+    found = find_object(object_path(name.parts, context, name.span), context, name.span)
+    if isinstance(found, CatalogTable):
+        columns, table = found.columns, found
+    else:
+        columns, table = tuple(Column(f.name, f.type) for f in found.schema.fields), None
+    rows = [_row(c, table) for c in columns]
+    if not any(c.comment for c in columns):
+        return DdlResult(Schema.of(*_COLUMNS), tuple(rows))
+    commented = tuple((*row, c.comment or None) for row, c in zip(rows, columns, strict=True))
+    return DdlResult(Schema.of(*_COLUMNS, ("comment", sql.STRING)), commented)
+
+
+def _row(column: Column, table: CatalogTable | None) -> tuple[LiteralValue, ...]:
+    keys = table.primary_key if table is not None else ()
+    watermark = table.watermark if table is not None else None
+    return (
+        column.name,
+        str(column.type.with_nullable(True)),
+        column.type.nullable,
+        f"PRI({', '.join(keys)})" if column.name in keys else None,
+        column_extras(column) or None,
+        watermark.expression if watermark is not None and watermark.column == column.name else None,
+    )
+
+
+def column_extras(column: Column) -> str:
+    """How a column that is not physical comes about, in SQL."""
+    if column.kind is ColumnKind.COMPUTED:
+        return f"AS {column.expression}"
+    if column.kind is ColumnKind.METADATA:
+        source = f" FROM '{column.metadata_key}'" if column.metadata_key not in ("", column.name) else ""
+        return f"METADATA{source}{' VIRTUAL' if column.is_virtual else ''}"
+    return ""

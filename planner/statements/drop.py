@@ -1,0 +1,43 @@
+"""DROP TABLE and DROP VIEW."""
+
+from __future__ import annotations
+
+from planner.bind.context import BindContext
+from planner.bind.names import object_path, suggest
+from planner.dialect.statements import DropObject
+from planner.statements.result import DdlResult, RemoveObject
+from sqlstream.catalog import CatalogView
+from sqlstream.errors import UserError
+
+
+def drop(statement: DropObject, context: BindContext) -> DdlResult:
+    """Take the object out of the catalog; one that is not there is an error unless IF EXISTS."""
+    path = object_path(statement.name.parts, context, statement.name.span)
+    kind = "VIEW" if statement.is_view else "TABLE"
+    wanted = f"temporary {kind.lower()}" if statement.is_temporary else kind.lower()
+    found = context.catalog.get_kind(path, statement.is_temporary)
+    visible = context.catalog.get(path)
+    if visible is not None and visible.is_temporary and not statement.is_temporary:
+        raise UserError(
+            "SS2002",
+            f'"{path.name}" is a temporary {kind.lower()}',
+            span=statement.name.span,
+            hint=f"write DROP TEMPORARY {kind} {path.name}",
+        )
+    if found is None:
+        if statement.if_exists:
+            return DdlResult.ok()
+        names = [e.path.name for e in context.catalog.list(path.catalog, path.database)]
+        hint = suggest(path.name, names)
+        raise UserError(
+            "SS2001", f'{wanted} "{path.name}" does not exist', span=statement.name.span, hint=hint
+        )
+    if isinstance(found, CatalogView) != statement.is_view:
+        other = "VIEW" if isinstance(found, CatalogView) else "TABLE"
+        raise UserError(
+            "SS2002",
+            f'"{path.name}" is a {other.lower()}, not a {kind.lower()}',
+            span=statement.name.span,
+            hint=f"write DROP {other} {path.name}",
+        )
+    return DdlResult.ok(RemoveObject(path))

@@ -1,0 +1,44 @@
+"""Statements that run no job, each as a pure function of the catalog and the settings."""
+
+from __future__ import annotations
+
+from planner.bind.context import BindContext
+from planner.dialect.statements import (
+    CreateTable,
+    CreateView,
+    Describe,
+    DropObject,
+    ResetOption,
+    SetOption,
+    Show,
+    Statement,
+)
+from planner.statements.create_table import create_table
+from planner.statements.create_view import create_view
+from planner.statements.describe import describe
+from planner.statements.drop import drop
+from planner.statements.result import DdlResult
+from planner.statements.set import reset_option, set_option
+from planner.statements.show import show
+from sqlstream.errors import InternalError
+
+
+def execute_ddl(statement: Statement, context: BindContext) -> DdlResult:
+    """Rows and changes of a CREATE, DROP, SET, RESET, SHOW or DESCRIBE. UserError with a position when
+    it is wrong."""
+    match statement:
+        case CreateTable():
+            return create_table(statement, context)
+        case CreateView():
+            return create_view(statement, context)
+        case DropObject():
+            return drop(statement, context)
+        case SetOption():
+            return set_option(statement, context)
+        case ResetOption():
+            return reset_option(statement)
+        case Show():
+            return show(statement, context)
+        case Describe():
+            return describe(statement, context)
+    raise InternalError(f"{type(statement).__name__} is no DDL statement")

@@ -1,0 +1,27 @@
+"""SET and RESET."""
+
+from __future__ import annotations
+
+from planner.bind.context import BindContext
+from planner.dialect.statements import ResetOption, SetOption
+from planner.statements.result import DdlResult, ResetConfig, SetConfig
+from sqlstream import config
+from sqlstream import types as sql
+from sqlstream.schema import Schema
+
+
+def set_option(statement: SetOption, context: BindContext) -> DdlResult:
+    """Check and set one option; without one, list those that are set."""
+    written = statement.option
+    if written is None:
+        rows = tuple(sorted(context.config.items()))
+        return DdlResult(Schema.of(("key", sql.STRING), ("value", sql.STRING)), rows)
+    config.option(written.key, written.key_span).parse(written.value, written.value_span)
+    return DdlResult.ok(SetConfig(written.key, written.value))
+
+
+def reset_option(statement: ResetOption) -> DdlResult:
+    """One option, or all, back to the default."""
+    if statement.key is not None:
+        config.option(statement.key, statement.span)
+    return DdlResult.ok(ResetConfig(statement.key))

@@ -1,0 +1,80 @@
+"""SHOW TABLES, VIEWS, COLUMNS, FUNCTIONS, CATALOGS, DATABASES, CURRENT … and CREATE …."""
+
+from __future__ import annotations
+
+import re
+
+from planner.bind.calls import callable_names
+from planner.bind.context import BindContext
+from planner.bind.names import find_object, object_path
+from planner.dialect.statements import Show, ShowKind
+from planner.statements.describe import describe_object
+from planner.statements.result import DdlResult
+from planner.statements.show_create import show_create_table, show_create_view
+from sqlstream.catalog import CatalogTable, CatalogView
+from sqlstream.errors import UserError
+
+
+def show(statement: Show, context: BindContext) -> DdlResult:
+    """What SHOW lists, filtered by LIKE, with Flink's column names."""
+    match statement.kind:
+        case ShowKind.TABLES:
+            return _names(statement, "table name", [e.path.name for e in _objects(context)])
+        case ShowKind.VIEWS:
+            views = [e.path.name for e in _objects(context) if isinstance(e, CatalogView)]
+            return _names(statement, "view name", views)
+        case ShowKind.FUNCTIONS:
+            return _names(statement, "function name", [n.lower() for n in callable_names()])
+        case ShowKind.CATALOGS:
+            return _names(statement, "catalog name", [context.current_catalog])
+        case ShowKind.DATABASES:
+            return _names(statement, "database name", [context.current_database])
+        case ShowKind.CURRENT_CATALOG:
+            return DdlResult.column("current catalog name", [context.current_catalog])
+        case ShowKind.CURRENT_DATABASE:
+            return DdlResult.column("current database name", [context.current_database])
+        case ShowKind.COLUMNS:
+            return _columns(statement, context)
+        case ShowKind.CREATE_TABLE | ShowKind.CREATE_VIEW:
+            return _show_create(statement, context)
+    raise UserError("SS3001", f"SHOW {statement.kind.value} is not supported yet", span=statement.span)
+
+
+def _objects(context: BindContext) -> tuple[CatalogTable | CatalogView, ...]:
+    return context.catalog.list(context.current_catalog, context.current_database)
+
+
+def _names(statement: Show, column: str, names: list[str]) -> DdlResult:
+    return DdlResult.column(column, [n for n in names if _is_wanted(statement, n)])
+
+
+def _is_wanted(statement: Show, name: str) -> bool:
+    if statement.like is None:
+        return True
+    flags = re.IGNORECASE | re.DOTALL if statement.is_ilike else re.DOTALL
+    pattern = "".join({"%": ".*", "_": "."}.get(c, re.escape(c)) for c in statement.like)
+    return bool(re.fullmatch(pattern, name, flags)) != statement.is_negated
+
+
+def _columns(statement: Show, context: BindContext) -> DdlResult:
+    assert statement.name is not None
+    described = describe_object(statement.name, context)
+    rows = tuple(row for row in described.rows if _is_wanted(statement, str(row[0])))
+    return DdlResult(described.schema, rows)
+
+
+def _show_create(statement: Show, context: BindContext) -> DdlResult:
+    name = statement.name
+    assert name is not None
+    found = find_object(object_path(name.parts, context, name.span), context, name.span)
+    is_view = isinstance(found, CatalogView)
+    if is_view != (statement.kind is ShowKind.CREATE_VIEW):
+        actual = "VIEW" if is_view else "TABLE"
+        raise UserError(
+            "SS2002",
+            f'"{found.path.name}" is a {actual.lower()}',
+            span=name.span,
+            hint=f"write SHOW CREATE {actual} {found.path.name}",
+        )
+    text = show_create_view(found) if isinstance(found, CatalogView) else show_create_table(found)
+    return DdlResult.column("result", [text])

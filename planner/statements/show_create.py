@@ -1,0 +1,49 @@
+"""Tables and views as the statement that would create them."""
+
+from __future__ import annotations
+
+from planner.statements.describe import column_extras
+from sqlstream.catalog import CatalogTable, CatalogView, Column, ColumnKind
+
+
+def show_create_table(table: CatalogTable) -> str:
+    """CREATE TABLE in Flink's layout; what it prints creates the same table again."""
+    lines = [f"  {_column(c)}" for c in table.columns]
+    if table.watermark is not None:
+        lines.append(f"  WATERMARK FOR {quoted(table.watermark.column)} AS {table.watermark.expression}")
+    if table.primary_key:
+        keys = ", ".join(quoted(k) for k in table.primary_key)
+        lines.append(
+            f"  CONSTRAINT {quoted('PK_' + '_'.join(table.primary_key))} PRIMARY KEY ({keys}) NOT ENFORCED"
+        )
+    temporary = "TEMPORARY " if table.is_temporary else ""
+    text = f"CREATE {temporary}TABLE {table.path} (\n" + ",\n".join(lines) + "\n)\n"
+    if table.comment:
+        text += f"COMMENT {literal(table.comment)}\n"
+    if table.partition_keys:
+        text += f"PARTITIONED BY ({', '.join(quoted(k) for k in table.partition_keys)})\n"
+    options = ",\n".join(f"  {literal(k)} = {literal(v)}" for k, v in sorted(table.options.items()))
+    return f"{text}WITH (\n{options}\n)\n"
+
+
+def show_create_view(view: CatalogView) -> str:
+    """CREATE VIEW with the query as it was written."""
+    temporary = "TEMPORARY " if view.is_temporary else ""
+    names = f" ({', '.join(quoted(n) for n in view.column_names)})" if view.column_names else ""
+    comment = f"COMMENT {literal(view.comment)}\n" if view.comment else ""
+    return f"CREATE {temporary}VIEW {view.path}{names}\n{comment}AS {view.query}\n"
+
+
+def _column(column: Column) -> str:
+    comment = f" COMMENT {literal(column.comment)}" if column.comment else ""
+    declared = "" if column.kind is ColumnKind.COMPUTED else f" {column.type.without_time_attribute()}"
+    extras = f" {extra}" if (extra := column_extras(column)) else ""
+    return f"{quoted(column.name)}{declared}{extras}{comment}"
+
+
+def quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,117 @@
+"""Physical plan → StreamGraph: parallelism, exchanges, and names that stay the same while the query does."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+
+from planner.physical.changelog import Modes
+from planner.physical.node import PhysicalInput, PhysicalNode, walk_plan
+from sqlstream import config
+from sqlstream.errors import UserError
+from sqlstream.graph.stream_graph import FORWARD, Exchange, ExchangeKind, StreamEdge, StreamGraph, StreamNode
+
+REBALANCE = Exchange(ExchangeKind.REBALANCE)
+MAX_PARALLELISM_DEFAULT = 128
+MAX_PARALLELISM_BOUND = 32768
+
+
+def translate_stream_graph(
+    sinks: tuple[PhysicalNode, ...], modes: Modes, settings: Mapping[str, str]
+) -> StreamGraph:
+    """Operators with their parallelism and the exchanges between them; unions are gone.
+
+    FORWARD needs equal parallelism and is a REBALANCE otherwise. Between single subtasks every exchange is
+    a FORWARD. UserError SS4002 when pipeline.max-parallelism is below the parallelism of an operator.
+    """
+    default = default_parallelism(settings)
+    nodes = list(walk_plan(sinks))
+    parallelism: dict[int, int] = {}
+    for node in nodes:
+        parallelism[id(node)] = node.parallelism or _open_parallelism(node, parallelism, default)
+    max_parallelism = _max_parallelism(settings, max(parallelism.values(), default=1))
+    operators = [n for n in nodes if n.spec is not None]
+    ids = {id(node): number for number, node in enumerate(operators, start=1)}
+    uids: set[str] = set()
+    translated = []
+    for node in operators:
+        assert node.spec is not None
+        translated.append(
+            StreamNode(
+                id=ids[id(node)],
+                uid=_unique(node.uid, uids),
+                name=f"{node.name}[{ids[id(node)]}]",
+                spec=node.spec,
+                inputs=tuple(_edges(node, ids, parallelism)),
+                output_schema=node.schema,
+                output_mode=modes[id(node)],
+                parallelism=parallelism[id(node)],
+                max_parallelism=max_parallelism,
+                description=node.description,
+                span=node.span,
+            )
+        )
+    return StreamGraph(tuple(translated))
+
+
+def default_parallelism(settings: Mapping[str, str]) -> int:
+    """table.exec.resource.default-parallelism, or else parallelism.default."""
+    for_tables = int(config.get(settings, "table.exec.resource.default-parallelism"))
+    return for_tables if for_tables > 0 else int(config.get(settings, "parallelism.default"))
+
+
+def _open_parallelism(node: PhysicalNode, parallelism: dict[int, int], default: int) -> int:
+    forward = [parallelism[id(i.node)] for i in node.inputs if i.exchange == FORWARD]
+    if not forward:
+        return default
+    # Spreading changes over more subtasks would part the versions of a row: one subtask keeps them in order.
+    keeps_order = all(i.node.traits.is_insert_only for i in node.inputs)
+    return max(forward) if keeps_order or len(set(forward)) == 1 else 1
+
+
+def _max_parallelism(settings: Mapping[str, str], highest: int) -> int:
+    """The number of key groups. Flink's default: 128, or half as much again as the parallelism, up to a
+    power of two."""
+    wanted = int(config.get(settings, "pipeline.max-parallelism"))
+    if wanted > 0:
+        if wanted < highest:
+            raise UserError(
+                "SS4002",
+                f"pipeline.max-parallelism is {wanted}, below the parallelism {highest} of an operator",
+                hint=f"SET 'pipeline.max-parallelism' = '{highest}' or more",
+            )
+        return wanted
+    power = 1 << (highest + highest // 2 - 1).bit_length()
+    return min(max(MAX_PARALLELISM_DEFAULT, power), MAX_PARALLELISM_BOUND)
+
+
+def _edges(node: PhysicalNode, ids: dict[int, int], parallelism: dict[int, int]) -> Iterator[StreamEdge]:
+    for ordinal, physical_input in enumerate(node.inputs):
+        for source in _without_unions(physical_input):
+            pair = (parallelism[id(source)], parallelism[id(node)])
+            yield StreamEdge(ids[id(source)], ordinal, _exchange(physical_input.exchange, *pair))
+
+
+def _without_unions(physical_input: PhysicalInput) -> Iterator[PhysicalNode]:
+    if physical_input.node.spec is not None:
+        yield physical_input.node
+        return
+    for branch in physical_input.node.inputs:
+        yield from _without_unions(branch)
+
+
+def _exchange(wanted: Exchange, source: int, target: int) -> Exchange:
+    if source == target == 1:
+        return FORWARD
+    return REBALANCE if wanted == FORWARD and source != target else wanted
+
+
+def _unique(uid: str, used: set[str]) -> str:
+    """Equal operators (two INSERTs of one query into one table) are told apart by the order in which they
+    were written."""
+    number, candidate = 0, uid
+    while candidate in used:
+        number += 1
+        candidate = hashlib.sha256(f"{uid}#{number}".encode()).hexdigest()[:32]
+    used.add(candidate)
+    return candidate

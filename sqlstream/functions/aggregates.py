@@ -1,0 +1,125 @@
+"""Aggregate functions, and the columns in which LOCAL hands their accumulators to GLOBAL."""
+
+from __future__ import annotations
+
+from sqlstream import types as sql
+from sqlstream.expressions import AggregateCall
+from sqlstream.functions.arguments import ANY, AS_DOUBLE, NUMBER, TEXT, Argument, convert_each
+from sqlstream.functions.signature import AggregateFunction
+from sqlstream.schema import Field, Schema
+from sqlstream.types import BIGINT, DOUBLE, LogicalType, TypeRoot
+
+Types = tuple[LogicalType, ...]
+_MANY = 100_000
+_AVERAGE_SCALE_MIN = 6
+_COMPARABLE = Argument(
+    lambda t: t.root not in (TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.ROW), sql.NULL
+)
+
+
+def _nullable_argument(types: Types) -> LogicalType:
+    return types[0].without_time_attribute().with_nullable(True)
+
+
+def _sum(types: Types) -> LogicalType:
+    """Whole and floating numbers keep their type, as in Flink; decimals get all 38 digits."""
+    t = types[0]
+    return (
+        sql.decimal(sql.DECIMAL_PRECISION_MAX, t.scale)
+        if t.root is TypeRoot.DECIMAL
+        else _nullable_argument(types)
+    )
+
+
+def _average(types: Types) -> LogicalType:
+    t = types[0]
+    if t.root is TypeRoot.DECIMAL:
+        return sql.decimal(sql.DECIMAL_PRECISION_MAX, max(t.scale, _AVERAGE_SCALE_MIN))
+    return _nullable_argument(types)
+
+
+def _sum_accumulator(types: Types) -> Types:
+    """The sum in the widest type of its kind, so that partial sums survive the way to GLOBAL, and the values
+    counted.
+    """
+    t = types[0]
+    if t.root is TypeRoot.DECIMAL:
+        return sql.decimal(sql.DECIMAL_PRECISION_MAX, t.scale), BIGINT
+    return (BIGINT if sql.is_integer(t) else DOUBLE), BIGINT
+
+
+def _variance_accumulator(types: Types) -> Types:
+    """Count, mean and sum of squared deviations, merged by Chan's formula: safe where the mean is large."""
+    return BIGINT, DOUBLE, DOUBLE
+
+
+def _extreme(name: str) -> AggregateFunction:
+    return AggregateFunction(
+        name,
+        f"{name}(value)",
+        1,
+        1,
+        _nullable_argument,
+        lambda types: (_nullable_argument(types),),
+        coerce=convert_each(_COMPARABLE),
+    )
+
+
+def _variance(name: str) -> AggregateFunction:
+    return AggregateFunction(
+        name,
+        f"{name}(numeric)",
+        1,
+        1,
+        lambda types: DOUBLE,
+        _variance_accumulator,
+        coerce=convert_each(AS_DOUBLE),
+    )
+
+
+def _ordered(name: str) -> AggregateFunction:
+    return AggregateFunction(name, f"{name}(value)", 1, 1, _nullable_argument, None, coerce=convert_each(ANY))
+
+
+FUNCTIONS: tuple[AggregateFunction, ...] = (
+    AggregateFunction(
+        "COUNT",
+        "COUNT(*) or COUNT(value)",
+        0,
+        _MANY,
+        lambda types: BIGINT.not_null(),
+        lambda types: (BIGINT,),
+    ),
+    AggregateFunction("SUM", "SUM(numeric)", 1, 1, _sum, _sum_accumulator, coerce=convert_each(NUMBER)),
+    AggregateFunction("AVG", "AVG(numeric)", 1, 1, _average, _sum_accumulator, coerce=convert_each(NUMBER)),
+    _extreme("MIN"),
+    _extreme("MAX"),
+    *(_variance(name) for name in ("STDDEV_POP", "STDDEV_SAMP", "VAR_POP", "VAR_SAMP", "VARIANCE")),
+    _ordered("FIRST_VALUE"),
+    _ordered("LAST_VALUE"),
+    AggregateFunction(
+        "LISTAGG",
+        "LISTAGG(string[, separator])",
+        1,
+        2,
+        lambda types: sql.STRING,
+        None,
+        coerce=convert_each(TEXT, TEXT),
+    ),
+)
+
+
+def _find(name: str) -> AggregateFunction:
+    return next(f for f in FUNCTIONS if f.name == name)
+
+
+def accumulator_fields(call: AggregateCall, input_schema: Schema) -> tuple[Field, ...] | None:
+    """The columns in which LOCAL hands on this call's accumulator; None when the call has one phase only.
+
+    `input_schema` is the row that the call's arguments index.
+    """
+    layout = _find(call.function).accumulator
+    if layout is None or call.is_distinct:
+        return None
+    types = layout(tuple(input_schema.types[a] for a in call.args))
+    return tuple(Field(f"{call.function.lower()}${i}", t) for i, t in enumerate(types))

@@ -1,0 +1,113 @@
+"""Building blocks of signatures: what an argument may be, what it becomes, and which type comes out."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from sqlstream import types as sql
+from sqlstream.functions.merging import common_type
+from sqlstream.functions.signature import Coercion, Refinement, ResultType, ScalarFunction
+from sqlstream.types import LogicalType, TypeRoot
+
+
+@dataclasses.dataclass(frozen=True)
+class Argument:
+    """`accepts` decides on a type; an accepted argument is cast to `target`, if given; an untyped NULL to
+    `null_type`.
+    """
+
+    accepts: Callable[[LogicalType], bool]
+    null_type: LogicalType
+    target: LogicalType | None = None
+
+    def convert(self, t: LogicalType) -> LogicalType | None:
+        if t.root is TypeRoot.NULL:
+            return self.target or self.null_type
+        if not self.accepts(t):
+            return None
+        return t if self.target is None else self.target.with_nullable(t.nullable)
+
+
+ANY = Argument(lambda t: True, sql.NULL)
+TEXT = Argument(sql.is_string, sql.STRING)
+TEXT_OR_BYTES = Argument(lambda t: sql.is_string(t) or t.root in sql.BINARY_ROOTS, sql.STRING)
+BOOL = Argument(lambda t: t.root is TypeRoot.BOOLEAN, sql.BOOLEAN)
+NUMBER = Argument(sql.is_numeric, sql.INT)
+INTEGER = Argument(sql.is_integer, sql.INT)
+AS_INT = Argument(sql.is_integer, sql.INT, target=sql.INT)
+AS_BIGINT = Argument(sql.is_integer, sql.BIGINT, target=sql.BIGINT)
+AS_DOUBLE = Argument(sql.is_numeric, sql.DOUBLE, target=sql.DOUBLE)
+SYMBOL = Argument(lambda t: t.root is TypeRoot.SYMBOL or sql.is_string(t), sql.SYMBOL)
+BYTES = Argument(lambda t: t.root in sql.BINARY_ROOTS, sql.BYTES)
+TIMESTAMP = Argument(sql.is_timestamp, sql.timestamp(3))
+DATE_LIKE = Argument(lambda t: sql.is_timestamp(t) or t.root is TypeRoot.DATE, sql.timestamp(3))
+TIME_LIKE = Argument(lambda t: sql.is_timestamp(t) or t.root is TypeRoot.TIME, sql.timestamp(3))
+TEMPORAL = Argument(
+    lambda t: sql.is_timestamp(t) or t.root in (TypeRoot.DATE, TypeRoot.TIME), sql.timestamp(3)
+)
+ARRAY = Argument(lambda t: t.root is TypeRoot.ARRAY, sql.NULL)
+COLLECTION = Argument(lambda t: t.root in (TypeRoot.ARRAY, TypeRoot.MAP), sql.NULL)
+
+
+def is_any_nullable(types: tuple[LogicalType, ...]) -> bool:
+    return any(t.nullable for t in types)
+
+
+def returns(result: LogicalType) -> ResultType:
+    """`result`, NULL when an argument is."""
+    return lambda types: result.with_nullable(is_any_nullable(types))
+
+
+def always(result: LogicalType) -> ResultType:
+    """`result` as it stands, whatever the arguments."""
+    return lambda types: result
+
+
+def same_as(position: int) -> ResultType:
+    """The type of one argument, NULL when any argument is."""
+    return lambda types: types[position].without_time_attribute().with_nullable(is_any_nullable(types))
+
+
+def convert_each(*arguments: Argument) -> Coercion:
+    """Each argument by its rule; the last rule serves all further arguments."""
+
+    def coerce(types: tuple[LogicalType, ...]) -> tuple[LogicalType, ...] | None:
+        rules = arguments + (arguments[-1:] * (len(types) - len(arguments)) if arguments else ())
+        converted = tuple(rule.convert(t) for rule, t in zip(rules, types, strict=False))
+        return None if None in converted else converted  # type: ignore[return-value]
+
+    return coerce
+
+
+def to_common_type(types: tuple[LogicalType, ...]) -> tuple[LogicalType, ...] | None:
+    """All arguments to the type they share; strings stay as they are, whatever their lengths."""
+    if all(sql.is_string(t) for t in types):
+        return types
+    shared = common_type(types)
+    return None if shared is None else tuple(shared.with_nullable(t.nullable) for t in types)
+
+
+def scalar(
+    name: str,
+    usage: str,
+    arguments: tuple[Argument, ...],
+    result: LogicalType | ResultType,
+    *,
+    args_min: int | None = None,
+    args_max: int | None = None,
+    refine: Refinement | None = None,
+    is_deterministic: bool = True,
+) -> ScalarFunction:
+    """A function whose arguments are converted one by one; beyond those listed, the last one serves for all.
+    """
+    return ScalarFunction(
+        name=name,
+        usage=usage,
+        args_min=len(arguments) if args_min is None else args_min,
+        args_max=len(arguments) if args_max is None else args_max,
+        result_type=returns(result) if isinstance(result, LogicalType) else result,
+        coerce=convert_each(*arguments),
+        is_deterministic=is_deterministic,
+        refine=refine,
+    )

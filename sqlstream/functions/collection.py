@@ -1,0 +1,84 @@
+"""Making and reading rows, arrays and maps."""
+
+from __future__ import annotations
+
+from sqlstream import types as sql
+from sqlstream.expressions import Expression, Literal
+from sqlstream.functions.arguments import (
+    COLLECTION,
+    returns,
+    scalar,
+)
+from sqlstream.functions.merging import common_type
+from sqlstream.functions.signature import ScalarFunction
+from sqlstream.types import LogicalType, TypeRoot
+
+Types = tuple[LogicalType, ...]
+_MANY = 100_000
+
+
+def _field(types: Types) -> LogicalType | None:
+    """FIELD(row, index): the index, from 0, is literal and decides (`ScalarFunction.type_of`)."""
+    return types[0] if types[0].root is TypeRoot.ROW else None
+
+
+def _field_at(row: LogicalType, args: tuple[Expression, ...]) -> LogicalType:
+    index = args[1]
+    assert isinstance(index, Literal)
+    assert isinstance(index.value, int)
+    field = row.fields[index.value].type
+    return field.with_nullable(field.nullable or row.nullable)
+
+
+def _row(types: Types) -> LogicalType:
+    return sql.row(*((f"EXPR${i}", t) for i, t in enumerate(types))).not_null()
+
+
+def _same_elements(types: Types) -> Types | None:
+    shared = common_type(types)
+    return None if shared is None else tuple(shared.with_nullable(t.nullable) for t in types)
+
+
+def _array(types: Types) -> LogicalType | None:
+    element = common_type(types)
+    return None if element is None or element.root is TypeRoot.NULL else sql.array(element).not_null()
+
+
+def _same_entries(types: Types) -> Types | None:
+    keys, values = _same_elements(types[0::2]), _same_elements(types[1::2])
+    if len(types) % 2 or keys is None or values is None:
+        return None
+    return tuple(t for pair in zip(keys, values, strict=True) for t in pair)
+
+
+def _map(types: Types) -> LogicalType | None:
+    key, value = common_type(types[0::2]), common_type(types[1::2])
+    if key is None or value is None or TypeRoot.NULL in (key.root, value.root):
+        return None
+    return sql.map_of(key, value).not_null()
+
+
+def _item_arguments(types: Types) -> Types | None:
+    collection, place = types
+    if collection.root is TypeRoot.ARRAY:
+        return (collection, sql.INT.with_nullable(place.nullable)) if sql.is_integer(place) else None
+    if collection.root is not TypeRoot.MAP or collection.key is None:
+        return None
+    if common_type((collection.key, place)) is None:
+        return None
+    return collection, collection.key.with_nullable(place.nullable)
+
+
+def _item(types: Types) -> LogicalType | None:
+    element = types[0].element
+    return None if element is None else element.with_nullable(True)
+
+
+FUNCTIONS: tuple[ScalarFunction, ...] = (
+    ScalarFunction("FIELD", "row.field", 2, 2, _field, refine=_field_at),
+    ScalarFunction("ROW", "ROW(value1 [, value2]*)", 1, _MANY, _row),
+    ScalarFunction("ARRAY", "ARRAY[value1 [, value2]*]", 1, _MANY, _array, _same_elements),
+    ScalarFunction("MAP", "MAP[key1, value1 [, key2, value2]*]", 2, _MANY, _map, _same_entries),
+    ScalarFunction("ITEM", "array[index] or map[key]", 2, 2, _item, _item_arguments),
+    scalar("CARDINALITY", "CARDINALITY(array or map)", (COLLECTION,), returns(sql.INT)),
+)

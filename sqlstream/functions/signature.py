@@ -1,0 +1,60 @@
+"""What the binder knows of a function: how many arguments, of which types, and what type comes out."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from sqlstream.expressions import Expression
+from sqlstream.types import LogicalType
+
+ResultType = Callable[[tuple[LogicalType, ...]], "LogicalType | None"]
+"""From argument types to the result type (nullability included), or None when the arguments do not fit."""
+
+Coercion = Callable[[tuple[LogicalType, ...]], "tuple[LogicalType, ...] | None"]
+"""From argument types to those they are cast to (Flink's implicit casts), or None when they do not fit."""
+
+Refinement = Callable[[LogicalType, "tuple[Expression, ...]"], LogicalType]
+"""Narrows the result type by literal arguments (the digits of ROUND, the index of FIELD)."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ScalarFunction:
+    """One scalar function or operator. `usage` is its SQL form(s), for hints.
+
+    `coerce` runs first (default: arguments as they are), `result_type` on the coerced types. A function is
+    pure unless not `is_deterministic`.
+    """
+
+    name: str
+    usage: str
+    args_min: int
+    args_max: int
+    result_type: ResultType
+    coerce: Coercion = lambda types: types
+    is_deterministic: bool = True
+    refine: Refinement | None = None
+
+    def type_of(self, args: tuple[Expression, ...]) -> LogicalType | None:
+        """The result type of a call with these (already coerced) arguments; None when they do not fit."""
+        result = self.result_type(tuple(a.type for a in args))
+        return self.refine(result, args) if result is not None and self.refine is not None else result
+
+
+@dataclasses.dataclass(frozen=True)
+class AggregateFunction:
+    """One aggregate function.
+
+    `accumulator(args)` gives the types of the accumulator columns that LOCAL sends to GLOBAL; None for an
+    aggregate that cannot be split in two phases. `can_retract`: rows can be taken back (MIN and MAX then keep
+    all values).
+    """
+
+    name: str
+    usage: str
+    args_min: int
+    args_max: int
+    result_type: ResultType
+    accumulator: Callable[[tuple[LogicalType, ...]], tuple[LogicalType, ...]] | None
+    can_retract: bool = True
+    coerce: Coercion = lambda types: types

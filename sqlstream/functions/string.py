@@ -1,0 +1,98 @@
+"""Functions of character strings."""
+
+from __future__ import annotations
+
+from sqlstream import types as sql
+from sqlstream.functions.arguments import (
+    AS_INT,
+    SYMBOL,
+    TEXT,
+    TEXT_OR_BYTES,
+    Argument,
+    is_any_nullable,
+    returns,
+    scalar,
+)
+from sqlstream.functions.signature import ScalarFunction
+from sqlstream.types import INT, STRING, LogicalType, TypeRoot
+
+_MANY = 100_000
+_TEXT_OR_INTEGER = Argument(lambda t: sql.is_string(t) or sql.is_integer(t), STRING)
+
+
+def _concatenated(types: tuple[LogicalType, ...]) -> LogicalType | None:
+    """`||` adds the lengths; CHAR || CHAR stays CHAR."""
+    if len({sql.is_string(t) for t in types}) != 1:
+        return None
+    length = min(sum(t.length for t in types), sql.VARCHAR_LENGTH_MAX)
+    if not sql.is_string(types[0]):
+        return sql.varbinary(length).with_nullable(is_any_nullable(types))
+    make = sql.char if all(t.root is TypeRoot.CHAR for t in types) else sql.varchar
+    return make(length).with_nullable(is_any_nullable(types))
+
+
+def _separated(types: tuple[LogicalType, ...]) -> LogicalType:
+    """CONCAT_WS skips NULLs; only the separator makes it NULL."""
+    return STRING.with_nullable(types[0].nullable)
+
+
+def _maybe_null(result: LogicalType) -> LogicalType:
+    return result.with_nullable(True)
+
+
+FUNCTIONS: tuple[ScalarFunction, ...] = (
+    scalar("||", "string1 || string2", (TEXT_OR_BYTES, TEXT_OR_BYTES), _concatenated, args_max=_MANY),
+    scalar("CONCAT", "CONCAT(string1, string2, ...)", (TEXT,), STRING, args_max=_MANY),
+    scalar("CONCAT_WS", "CONCAT_WS(separator, string1, ...)", (TEXT, TEXT), _separated, args_max=_MANY),
+    scalar("CHAR_LENGTH", "CHAR_LENGTH(string)", (TEXT,), INT),
+    scalar("CHARACTER_LENGTH", "CHARACTER_LENGTH(string)", (TEXT,), INT),
+    *(
+        scalar(name, f"{name}(string)", (TEXT,), STRING)
+        for name in ("UPPER", "LOWER", "INITCAP", "REVERSE", "TO_BASE64", "FROM_BASE64")
+    ),
+    scalar("TRIM", "TRIM([BOTH | LEADING | TRAILING] [chars FROM] string)", (SYMBOL, TEXT, TEXT), STRING),
+    *(
+        scalar(name, f"{name}(string[, chars])", (TEXT, TEXT), STRING, args_min=1)
+        for name in ("LTRIM", "RTRIM", "BTRIM")
+    ),
+    *(
+        scalar(name, f"{name}(string, start[, length])", (TEXT, AS_INT, AS_INT), STRING, args_min=2)
+        for name in ("SUBSTRING", "SUBSTR")
+    ),
+    scalar("LEFT", "LEFT(string, length)", (TEXT, AS_INT), STRING),
+    scalar("RIGHT", "RIGHT(string, length)", (TEXT, AS_INT), STRING),
+    scalar("REPLACE", "REPLACE(string, search, replacement)", (TEXT, TEXT, TEXT), STRING),
+    scalar(
+        "OVERLAY",
+        "OVERLAY(string PLACING string FROM start [FOR length])",
+        (TEXT, TEXT, AS_INT, AS_INT),
+        STRING,
+        args_min=3,
+    ),
+    scalar("TRANSLATE", "TRANSLATE(string, from, to)", (TEXT, TEXT, TEXT), STRING),
+    scalar("LPAD", "LPAD(string, length, pad)", (TEXT, AS_INT, TEXT), _maybe_null(STRING)),
+    scalar("RPAD", "RPAD(string, length, pad)", (TEXT, AS_INT, TEXT), _maybe_null(STRING)),
+    scalar("REPEAT", "REPEAT(string, times)", (TEXT, AS_INT), STRING),
+    scalar("POSITION", "POSITION(string1 IN string2)", (TEXT, TEXT), INT),
+    scalar("INSTR", "INSTR(string, search)", (TEXT, TEXT), INT),
+    scalar("LOCATE", "LOCATE(search, string[, start])", (TEXT, TEXT, AS_INT), INT, args_min=2),
+    scalar(
+        "SPLIT_INDEX",
+        "SPLIT_INDEX(string, delimiter, index)",
+        (TEXT, _TEXT_OR_INTEGER, AS_INT),
+        lambda types: STRING,
+    ),
+    scalar(
+        "REGEXP_EXTRACT",
+        "REGEXP_EXTRACT(string, regex[, group])",
+        (TEXT, TEXT, AS_INT),
+        lambda types: STRING,
+        args_min=2,
+    ),
+    scalar("REGEXP_REPLACE", "REGEXP_REPLACE(string, regex, replacement)", (TEXT, TEXT, TEXT), STRING),
+    scalar("REGEXP_COUNT", "REGEXP_COUNT(string, regex)", (TEXT, TEXT), INT),
+    scalar("ASCII", "ASCII(string)", (TEXT,), INT),
+    scalar("CHR", "CHR(integer)", (AS_INT,), STRING),
+    scalar("HEX", "HEX(integer) or HEX(string)", (_TEXT_OR_INTEGER,), STRING),
+    scalar("UUID", "UUID()", (), returns(STRING), is_deterministic=False),
+)

@@ -1,0 +1,86 @@
+"""Functions of dates, times, timestamps and the clock."""
+
+from __future__ import annotations
+
+from sqlstream import types as sql
+from sqlstream.functions.arguments import (
+    AS_BIGINT,
+    AS_INT,
+    DATE_LIKE,
+    SYMBOL,
+    TEMPORAL,
+    TEXT,
+    TIME_LIKE,
+    Argument,
+    always,
+    is_any_nullable,
+    returns,
+    scalar,
+)
+from sqlstream.functions.signature import ScalarFunction
+from sqlstream.types import BIGINT, DATE, INT, STRING, LogicalType, TypeRoot, timestamp, timestamp_ltz
+
+Types = tuple[LogicalType, ...]
+
+_TIMESTAMP_OR_TEXT = Argument(
+    lambda t: sql.is_timestamp(t) or sql.is_string(t) or t.root is TypeRoot.DATE, timestamp(3)
+)
+_NUMBER_OR_TEXT = Argument(lambda t: sql.is_numeric(t) or sql.is_string(t), BIGINT)
+_INTEGER_OR_TEXT = Argument(lambda t: sql.is_integer(t) or sql.is_string(t), INT)
+
+
+def _added(types: Types) -> LogicalType:
+    """A DATE becomes TIMESTAMP(3): whether the unit is below a day is no matter of types."""
+    base = types[2].without_time_attribute()
+    return (timestamp(3) if base.root is TypeRoot.DATE else base).with_nullable(is_any_nullable(types))
+
+
+def _timestamp_ltz(types: Types) -> LogicalType | None:
+    """TO_TIMESTAMP_LTZ(epoch[, precision]) or (text[, pattern[, time zone]])."""
+    is_text = sql.is_string(types[0])
+    if any(sql.is_string(t) != is_text for t in types) or (len(types) == 3 and not is_text):
+        return None
+    return timestamp_ltz(3)
+
+
+_PARTS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAYOFYEAR", "DAYOFMONTH", "DAYOFWEEK")
+_NOW = (
+    ("CURRENT_TIMESTAMP", timestamp_ltz(3)),
+    ("CURRENT_ROW_TIMESTAMP", timestamp_ltz(3)),
+    ("NOW", timestamp_ltz(3)),
+    ("LOCALTIMESTAMP", timestamp(3)),
+    ("CURRENT_DATE", DATE),
+    ("CURRENT_TIME", sql.time(0)),
+    ("LOCALTIME", sql.time(0)),
+)
+
+FUNCTIONS: tuple[ScalarFunction, ...] = (
+    scalar("EXTRACT", "EXTRACT(unit FROM temporal)", (SYMBOL, TEMPORAL), BIGINT),
+    *(scalar(name, f"{name}(date)", (DATE_LIKE,), BIGINT) for name in _PARTS),
+    *(scalar(name, f"{name}(timestamp)", (TIME_LIKE,), BIGINT) for name in ("HOUR", "MINUTE", "SECOND")),
+    scalar("DATE_FORMAT", "DATE_FORMAT(timestamp, pattern)", (_TIMESTAMP_OR_TEXT, TEXT), STRING),
+    scalar("TO_TIMESTAMP", "TO_TIMESTAMP(string[, pattern])", (TEXT, TEXT), always(timestamp(3)), args_min=1),
+    scalar("TO_DATE", "TO_DATE(string[, pattern])", (TEXT, TEXT), always(DATE), args_min=1),
+    scalar(
+        "TO_TIMESTAMP_LTZ",
+        "TO_TIMESTAMP_LTZ(epoch[, precision]) or TO_TIMESTAMP_LTZ(string[, pattern[, time zone]])",
+        (_NUMBER_OR_TEXT, _INTEGER_OR_TEXT, TEXT),
+        _timestamp_ltz,
+        args_min=1,
+    ),
+    scalar("FROM_UNIXTIME", "FROM_UNIXTIME(seconds[, pattern])", (AS_BIGINT, TEXT), STRING, args_min=1),
+    scalar(
+        "UNIX_TIMESTAMP",
+        "UNIX_TIMESTAMP(string[, pattern])",
+        (TEXT, TEXT),
+        returns(BIGINT),
+        args_min=0,
+        is_deterministic=False,
+    ),
+    scalar("TIMESTAMPADD", "TIMESTAMPADD(unit, count, timepoint)", (SYMBOL, AS_INT, DATE_LIKE), _added),
+    scalar(
+        "TIMESTAMPDIFF", "TIMESTAMPDIFF(unit, timepoint1, timepoint2)", (SYMBOL, DATE_LIKE, DATE_LIKE), INT
+    ),
+    *(scalar(name, name, (), always(t.not_null()), is_deterministic=False) for name, t in _NOW),
+    scalar("PROCTIME", "PROCTIME()", (), always(sql.PROCTIME), is_deterministic=False),
+)

@@ -1,0 +1,500 @@
+"""The control messages between JobManager, TaskManagers and clients: msgspec structs, tagged by their class
+name.
+
+Messages between a JobManager and its TaskManagers are one-way and may be lost, doubled, delayed or reordered:
+whoever needs an answer sends again until it has it, and whoever receives treats a repetition as the first.
+What makes that safe:
+
+  * ids are never used twice: a `task_manager_id` names one registration of one process (`<resource
+    id>#<incarnation>`), an allocation id one lease of one slot, an execution id one attempt of one subtask;
+  * a slot or task that was ended stays ended: the TaskManager remembers the ids of freed slots and finished
+    executions, so that a late RequestSlot or DeployTask does nothing;
+  * whatever names another registration than the receiver's present one is dropped.
+
+    who asks         message                answered by
+    TaskManager      RegisterTaskManager    RegistrationAccepted | RegistrationRefused
+    ResourceManager  Heartbeat              HeartbeatReply
+    ResourceManager  RequestSlot            OfferSlots (to the JobMaster) | SlotRefused
+    TaskManager      OfferSlots             AcceptSlots | FreeSlot
+    ResourceManager  FreeSlot               SlotFreed, when the slot's tasks have ended
+    JobMaster        DeployTask             TaskStateUpdate (any state)
+    JobMaster        CancelTask             TaskStateUpdate (a final state)
+    TaskManager      TaskStateUpdate        TaskStateAck
+    TaskManager      MetricsReport          nothing: the next one replaces it
+    JobManager       UnknownTaskManager     nothing: the TaskManager ends its tasks and registers again
+
+Requests of clients (`ClientRequest`) are calls: one request, one reply.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from sqlstream.errors import ErrorInfo
+from sqlstream.graph.job_graph import JobEdge, JobGraph, JobVertex
+from sqlstream.messages.job_state import ExecutionState, JobStatus
+
+PROTOCOL_VERSION = 1
+"""Raised when a message changes its meaning; a TaskManager of another version is refused at registration."""
+
+Metrics = dict[str, int | float]
+"""Metric name to its present value. Names are Flink's: numRecordsIn, numRecordsOut, numBytesIn, numBytesOut,
+busyTimeMsPerSecond, idleTimeMsPerSecond, backPressuredTimeMsPerSecond, currentInputWatermark,
+currentOutputWatermark, numLateRecordsDropped, numRecordsRejected, stateBytes."""
+
+
+class RpcMessage(msgspec.Struct, frozen=True, tag_field="type"):
+    """Base of all control messages; the tag is the class name."""
+
+
+# --- what a task is made of -----------------------------------------------------------------------
+
+
+class InputChannelDescriptor(msgspec.Struct, frozen=True):
+    """One producer subtask that a gate reads: subpartition `subpartition` of `partition_id`, on the
+    TaskManager at `address`.
+
+    The producer may not be there yet when the consumer opens: all tasks are deployed at once, in any order.
+    """
+
+    partition_id: str
+    subpartition: int
+    subtask: int
+    execution_id: str
+    task_manager_id: str
+    address: str
+
+
+class InputGateDescriptor(msgspec.Struct, frozen=True):
+    """One input edge of a task; `channels` in the order of producer subtasks. FORWARD and RESCALE read only
+    their share."""
+
+    edge: JobEdge
+    channels: tuple[InputChannelDescriptor, ...]
+
+
+class ConsumerDescriptor(msgspec.Struct, frozen=True):
+    """Who reads one subpartition."""
+
+    subtask: int
+    execution_id: str
+    task_manager_id: str
+    address: str
+
+
+class ResultPartitionDescriptor(msgspec.Struct, frozen=True):
+    """What one subtask offers on one output edge: subpartition `i` is read by `consumers[i]`.
+
+    All-to-all exchanges have one subpartition a consumer subtask, in order; FORWARD has one; RESCALE its
+    share.
+    """
+
+    partition_id: str
+    edge: JobEdge
+    consumers: tuple[ConsumerDescriptor, ...]
+
+    @property
+    def subpartitions(self) -> int:
+        return len(self.consumers)
+
+
+class TaskDeploymentDescriptor(msgspec.Struct, frozen=True):
+    """All that a TaskManager needs to run one attempt of one subtask (Flink: TaskDeploymentDescriptor).
+
+    `inputs` and `outputs` are in the order of the job's edges. Sinks that send rows to the client (`collect`,
+    `print`) send them to the data endpoint at `result_address`, under the job id and the operator id.
+    """
+
+    job_id: str
+    job_name: str
+    vertex: JobVertex
+    subtask: int
+    attempt: int
+    execution_id: str
+    allocation_id: str
+    inputs: tuple[InputGateDescriptor, ...]
+    outputs: tuple[ResultPartitionDescriptor, ...]
+    result_address: str
+    config: dict[str, str] = {}
+
+    @property
+    def task_name(self) -> str:
+        """Flink's name of a subtask, counted from 1: `Source: bids (1/2)#0`."""
+        return f"{self.vertex.name} ({self.subtask + 1}/{self.vertex.parallelism})#{self.attempt}"
+
+
+class SinkCommittables(msgspec.Struct, frozen=True):
+    """What `SinkWriter.finish` of one sink operator in one subtask returned."""
+
+    operator_id: int
+    committables: tuple[dict[str, Any], ...]
+
+
+class TaskMetrics(msgspec.Struct, frozen=True):
+    """The latest figures of one subtask: of the task as a whole and of each operator, by operator id."""
+
+    execution_id: str
+    task: Metrics = {}
+    operators: dict[int, Metrics] = {}
+
+
+class SlotStatus(msgspec.Struct, frozen=True):
+    """One slot in a report; `allocation_id` and `job_id` are empty when it is free."""
+
+    slot: int
+    allocation_id: str = ""
+    job_id: str = ""
+
+
+class SlotOffer(msgspec.Struct, frozen=True):
+    slot: int
+    allocation_id: str
+
+
+# --- TaskManager → JobManager ---------------------------------------------------------------------
+
+
+class RegisterTaskManager(RpcMessage, frozen=True):
+    """A TaskManager with nothing running asks to join. `address` is `host:port` of both control and data.
+
+    `task_manager_id` is `<resource_id>#<incarnation>`; the incarnation grows with every registration of one
+    process.
+    """
+
+    task_manager_id: str
+    resource_id: str
+    incarnation: int
+    address: str
+    slots: int
+    protocol_version: int = PROTOCOL_VERSION
+    process_id: int = 0
+    cores: int = 0
+    memory_bytes: int = 0
+
+
+class HeartbeatReply(RpcMessage, frozen=True):
+    task_manager_id: str
+    sequence: int
+    slots: tuple[SlotStatus, ...]
+    metrics: Metrics = {}
+
+
+class OfferSlots(RpcMessage, frozen=True):
+    """Slots reserved for the job, for its JobMaster to accept."""
+
+    task_manager_id: str
+    job_id: str
+    offers: tuple[SlotOffer, ...]
+
+
+class SlotRefused(RpcMessage, frozen=True):
+    """The slot is taken by another allocation, or the allocation was freed before."""
+
+    task_manager_id: str
+    slot: int
+    allocation_id: str
+
+
+class SlotFreed(RpcMessage, frozen=True):
+    """No task of that allocation runs, and none ever will."""
+
+    task_manager_id: str
+    allocation_id: str
+
+
+class TaskStateUpdate(RpcMessage, frozen=True):
+    """The latest state of an execution; `sequence` grows with each state. INITIALIZING, RUNNING, CANCELING,
+    FINISHED, CANCELED or FAILED; the last three end it. `error` belongs to FAILED, `committables` to
+    FINISHED."""
+
+    task_manager_id: str
+    job_id: str
+    execution_id: str
+    sequence: int
+    state: ExecutionState
+    error: ErrorInfo | None = None
+    committables: tuple[SinkCommittables, ...] = ()
+    metrics: TaskMetrics | None = None
+
+
+class MetricsReport(RpcMessage, frozen=True):
+    """Figures of the TaskManager's running tasks, by job; `sequence` lets the receiver drop what was
+    overtaken."""
+
+    task_manager_id: str
+    sequence: int
+    jobs: dict[str, tuple[TaskMetrics, ...]]
+
+
+# --- JobManager → TaskManager ---------------------------------------------------------------------
+
+
+class RegistrationAccepted(RpcMessage, frozen=True):
+    task_manager_id: str
+    heartbeat_interval_ms: int
+    heartbeat_timeout_ms: int
+
+
+class RegistrationRefused(RpcMessage, frozen=True):
+    task_manager_id: str
+    error: ErrorInfo
+
+
+class UnknownTaskManager(RpcMessage, frozen=True):
+    """The JobManager does not know this registration (any more): end all tasks, free all slots, register
+    anew."""
+
+    task_manager_id: str
+
+
+class Heartbeat(RpcMessage, frozen=True):
+    task_manager_id: str
+    sequence: int
+
+
+class RequestSlot(RpcMessage, frozen=True):
+    task_manager_id: str
+    slot: int
+    allocation_id: str
+    job_id: str
+
+
+class AcceptSlots(RpcMessage, frozen=True):
+    task_manager_id: str
+    job_id: str
+    allocation_ids: tuple[str, ...]
+
+
+class FreeSlot(RpcMessage, frozen=True):
+    """End what runs in the slot, then say SlotFreed. Of an allocation never heard of, say SlotFreed at
+    once."""
+
+    task_manager_id: str
+    allocation_id: str
+
+
+class DeployTask(RpcMessage, frozen=True):
+    task_manager_id: str
+    descriptor: TaskDeploymentDescriptor
+
+
+class CancelTask(RpcMessage, frozen=True):
+    task_manager_id: str
+    job_id: str
+    execution_id: str
+
+
+class TaskStateAck(RpcMessage, frozen=True):
+    task_manager_id: str
+    execution_id: str
+    sequence: int
+
+
+ToJobManager = (
+    RegisterTaskManager
+    | HeartbeatReply
+    | OfferSlots
+    | SlotRefused
+    | SlotFreed
+    | TaskStateUpdate
+    | MetricsReport
+)
+ToTaskManager = (
+    RegistrationAccepted
+    | RegistrationRefused
+    | UnknownTaskManager
+    | Heartbeat
+    | RequestSlot
+    | AcceptSlots
+    | FreeSlot
+    | DeployTask
+    | CancelTask
+    | TaskStateAck
+)
+ControlMessage = ToJobManager | ToTaskManager
+
+
+# --- clients --------------------------------------------------------------------------------------
+
+
+class SubmitJob(RpcMessage, frozen=True):
+    """Store the job, then run it. Repeating the same graph is harmless."""
+
+    job_graph: JobGraph
+
+
+class CancelJob(RpcMessage, frozen=True):
+    job_id: str
+
+
+class RequestJobStatus(RpcMessage, frozen=True):
+    job_id: str
+
+
+class RequestJobDetails(RpcMessage, frozen=True):
+    job_id: str
+
+
+class RequestJobMetrics(RpcMessage, frozen=True):
+    job_id: str
+
+
+class RequestJobOverview(RpcMessage, frozen=True):
+    pass
+
+
+class RequestClusterOverview(RpcMessage, frozen=True):
+    pass
+
+
+class SubtaskDetails(msgspec.Struct, frozen=True):
+    """The current attempt of one subtask. `timestamps_ms` by the name of the state that was entered."""
+
+    subtask: int
+    attempt: int
+    execution_id: str
+    state: ExecutionState
+    task_manager_id: str
+    timestamps_ms: dict[str, int]
+    metrics: TaskMetrics | None = None
+    error: ErrorInfo | None = None
+
+
+class VertexDetails(msgspec.Struct, frozen=True):
+    """`metrics` are the subtasks' together: counters added, times averaged, watermarks the least."""
+
+    id: str
+    name: str
+    parallelism: int
+    state: ExecutionState
+    subtasks: tuple[SubtaskDetails, ...]
+    metrics: Metrics = {}
+
+
+class JobOverviewEntry(msgspec.Struct, frozen=True):
+    """`end_ms` is -1 while the job is not over. `tasks` counts subtasks by the name of their state."""
+
+    job_id: str
+    name: str
+    status: JobStatus
+    start_ms: int
+    end_ms: int
+    tasks: dict[str, int]
+
+
+class JobDetails(msgspec.Struct, frozen=True):
+    job_id: str
+    name: str
+    status: JobStatus
+    start_ms: int
+    end_ms: int
+    timestamps_ms: dict[str, int]
+    vertices: tuple[VertexDetails, ...]
+    error: ErrorInfo | None = None
+
+
+class JobMetrics(msgspec.Struct, frozen=True):
+    """For the progress line. `total` sums the job: rows read by sources and taken by sinks, rejected and late
+    rows, state.
+
+    `operators` holds each operator's figures, its subtasks together, by operator id.
+    """
+
+    job_id: str
+    status: JobStatus
+    total: Metrics
+    operators: dict[int, Metrics]
+
+
+class TaskManagerOverview(msgspec.Struct, frozen=True):
+    task_manager_id: str
+    address: str
+    slots: int
+    free_slots: int
+    registered_ms: int
+    last_heartbeat_ms: int
+    process_id: int
+    cores: int
+    memory_bytes: int
+
+
+class JobSubmitted(RpcMessage, frozen=True):
+    job_id: str
+
+
+class JobStatusReply(RpcMessage, frozen=True):
+    """`error` is the cause of a job that failed."""
+
+    job_id: str
+    status: JobStatus
+    error: ErrorInfo | None = None
+
+
+class JobDetailsReply(RpcMessage, frozen=True):
+    details: JobDetails
+
+
+class JobMetricsReply(RpcMessage, frozen=True):
+    metrics: JobMetrics
+
+
+class JobOverviewReply(RpcMessage, frozen=True):
+    jobs: tuple[JobOverviewEntry, ...]
+
+
+class ClusterOverviewReply(RpcMessage, frozen=True):
+    task_managers: tuple[TaskManagerOverview, ...]
+
+
+class RequestFailed(RpcMessage, frozen=True):
+    """The request itself was refused: an unknown job, a job id used twice."""
+
+    error: ErrorInfo
+
+
+ClientRequest = (
+    SubmitJob
+    | CancelJob
+    | RequestJobStatus
+    | RequestJobDetails
+    | RequestJobMetrics
+    | RequestJobOverview
+    | RequestClusterOverview
+)
+ClientReply = (
+    JobSubmitted
+    | JobStatusReply
+    | JobDetailsReply
+    | JobMetricsReply
+    | JobOverviewReply
+    | ClusterOverviewReply
+    | RequestFailed
+)
+
+_encoder = msgspec.msgpack.Encoder()
+_control_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ControlMessage)
+_request_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ClientRequest)
+_reply_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ClientReply)
+
+
+def encode_message(message: RpcMessage) -> bytes:
+    """Any message as msgpack."""
+    return _encoder.encode(message)
+
+
+def decode_control_message(data: bytes) -> ControlMessage:
+    """A message between JobManager and TaskManager; msgspec.ValidationError for anything else."""
+    message: ControlMessage = _control_decoder.decode(data)
+    return message
+
+
+def decode_client_request(data: bytes) -> ClientRequest:
+    request: ClientRequest = _request_decoder.decode(data)
+    return request
+
+
+def decode_client_reply(data: bytes) -> ClientReply:
+    reply: ClientReply = _reply_decoder.decode(data)
+    return reply

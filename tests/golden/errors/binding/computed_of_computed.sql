@@ -1,0 +1,1 @@
+CREATE TABLE x (a INT, b AS a + 1, c AS b + 1) WITH ('connector' = 'datagen');

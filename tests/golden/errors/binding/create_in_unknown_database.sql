@@ -1,0 +1,1 @@
+CREATE TABLE db2.x (a INT) WITH ('connector' = 'blackhole');

@@ -1,0 +1,1 @@
+CREATE TABLE x (a INT, a STRING) WITH ('connector' = 'datagen');

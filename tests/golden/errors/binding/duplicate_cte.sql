@@ -1,0 +1,1 @@
+WITH x AS (SELECT 1), x AS (SELECT 2) SELECT * FROM x;

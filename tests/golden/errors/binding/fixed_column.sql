@@ -1,0 +1,1 @@
+CREATE TABLE x (auction BIGINT, prise BIGINT) WITH ('connector' = 'auctions', 'table' = 'bid');

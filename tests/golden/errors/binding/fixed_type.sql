@@ -1,0 +1,1 @@
+CREATE TABLE x (auction INT) WITH ('connector' = 'auctions', 'table' = 'bid');

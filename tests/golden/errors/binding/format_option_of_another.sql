@@ -1,0 +1,1 @@
+CREATE TABLE x (a INT) WITH ('connector' = 'files', 'path' = 'y', 'format' = 'json', 'csv.field-delimiter' = ';');

@@ -1,0 +1,1 @@
+SELECT a AS k, COUNT(*) FROM t GROUP BY k;

@@ -1,0 +1,1 @@
+INSERT INTO sink (a) SELECT a FROM t;

@@ -1,0 +1,1 @@
+INSERT INTO sink SELECT b, b, s FROM t;

@@ -1,0 +1,1 @@
+INSERT INTO sink (a, bb) SELECT a, b FROM t;

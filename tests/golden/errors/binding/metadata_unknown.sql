@@ -1,0 +1,1 @@
+CREATE TABLE x (a INT, p STRING METADATA FROM 'file.pth') WITH ('connector' = 'files', 'path' = 'y', 'format' = 'csv');

@@ -1,0 +1,1 @@
+SELECT SUM(COUNT(*)) FROM t;

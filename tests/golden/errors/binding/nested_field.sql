@@ -1,0 +1,1 @@
+SELECT r.w FROM e;

@@ -1,0 +1,1 @@
+SELECT a, s, COUNT(*) FROM t GROUP BY a;

@@ -1,0 +1,1 @@
+INSERT INTO sink PARTITION (a = 1) SELECT b, s FROM t;

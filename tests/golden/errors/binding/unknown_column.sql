@@ -1,0 +1,3 @@
+SELECT a,
+       bb
+FROM t WHERE a > 1;

@@ -1,0 +1,1 @@
+SELECT t.x FROM t, u;

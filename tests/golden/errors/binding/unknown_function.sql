@@ -1,0 +1,1 @@
+SELECT UPER(s) FROM t;

@@ -1,0 +1,1 @@
+SELECT tt.a FROM t;

@@ -1,0 +1,1 @@
+SELECT * FROM e CROSS JOIN UNNEST(l) AS x (y);

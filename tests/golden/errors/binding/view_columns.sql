@@ -1,0 +1,1 @@
+CREATE VIEW w (x) AS SELECT a, b FROM t;

@@ -1,0 +1,1 @@
+CREATE VIEW w AS SELECT a, a FROM t;

@@ -1,0 +1,3 @@
+DROP TABLE t;
+SELECT twice
+FROM v;

@@ -1,0 +1,1 @@
+SELECT UPPER(s, 1) FROM t;

@@ -1,0 +1,1 @@
+SELECT UPPER(a) FROM t;

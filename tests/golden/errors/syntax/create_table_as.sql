@@ -1,0 +1,1 @@
+CREATE TABLE t WITH ('connector' = 'x') AS SELECT 1

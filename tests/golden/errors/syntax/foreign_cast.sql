@@ -1,0 +1,3 @@
+SELECT
+  x::int
+FROM t

@@ -1,0 +1,1 @@
+SELECT * FROM a, b FULL JOIN c ON b.x = c.x

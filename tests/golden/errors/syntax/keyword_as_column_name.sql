@@ -1,0 +1,3 @@
+CREATE TABLE t (
+  order INT
+)

@@ -1,0 +1,1 @@
+SELECT * FROM t LATERAL VIEW explode(a) x AS y

@@ -1,0 +1,1 @@
+SELECT * FROM t LIMIT 5, 10

@@ -1,0 +1,1 @@
+SELECT a /*+ OPTIONS('a' = 'b') */ FROM t

@@ -1,0 +1,1 @@
+SELECT * FROM t PIVOT (sum(a) FOR b IN (1, 2))

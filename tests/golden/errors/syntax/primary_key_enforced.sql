@@ -1,0 +1,4 @@
+CREATE TABLE t (
+  a INT,
+  PRIMARY KEY (a)
+) WITH ('connector' = 'x')

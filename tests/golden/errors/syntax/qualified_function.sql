@@ -1,0 +1,1 @@
+SELECT cat.db.f(1)

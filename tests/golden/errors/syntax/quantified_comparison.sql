@@ -1,0 +1,1 @@
+SELECT a FROM t WHERE a = ANY (SELECT b FROM u)

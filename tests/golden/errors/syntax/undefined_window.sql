@@ -1,0 +1,1 @@
+SELECT sum(a) OVER w FROM t

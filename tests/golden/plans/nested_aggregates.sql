@@ -1,0 +1,15 @@
+CREATE TABLE flights (carrier STRING, origin STRING, delay DOUBLE, scheduled TIMESTAMP(3),
+  WATERMARK FOR scheduled AS scheduled - INTERVAL '1' HOUR)
+WITH ('connector' = 'table', 'scan.watermark.emit.strategy' = 'on-event');
+CREATE TABLE weather (origin STRING, temperature DOUBLE, observed TIMESTAMP(3), WATERMARK FOR observed AS observed)
+WITH ('connector' = 'table');
+CREATE TABLE clicks (k BIGINT, v BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'stream');
+CREATE TABLE totals (k BIGINT, c BIGINT, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector' = 'upsert');
+CREATE TABLE lines (k BIGINT, c BIGINT) WITH ('connector' = 'append');
+CREATE TABLE console (k BIGINT, c BIGINT) WITH ('connector' = 'print');
+SET 'parallelism.default' = '2';
+
+INSERT INTO console SELECT c, count(*) FROM (SELECT k, count(*) AS c, max(v) FROM clicks GROUP BY k) GROUP BY c;
+SELECT c, max(k) FROM (SELECT k, count(*) AS c FROM clicks GROUP BY k) GROUP BY c;
+SELECT k, count(DISTINCT v) FROM clicks GROUP BY k;
+SELECT count(*) FROM clicks;

@@ -1,0 +1,75 @@
+"""Runs a script through the planner with connectors that exist on paper only; what EXPLAIN would print for
+its jobs."""
+
+from __future__ import annotations
+
+from planner.bind.context import BindContext
+from planner.bind.sink import bind_insert, bind_select_sink
+from planner.compile import CompiledPlan, compile_statements
+from planner.dialect.parser import parse_statements
+from planner.dialect.statements import Insert, Query, Statement, StatementSet
+from planner.statements.execute import execute_ddl
+from planner.statements.result import PutObject, SetConfig
+from sqlstream.catalog import MemoryCatalog
+from sqlstream.changelog import ChangelogMode
+from sqlstream.spi.connector import Boundedness, ConnectorDescriptor, OptionDescriptor, OptionType
+from sqlstream.spi.format import FormatDescriptor
+
+PARALLELISM = tuple(
+    OptionDescriptor(key, OptionType.INTEGER, "Subtasks.") for key in ("scan.parallelism", "sink.parallelism")
+)
+
+
+def _connector(name: str, **properties: object) -> ConnectorDescriptor:
+    defaults = {"options": PARALLELISM, "is_source": False, "is_sink": False}
+    return ConnectorDescriptor(name, **(defaults | properties))  # type: ignore[arg-type]
+
+
+CONNECTORS = {
+    c.identifier: c
+    for c in (
+        _connector("stream", is_source=True, boundedness=Boundedness(False), projects=True),
+        _connector("table", is_source=True, projects=True),
+        _connector("filtering", is_source=True, projects=True, filters=True, limits=True),
+        _connector("exact", is_source=True, projects=True, filters=True, filters_exactly=True),
+        _connector("blackhole", is_sink=True, sink_mode=ChangelogMode.RETRACT, sink_takes_upserts=True),
+        _connector("print", is_sink=True, sink_mode=ChangelogMode.RETRACT),
+        _connector("collect", is_sink=True, sink_mode=ChangelogMode.RETRACT),
+        _connector("upsert", is_sink=True, sink_mode=ChangelogMode.UPSERT),
+        _connector("append", is_sink=True),
+    )
+}
+
+
+def compile_script(
+    text: str,
+    config: dict[str, str] | None = None,
+    connectors: dict[str, ConnectorDescriptor] | None = None,
+    formats: dict[str, FormatDescriptor] | None = None,
+) -> list[CompiledPlan]:
+    """One plan for each SELECT, INSERT and statement set of the script."""
+    settings = dict(config or {})
+    context = BindContext(MemoryCatalog(), CONNECTORS | (connectors or {}), formats or {}, settings)
+    plans = []
+    for statement in parse_statements(text):
+        sinks = _bind(statement, context)
+        if sinks:
+            plans.append(compile_statements(sinks, context))
+            continue
+        for change in execute_ddl(statement, context).changes:
+            if isinstance(change, PutObject):
+                context.catalog.put(change.entry)
+            elif isinstance(change, SetConfig):
+                settings[change.key] = change.value
+    return plans
+
+
+def _bind(statement: Statement, context: BindContext):  # type: ignore[no-untyped-def]
+    match statement:
+        case Query():
+            return (bind_select_sink(statement.query, context),)
+        case Insert():
+            return (bind_insert(statement, context),)
+        case StatementSet():
+            return tuple(bind_insert(i, context) for i in statement.inserts)
+    return ()

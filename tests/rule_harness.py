@@ -1,0 +1,18 @@
+"""One rule (or some) over a bound query; what the plan looks like afterwards."""
+
+from __future__ import annotations
+
+from planner_harness import Planner
+
+from planner.relational.explain import explain_relation
+from planner.relational.nodes import RelationalNode
+from planner.rules import Rule, apply_rules
+
+
+def after(planner: Planner, sql: str, *rules: Rule) -> str:
+    """The printed plan, with the names of tables shortened."""
+    return printed(apply_rules(planner.bind(sql), rules))
+
+
+def printed(node: RelationalNode) -> str:
+    return explain_relation(node).replace("`default_catalog`.`default_database`.", "")

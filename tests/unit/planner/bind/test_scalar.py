@@ -1,0 +1,105 @@
+"""Expressions as SQL, and what they resolve to."""
+
+from __future__ import annotations
+
+import pytest
+from planner_harness import Planner
+
+from planner.relational.nodes import Project
+from sqlstream.errors import UserError
+
+
+def resolved(planner: Planner, expression: str, table: str = "t") -> str:
+    node = planner.bind(f"SELECT {expression} AS x FROM {table}")
+    assert isinstance(node, Project)
+    return f"{node.expressions[0]} : {node.schema.types[0]}"
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("1", "1 : INT NOT NULL"),
+        ("-2147483648", "-2147483648 : INT NOT NULL"),
+        ("3000000000", "3000000000 : BIGINT NOT NULL"),
+        ("9223372036854775808", "'9223372036854775808' : DECIMAL(19, 0) NOT NULL"),
+        ("1.50", "'1.50' : DECIMAL(3, 2) NOT NULL"),
+        ("0.05", "'0.05' : DECIMAL(2, 2) NOT NULL"),
+        ("1e3", "1000.0 : DOUBLE NOT NULL"),
+        ("'it''s'", "'it''s' : CHAR(4) NOT NULL"),
+        ("X'0AFF'", "x'0aff' : BINARY(2) NOT NULL"),
+        ("TRUE", "TRUE : BOOLEAN NOT NULL"),
+        ("NULL", "NULL : NULL"),
+        ("DATE '1970-01-11'", "10 : DATE NOT NULL"),
+        ("TIMESTAMP '1970-01-01 00:00:01'", "1000000000 : TIMESTAMP(0) NOT NULL"),
+        ("INTERVAL '1' MINUTE", "60000 : INTERVAL DAY TO SECOND(3) NOT NULL"),
+        ("CAST(NULL AS INT)", "NULL : INT"),
+    ],
+)
+def test_a_literal_has_flinks_type(planner: Planner, sql: str, expected: str) -> None:
+    assert resolved(planner, sql) == expected
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("a + b", "(CAST($0 AS BIGINT) + $1) : BIGINT"),
+        ("a = 1", "($0 = 1) : BOOLEAN"),
+        ("b = 1", "($1 = 1) : BOOLEAN NOT NULL"),
+        ("a <> 1 AND b > 2 AND s < 'x'", "(($0 <> 1) AND ($1 > 2) AND ($2 < 'x')) : BOOLEAN"),
+        ("a = 1 OR NOT (a = 2)", "(($0 = 1) OR NOT(($0 = 2))) : BOOLEAN"),
+        ("a BETWEEN 1 AND 3", "(($0 >= 1) AND ($0 <= 3)) : BOOLEAN"),
+        ("a NOT BETWEEN 1 AND 3", "NOT((($0 >= 1) AND ($0 <= 3))) : BOOLEAN"),
+        (
+            "a BETWEEN SYMMETRIC 3 AND 1",
+            "((($0 >= 3) AND ($0 <= 1)) OR (($0 >= 1) AND ($0 <= 3))) : BOOLEAN",
+        ),
+        ("a IN (1, 2)", "IN($0, 1, 2) : BOOLEAN"),
+        ("a NOT IN (1, 2)", "NOT(IN($0, 1, 2)) : BOOLEAN"),
+        ("a IS NULL", "IS NULL($0) : BOOLEAN NOT NULL"),
+        ("a IS NOT NULL", "IS NOT NULL($0) : BOOLEAN NOT NULL"),
+        ("(a = 1) IS NOT TRUE", "IS NOT TRUE(($0 = 1)) : BOOLEAN NOT NULL"),
+        ("(a = 1) IS UNKNOWN", "IS UNKNOWN(($0 = 1)) : BOOLEAN NOT NULL"),
+        ("a IS DISTINCT FROM 1", "IS DISTINCT FROM($0, 1) : BOOLEAN NOT NULL"),
+        ("s LIKE 'a%'", "($2 LIKE 'a%') : BOOLEAN"),
+        ("s || 'x'", "($2 || 'x') : STRING"),
+        ("CASE WHEN a = 1 THEN 'one' ELSE s END", "CASE(($0 = 1), 'one', $2) : STRING"),
+        ("CASE a WHEN 1 THEN b END", "CASE(($0 = 1), $1, NULL) : BIGINT"),
+        ("COALESCE(a, 0)", "COALESCE($0, 0) : INT NOT NULL"),
+        ("CAST(a AS STRING)", "CAST($0 AS STRING) : STRING"),
+        ("TRY_CAST(s AS INT)", "TRY_CAST($2 AS INT) : INT"),
+        ("-a", "NEGATE($0) : INT"),
+    ],
+)
+def test_an_operator_resolves(planner: Planner, sql: str, expected: str) -> None:
+    assert resolved(planner, sql) == expected
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("r.x", "FIELD($1, 0) : INT"),
+        ("e.r.y.z", "FIELD(FIELD($1, 1), 0) : STRING"),
+        ("l[1]", "ITEM($2, 1) : INT"),
+        ("m['k']", "ITEM($3, 'k') : INT"),
+        ("ROW(1, 'a')", "ROW(1, 'a') : ROW<`EXPR$0` INT NOT NULL, `EXPR$1` CHAR(1) NOT NULL> NOT NULL"),
+        ("ARRAY[1, 2]", "ARRAY(1, 2) : ARRAY<INT NOT NULL> NOT NULL"),
+        ("EXTRACT(HOUR FROM rt)", "EXTRACT('HOUR', $7) : BIGINT"),
+        ("rt > TIMESTAMP '2020-01-01 00:00:00'", "($7 > 1577836800000000000) : BOOLEAN"),
+        ("rt > '2020-01-01 00:00:00'", "($7 > CAST('2020-01-01 00:00:00' AS TIMESTAMP(3))) : BOOLEAN"),
+        ("rt + INTERVAL '1' SECOND", "($7 + 1000) : TIMESTAMP(3)"),
+    ],
+)
+def test_nested_values_and_times_resolve(planner: Planner, sql: str, expected: str) -> None:
+    assert resolved(planner, sql, "e") == expected
+
+
+@pytest.mark.parametrize("sql", ["1 + {}", "SUM(a) + {}"])
+def test_a_chain_too_long_to_nest_is_refused(planner: Planner, sql: str) -> None:
+    chain = sql.format(" + ".join(["b"] * 3000))
+    with pytest.raises(UserError, match="levels deep"):
+        resolved(planner, chain)
+
+
+def test_a_chain_of_a_thousand_conditions_binds(planner: Planner) -> None:
+    condition = " OR ".join(f"a = {n}" for n in range(1000))
+    assert resolved(planner, condition).endswith(": BOOLEAN")

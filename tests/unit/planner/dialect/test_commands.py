@@ -1,0 +1,164 @@
+"""SET, RESET, SHOW, DESCRIBE, EXPLAIN, INSERT, statement sets, and whole scripts."""
+
+from __future__ import annotations
+
+import pytest
+from sqlglot import exp
+
+from planner.dialect.parser import parse_script, parse_statement, parse_statements
+from planner.dialect.statements import (
+    Describe,
+    Explain,
+    Insert,
+    Query,
+    ResetOption,
+    SetOption,
+    Show,
+    ShowKind,
+    StatementSet,
+)
+from sqlstream.errors import Span, UserError
+
+
+def test_set_keeps_key_value_and_their_positions() -> None:
+    found = parse_statement("SET 'a.b' = 'it''s';", offset=10)
+    assert isinstance(found, SetOption)
+    assert found.option is not None
+    assert (found.option.key, found.option.value) == ("a.b", "it's")
+    assert (found.option.key_span, found.option.value_span) == (Span(14, 19), Span(22, 29))
+
+
+def test_set_and_reset_alone_mean_all() -> None:
+    found = parse_script("SET; RESET; RESET 'k'")
+    assert isinstance(found[0], SetOption)
+    assert found[0].option is None
+    assert [s.key for s in found[1:] if isinstance(s, ResetOption)] == [None, "k"]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "name", "like"),
+    [
+        ("SHOW TABLES", ShowKind.TABLES, None, None),
+        ("show views like 'a%'", ShowKind.VIEWS, None, ("a%", False, False)),
+        ("SHOW FUNCTIONS NOT ILIKE 'x'", ShowKind.FUNCTIONS, None, ("x", True, True)),
+        ("SHOW COLUMNS FROM d.t NOT LIKE 'x'", ShowKind.COLUMNS, ("d", "t"), ("x", False, True)),
+        ("SHOW CREATE TABLE t", ShowKind.CREATE_TABLE, ("t",), None),
+        ("SHOW CREATE VIEW t", ShowKind.CREATE_VIEW, ("t",), None),
+        ("SHOW CURRENT DATABASE", ShowKind.CURRENT_DATABASE, None, None),
+        ("SHOW JOBS", ShowKind.JOBS, None, None),
+    ],
+)
+def test_show_keeps_kind_name_and_filter(
+    text: str, kind: ShowKind, name: tuple[str, ...] | None, like: tuple[str, bool, bool] | None
+) -> None:
+    found = parse_statement(text)
+    assert isinstance(found, Show)
+    assert (found.kind, found.name.parts if found.name else None) == (kind, name)
+    assert (found.like, found.is_ilike, found.is_negated) == (like or (None, False, False))
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "is_extended"),
+    [("DESCRIBE t", "t", False), ("DESC EXTENDED t", "t", True), ("DESC extended", "extended", False)],
+)
+def test_describe_keeps_its_name(text: str, name: str, is_extended: bool) -> None:
+    found = parse_statement(text)
+    assert isinstance(found, Describe)
+    assert (found.name.parts, found.is_extended) == ((name,), is_extended)
+
+
+def test_insert_keeps_partition_columns_and_hints() -> None:
+    text = "INSERT INTO d.t /*+ OPTIONS('k'='v') */ PARTITION (p = 'x', q = 1) (a, b) SELECT 1, 2"
+    found = parse_statement(text)
+    assert isinstance(found, Insert)
+    assert (found.target.parts, [c.parts[0] for c in found.columns]) == (("d", "t"), ["a", "b"])
+    assert [(k.parts[0], v.this) for k, v in found.partition] == [("p", "x"), ("q", "1")]
+    assert [(o.key, o.value) for o in found.hints] == [("k", "v")]
+
+
+@pytest.mark.parametrize("query", ["(SELECT 1)", "VALUES (1)", "WITH a AS (SELECT 1) SELECT * FROM a"])
+def test_a_query_in_parentheses_is_no_column_list(query: str) -> None:
+    found = parse_statement(f"EXECUTE INSERT INTO t {query}")
+    assert isinstance(found, Insert)
+    assert found.columns == ()
+    assert found.text.startswith("EXECUTE")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1; INSERT INTO b SELECT 2; END",
+        "BEGIN STATEMENT SET; INSERT INTO a SELECT 1; INSERT INTO b SELECT 2; END",
+    ],
+)
+def test_a_statement_set_holds_its_inserts(text: str) -> None:
+    (found,) = parse_script(f"{text};")
+    assert isinstance(found, StatementSet)
+    assert [i.target.parts for i in found.inserts] == [("a",), ("b",)]
+    assert [text[i.span.start : i.span.end] for i in found.inserts] == [i.text for i in found.inserts]
+
+
+@pytest.mark.parametrize(
+    ("text", "details", "target"),
+    [
+        ("EXPLAIN SELECT 1", (), Query),
+        ("EXPLAIN PLAN FOR INSERT INTO t SELECT 1", (), Insert),
+        ("EXPLAIN CHANGELOG_MODE, PLAN_ADVICE (SELECT 1)", ("CHANGELOG_MODE", "PLAN_ADVICE"), Query),
+        ("EXPLAIN STATEMENT SET BEGIN INSERT INTO a SELECT 1; END", (), StatementSet),
+        ("EXPLAIN EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1; END", (), StatementSet),
+    ],
+)
+def test_explain_keeps_details_and_target(text: str, details: tuple[str, ...], target: type) -> None:
+    found = parse_statement(text)
+    assert isinstance(found, Explain)
+    assert (found.details, type(found.target)) == (details, target)
+
+
+def test_positions_count_from_the_start_of_the_script() -> None:
+    script = "SELECT 1;\n-- ;\nSELECT a, `b;c` FROM t;"
+    second = parse_script(script)[1]
+    assert isinstance(second, Query)
+    columns = [c.meta["span"] for c in second.query.find_all(exp.Column)]
+    assert [script[s.start : s.end] for s in columns] == ["a", "`b;c`"]
+    assert second.text == script[second.span.start : second.span.end]
+
+
+def test_a_bad_statement_does_not_hide_the_good_ones_before_it() -> None:
+    statements = parse_statements("SELECT 1; SELECT 2; SELCT 3; SELECT 4")
+    assert [next(statements).text, next(statements).text] == ["SELECT 1", "SELECT 2"]
+    with pytest.raises(UserError) as raised:
+        next(statements)
+    assert raised.value.span == Span(20, 25)
+
+
+@pytest.mark.parametrize("text", ["", " ; ", "-- nothing", "SELECT 1; SELECT 2"])
+def test_parse_statement_wants_exactly_one(text: str) -> None:
+    with pytest.raises(UserError) as raised:
+        parse_statement(text)
+    assert raised.value.span is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ALTER TABLE t ADD a INT",
+        "USE CATALOG c",
+        "CREATE DATABASE d",
+        "DROP FUNCTION f",
+        "SHOW MODULES",
+        "CALL p()",
+        "DELETE FROM t",
+        "UPDATE t SET a = 1",
+        "ANALYZE TABLE t",
+        "TRUNCATE TABLE t",
+        "SHOW FULL MODULES",
+        "CREATE MATERIALIZED TABLE t",
+        "DESCRIBE JOB 'x'",
+        "COMPILE PLAN 'x' FOR INSERT INTO t SELECT 1",
+    ],
+)
+def test_statements_that_are_not_built_are_named_and_refused(text: str) -> None:
+    with pytest.raises(UserError) as raised:
+        parse_statement(text)
+    assert raised.value.code == "SS1002"
+    assert raised.value.span is not None

@@ -1,0 +1,107 @@
+"""Which rows flow: -U is made only for consumers that need it."""
+
+from __future__ import annotations
+
+import pytest
+from plan_harness import compile_script
+
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import UserError
+
+DDL = """
+CREATE TABLE s (k BIGINT, v BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'stream');
+CREATE TABLE totals (k BIGINT, c BIGINT, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector' = 'upsert');
+CREATE TABLE keyless (k BIGINT, c BIGINT) WITH ('connector' = 'upsert');
+CREATE TABLE lines (k BIGINT, c BIGINT) WITH ('connector' = 'append');
+CREATE TABLE console (k BIGINT, c BIGINT) WITH ('connector' = 'print');
+CREATE TABLE nowhere (k BIGINT, c BIGINT) WITH ('connector' = 'blackhole');
+"""
+COUNTS = "SELECT k, count(*) FROM s GROUP BY k"
+UPSERT, RETRACT, INSERT_ONLY = ChangelogMode.UPSERT, ChangelogMode.RETRACT, ChangelogMode.INSERT_ONLY
+
+
+def modes(sql: str) -> dict[str, ChangelogMode]:
+    (plan,) = compile_script(DDL + sql)
+    return {n.name.split("[")[0]: n.output_mode for n in plan.stream_graph.nodes}
+
+
+@pytest.mark.parametrize(("table", "mode"), [("totals", UPSERT), ("nowhere", UPSERT), ("console", RETRACT)])
+def test_an_aggregation_makes_update_before_rows_only_where_the_sink_needs_them(
+    table: str, mode: ChangelogMode
+) -> None:
+    assert modes(f"INSERT INTO {table} {COUNTS}")["GlobalGroupAggregate"] is mode
+
+
+def test_an_append_only_query_stays_append_only() -> None:
+    assert set(modes("INSERT INTO console SELECT k, v FROM s WHERE v > 1").values()) == {INSERT_ONLY}
+
+
+def test_a_filter_over_updates_needs_update_before_rows_whatever_the_sink() -> None:
+    found = modes(f"INSERT INTO totals SELECT * FROM ({COUNTS}) AS x (k, c) WHERE c > 1")
+    assert found["GlobalGroupAggregate"] is RETRACT
+
+
+def test_an_aggregation_over_updates_needs_update_before_rows() -> None:
+    (plan,) = compile_script(
+        DDL + f"INSERT INTO nowhere SELECT c, count(*) FROM ({COUNTS}) AS x (k, c) GROUP BY c"
+    )
+    globals_ = [n for n in plan.stream_graph.nodes if n.name.startswith("GlobalGroupAggregate")]
+    assert [n.output_mode for n in globals_] == [RETRACT, UPSERT]
+    assert [n.spec.is_retracting for n in globals_] == [False, True]  # type: ignore[union-attr]
+
+
+def test_an_upsert_sink_drops_update_before_rows_that_another_sink_asked_for() -> None:
+    found = modes(
+        f"EXECUTE STATEMENT SET BEGIN INSERT INTO console {COUNTS}; INSERT INTO totals {COUNTS}; END;"
+    )
+    assert found["GlobalGroupAggregate"] is RETRACT
+    assert found["DropUpdateBefore"] is UPSERT
+    assert found["Sink: totals"] is UPSERT
+    assert found["Sink: console"] is RETRACT
+
+
+def test_branches_of_a_union_all_carry_row_kinds_when_one_does() -> None:
+    (plan,) = compile_script(DDL + f"INSERT INTO console SELECT k, v FROM s UNION ALL {COUNTS}")
+    sink = plan.stream_graph.nodes[-1]
+    assert {plan.stream_graph.node(e.source).output_mode for e in sink.inputs} == {RETRACT}
+
+
+@pytest.mark.parametrize(
+    ("sql", "code", "words"),
+    [
+        (f"INSERT INTO lines {COUNTS}", "SS3015", "doesn't support consuming update and delete changes"),
+        (f"INSERT INTO keyless {COUNTS}", "SS3016", "no primary key"),
+        (
+            "INSERT INTO totals SELECT v, count(*) FROM s GROUP BY k, v",
+            "SS3016",
+            "differs from the primary key",
+        ),
+        ("SELECT k FROM s ORDER BY k", "SS3014", "ORDER BY on an unbounded table"),
+        ("SELECT k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v) AS n FROM s", "SS3017", "needs a filter"),
+        ("SELECT a.k FROM s a FULL JOIN s b ON a.k = b.k", "SS3001", "FULL JOIN is not supported yet"),
+        (
+            "SELECT window_start FROM TABLE(SESSION(TABLE s PARTITION BY k, DESCRIPTOR(ts),"
+            " INTERVAL '1' HOUR))",
+            "SS3013",
+            "SESSION needs an aggregation",
+        ),
+        (
+            "SELECT v, count(*) FROM TABLE(SESSION(TABLE s PARTITION BY k, DESCRIPTOR(ts),"
+            " INTERVAL '1' HOUR))"
+            " GROUP BY v, window_start, window_end",
+            "SS3012",
+            "whose keys differ",
+        ),
+    ],
+)
+def test_what_cannot_run_is_refused_with_a_position_and_a_hint(sql: str, code: str, words: str) -> None:
+    with pytest.raises(UserError, match=words) as caught:
+        compile_script(DDL + sql)
+    assert caught.value.code == code
+    assert caught.value.span is not None
+    assert caught.value.hint
+
+
+def test_the_upsert_key_check_can_be_switched_off() -> None:
+    sql = "INSERT INTO totals SELECT v, count(*) FROM s GROUP BY k, v"
+    compile_script(DDL + sql, {"table.exec.sink.require-on-conflict": "false"})

@@ -1,0 +1,52 @@
+"""ROW_NUMBER() with a filter becomes a Rank."""
+
+from __future__ import annotations
+
+import pytest
+from planner_harness import Planner
+
+from planner.relational.nodes import Rank, RelationalNode, RowNumber
+from planner.rules import RULES, apply_rules
+
+
+def find(node: RelationalNode, kind: type) -> RelationalNode | None:
+    if isinstance(node, kind):
+        return node
+    return next((f for i in node.inputs if (f := find(i, kind)) is not None), None)
+
+
+def ranked(planner: Planner, condition: str) -> RelationalNode:
+    numbered = "SELECT *, ROW_NUMBER() OVER (PARTITION BY a ORDER BY b) AS n FROM t"
+    sql = f"SELECT a, b FROM ({numbered}) WHERE {condition}"
+    return apply_rules(planner.bind(sql), RULES)
+
+
+@pytest.mark.parametrize(
+    ("condition", "bounds"),
+    [
+        ("n = 1", (1, 1)),
+        ("n <= 10", (1, 10)),
+        ("10 >= n", (1, 10)),
+        ("n < 10", (1, 9)),
+        ("n BETWEEN 3 AND 5", (3, 5)),
+        ("n > 2 AND n <= 4", (3, 4)),
+        ("n = 2", (2, 2)),
+        ("n <= 10 AND n <= 4 AND b > 7", (1, 4)),
+    ],
+)
+def test_the_filter_gives_the_range(planner: Planner, condition: str, bounds: tuple[int, int]) -> None:
+    rank = find(ranked(planner, condition), Rank)
+    assert isinstance(rank, Rank)
+    assert (rank.rank_start, rank.rank_end) == bounds
+
+
+def test_a_filter_without_upper_bound_makes_no_rank(planner: Planner) -> None:
+    node = ranked(planner, "n > 2")
+    assert find(node, Rank) is None
+    assert find(node, RowNumber) is not None
+
+
+def test_an_empty_range_reads_nothing(planner: Planner) -> None:
+    node = ranked(planner, "n < 1")
+    assert find(node, Rank) is None
+    assert find(node, RowNumber) is None
