@@ -1,0 +1,41 @@
+"""Operators: how each spec is carried out. `make_operator` picks the class; modules load when first needed.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from runtime.operators.operator import Operator, OperatorContext
+from sqlstream import specs
+from sqlstream.errors import InternalError
+from sqlstream.specs.spec import OperatorSpec
+
+OPERATORS: dict[type[OperatorSpec], str] = {
+    specs.CalcSpec: "runtime.operators.calc:Calc",
+    specs.DropUpdateBeforeSpec: "runtime.operators.drop_update_before:DropUpdateBefore",
+    specs.LimitSpec: "runtime.operators.limit:Limit",
+    specs.WatermarkAssignerSpec: "runtime.operators.watermark_assigner:WatermarkAssigner",
+    specs.WindowTvfSpec: "runtime.operators.window_tvf:WindowTvf",
+    specs.GroupAggregateSpec: "runtime.operators.group_aggregate:make_group_aggregate",
+    specs.WindowAggregateSpec: "runtime.operators.window_aggregate:make_window_aggregate",
+    specs.JoinSpec: "runtime.operators.join:Join",
+    specs.IntervalJoinSpec: "runtime.operators.interval_join:IntervalJoin",
+    specs.WindowJoinSpec: "runtime.operators.window_join:WindowJoin",
+    specs.RankSpec: "runtime.operators.rank:make_rank",
+    specs.WindowRankSpec: "runtime.operators.window_rank:WindowRank",
+    specs.DeduplicateSpec: "runtime.operators.deduplicate:make_deduplicate",
+    specs.SortSpec: "runtime.operators.sort:Sort",
+}
+"""Spec → "module:class or function". Sources, VALUES and sinks are no operators: the task drives them itself.
+"""
+
+
+def make_operator(spec: OperatorSpec, context: OperatorContext) -> Operator[Any]:
+    """A fresh operator for `spec`."""
+    place = OPERATORS.get(type(spec))
+    if place is None:
+        raise InternalError(f"{type(spec).__name__} has no operator")
+    module, name = place.split(":")
+    operator: Operator[Any] = getattr(importlib.import_module(module), name)(spec, context)
+    return operator

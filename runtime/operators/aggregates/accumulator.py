@@ -1,0 +1,89 @@
+"""The protocol of accumulators, and the growing arrays they are made of."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.kernels.buffers import valid_mask
+from sqlstream.expressions import AggregateCall
+from sqlstream.types import LogicalType
+
+if TYPE_CHECKING:
+    from runtime.operators.aggregates.value_counts import ValueCounts
+
+Array = np.ndarray[Any, Any]
+
+NO_WEIGHTS: Array = np.empty(0, dtype=np.int8)
+"""Every row adds: see runtime.kernels.accumulate."""
+
+
+class Accumulator(ABC):
+    """The accumulators of one aggregate call for dense slots 0 … capacity - 1.
+
+    `slots` is int64[n], one a row; `weights` int8[n] says for each row +1, -1 or 0 (empty: all +1) before NULL arguments are
+    passed over. State: one entry a slot, until `reset`.
+    """
+
+    def __init__(self, call: AggregateCall, argument_types: tuple[LogicalType, ...]) -> None:
+        self.call = call
+        self.argument_types = argument_types
+
+    @abstractmethod
+    def resize(self, capacity: int) -> None:
+        """Make room for `capacity` slots; new ones are empty. Never shrinks."""
+
+    @abstractmethod
+    def accumulate(self, slots: Array, args: list[pa.Array], weights: Array) -> None:
+        """Add or take back rows."""
+
+    @abstractmethod
+    def merge(self, slots: Array, columns: list[pa.Array]) -> None:
+        """Add accumulators made by `columns` of another instance."""
+
+    @abstractmethod
+    def columns(self, slots: Array) -> list[pa.Array]:
+        """The accumulators of these slots, in the layout of `sqlstream.functions.aggregates.accumulator_fields`."""
+
+    @abstractmethod
+    def results(self, slots: Array) -> pa.Array:
+        """The aggregate's values."""
+
+    @abstractmethod
+    def reset(self, slots: Array) -> None:
+        """Empty these slots for reuse."""
+
+    @property
+    def kept_values(self) -> ValueCounts | None:
+        """The values behind the accumulators, for calls that keep them all; a snapshot of such a call is these."""
+        return None
+
+    def load(self, slots: Array, values: pa.Array, counts: Array) -> None:
+        """Restore from the table of `kept_values`; the others restore by `merge`."""
+        raise AssertionError(f"{type(self).__name__} keeps no values")
+
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Bytes held."""
+
+
+def grown(array: Array, capacity: int, fill: Any = 0) -> Array:
+    """`array` with at least `capacity` items along its first axis, doubling so that growth costs amortised O(1) an item."""
+    if len(array) >= capacity:
+        return array
+    larger = np.full((max(capacity, 2 * len(array), 16), *array.shape[1:]), fill, dtype=array.dtype)
+    larger[: len(array)] = array
+    return larger
+
+
+def present(weights: Array, *args: pa.Array) -> Array:
+    """`weights` with 0 where an argument is NULL."""
+    for arg in args:
+        valid = valid_mask(arg)
+        if valid is not None:
+            mask = valid.astype(np.int8)
+            weights = mask if len(weights) == 0 else weights * mask
+    return weights

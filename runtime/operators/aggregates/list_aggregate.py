@@ -1,0 +1,58 @@
+"""LISTAGG: strings joined in order of arrival."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.operators.aggregates.accumulator import Accumulator, Array, present
+from runtime.operators.aggregates.slot_values import SlotValues
+from sqlstream.expressions import AggregateCall
+from sqlstream.types import STRING, LogicalType
+
+
+class ListAggregate(Accumulator):
+    """Values that are not NULL, joined by the separator (second argument, default a comma). State: one string a slot."""
+
+    def __init__(self, call: AggregateCall, argument_types: tuple[LogicalType, ...]) -> None:
+        super().__init__(call, argument_types)
+        self._texts = SlotValues(STRING)
+
+    def resize(self, capacity: int) -> None:
+        self._texts.resize(capacity)
+
+    def accumulate(self, slots: Array, args: list[pa.Array], weights: Array) -> None:
+        weights = present(weights, args[0])
+        rows = np.arange(len(slots)) if len(weights) == 0 else np.flatnonzero(weights)
+        if len(rows):
+            separator = args[1][int(rows[0])] if len(args) > 1 else pa.scalar(",")
+            self._append(slots[rows], args[0].take(pa.array(rows)), separator)
+
+    def _append(self, slots: Array, values: pa.Array, separator: pa.Scalar) -> None:
+        order = np.argsort(slots, kind="stable")
+        touched, starts = np.unique(slots[order], return_index=True)
+        offsets = pa.array(np.append(starts, len(slots)).astype(np.int32))
+        lists = pa.ListArray.from_arrays(offsets, values.take(pa.array(order)))
+        joined = pc.binary_join(lists, separator)
+        held = self._texts.get(touched)
+        both = pc.binary_join_element_wise(held, joined, separator, null_handling="skip")
+        self._texts.put(touched, both)
+
+    def merge(self, slots: Array, columns: list[pa.Array]) -> None:
+        rows = np.flatnonzero(present(np.ones(len(slots), np.int8), columns[0]))
+        self._texts.put(slots[rows], columns[0].take(pa.array(rows)))
+
+    def columns(self, slots: Array) -> list[pa.Array]:
+        return [self._texts.get(slots)]
+
+    def results(self, slots: Array) -> pa.Array:
+        return self._texts.get(slots)
+
+    def reset(self, slots: Array) -> None:
+        self._texts.reset(slots)
+
+    def nbytes(self) -> int:
+        return self._texts.nbytes()
+
+

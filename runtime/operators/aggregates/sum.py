@@ -1,0 +1,91 @@
+"""SUM and AVG."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.kernels.accumulate import add_int128_into, add_into, sum_int128_into, sum_into
+from runtime.kernels.buffers import to_array
+from runtime.operators.aggregates.accumulator import Accumulator, Array, grown, present
+from runtime.operators.aggregates.numbers import NumberClass, as_numbers, from_numbers, number_class
+from sqlstream.arrow import to_arrow_type
+from sqlstream.expressions import AggregateCall
+from sqlstream.functions import AGGREGATE_FUNCTIONS
+from sqlstream.types import LogicalType
+
+
+class Sum(Accumulator):
+    """Sum and number of the values that are not NULL; NULL while there is none. State: 16 (DECIMAL: 24) bytes a slot."""
+
+    def __init__(self, call: AggregateCall, argument_types: tuple[LogicalType, ...]) -> None:
+        super().__init__(call, argument_types)
+        self._number = number_class(argument_types[0])
+        # The sum's own type: wider than the argument's, so that partial sums survive the way to GLOBAL.
+        self._sum_type = to_arrow_type(_accumulator_types(call, argument_types)[0])
+        shape = (0, 2) if self._number is NumberClass.INT128 else (0,)
+        kind = {NumberClass.INT128: np.uint64, NumberClass.FLOAT64: np.float64}.get(self._number, np.int64)
+        self._sums: Array = np.empty(shape, dtype=kind)
+        self._counts: Array = np.empty(0, dtype=np.int64)
+
+    def resize(self, capacity: int) -> None:
+        self._sums = grown(self._sums, capacity)
+        self._counts = grown(self._counts, capacity)
+
+    def accumulate(self, slots: Array, args: list[pa.Array], weights: Array) -> None:
+        values = as_numbers(args[0], self._number)
+        kernel = sum_int128_into if self._number is NumberClass.INT128 else sum_into
+        kernel(self._sums, self._counts, slots, values, present(weights, args[0]))
+
+    def merge(self, slots: Array, columns: list[pa.Array]) -> None:
+        kernel = add_int128_into if self._number is NumberClass.INT128 else add_into
+        kernel(self._sums, slots, as_numbers(columns[0], self._number))
+        add_into(self._counts, slots, as_numbers(columns[1], NumberClass.INT64))
+
+    def columns(self, slots: Array) -> list[pa.Array]:
+        counts = self._counts[slots]
+        # Never NULL: a partial may hold as many values taken back as added, and its sum still counts.
+        return [from_numbers(self._sums[slots], self._sum_type), to_array(pa.int64(), counts)]
+
+    def results(self, slots: Array) -> pa.Array:
+        valid = self._counts[slots] > 0
+        return from_numbers(self._sums[slots], to_arrow_type(self.call.type), valid)
+
+    def reset(self, slots: Array) -> None:
+        self._sums[slots] = 0
+        self._counts[slots] = 0
+
+    def nbytes(self) -> int:
+        return int(self._sums.nbytes + self._counts.nbytes)
+
+
+class Average(Sum):
+    """Sum divided by count. Whole numbers divide towards zero, as in Flink; decimals round half up to the result's scale."""
+
+    def results(self, slots: Array) -> pa.Array:
+        counts = self._counts[slots]
+        valid = counts > 0
+        divisors = np.where(valid, counts, 1)
+        sums = self._sums[slots]
+        result_type = to_arrow_type(self.call.type)
+        if self._number is NumberClass.INT128:
+            return self._divide_decimals(sums, divisors, valid, result_type)
+        if self._number is NumberClass.FLOAT64:
+            return from_numbers(sums / divisors, result_type, valid)
+        quotients = np.sign(sums) * (np.abs(sums) // divisors)
+        return from_numbers(quotients, result_type, valid)
+
+    def _divide_decimals(self, sums: Array, divisors: Array, valid: Array, result_type: pa.DataType) -> pa.Array:
+        # Arrow divides decimals exactly as DECIMAL256 and keeps enough digits to round once. The dividend gets no more digits
+        # than it can have, so that the quotient's precision stays within DECIMAL256.
+        digits = self._sum_type.precision - self._sum_type.scale + result_type.scale + 1
+        wide = pc.cast(from_numbers(sums, self._sum_type, valid), pa.decimal256(digits, result_type.scale + 1))
+        quotient = pc.divide(wide, pc.cast(pa.array(divisors), pa.decimal256(19, 0)))
+        return pc.cast(pc.round(quotient, result_type.scale, "half_towards_infinity"), result_type)
+
+
+def _accumulator_types(call: AggregateCall, argument_types: tuple[LogicalType, ...]) -> tuple[LogicalType, ...]:
+    layout = AGGREGATE_FUNCTIONS[call.function].accumulator
+    assert layout is not None
+    return layout(argument_types)

@@ -1,0 +1,87 @@
+"""How often each value stands in each slot: what DISTINCT and retractable extremes need to take a row back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.kernels.accumulate import add_into
+from runtime.kernels.buffers import to_array, view_values
+from runtime.kernels.group import group
+from runtime.kernels.index import KeyIndex
+from runtime.operators.aggregates.accumulator import Array, grown
+
+
+class ValueCounts:
+    """A multiset of values for each slot. State: one entry a (slot, value) whose count is not zero."""
+
+    def __init__(self, value_type: pa.DataType) -> None:
+        self.value_type = value_type
+        self._index = KeyIndex([pa.int64(), value_type])
+        self._counts: Array = np.empty(0, dtype=np.int64)
+
+    def add(self, slots: Array, values: pa.Array, weights: Array) -> tuple[Array, Array]:
+        """Add `weights` (empty: 1 a row) to the counts of (slot, value); rows of weight 0 are passed over.
+
+        Returns row numbers: one row of each pair whose count rose from zero, one of each whose count fell to zero.
+        """
+        rows = np.arange(len(slots)) if len(weights) == 0 else np.flatnonzero(weights)
+        amounts = np.ones(len(rows), dtype=np.int64) if len(weights) == 0 else weights[rows].astype(np.int64)
+        keys = [to_array(pa.int64(), slots[rows]), values.take(pa.array(rows))]
+        groups, representatives = group(keys)
+        deltas = np.zeros(len(representatives), dtype=np.int64)
+        add_into(deltas, groups, amounts)
+        entries, _ = self._index.get_or_insert([k.take(pa.array(representatives)) for k in keys])
+        self._counts = grown(self._counts, int(entries.max(initial=-1)) + 1)
+        before = self._counts[entries]
+        after = before + deltas
+        self._counts[entries] = after
+        self._forget(entries[after == 0])
+        first_rows = rows[representatives]
+        return first_rows[(before <= 0) & (after > 0)], first_rows[(before > 0) & (after <= 0)]
+
+    def _forget(self, entries: Array) -> None:
+        if len(entries):
+            self._counts[entries] = 0
+            self._index.delete(entries)
+
+    def entries(self) -> tuple[Array, pa.Array]:
+        """(slot, value) of every entry with a positive count."""
+        live = self._index.slots()
+        live = live[self._counts[live] > 0]
+        owners, values = self._index.keys(live)
+        return view_values(owners, np.int64), values
+
+    def values_of(self, slots: Array, capacity: int) -> tuple[Array, pa.Array]:
+        """The entries of some slots; `capacity` bounds the slot numbers."""
+        owners, values = self.entries()
+        wanted = np.zeros(capacity, dtype=bool)
+        wanted[slots] = True
+        rows = np.flatnonzero(wanted[owners])
+        return owners[rows], values.take(pa.array(rows))
+
+    def drop(self, slots: Array, capacity: int) -> None:
+        """Forget all values of some slots."""
+        live = self._index.slots()
+        owners = view_values(self._index.keys(live)[0], np.int64)
+        wanted = np.zeros(capacity, dtype=bool)
+        wanted[slots] = True
+        self._forget(live[wanted[owners]])
+
+    def table(self) -> tuple[Array, pa.Array, Array]:
+        """(slot, value, count) of every entry, also those below zero (taken back before they came)."""
+        live = self._index.slots()
+        owners, values = self._index.keys(live)
+        return view_values(owners, np.int64), values, self._counts[live]
+
+    def load(self, slots: Array, values: pa.Array, counts: Array) -> None:
+        """The inverse of `table` on an empty instance."""
+        entries, _ = self._index.get_or_insert([to_array(pa.int64(), slots), values])
+        self._counts = grown(self._counts, int(entries.max(initial=-1)) + 1)
+        self._counts[entries] = counts
+
+    def nbytes(self) -> int:
+        index: Any = self._index
+        return int(index.nbytes) + int(self._counts.nbytes)

@@ -1,0 +1,183 @@
+"""Keep the first or the last row of each key."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.kernels.buffers import to_array, view_values
+from runtime.kernels.hashing import key_groups
+from runtime.kernels.index import KeyIndex
+from runtime.kernels.rank import best_rows_into
+from runtime.operators.aggregates.accumulator import Array, grown
+from runtime.operators.group_aggregate import batch_groups
+from runtime.operators.operator import KEY_GROUP_COLUMN, Operator, OperatorContext, OperatorSnapshot, Output
+from runtime.operators.windowing import times_ms
+from runtime.state.columns import RowStore
+from sqlstream.arrow import to_arrow_schema
+from sqlstream.changelog import ChangelogMode, RowKind
+from sqlstream.specs.rank import DeduplicateSpec, Keep, RankPhase
+
+
+def make_deduplicate(spec: DeduplicateSpec, context: OperatorContext) -> Operator[DeduplicateSpec]:
+    """The operator of a phase."""
+    return LocalDeduplicate(spec, context) if spec.phase is RankPhase.LOCAL else Deduplicate(spec, context)
+
+
+class LocalDeduplicate(Operator[DeduplicateSpec]):
+    """Hands on one row a key and batch: no state, nothing to forget."""
+
+    def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        rows, _ = best_rows(self.spec, batch)
+        output.emit(batch if len(rows) == batch.num_rows else batch.take(pa.array(np.sort(rows))))
+
+
+class Deduplicate(Operator[DeduplicateSpec]):
+    """Emits the row of a key when it is the best so far, and takes back the one before.
+
+    State: the best time of each key, and the row itself where a -U must repeat it; dropped `state_ttl_ms` after the key was
+    last seen.
+    """
+
+    def __init__(self, spec: DeduplicateSpec, context: OperatorContext) -> None:
+        super().__init__(spec, context)
+        self._input_schema = to_arrow_schema(context.input_schemas[0])
+        self._schema = to_arrow_schema(context.output_schema, context.output_mode)
+        self._index = KeyIndex([self._input_schema.field(k).type for k in spec.keys])
+        self._times: Array = np.empty(0, dtype=np.int64)
+        self._touched_ms: Array = np.empty(0, dtype=np.int64)
+        self._row_ids: Array = np.empty(0, dtype=np.int64)
+        self._rows = RowStore(self._input_schema) if context.output_mode is ChangelogMode.RETRACT else None
+        self._sequence = 0
+        self._next_sweep_ms: int | None = None
+
+    def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        if self.spec.state_ttl_ms:
+            self._expire()
+        candidates, times = best_rows(self.spec, batch, self._sequence)
+        self._sequence += batch.num_rows
+        chosen = pa.array(candidates)
+        keys = [batch.column(k).take(chosen) for k in self.spec.keys]
+        slots, is_new = self._index.get_or_insert(keys)
+        self._resize(int(slots.max(initial=-1)) + 1)
+        held = self._times[slots]
+        wins = is_new | (times >= held if self.spec.keep is Keep.LAST else times < held)
+        self._touch(slots)
+        if wins.any():
+            winners, slots = np.flatnonzero(wins), slots[wins]
+            self._times[slots] = times[winners]
+            rows = batch if len(winners) == batch.num_rows else batch.take(pa.array(candidates[winners]))
+            self._emit(rows, slots, is_new[winners], output)
+
+    def _resize(self, capacity: int) -> None:
+        self._times = grown(self._times, capacity)
+        if self.spec.state_ttl_ms:
+            self._touched_ms = grown(self._touched_ms, capacity)
+        if self._rows is not None:
+            self._row_ids = grown(self._row_ids, capacity, -1)
+
+    def _emit(self, rows: pa.RecordBatch, slots: Array, is_new: Array, output: Output) -> None:
+        if self.context.output_mode is ChangelogMode.INSERT_ONLY:
+            output.emit(self._ranked(rows, None))
+            return
+        kinds = np.where(is_new, RowKind.INSERT, RowKind.UPDATE_AFTER).astype(np.int8)
+        if self._rows is None:
+            output.emit(self._ranked(rows, kinds))
+            return
+        replaced = np.flatnonzero(~is_new)
+        old_ids = self._row_ids[slots[replaced]]
+        old = self._rows.gather(old_ids)
+        self._rows.delete(old_ids)
+        self._row_ids[slots] = self._rows.append(rows)
+        both = pa.concat_batches([old, rows])
+        kinds = np.concatenate([np.full(len(replaced), RowKind.UPDATE_BEFORE, dtype=np.int8), kinds])
+        # Each -U directly before its +U.
+        order = np.argsort(np.concatenate([2 * replaced, 2 * np.arange(rows.num_rows) + 1]), kind="stable")
+        output.emit(self._ranked(both.take(pa.array(order)), kinds[order]))
+
+    def _ranked(self, rows: pa.RecordBatch, kinds: Array | None) -> pa.RecordBatch:
+        columns = list(rows.columns)
+        if self.spec.outputs_rank:
+            columns.append(to_array(pa.int64(), np.ones(rows.num_rows, dtype=np.int64)))
+        if kinds is not None:
+            columns.append(to_array(pa.int8(), kinds))
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    # -- expiry ------------------------------------------------------------------------------------
+
+    def _touch(self, slots: Array) -> None:
+        if self.spec.state_ttl_ms:
+            self._touched_ms[slots] = self.context.now_ms()
+            if self._next_sweep_ms is None:
+                self._next_sweep_ms = self.context.now_ms() + self.spec.state_ttl_ms
+
+    def _expire(self) -> None:
+        now_ms = self.context.now_ms()
+        if self._next_sweep_ms is None or now_ms < self._next_sweep_ms:
+            return
+        slots = self._index.slots()
+        expired = slots[self._touched_ms[slots] <= now_ms - self.spec.state_ttl_ms]
+        if len(expired):
+            if self._rows is not None:
+                self._rows.delete(self._row_ids[expired])
+            self._index.delete(expired)
+        live = self._index.slots()
+        oldest = int(self._touched_ms[live].min()) if len(live) else None
+        self._next_sweep_ms = None if oldest is None else oldest + self.spec.state_ttl_ms
+
+    def next_processing_time_ms(self) -> int | None:
+        return self._next_sweep_ms
+
+    def on_processing_time(self, now_ms: int, output: Output) -> None:
+        if self.spec.state_ttl_ms:
+            self._expire()
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def snapshot(self) -> OperatorSnapshot:
+        slots = self._index.slots()
+        groups = key_groups(self._index.hashes(slots), self.context.max_parallelism).astype(np.int32)
+        touched = self._touched_ms[slots] if self.spec.state_ttl_ms else np.zeros(len(slots), np.int64)
+        columns = [pa.array(groups), to_array(pa.int64(), self._times[slots]), to_array(pa.int64(), touched)]
+        columns += self._index.keys(slots)
+        if self._rows is not None:
+            columns += self._rows.gather(self._row_ids[slots]).columns
+        names = [KEY_GROUP_COLUMN, *(f"c{i}" for i in range(len(columns) - 1))]
+        shared = {"sequence": pa.table({"sequence": [self._sequence]})}
+        return OperatorSnapshot(keyed={"rows": pa.table(columns, names=names)}, shared=shared)
+
+    def restore(self, snapshot: OperatorSnapshot) -> None:
+        sequence = snapshot.shared.get("sequence")
+        if sequence is not None and sequence.num_rows:
+            self._sequence = int(sequence.column("sequence").to_numpy().max())
+        table = snapshot.keyed.get("rows")
+        if table is None or table.num_rows == 0:
+            return
+        saved = table.combine_chunks().to_batches()[0]
+        first = 3 + len(self.spec.keys)
+        slots, _ = self._index.get_or_insert(list(saved.columns[3:first]))
+        self._resize(len(slots))
+        self._times[slots] = view_values(saved.column(1), np.int64)
+        if self.spec.state_ttl_ms:
+            self._touched_ms[slots] = view_values(saved.column(2), np.int64)
+            self._next_sweep_ms = int(self._touched_ms[slots].min()) + self.spec.state_ttl_ms
+        if self._rows is not None:
+            rows = pa.RecordBatch.from_arrays(saved.columns[first:], schema=self._input_schema)
+            self._row_ids[slots] = self._rows.append(rows)
+
+    def state_bytes(self) -> int:
+        rows = 0 if self._rows is None else int(self._rows.nbytes)
+        return int(self._index.nbytes) + int(self._times.nbytes + self._row_ids.nbytes) + rows
+
+
+def best_rows(spec: DeduplicateSpec, batch: pa.RecordBatch, first_sequence: int = 0) -> tuple[Array, Array]:
+    """The best row of each key of the batch, and its time (or, by processing time, its place in the order of arrival)."""
+    groups, first_rows = batch_groups([batch.column(k) for k in spec.keys], batch.num_rows)
+    if spec.time_column >= 0:
+        times = times_ms(batch.column(spec.time_column))
+    else:
+        times = first_sequence + np.arange(batch.num_rows)
+    rows = np.full(len(first_rows), -1, dtype=np.int64)
+    best = np.zeros(len(first_rows), dtype=np.int64)
+    best_rows_into(rows, best, groups, np.ascontiguousarray(times), spec.keep is Keep.LAST)
+    return rows, best

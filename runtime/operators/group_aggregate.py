@@ -1,0 +1,260 @@
+"""Aggregation by key over the whole stream, in one phase or two, emitting a changelog of results."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.kernels.accumulate import add_into, count_into
+from runtime.kernels.buffers import to_array, view_values
+from runtime.kernels.group import group
+from runtime.kernels.hashing import key_groups
+from runtime.kernels.index import KeyIndex
+from runtime.operators.aggregates.accumulator import NO_WEIGHTS, Array
+from runtime.operators.aggregates.accumulator_set import AccumulatorSet, partial_argument_types, row_argument_types
+from runtime.operators.group_snapshot import GroupState, load_groups, save_groups
+from runtime.operators.operator import Operator, OperatorContext, OperatorSnapshot, Output
+from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, to_arrow_schema
+from sqlstream.changelog import ChangelogMode, RowKind
+from sqlstream.specs.aggregate import AggregatePhase, GroupAggregateSpec
+
+
+def make_group_aggregate(spec: GroupAggregateSpec, context: OperatorContext) -> Operator[GroupAggregateSpec]:
+    """The operator of a phase."""
+    if spec.phase is AggregatePhase.LOCAL:
+        return LocalGroupAggregate(spec, context)
+    return GroupAggregate(spec, context)
+
+
+def row_signs(batch: pa.RecordBatch) -> Array:
+    """+1 for rows that add, -1 for rows that take back; NO_WEIGHTS for an insert-only batch."""
+    if not is_changelog(batch):
+        return NO_WEIGHTS
+    return np.where(is_accumulate(row_kinds(batch)), 1, -1).astype(np.int8)
+
+
+class LocalGroupAggregate(Operator[GroupAggregateSpec]):
+    """Rows to one partial a key and batch: no state, nothing to forget."""
+
+    def __init__(self, spec: GroupAggregateSpec, context: OperatorContext) -> None:
+        super().__init__(spec, context)
+        self._types = row_argument_types(spec.aggregates, context.input_schemas[0])
+        self._schema = to_arrow_schema(context.output_schema)
+
+    def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        keys = [batch.column(k) for k in self.spec.keys]
+        groups, first_rows = batch_groups(keys, batch.num_rows)
+        signs = row_signs(batch)
+        accumulators = AccumulatorSet(self.spec.aggregates, self._types, is_retracting=False)
+        accumulators.resize(len(first_rows))
+        accumulators.accumulate(groups, batch, signs)
+        chosen = pa.array(first_rows)
+        columns = [key.take(chosen) for key in keys]
+        if self.spec.is_retracting:
+            counts = np.zeros(len(first_rows), dtype=np.int64)
+            count_into(counts, groups, signs)
+            columns.append(to_array(pa.int64(), counts))
+        columns += accumulators.columns(np.arange(len(first_rows)))
+        output.emit(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+
+
+class GroupAggregate(Operator[GroupAggregateSpec]):
+    """One result row a key, corrected with every batch that changes it.
+
+    State: one slot a key with its accumulators, dropped when the last row of a retracting input is taken back, or
+    `state_ttl_ms` after the last change.
+    """
+
+    def __init__(self, spec: GroupAggregateSpec, context: OperatorContext) -> None:
+        super().__init__(spec, context)
+        schema = context.input_schemas[0]
+        self._is_global = spec.phase is AggregatePhase.GLOBAL
+        first = len(spec.keys) + (1 if spec.is_retracting else 0)
+        if self._is_global:
+            types = partial_argument_types(spec.aggregates, schema, first)
+        else:
+            types = row_argument_types(spec.aggregates, schema)
+        self._first_accumulator = first
+        self._schema = to_arrow_schema(context.output_schema, context.output_mode)
+        key_types = [self._schema.field(i).type for i in range(len(spec.keys))]
+        self._state = GroupState(
+            KeyIndex(key_types) if key_types else None, AccumulatorSet(spec.aggregates, types, spec.is_retracting)
+        )
+        self._next_sweep_ms: int | None = None
+
+    # -- input -------------------------------------------------------------------------------------
+
+    def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        keys = [batch.column(k) for k in self.spec.keys]
+        if self._is_global and keys:
+            # LOCAL sends one partial a key and batch.
+            groups, first_rows = np.arange(batch.num_rows), np.arange(batch.num_rows)
+        else:
+            groups, first_rows = batch_groups(keys, batch.num_rows)
+            chosen = pa.array(first_rows)
+            keys = [key.take(chosen) for key in keys]
+        self._expire(keys)
+        slots, is_new = self._state.find_or_create(keys)
+        before = self._results_before(slots)
+        self._apply(batch, slots[groups])
+        self._touch(slots)
+        self._emit(keys, slots, is_new, before, output)
+
+    def _apply(self, batch: pa.RecordBatch, slots: Array) -> None:
+        state = self._state
+        if self._is_global:
+            state.accumulators.merge(slots, batch.columns[self._first_accumulator :])
+            if self.spec.is_retracting:
+                add_into(state.row_counts, slots, view_values(batch.column(self._first_accumulator - 1), np.int64))
+            return
+        signs = row_signs(batch)
+        state.accumulators.accumulate(slots, batch, signs)
+        if self.spec.is_retracting:
+            count_into(state.row_counts, slots, signs)
+
+    # -- output ------------------------------------------------------------------------------------
+
+    def _results_before(self, slots: Array) -> list[pa.Array]:
+        """The results that were emitted last, where a -U or a -D must repeat them."""
+        if self.context.output_mode is not ChangelogMode.RETRACT:
+            return []
+        return self._state.accumulators.results(slots)
+
+    def _emit(
+        self, keys: list[pa.Array], slots: Array, is_new: Array, before: list[pa.Array], output: Output
+    ) -> None:
+        after = self._state.accumulators.results(slots)
+        is_gone = np.zeros(len(slots), dtype=bool)
+        if self.spec.is_retracting and self.spec.keys:
+            is_gone = self._state.row_counts[slots] <= 0
+        match self.context.output_mode:
+            case ChangelogMode.INSERT_ONLY:
+                self._emit_new(keys, after, np.flatnonzero(is_new), output)
+            case ChangelogMode.UPSERT:
+                kinds = np.where(is_new, RowKind.INSERT, RowKind.UPDATE_AFTER).astype(np.int8)
+                kinds[is_gone] = RowKind.DELETE
+                rows = np.flatnonzero(~(is_new & is_gone))
+                self._emit_rows([*keys, *after], rows, kinds[rows], output)
+            case ChangelogMode.RETRACT:
+                self._emit_pairs(keys, is_new, is_gone, before, after, output)
+        if is_gone.any():
+            self._state.forget(slots[is_gone])
+
+    def _emit_new(self, keys: list[pa.Array], results: list[pa.Array], rows: Array, output: Output) -> None:
+        if len(rows):
+            chosen = pa.array(rows)
+            columns = [column.take(chosen) for column in (*keys, *results)]
+            output.emit(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+
+    def _emit_rows(self, columns: list[pa.Array], rows: Array, kinds: Array, output: Output) -> None:
+        if len(rows) == 0:
+            return
+        if len(rows) < len(columns[0]):
+            chosen = pa.array(rows)
+            columns = [column.take(chosen) for column in columns]
+        output.emit(pa.RecordBatch.from_arrays([*columns, to_array(pa.int8(), kinds)], schema=self._schema))
+
+    def _emit_pairs(
+        self,
+        keys: list[pa.Array],
+        is_new: Array,
+        is_gone: Array,
+        before: list[pa.Array],
+        after: list[pa.Array],
+        output: Output,
+    ) -> None:
+        """-U directly before its +U, keys in order of first appearance, and nothing where the result is as it was."""
+        rows = len(is_new)
+        is_changed = ~is_new & ~is_gone & ~_equal_rows(before, after, rows)
+        takes_back = is_changed | (is_gone & ~is_new)
+        adds = is_changed | (is_new & ~is_gone)
+        # Old rows stand first, then the new ones: picking 2 * i and 2 * i + 1 keeps pairs together.
+        picked = np.column_stack([takes_back, adds]).ravel()
+        row_of = np.repeat(np.arange(rows), 2)[picked]
+        is_after = np.tile(np.array([False, True]), rows)[picked]
+        kinds = np.where(is_after, RowKind.UPDATE_AFTER, RowKind.UPDATE_BEFORE).astype(np.int8)
+        kinds[is_after & is_new[row_of]] = RowKind.INSERT
+        kinds[~is_after & is_gone[row_of]] = RowKind.DELETE
+        if len(kinds) == 0:
+            return
+        key_rows = pa.array(row_of)
+        value_rows = pa.array(row_of + np.where(is_after, rows, 0))
+        columns = [key.take(key_rows) for key in keys]
+        columns += [pa.concat_arrays([b, a]).take(value_rows) for b, a in zip(before, after, strict=True)]
+        output.emit(pa.RecordBatch.from_arrays([*columns, to_array(pa.int8(), kinds)], schema=self._schema))
+
+    def on_finish(self, output: Output) -> None:
+        if self.spec.keys or self._state.is_started or self.context.subtask != 0:
+            return
+        # No row ever came: the aggregate of no rows is a result too.
+        slots, is_new = self._state.find_or_create([])
+        self._emit([], slots, is_new, self._results_before(slots), output)
+
+    # -- expiry ------------------------------------------------------------------------------------
+
+    def _touch(self, slots: Array) -> None:
+        if self.spec.state_ttl_ms:
+            now_ms = self.context.now_ms()
+            self._state.touched_ms[slots] = now_ms
+            if self._next_sweep_ms is None:
+                self._next_sweep_ms = now_ms + self.spec.state_ttl_ms
+
+    def _expire(self, keys: list[pa.Array]) -> None:
+        """Forget these keys if their time is over: their next row starts a group anew."""
+        if self.spec.state_ttl_ms and keys:
+            slots = self._state.find(keys)
+            self._forget_expired(slots[slots >= 0])
+
+    def _forget_expired(self, slots: Array) -> None:
+        limit = self.context.now_ms() - self.spec.state_ttl_ms
+        expired = slots[self._state.touched_ms[slots] <= limit]
+        if len(expired):
+            self._state.forget(expired)
+
+    def next_processing_time_ms(self) -> int | None:
+        return self._next_sweep_ms
+
+    def on_processing_time(self, now_ms: int, output: Output) -> None:
+        if self._next_sweep_ms is not None and now_ms >= self._next_sweep_ms:
+            self._forget_expired(self._state.live_slots())
+            self._next_sweep_ms = now_ms + self.spec.state_ttl_ms
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def snapshot(self) -> OperatorSnapshot:
+        hashes = self._state.key_hashes()
+        groups = np.zeros(len(hashes), dtype=np.int32)
+        if self.spec.keys:
+            groups = key_groups(hashes, self.context.max_parallelism).astype(np.int32)
+        return save_groups(self._state, groups)
+
+    def restore(self, snapshot: OperatorSnapshot) -> None:
+        load_groups(self._state, snapshot)
+        if self.spec.state_ttl_ms and len(self._state.live_slots()):
+            self._next_sweep_ms = self.context.now_ms() + self.spec.state_ttl_ms
+
+    def state_bytes(self) -> int:
+        return self._state.nbytes()
+
+
+def batch_groups(keys: list[pa.Array], rows: int) -> tuple[Array, Array]:
+    """Dense group of each row and the first row of each group; without keys there is one group."""
+    if keys:
+        groups, first_rows = group(keys)
+        return groups, first_rows
+    return np.zeros(rows, dtype=np.int64), np.zeros(1, dtype=np.int64)
+
+
+def _equal_rows(before: list[pa.Array], after: list[pa.Array], rows: int) -> Array:
+    """bool[n]: rows in which all columns are the same, NULL being equal to NULL."""
+    equal = np.ones(rows, dtype=bool)
+    for old, new in zip(before, after, strict=True):
+        if pa.types.is_nested(old.type):
+            return np.zeros(rows, dtype=bool)
+        same = pc.fill_null(pc.equal(old, new), False)
+        both_null = pc.and_(pc.is_null(old), pc.is_null(new))
+        equal &= pc.or_(same, both_null).to_numpy(zero_copy_only=False)
+    return equal
+
+

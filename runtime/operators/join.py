@@ -1,0 +1,149 @@
+"""Regular join of two changelogs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.kernels.accumulate import add_into
+from runtime.kernels.buffers import to_array
+from runtime.operators.aggregates.accumulator import Array
+from runtime.operators.join_side import JoinSide
+from runtime.operators.joined import JoinedRows
+from runtime.operators.operator import Operator, OperatorContext, OperatorSnapshot, Output
+from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema, with_row_kinds, without_row_kinds
+from sqlstream.changelog import ChangelogMode, RowKind
+from sqlstream.specs.join import JoinKind, JoinSpec
+
+_LEFT, _RIGHT = 0, 1
+
+
+class Join(Operator[JoinSpec]):
+    """Emits the pairs that a row makes with the other side's rows, and takes them back with it.
+
+    State: all rows of both sides with their counts and, for LEFT, how many matches each left row has; dropped when taken back
+    or `*_ttl_ms` after they came. A batch is matched as a whole: the other side does not change meanwhile.
+    """
+
+    def __init__(self, spec: JoinSpec, context: OperatorContext) -> None:
+        super().__init__(spec, context)
+        schemas = [to_arrow_schema(schema) for schema in context.input_schemas]
+        self._keys = (spec.left_keys, spec.right_keys)
+        self._ttl_ms = (spec.left_ttl_ms, spec.right_ttl_ms)
+        self._sides = [
+            JoinSide(schema, keys, is_retracting=not mode.is_insert_only)
+            for schema, keys, mode in zip(schemas, self._keys, context.input_modes, strict=True)
+        ]
+        self._joined = JoinedRows(spec.condition, context)
+        self._is_left_join = spec.kind is JoinKind.LEFT
+        self._next_sweep_ms: int | None = None
+
+    def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        self._expire(self.context.now_ms())
+        kinds = row_kinds(batch)
+        rows = without_row_kinds(batch)
+        if input_index == _LEFT:
+            matches = self._join_left(rows, kinds, output)
+        else:
+            matches = np.zeros(rows.num_rows, dtype=np.int64)
+            self._join_right(rows, kinds, output)
+        signs = np.where(is_accumulate(kinds), 1, -1).astype(np.int64)
+        self._sides[input_index].apply(rows, signs, matches, self.context.now_ms())
+        self._plan_sweep(input_index)
+
+    # -- matching ----------------------------------------------------------------------------------
+
+    def _join_left(self, rows: pa.RecordBatch, kinds: Array, output: Output) -> Array:
+        """Emit the pairs of left rows; returns how many matches each has."""
+        mine, theirs = self._sides[_RIGHT].match([rows.column(k) for k in self._keys[_LEFT]], rows.num_rows)
+        counts = self._sides[_RIGHT].counts_of(theirs)
+        joined, passed = self._joined.pairs(rows, self._sides[_RIGHT].gather(theirs), mine, np.arange(len(theirs)))
+        self._emit(joined, np.repeat(kinds[mine[passed]], counts[passed]), counts[passed], output)
+        matches = np.zeros(rows.num_rows, dtype=np.int64)
+        add_into(matches, mine[passed], counts[passed])
+        if self._is_left_join:
+            unmatched = np.flatnonzero(matches == 0)
+            ones = np.ones(len(unmatched), dtype=np.int64)
+            self._emit(self._joined.padded(rows, unmatched), kinds[unmatched], ones, output)
+        return matches
+
+    def _join_right(self, rows: pa.RecordBatch, kinds: Array, output: Output) -> None:
+        left = self._sides[_LEFT]
+        mine, theirs = left.match([rows.column(k) for k in self._keys[_RIGHT]], rows.num_rows)
+        left_rows = left.gather(theirs)
+        joined, passed = self._joined.pairs(left_rows, rows, np.arange(len(theirs)), mine)
+        counts = left.counts_of(theirs[passed])
+        pair_kinds = np.repeat(kinds[mine[passed]], counts)
+        if not self._is_left_join:
+            self._emit(joined, pair_kinds, counts, output)
+            return
+        touched, before, after = left.add_matches(
+            theirs[passed], np.where(is_accumulate(kinds[mine[passed]]), 1, -1).astype(np.int64)
+        )
+        # The batch as a whole decides whether a left row has lost or gained its NULLs.
+        self._emit_padded(touched[(before <= 0) & (after > 0)], RowKind.DELETE, output)
+        self._emit(joined, pair_kinds, counts, output)
+        self._emit_padded(touched[(before > 0) & (after <= 0)], RowKind.INSERT, output)
+
+    # -- output ------------------------------------------------------------------------------------
+
+    def _emit_padded(self, left_rows: Array, kind: RowKind, output: Output) -> None:
+        if len(left_rows) == 0:
+            return
+        side = self._sides[_LEFT]
+        padded = self._joined.padded(side.gather(left_rows), np.arange(len(left_rows)))
+        counts = side.counts_of(left_rows)
+        self._emit(padded, np.full(int(counts.sum()), int(kind), dtype=np.int8), counts, output)
+
+    def _emit(self, rows: pa.RecordBatch, kinds: Array, counts: Array, output: Output) -> None:
+        """Each row as often as it counts; `kinds` is given for the repeated rows."""
+        if rows.num_rows == 0:
+            return
+        if len(kinds) != rows.num_rows:
+            rows = rows.take(to_array(pa.int64(), np.repeat(np.arange(rows.num_rows), counts)))
+        if self.context.output_mode is ChangelogMode.INSERT_ONLY:
+            output.emit(rows)
+        else:
+            output.emit(with_row_kinds(rows, np.ascontiguousarray(kinds, dtype=np.int8)))
+
+    # -- expiry ------------------------------------------------------------------------------------
+
+    def _plan_sweep(self, side: int) -> None:
+        if self._ttl_ms[side] and self._next_sweep_ms is None:
+            self._next_sweep_ms = self.context.now_ms() + self._ttl_ms[side]
+
+    def next_processing_time_ms(self) -> int | None:
+        return self._next_sweep_ms
+
+    def on_processing_time(self, now_ms: int, output: Output) -> None:
+        self._expire(now_ms)
+
+    def _expire(self, now_ms: int) -> None:
+        if self._next_sweep_ms is None or now_ms < self._next_sweep_ms:
+            return
+        due = []
+        for side, ttl_ms in zip(self._sides, self._ttl_ms, strict=True):
+            if ttl_ms:
+                side.expire(now_ms - ttl_ms)
+                if side.oldest_ms is not None:
+                    due.append(side.oldest_ms + ttl_ms)
+        self._next_sweep_ms = min(due, default=None)
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def snapshot(self) -> OperatorSnapshot:
+        keyed = {
+            name: side.save(self.context.max_parallelism)
+            for name, side in zip(("left", "right"), self._sides, strict=True)
+        }
+        return OperatorSnapshot(keyed=keyed)
+
+    def restore(self, snapshot: OperatorSnapshot) -> None:
+        for index, name in enumerate(("left", "right")):
+            table = snapshot.keyed.get(name)
+            if table is not None and table.num_rows:
+                self._sides[index].load(table)
+                self._plan_sweep(index)
+
+    def state_bytes(self) -> int:
+        return sum(side.nbytes() for side in self._sides)

@@ -1,0 +1,168 @@
+"""One side of a regular join: its rows by key, each with how often it is there and how many matches it has."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.kernels.accumulate import add_into
+from runtime.kernels.buffers import to_array, view_values
+from runtime.kernels.hashing import hash_columns, key_groups
+from runtime.kernels.index import KeyIndex
+from runtime.operators.aggregates.accumulator import Array, grown
+from runtime.operators.aggregates.numbers import present_rows
+from runtime.operators.operator import KEY_GROUP_COLUMN
+from runtime.state.keyed_rows import KeyedRows
+
+
+class JoinSide:
+    """Rows found by join key and, where the input takes rows back, by their whole content.
+
+    A row id names one row (of an input that takes back: one distinct row, with a count). A row whose key holds a NULL matches
+    nothing, now or later: its output never changes, so it is not stored. State: one entry a row, until its count is zero or
+    it expires.
+    """
+
+    def __init__(self, schema: pa.Schema, keys: tuple[int, ...], is_retracting: bool) -> None:
+        self.schema = schema
+        self._keys = keys
+        # Without an equality every row has the same key: a constant.
+        key_types = [schema.field(k).type for k in keys] or [pa.int8()]
+        self._rows = KeyedRows(key_types, schema)
+        self._identity = KeyIndex([field.type for field in schema]) if is_retracting else None
+        self._row_of_slot: Array = np.empty(0, dtype=np.int64)
+        self._slot_of_row: Array = np.empty(0, dtype=np.int64)
+        self._counts: Array = np.empty(0, dtype=np.int64)
+        self._matches: Array = np.empty(0, dtype=np.int64)
+        self._came_ms: Array = np.empty(0, dtype=np.int64)
+
+    # -- probing -----------------------------------------------------------------------------------
+
+    def match(self, keys: list[pa.Array], rows: int) -> tuple[Array, Array]:
+        """(probe rows, row ids) of all pairs with equal keys; NULL equals nothing."""
+        if not keys:
+            return self._rows.match([_constant(rows)])
+        probe = _rows_without_null(keys)
+        if len(probe) < rows:
+            keys = [key.take(pa.array(probe)) for key in keys]
+        types = self._rows.index.types
+        keys = [key if key.type == t else key.cast(t) for key, t in zip(keys, types, strict=True)]
+        positions, row_ids = self._rows.match(keys)
+        return probe[positions], row_ids
+
+    def gather(self, row_ids: Array) -> pa.RecordBatch:
+        return self._rows.gather(row_ids)
+
+    def counts_of(self, row_ids: Array) -> Array:
+        """How often each row is there."""
+        return self._counts[row_ids]
+
+    def add_matches(self, row_ids: Array, amounts: Array) -> tuple[Array, Array, Array]:
+        """Change the number of matches; returns the distinct rows with their numbers before and after."""
+        touched = np.unique(row_ids)
+        before = self._matches[touched]
+        add_into(self._matches, np.ascontiguousarray(row_ids), amounts)
+        return touched, before, self._matches[touched]
+
+    # -- changing ----------------------------------------------------------------------------------
+
+    def apply(self, batch: pa.RecordBatch, signs: Array, matches: Array, now_ms: int) -> None:
+        """Add (`signs` +1) or take back (-1) rows; `matches` is how many matches each row has."""
+        if self._keys:
+            kept = _rows_without_null([batch.column(k) for k in self._keys])
+            if len(kept) < batch.num_rows:
+                batch, signs, matches = batch.take(pa.array(kept)), signs[kept], matches[kept]
+        if batch.num_rows == 0:
+            return
+        if self._identity is None:
+            row_ids = self._append(batch)
+            self._counts[row_ids] = 1
+        else:
+            row_ids = self._find_or_append(batch, signs)
+        self._matches[row_ids] = matches
+        self._came_ms[row_ids] = now_ms
+        if self._identity is not None:
+            touched = np.unique(row_ids)
+            self._forget(touched[self._counts[touched] == 0])
+
+    def _append(self, batch: pa.RecordBatch) -> Array:
+        keys = [batch.column(k) for k in self._keys] or [_constant(batch.num_rows)]
+        row_ids = self._rows.append(batch, keys)
+        capacity = self._rows.id_count
+        self._counts = grown(self._counts, capacity)
+        self._matches = grown(self._matches, capacity)
+        self._came_ms = grown(self._came_ms, capacity)
+        self._slot_of_row = grown(self._slot_of_row, capacity, -1)
+        return row_ids
+
+    def _find_or_append(self, batch: pa.RecordBatch, signs: Array) -> Array:
+        assert self._identity is not None
+        slots, is_new = self._identity.get_or_insert(batch.columns)
+        self._row_of_slot = grown(self._row_of_slot, self._identity.slot_count, -1)
+        new = np.flatnonzero(is_new)
+        added = self._append(batch.take(pa.array(new)))
+        self._row_of_slot[slots[new]] = added
+        self._slot_of_row[added] = slots[new]
+        self._counts[added] = 0
+        row_ids = self._row_of_slot[slots]
+        add_into(self._counts, row_ids, signs)
+        return row_ids
+
+    def _forget(self, row_ids: Array) -> None:
+        if len(row_ids) == 0:
+            return
+        if self._identity is not None:
+            self._identity.delete(self._slot_of_row[row_ids])
+        self._rows.delete(row_ids)
+
+    def expire(self, limit_ms: int) -> None:
+        """Forget the rows that came at or before `limit_ms`."""
+        live = self._rows.live_row_ids()
+        self._forget(live[self._came_ms[live] <= limit_ms])
+
+    @property
+    def oldest_ms(self) -> int | None:
+        """When the oldest row came."""
+        live = self._rows.live_row_ids()
+        return int(self._came_ms[live].min()) if len(live) else None
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def save(self, max_parallelism: int) -> pa.Table:
+        """Key group, count, matches, time, then the columns; rows in order of age."""
+        row_ids = self._rows.live_row_ids()
+        batch = self._rows.gather(row_ids)
+        groups = np.zeros(len(row_ids), dtype=np.int32)
+        if self._keys:
+            hashes = hash_columns([batch.column(k) for k in self._keys])
+            groups = key_groups(hashes, max_parallelism).astype(np.int32)
+        numbers = [to_array(pa.int64(), c[row_ids]) for c in (self._counts, self._matches, self._came_ms)]
+        names = [KEY_GROUP_COLUMN, "count", "matches", "came_ms", *(f"c{i}" for i in range(batch.num_columns))]
+        return pa.table([pa.array(groups), *numbers, *batch.columns], names=names)
+
+    def load(self, table: pa.Table) -> None:
+        """The inverse of `save`, on an empty side."""
+        saved = table.combine_chunks().to_batches()[0]
+        counts, matches, came_ms = (view_values(saved.column(i), np.int64) for i in (1, 2, 3))
+        batch = pa.RecordBatch.from_arrays(saved.columns[4:], schema=self.schema)
+        row_ids = self._append(batch) if self._identity is None else self._find_or_append(batch, counts)
+        self._counts[row_ids] = counts
+        self._matches[row_ids] = matches
+        self._came_ms[row_ids] = came_ms
+
+    def nbytes(self) -> int:
+        identity = 0 if self._identity is None else int(self._identity.nbytes)
+        return int(self._rows.nbytes) + identity + int(self._counts.nbytes + self._matches.nbytes + self._came_ms.nbytes)
+
+
+def _constant(rows: int) -> pa.Array:
+    return pa.array(np.zeros(rows, dtype=np.int8))
+
+
+def _rows_without_null(keys: list[pa.Array]) -> Array:
+    complete = np.ones(len(keys[0]), dtype=bool)
+    for key in keys:
+        if key.null_count:
+            complete &= present_rows(key)
+    return np.flatnonzero(complete)
+

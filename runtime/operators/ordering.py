@@ -1,0 +1,57 @@
+"""Sort rows by SQL's ORDER BY: several columns, each with its direction and its place for NULLs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.kernels.buffers import view_values
+from runtime.operators.aggregates.accumulator import Array
+from runtime.operators.aggregates.numbers import NumberClass, as_numbers, number_class
+from sqlstream.expressions import SortKey
+from sqlstream.types import LogicalType
+
+_SIGN_FLIP = np.int64(2**63 - 1)
+
+
+def sort_indices(leading: list[Array], columns: list[pa.Array], order: tuple[SortKey, ...]) -> Array:
+    """Row numbers in order of the `leading` integers (ascending), then of `columns` by `order` (aligned with them).
+
+    Stable: equal rows keep their order.
+    """
+    arrays: list[pa.Array] = [pa.array(column) for column in leading]
+    directions = ["ascending"] * len(arrays)
+    for column, key in zip(columns, order, strict=True):
+        if column.null_count:
+            # The flag decides before the value does, so each column has its own place for NULLs.
+            arrays.append(pc.is_null(column).cast(pa.int8()))
+            directions.append("descending" if key.is_nulls_first else "ascending")
+        arrays.append(column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column)
+        directions.append("descending" if key.is_descending else "ascending")
+    # Arrow's sort is not stable: the row number decides last.
+    arrays.append(pa.array(np.arange(len(arrays[0]) if arrays else 0)))
+    directions.append("ascending")
+    names = [str(i) for i in range(len(arrays))]
+    table = pa.table(arrays, names=names)
+    keys = list(zip(names, directions, strict=True))
+    return view_values(pc.sort_indices(table, sort_keys=keys), np.uint64).astype(np.int64)
+
+
+def is_single_number(order: tuple[SortKey, ...], types: tuple[LogicalType, ...]) -> bool:
+    """Whether the order is one column whose values fit an int64 sort key."""
+    return len(order) == 1 and number_class(types[order[0].column]) in (NumberClass.INT64, NumberClass.FLOAT64)
+
+
+def sort_keys(column: pa.Array, key: SortKey, number: NumberClass) -> Array:
+    """int64[n] whose ascending order is the column's order: smaller is better. NULL takes the far end of its side."""
+    values = as_numbers(column, number)
+    if number is NumberClass.FLOAT64:
+        bits = (values + 0.0).view(np.int64)
+        # IEEE 754 bits sort as sign and magnitude; flipping the magnitude of negatives makes that two's complement.
+        values = np.where(bits < 0, bits ^ _SIGN_FLIP, bits)
+    keys = ~values if key.is_descending else values
+    if column.null_count:
+        nulls = column.is_null().to_numpy(zero_copy_only=False)
+        keys = np.where(nulls, np.iinfo(np.int64).min if key.is_nulls_first else np.iinfo(np.int64).max, keys)
+    return np.ascontiguousarray(keys)

@@ -1,0 +1,229 @@
+"""Top-N of each key: the rows that ROW_NUMBER() puts between two ranks, corrected as rows come."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.kernels.buffers import to_array, view_values
+from runtime.kernels.hashing import key_groups
+from runtime.kernels.index import KeyIndex
+from runtime.kernels.rank import rank_within, top_n_into
+from runtime.operators.aggregates.accumulator import Array, grown
+from runtime.operators.aggregates.numbers import number_class
+from runtime.operators.group_aggregate import batch_groups
+from runtime.operators.operator import KEY_GROUP_COLUMN, Operator, OperatorContext, OperatorSnapshot, Output
+from runtime.operators.ordering import is_single_number, sort_indices, sort_keys
+from runtime.operators.rank_changes import RankChanges
+from runtime.operators.retractable_rank import RetractableRank
+from runtime.state.columns import RowStore
+from sqlstream.arrow import to_arrow_schema
+from sqlstream.specs.rank import RankPhase, RankSpec
+
+NO_ROW = -1
+
+
+def make_rank(spec: RankSpec, context: OperatorContext) -> Operator[RankSpec]:
+    """The operator of a phase and of the changes its input may bring."""
+    if spec.phase is RankPhase.LOCAL:
+        return LocalRank(spec, context)
+    return RetractableRank(spec, context) if spec.is_retracting else AppendRank(spec, context)
+
+
+class LocalRank(Operator[RankSpec]):
+    """Drops the rows of a batch that `rank_end` rows of their key in the same batch beat: no state, nothing to forget."""
+
+    def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        groups, first_rows = batch_groups([batch.column(k) for k in self.spec.partition_keys], batch.num_rows)
+        if len(first_rows) == batch.num_rows:
+            output.emit(batch)
+            return
+        rows = self._best(batch, groups, len(first_rows))
+        output.emit(batch if len(rows) == batch.num_rows else batch.take(pa.array(rows)))
+
+    def _best(self, batch: pa.RecordBatch, groups: Array, count: int) -> Array:
+        lists = TopLists(self.spec, self.context)
+        lists.resize(count)
+        lists.insert(batch, groups, 0, None)
+        kept = lists.rows[:count]
+        return np.sort(kept[kept != NO_ROW])
+
+
+class TopLists:
+    """The best `rank_end` rows of each slot, best first, as row ids. State: one list a slot."""
+
+    def __init__(self, spec: RankSpec, context: OperatorContext) -> None:
+        self._spec = spec
+        self._types = context.input_schemas[0].types
+        self._is_number = is_single_number(spec.order, self._types)
+        self._keys: Array = np.zeros((0, spec.rank_end), dtype=np.int64)
+        self.rows: Array = np.full((0, spec.rank_end), NO_ROW, dtype=np.int64)
+        self._lengths: Array = np.empty(0, dtype=np.int64)
+
+    def resize(self, capacity: int) -> None:
+        self._keys = grown(self._keys, capacity)
+        self.rows = grown(self.rows, capacity, NO_ROW)
+        self._lengths = grown(self._lengths, capacity)
+
+    def insert(self, batch: pa.RecordBatch, slots: Array, first_row: int, store: RowStore | None) -> None:
+        """Enter row i of the batch as `first_row + i`; `store` finds the rows already in the lists."""
+        if self._is_number:
+            key = self._spec.order[0]
+            keys = sort_keys(batch.column(key.column), key, number_class(self._types[key.column]))
+            top_n_into(self._keys, self.rows, self._lengths, slots, keys, first_row)
+        else:
+            self._insert_sorted(batch, slots, first_row, store)
+
+    def _insert_sorted(self, batch: pa.RecordBatch, slots: Array, first_row: int, store: RowStore | None) -> None:
+        """Any order: the touched lists and the new rows are sorted together."""
+        touched = np.unique(slots)
+        held = self.rows[touched]
+        present = held != NO_ROW
+        ids = np.concatenate([held[present], first_row + np.arange(batch.num_rows)])
+        owners = np.concatenate([np.repeat(touched, present.sum(axis=1)), slots])
+        columns = self._order_columns(batch, held[present], store)
+        order = sort_indices([owners], columns, self._spec.order)
+        owners, ids = owners[order], ids[order]
+        positions = np.searchsorted(touched, owners)
+        ranks = np.empty(len(owners), dtype=np.int64)
+        rank_within(ranks, positions, len(touched))
+        kept = ranks <= self._spec.rank_end
+        self.rows[touched] = NO_ROW
+        self.rows[owners[kept], ranks[kept] - 1] = ids[kept]
+        self._lengths[touched] = np.minimum(np.bincount(positions, minlength=len(touched)), self._spec.rank_end)
+
+    def _order_columns(self, batch: pa.RecordBatch, held: Array, store: RowStore | None) -> list[pa.Array]:
+        # Held rows come first, so that of equal rows the older one wins the stable sort.
+        fresh = [batch.column(k.column) for k in self._spec.order]
+        if store is None or len(held) == 0:
+            return fresh
+        old = store.gather(held)
+        return [
+            pa.concat_arrays([old.column(k.column), column]) for k, column in zip(self._spec.order, fresh, strict=True)
+        ]
+
+    def clear(self, slots: Array) -> None:
+        self.rows[slots] = NO_ROW
+        self._lengths[slots] = 0
+
+    def nbytes(self) -> int:
+        return int(self._keys.nbytes + self.rows.nbytes + self._lengths.nbytes)
+
+
+class AppendRank(Operator[RankSpec]):
+    """Top-N over rows that only come. State: the best `rank_end` rows of each key, dropped `state_ttl_ms` after the last."""
+
+    def __init__(self, spec: RankSpec, context: OperatorContext) -> None:
+        super().__init__(spec, context)
+        self._input_schema = to_arrow_schema(context.input_schemas[0])
+        types = [self._input_schema.field(k).type for k in spec.partition_keys]
+        self._index = KeyIndex(types) if types else None
+        self._lists = TopLists(spec, context)
+        self._store = RowStore(self._input_schema)
+        self._changes = RankChanges(spec, context)
+        self._touched_ms: Array = np.empty(0, dtype=np.int64)
+        self._next_sweep_ms: int | None = None
+        if self._index is None:
+            self._resize(1)
+
+    def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        if self.spec.state_ttl_ms:
+            self._expire()
+        slots = self._slots(batch)
+        touched = np.unique(slots)
+        before = self._lists.rows[touched]
+        # Rows of the batch get ids beyond all stored ones; those that stay in a list are stored and renamed.
+        first_row = self._store.id_count
+        self._lists.insert(batch, slots, first_row, self._store)
+        after = self._lists.rows[touched]
+        if np.array_equal(before, after):
+            return
+        after = self._store_entered(batch, after, first_row)
+        self._lists.rows[touched] = after
+        self._changes.emit(before, after, self._store, output)
+        gone = np.setdiff1d(before[before != NO_ROW], after[after != NO_ROW])
+        if len(gone):
+            self._store.delete(gone)
+
+    def _slots(self, batch: pa.RecordBatch) -> Array:
+        if self._index is None:
+            return np.zeros(batch.num_rows, dtype=np.int64)
+        slots, _ = self._index.get_or_insert([batch.column(k) for k in self.spec.partition_keys])
+        self._resize(int(slots.max(initial=-1)) + 1)
+        if self.spec.state_ttl_ms:
+            now_ms = self.context.now_ms()
+            self._touched_ms[slots] = now_ms
+            if self._next_sweep_ms is None:
+                self._next_sweep_ms = now_ms + self.spec.state_ttl_ms
+        return slots
+
+    def _resize(self, capacity: int) -> None:
+        self._lists.resize(capacity)
+        self._touched_ms = grown(self._touched_ms, capacity)
+
+    def _store_entered(self, batch: pa.RecordBatch, lists: Array, first_row: int) -> Array:
+        """Append the batch's rows that stand in a list to the store; returns the lists with their stored ids."""
+        is_fresh = lists >= first_row
+        entered = np.unique(lists[is_fresh]) - first_row
+        ids = self._store.append(batch if len(entered) == batch.num_rows else batch.take(pa.array(entered)))
+        id_of_row = np.full(batch.num_rows, NO_ROW, dtype=np.int64)
+        id_of_row[entered] = ids
+        lists = lists.copy()
+        lists[is_fresh] = id_of_row[lists[is_fresh] - first_row]
+        return lists
+
+    # -- expiry ------------------------------------------------------------------------------------
+
+    def _expire(self) -> None:
+        now_ms = self.context.now_ms()
+        if self._index is None or self._next_sweep_ms is None or now_ms < self._next_sweep_ms:
+            return
+        slots = self._index.slots()
+        expired = slots[self._touched_ms[slots] <= now_ms - self.spec.state_ttl_ms]
+        if len(expired):
+            rows = self._lists.rows[expired]
+            self._store.delete(rows[rows != NO_ROW])
+            self._lists.clear(expired)
+            self._index.delete(expired)
+        live = self._index.slots()
+        self._next_sweep_ms = int(self._touched_ms[live].min()) + self.spec.state_ttl_ms if len(live) else None
+
+    def next_processing_time_ms(self) -> int | None:
+        return self._next_sweep_ms
+
+    def on_processing_time(self, now_ms: int, output: Output) -> None:
+        if self.spec.state_ttl_ms:
+            self._expire()
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def snapshot(self) -> OperatorSnapshot:
+        slots = np.zeros(1, dtype=np.int64) if self._index is None else self._index.slots()
+        lists = self._lists.rows[slots]
+        present = lists != NO_ROW
+        owners = np.repeat(np.arange(len(slots)), present.sum(axis=1))
+        groups = np.zeros(len(slots), dtype=np.int32)
+        if self._index is not None:
+            groups = key_groups(self._index.hashes(slots), self.context.max_parallelism).astype(np.int32)
+        rows = self._store.gather(lists[present])
+        columns = [pa.array(groups[owners]), to_array(pa.int64(), self._touched_ms[slots][owners]), *rows.columns]
+        names = [KEY_GROUP_COLUMN, "touched_ms", *(f"c{i}" for i in range(rows.num_columns))]
+        return OperatorSnapshot(keyed={"rows": pa.table(columns, names=names)})
+
+    def restore(self, snapshot: OperatorSnapshot) -> None:
+        table = snapshot.keyed.get("rows")
+        if table is None or table.num_rows == 0:
+            return
+        saved = table.combine_chunks().to_batches()[0]
+        batch = pa.RecordBatch.from_arrays(saved.columns[2:], schema=self._input_schema)
+        slots = self._slots(batch)
+        # The saved rows of a key stand best first, so entering them again rebuilds the same lists.
+        first_row = self._store.id_count
+        self._lists.insert(batch, slots, first_row, self._store)
+        touched = np.unique(slots)
+        self._lists.rows[touched] = self._store_entered(batch, self._lists.rows[touched], first_row)
+        self._touched_ms[slots] = view_values(saved.column(1), np.int64)
+
+    def state_bytes(self) -> int:
+        index = 0 if self._index is None else int(self._index.nbytes)
+        return index + self._lists.nbytes() + int(self._store.nbytes)

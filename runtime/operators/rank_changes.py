@@ -1,0 +1,76 @@
+"""From the Top-N lists before and after a batch to the changes that consumers see."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.kernels.buffers import to_array
+from runtime.operators.aggregates.accumulator import Array
+from runtime.operators.operator import OperatorContext, Output
+from sqlstream.arrow import to_arrow_schema
+from sqlstream.changelog import ChangelogMode, RowKind
+from sqlstream.specs.rank import RankSpec
+
+NO_ROW = -1
+
+
+class Rows(Protocol):
+    """Where the rows of ids are found."""
+
+    def gather(self, row_ids: Array) -> pa.RecordBatch: ...
+
+
+class RankChanges:
+    """Compares lists of row ids, int64[keys, rank_end], best first, NO_ROW where a list ends."""
+
+    def __init__(self, spec: RankSpec, context: OperatorContext) -> None:
+        self._spec = spec
+        self._mode = context.output_mode
+        self._schema = to_arrow_schema(context.output_schema, context.output_mode)
+
+    def emit(self, before: Array, after: Array, rows: Rows, output: Output) -> None:
+        """Changes of the ranks between rank_start and rank_end. `rows` still finds the rows of `before`."""
+        shown = slice(self._spec.rank_start - 1, self._spec.rank_end)
+        before, after = before[:, shown], after[:, shown]
+        changes = self._by_rank(before, after) if self._spec.outputs_rank else self._by_row(before, after)
+        ids, ranks, kinds = changes
+        if len(ids) == 0:
+            return
+        columns = list(rows.gather(ids).columns)
+        if self._spec.outputs_rank:
+            columns.append(to_array(pa.int64(), ranks))
+        if self._mode is not ChangelogMode.INSERT_ONLY:
+            columns.append(to_array(pa.int8(), kinds))
+        output.emit(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+
+    def _by_rank(self, before: Array, after: Array) -> tuple[Array, Array, Array]:
+        """A rank's row is replaced: -U then +U; a rank appears (+I) or vanishes (-D)."""
+        is_changed = before != after
+        had, has = before != NO_ROW, after != NO_ROW
+        takes_back = is_changed & had
+        if self._mode is ChangelogMode.UPSERT:
+            takes_back &= ~has
+        picked = np.stack([takes_back, is_changed & has], axis=-1)
+        ids = np.stack([before, after], axis=-1)[picked]
+        ranks = np.broadcast_to(self._spec.rank_start + np.arange(before.shape[1])[None, :, None], picked.shape)[picked]
+        removed = np.where(has, RowKind.UPDATE_BEFORE, RowKind.DELETE)
+        added = np.where(had, RowKind.UPDATE_AFTER, RowKind.INSERT)
+        kinds = np.stack([removed, added], axis=-1)[picked].astype(np.int8)
+        return ids, ranks, kinds
+
+    def _by_row(self, before: Array, after: Array) -> tuple[Array, Array, Array]:
+        """A row leaves the list (-D) or enters it (+I), whatever its place."""
+        leaving = before[(before != NO_ROW) & ~_in_same_row(before, after)]
+        entering = after[(after != NO_ROW) & ~_in_same_row(after, before)]
+        ids = np.concatenate([leaving, entering])
+        kinds = np.full(len(ids), RowKind.INSERT, dtype=np.int8)
+        kinds[: len(leaving)] = RowKind.DELETE
+        return ids, ids, kinds
+
+
+def _in_same_row(items: Array, others: Array) -> Array:
+    """bool like `items`: whether the id stands in the same row of `others`. An id belongs to one key, so sets suffice."""
+    return np.isin(items, others)

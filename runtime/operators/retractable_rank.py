@@ -1,0 +1,115 @@
+"""Top-N of each key over rows that may be taken back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.kernels.buffers import to_array
+from runtime.kernels.hashing import hash_columns, key_groups
+from runtime.kernels.index import KeyIndex
+from runtime.kernels.rank import rank_within
+from runtime.operators.aggregates.accumulator import Array, grown
+from runtime.operators.operator import KEY_GROUP_COLUMN, Operator, OperatorContext, OperatorSnapshot, Output
+from runtime.operators.ordering import sort_indices
+from runtime.operators.rank_changes import NO_ROW, RankChanges
+from runtime.operators.row_multiset import RowMultiset
+from sqlstream.arrow import to_arrow_schema
+from sqlstream.errors import UserError
+from sqlstream.specs.rank import RankSpec
+
+_COPY_BITS = 16
+"""A listed id is `row slot << _COPY_BITS | copy`, so that equal rows stand in a list as different entries."""
+
+
+class RetractableRank(Operator[RankSpec]):
+    """Keeps every row, because the next best takes the place of one that is taken back.
+
+    State: all rows with their counts, and the listed ids of each key. A row is forgotten when its count is zero.
+    """
+
+    def __init__(self, spec: RankSpec, context: OperatorContext) -> None:
+        super().__init__(spec, context)
+        if spec.rank_end >= 1 << _COPY_BITS:
+            raise UserError("SS3091", f"a Top-N over updating input keeps at most {(1 << _COPY_BITS) - 1} ranks")
+        self._schema = to_arrow_schema(context.input_schemas[0])
+        types = [self._schema.field(k).type for k in spec.partition_keys]
+        self._index = KeyIndex(types) if types else None
+        self._rows = RowMultiset(self._schema)
+        self._owners: Array = np.empty(0, dtype=np.int64)
+        self._lists: Array = np.full((0, spec.rank_end), NO_ROW, dtype=np.int64)
+        self._changes = RankChanges(spec, context)
+
+    def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        keys, row_slots = self._apply(batch)
+        touched = np.unique(keys)
+        before = self._lists[touched]
+        after = self._best(touched)
+        self._lists[touched] = after
+        self._changes.emit(before, after, self, output)
+        self._rows.sweep(row_slots)
+
+    def _apply(self, batch: pa.RecordBatch) -> tuple[Array, Array]:
+        """Key slots and row slots of the batch's rows."""
+        if self._index is None:
+            keys = np.zeros(batch.num_rows, dtype=np.int64)
+        else:
+            keys, _ = self._index.get_or_insert([batch.column(k) for k in self.spec.partition_keys])
+        self._lists = grown(self._lists, int(keys.max(initial=0)) + 1, NO_ROW)
+        row_slots = self._rows.apply(batch)
+        self._owners = grown(self._owners, len(self._rows.counts), -1)
+        self._owners[row_slots] = keys
+        return keys, row_slots
+
+    def gather(self, row_ids: Array) -> pa.RecordBatch:
+        """The rows of listed ids."""
+        return self._rows.take(row_ids >> _COPY_BITS)
+
+    def _best(self, touched: Array) -> Array:
+        """The lists of these keys from all their rows."""
+        live = self._rows.live_slots()
+        position_of = np.full(len(self._lists), -1, dtype=np.int64)
+        position_of[touched] = np.arange(len(touched))
+        live = live[position_of[self._owners[live]] >= 0]
+        live = live[np.argsort(self._rows.sequence[live], kind="stable")]
+        rows = self._rows.take(live)
+        positions = position_of[self._owners[live]]
+        order = sort_indices([positions], [rows.column(k.column) for k in self.spec.order], self.spec.order)
+        # Each row as often as it counts, but never more often than a list is long.
+        copies = np.minimum(self._rows.counts[live[order]], self.spec.rank_end)
+        ids = np.repeat(live[order] << _COPY_BITS, copies)
+        ids += np.arange(len(ids)) - np.repeat(np.cumsum(copies) - copies, copies)
+        positions = np.repeat(positions[order], copies)
+        ranks = np.empty(len(ids), dtype=np.int64)
+        rank_within(ranks, positions, len(touched))
+        kept = ranks <= self.spec.rank_end
+        lists = np.full((len(touched), self.spec.rank_end), NO_ROW, dtype=np.int64)
+        lists[positions[kept], ranks[kept] - 1] = ids[kept]
+        return lists
+
+    def snapshot(self) -> OperatorSnapshot:
+        slots = self._rows.live_slots()
+        slots = slots[np.argsort(self._rows.sequence[slots], kind="stable")]
+        rows = self._rows.take(slots)
+        groups = np.zeros(len(slots), dtype=np.int32)
+        if self._index is not None:
+            hashes = hash_columns([rows.column(k) for k in self.spec.partition_keys])
+            groups = key_groups(hashes, self.context.max_parallelism).astype(np.int32)
+        counts = to_array(pa.int64(), self._rows.counts[slots])
+        names = [KEY_GROUP_COLUMN, "count", *(f"c{i}" for i in range(rows.num_columns))]
+        return OperatorSnapshot(keyed={"rows": pa.table([pa.array(groups), counts, *rows.columns], names=names)})
+
+    def restore(self, snapshot: OperatorSnapshot) -> None:
+        table = snapshot.keyed.get("rows")
+        if table is None or table.num_rows == 0:
+            return
+        saved = table.combine_chunks().to_batches()[0]
+        batch = pa.RecordBatch.from_arrays(saved.columns[2:], schema=self._schema)
+        keys, row_slots = self._apply(batch)
+        self._rows.counts[row_slots] = saved.column(1).to_numpy()
+        touched = np.unique(keys)
+        self._lists[touched] = self._best(touched)
+
+    def state_bytes(self) -> int:
+        index = 0 if self._index is None else int(self._index.nbytes)
+        return index + self._rows.nbytes() + int(self._lists.nbytes + self._owners.nbytes)

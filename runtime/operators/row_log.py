@@ -1,0 +1,107 @@
+"""An append-only log of rows with a time each, cut off at the old end: the state of interval and window joins."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.operators.aggregates.accumulator import Array
+from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
+
+_SMALL_CHUNKS_MAX = 32
+"""Small chunks before they are put together: bounds the work that each probe does a chunk."""
+_LARGE_ROWS = 16_384
+"""A chunk of this many rows stays as it came: what a probe pays for it is its rows, not its being a chunk."""
+
+
+@dataclasses.dataclass
+class Chunk:
+    """Rows as they came, `times` int64[n] ms, and for each row whether it has met a match."""
+
+    batch: pa.RecordBatch
+    times: Array
+    is_matched: Array
+    earliest: int
+    latest: int
+
+
+class RowLog:
+    """Rows in order of arrival. State: all rows that were appended and not yet taken out."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self.chunks: list[Chunk] = []
+        self._small_chunks = 0
+
+    def append(self, batch: pa.RecordBatch, times: Array, is_matched: Array | None = None) -> None:
+        if batch.num_rows == 0:
+            return
+        matched = np.zeros(batch.num_rows, dtype=bool) if is_matched is None else is_matched
+        self.chunks.append(Chunk(batch, times, matched, int(times.min()), int(times.max())))
+        self._small_chunks += batch.num_rows < _LARGE_ROWS
+        if self._small_chunks > _SMALL_CHUNKS_MAX:
+            self._put_together()
+
+    def _put_together(self) -> None:
+        """Make one chunk of each run of small ones, up to the size of a large one; the order stays."""
+        runs: list[list[Chunk]] = []
+        rows = _LARGE_ROWS
+        for chunk in self.chunks:
+            if rows + len(chunk.times) > _LARGE_ROWS:
+                runs.append([])
+                rows = 0
+            runs[-1].append(chunk)
+            rows += len(chunk.times)
+        self.chunks = [self._concat(run) for run in runs]
+        self._small_chunks = 0
+
+    def _concat(self, chunks: list[Chunk]) -> Chunk:
+        if len(chunks) == 1:
+            return chunks[0]
+        batch = pa.concat_batches([c.batch for c in chunks])
+        times = np.concatenate([c.times for c in chunks])
+        matched = np.concatenate([c.is_matched for c in chunks])
+        return Chunk(batch, times, matched, int(times.min()), int(times.max()))
+
+    @property
+    def earliest(self) -> int:
+        """The least time in the log, WATERMARK_MAX when it is empty."""
+        return min((c.earliest for c in self.chunks), default=WATERMARK_MAX)
+
+    def take_until(self, limit: int) -> list[Chunk]:
+        """Take out all rows with time <= limit, in order."""
+        if limit == WATERMARK_MIN or self.earliest > limit:
+            return []
+        removed, kept = [], []
+        for chunk in self.chunks:
+            if chunk.latest <= limit:
+                removed.append(chunk)
+            elif chunk.earliest > limit:
+                kept.append(chunk)
+            else:
+                out = chunk.times <= limit
+                removed.append(self._select(chunk, np.flatnonzero(out)))
+                kept.append(self._select(chunk, np.flatnonzero(~out)))
+        self.chunks = kept
+        return removed
+
+    def _select(self, chunk: Chunk, rows: Array) -> Chunk:
+        times = chunk.times[rows]
+        batch = chunk.batch.take(pa.array(rows))
+        return Chunk(batch, times, chunk.is_matched[rows], int(times.min()), int(times.max()))
+
+    def rows(self) -> Chunk | None:
+        """Everything as one chunk."""
+        return self._concat(self.chunks) if self.chunks else None
+
+    def nbytes(self) -> int:
+        return sum(c.batch.nbytes + c.times.nbytes for c in self.chunks)
+
+
+def concat_chunks(chunks: list[Chunk], schema: pa.Schema) -> pa.RecordBatch:
+    """The rows of chunks as one batch."""
+    if not chunks:
+        return pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema)
+    return chunks[0].batch if len(chunks) == 1 else pa.concat_batches([c.batch for c in chunks])

@@ -1,0 +1,34 @@
+"""Literal rows as batches: what a VALUES source emits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from runtime.evaluate import evaluate_literal
+from sqlstream.arrow import to_arrow_schema
+from sqlstream.expressions import Literal, LiteralValue
+from sqlstream.schema import Schema
+from sqlstream.specs.source import ValuesSpec
+from sqlstream.types import LogicalType
+
+
+def values_batches(spec: ValuesSpec, schema: Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """The rows of `spec`, at most `batch_rows` a batch, in the Arrow schema of `schema`."""
+    arrow = to_arrow_schema(schema)
+    for start in range(0, len(spec.rows), batch_rows):
+        rows = spec.rows[start : start + batch_rows]
+        if not schema.fields:
+            yield pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
+            continue
+        columns = [
+            _column(values, f.type, a.type)
+            for values, f, a in zip(zip(*rows, strict=True), schema.fields, arrow, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=arrow)
+
+
+def _column(values: tuple[LiteralValue, ...], logical: LogicalType, arrow: pa.DataType) -> pa.Array:
+    """Literals are as many as somebody typed, so one scalar each will do."""
+    return pa.array([evaluate_literal(Literal(v, logical)) for v in values], arrow)

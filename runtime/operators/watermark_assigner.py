@@ -1,0 +1,117 @@
+"""Make watermarks from the rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.evaluate import EvaluationContext, compile_expression
+from runtime.evaluate.intervals import milliseconds_of
+from runtime.operators.operator import Operator, OperatorContext, OperatorSnapshot, Output
+from sqlstream.arrow import is_changelog, to_arrow_schema
+from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
+from sqlstream.errors import UserError
+from sqlstream.specs.watermark import EmitStrategy, WatermarkAssignerSpec
+
+
+class WatermarkAssigner(Operator[WatermarkAssignerSpec]):
+    """Hand on the rows, and after each batch the highest value of the watermark expression so far.
+
+    Watermarks from upstream are swallowed, but for the one that ends event time. Without rows for the idle
+    timeout the output turns idle, and active with the next row. State: the current watermark; several
+    restored into one take the lowest, so that no row becomes late that was not.
+    """
+
+    def __init__(self, spec: WatermarkAssignerSpec, context: OperatorContext) -> None:
+        super().__init__(spec, context)
+        evaluation = EvaluationContext.of(context.now_ms, context.config)
+        self._evaluate = compile_expression(spec.expression, context.input_schemas[0], evaluation)
+        self._is_per_row = spec.emit_strategy is EmitStrategy.ON_EVENT
+        self._schema = to_arrow_schema(context.output_schema, context.output_mode)
+        self._watermark_ms = WATERMARK_MIN
+        self._active_ms = context.now_ms()
+        self._is_idle = False
+
+    def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        if batch.num_rows == 0:
+            return
+        self._check_rowtime(batch)
+        self._activate(output)
+        candidates = milliseconds_of(self._evaluate(batch))
+        before_ms = self._watermark_ms
+        if self._is_per_row:
+            batch = self._with_watermarks(batch, candidates)
+        else:
+            highest = pc.max(candidates).as_py()
+            self._watermark_ms = max(before_ms, WATERMARK_MIN if highest is None else highest)
+        output.emit(batch)
+        if self._watermark_ms > before_ms:
+            output.emit_watermark(self._watermark_ms)
+
+    def _check_rowtime(self, batch: pa.RecordBatch) -> None:
+        if batch.column(self.spec.rowtime_column).null_count:
+            name = self.context.input_schemas[0].names[self.spec.rowtime_column]
+            raise UserError(
+                "SS5104",
+                f'rowtime "{name}" is null',
+                hint="filter such rows out before the watermark: every row of the table needs its event time",
+            )
+
+    def _with_watermarks(self, batch: pa.RecordBatch, candidates: pa.Array) -> pa.RecordBatch:
+        """Each row with the watermark that the rows before it made."""
+        running = self._running_maximum(candidates)
+        in_force = np.empty(len(running), dtype=np.int64)
+        in_force[0] = self._watermark_ms
+        in_force[1:] = running[:-1]
+        self._watermark_ms = int(running[-1])
+        columns = batch.columns
+        place = len(columns) - 1 if is_changelog(batch) else len(columns)
+        columns.insert(place, pa.array(in_force))
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def _running_maximum(self, candidates: pa.Array) -> np.ndarray[Any, Any]:
+        values = pc.fill_null(candidates, WATERMARK_MIN).to_numpy(zero_copy_only=False).copy()
+        values[0] = max(values[0], self._watermark_ms)
+        return np.maximum.accumulate(values)
+
+    def _activate(self, output: Output) -> None:
+        self._active_ms = self.context.now_ms()
+        if self._is_idle:
+            self._is_idle = False
+            output.emit_idle(False)
+
+    def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
+        if watermark_ms != WATERMARK_MAX or self._watermark_ms == WATERMARK_MAX:
+            return None
+        self._watermark_ms = WATERMARK_MAX
+        return WATERMARK_MAX
+
+    def on_idle(self, is_idle: bool, output: Output) -> bool | None:
+        if is_idle == self._is_idle:
+            return None
+        self._is_idle = is_idle
+        self._active_ms = self.context.now_ms()
+        return is_idle
+
+    def next_processing_time_ms(self) -> int | None:
+        if self.spec.idle_timeout_ms <= 0 or self._is_idle or self._watermark_ms == WATERMARK_MAX:
+            return None
+        return self._active_ms + self.spec.idle_timeout_ms
+
+    def on_processing_time(self, now_ms: int, output: Output) -> None:
+        due_ms = self.next_processing_time_ms()
+        if due_ms is not None and now_ms >= due_ms:
+            self._is_idle = True
+            output.emit_idle(True)
+
+    def snapshot(self) -> OperatorSnapshot:
+        table = pa.table({"watermark_ms": pa.array([self._watermark_ms], pa.int64())})
+        return OperatorSnapshot(shared={"watermark": table})
+
+    def restore(self, snapshot: OperatorSnapshot) -> None:
+        table = snapshot.shared.get("watermark")
+        if table is not None and table.num_rows:
+            self._watermark_ms = min(table.column("watermark_ms").to_pylist())

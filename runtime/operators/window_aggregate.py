@@ -1,0 +1,390 @@
+"""Aggregation by window: rows become slice partials at once; windows are put together when they close."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.kernels.buffers import to_array, view_values
+from runtime.kernels.group import extent, group
+from runtime.kernels.hashing import hash_columns, key_groups
+from runtime.kernels.windows import renumber_into
+from runtime.operators.aggregates.accumulator import Array
+from runtime.operators.aggregates.accumulator_set import AccumulatorSet, partial_argument_types, row_argument_types
+from runtime.operators.aggregates.partials import MergedPartials, Partials, RawRows, is_mergeable
+from runtime.operators.group_aggregate import batch_groups
+from runtime.operators.operator import KEY_GROUP_COLUMN, Operator, OperatorContext, OperatorSnapshot, Output
+from runtime.operators.session_aggregate import SessionAggregate
+from runtime.operators.windowing import (
+    first_window_ends,
+    greatest_end,
+    last_window_ends,
+    slice_ends,
+    step_ms,
+    times_ms,
+    window_batch,
+    window_starts,
+)
+from sqlstream.arrow import to_arrow_schema
+from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
+from sqlstream.errors import UserError
+from sqlstream.specs.aggregate import AggregatePhase, WindowAggregateSpec
+from sqlstream.specs.window import WindowKind
+
+LATE = "numLateRecordsDropped"
+_LOG_ROWS_MIN = 262_144
+"""Partials that may wait uncompacted, at least: below it compaction costs more than it saves."""
+
+
+def make_window_aggregate(spec: WindowAggregateSpec, context: OperatorContext) -> Operator[WindowAggregateSpec]:
+    """The operator of a phase and window kind."""
+    if spec.window.time_zone != "UTC" and spec.time_column >= 0:
+        raise UserError(
+            "SS3090",
+            f'windows in time zone "{spec.window.time_zone}" are not supported yet',
+            hint="SET 'table.local-time-zone' = 'UTC'",
+        )
+    if spec.phase is AggregatePhase.LOCAL:
+        return LocalWindowAggregate(spec, context)
+    if spec.window.kind is WindowKind.SESSION and spec.time_column >= 0:
+        return SessionAggregate(spec, context)
+    return SliceAggregate(spec, context)
+
+
+class RowSlicer:
+    """Turns rows into one partial a key and slice: what LOCAL sends, and what SINGLE keeps."""
+
+    def __init__(self, spec: WindowAggregateSpec, context: OperatorContext, form: Partials) -> None:
+        self._spec = spec
+        self._context = context
+        self._is_attached = spec.window_end_column >= 0
+        self._form = form
+
+    def partials(self, batch: pa.RecordBatch, closed_ms: int) -> list[pa.Array]:
+        """Key columns, partials, slice ends [, window starts]; `closed_ms` is the watermark that late rows missed."""
+        ends = self._slice_ends(batch)
+        batch, ends = self._drop_late(batch, ends, closed_ms)
+        keys = [batch.column(k) for k in self._spec.keys]
+        parts = [*keys, to_array(pa.int64(), ends)]
+        if self._is_attached:
+            parts.append(to_array(pa.int64(), times_ms(batch.column(self._spec.window_start_column))))
+        if self._form.is_merging:
+            groups, first_rows = self._groups(keys, parts, ends)
+            chosen = pa.array(first_rows)
+            parts = [part.take(chosen) for part in parts]
+        else:
+            groups = first_rows = np.arange(batch.num_rows)
+        partials = self._form.from_rows(batch, groups, len(first_rows))
+        return [*parts[: len(keys)], *partials, *parts[len(keys) :]]
+
+    def _groups(self, keys: list[pa.Array], parts: list[pa.Array], ends: Array) -> tuple[Array, Array]:
+        # A batch mostly lies in one slice or window: then the keys alone decide, at half the cost.
+        bounds = [view_values(part, np.int64) for part in parts[len(keys) :]]
+        if len(ends) and all(least == greatest for least, greatest in map(extent, bounds)):
+            return batch_groups(keys, len(ends))
+        return group(parts)
+
+    def _slice_ends(self, batch: pa.RecordBatch) -> Array:
+        if self._is_attached:
+            return times_ms(batch.column(self._spec.window_end_column))
+        if not self._spec.window.is_event_time:
+            return np.repeat(slice_ends(self._spec.window, np.array([self._context.now_ms()])), batch.num_rows)
+        return slice_ends(self._spec.window, times_ms(batch.column(self._spec.time_column)))
+
+    def _drop_late(
+        self, batch: pa.RecordBatch, ends: Array, closed_ms: int
+    ) -> tuple[pa.RecordBatch, Array]:
+        has_watermarks = self._spec.row_watermark_column >= 0
+        if not has_watermarks and (closed_ms == WATERMARK_MIN or not self._spec.window.is_event_time):
+            return batch, ends
+        last = ends if self._is_attached else last_window_ends(self._spec.window, ends)
+        if has_watermarks:
+            closed = view_values(batch.column(self._spec.row_watermark_column), np.int64)
+            late = last - 1 <= closed
+        else:
+            late = last - 1 <= closed_ms
+        dropped = int(np.count_nonzero(late))
+        if dropped == 0:
+            return batch, ends
+        self._context.count(LATE, dropped)
+        kept = np.flatnonzero(~late)
+        return batch.take(pa.array(kept)), ends[kept]
+
+
+class LocalWindowAggregate(Operator[WindowAggregateSpec]):
+    """Rows to partials, batch by batch: no state, nothing to forget. Lateness is GLOBAL's business unless rows carry their
+    watermark."""
+
+    def __init__(self, spec: WindowAggregateSpec, context: OperatorContext) -> None:
+        super().__init__(spec, context)
+        types = row_argument_types(spec.aggregates, context.input_schemas[0])
+        self._slicer = RowSlicer(spec, context, MergedPartials(spec.aggregates, types))
+        self._schema = to_arrow_schema(context.output_schema)
+
+    def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        columns = self._slicer.partials(batch, WATERMARK_MIN)
+        output.emit(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+
+
+class SliceAggregate(Operator[WindowAggregateSpec]):
+    """Keeps partials of open windows and emits a window's results when it closes.
+
+    State: one partial a key and slice (every row, when a call cannot be merged), in an append-only log that is compacted
+    before windows fire and when it has doubled. A partial is forgotten when the last window that holds it has fired.
+    """
+
+    def __init__(self, spec: WindowAggregateSpec, context: OperatorContext) -> None:
+        super().__init__(spec, context)
+        schema = context.input_schemas[0]
+        self._is_global = spec.phase is AggregatePhase.GLOBAL
+        self._is_attached = spec.window_end_column >= 0
+        self._keys = len(spec.keys)
+        if self._is_global:
+            types = partial_argument_types(spec.aggregates, schema, self._keys)
+            self._form: Partials = MergedPartials(spec.aggregates, types)
+        else:
+            self._form = row_form(spec, context)
+            self._slicer = RowSlicer(spec, context, self._form)
+        self._schema = to_arrow_schema(context.output_schema)
+        self._log: list[list[pa.Array]] = []
+        self._log_rows = 0
+        self._compacted_rows = 0
+        self._closed_ms = WATERMARK_MIN
+        self._next_end = WATERMARK_MAX
+
+    # -- input -------------------------------------------------------------------------------------
+
+    def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        columns = self._drop_late_partials(batch) if self._is_global else self._slicer.partials(batch, self._closed_ms)
+        if len(columns[-1]) == 0:
+            return
+        self._log.append(columns)
+        self._log_rows += len(columns[-1])
+        self._note_next_end(self._ends(columns))
+        if self._log_rows > max(_LOG_ROWS_MIN, 2 * self._compacted_rows):
+            self._compact()
+
+    def _drop_late_partials(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        columns = batch.columns
+        ends = self._ends(columns)
+        last = ends if self._is_attached else last_window_ends(self.spec.window, ends)
+        if self._closed_ms == WATERMARK_MIN or int(last.min(initial=WATERMARK_MAX)) - 1 > self._closed_ms:
+            return list(columns)
+        late = last - 1 <= self._closed_ms
+        if not self.spec.window.is_event_time:
+            # A partial that was under way while its window closed belongs to the window that is open now.
+            current = slice_ends(self.spec.window, np.array([self._closed_ms + 1]))[0]
+            columns = list(columns)
+            columns[self._end_position()] = to_array(pa.int64(), np.where(late, current, ends))
+            return columns
+        self.context.count(LATE, int(np.count_nonzero(late)))
+        return list(batch.take(pa.array(np.flatnonzero(~late))).columns)
+
+    def _end_position(self) -> int:
+        return -2 if self._is_attached else -1
+
+    def _ends(self, columns: list[pa.Array]) -> Array:
+        return view_values(columns[self._end_position()], np.int64)
+
+    def _note_next_end(self, ends: Array) -> None:
+        first = int(ends.min(initial=WATERMARK_MAX))
+        if not self._is_attached:
+            first = int(first_window_ends(self.spec.window, np.array([first]))[0]) if len(ends) else WATERMARK_MAX
+        self._next_end = min(self._next_end, first)
+
+    # -- time --------------------------------------------------------------------------------------
+
+    def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
+        if self.spec.window.is_event_time:
+            self._close(watermark_ms, output)
+        return watermark_ms
+
+    def next_processing_time_ms(self) -> int | None:
+        if self.spec.window.is_event_time or self._next_end == WATERMARK_MAX:
+            return None
+        return self._next_end
+
+    def on_processing_time(self, now_ms: int, output: Output) -> None:
+        if not self.spec.window.is_event_time:
+            self._close(now_ms - 1, output)
+
+    def on_finish(self, output: Output) -> None:
+        # Bounded input ends all windows, also those whose moment of processing time has not come.
+        self._close(WATERMARK_MAX, output)
+
+    def _close(self, watermark_ms: int, output: Output) -> None:
+        """Emit all windows with end - 1 <= watermark that have not fired."""
+        if watermark_ms <= self._closed_ms:
+            return
+        if self._next_end - 1 <= watermark_ms:
+            self._compact()
+            for columns in self._log:
+                self._fire(columns, watermark_ms, output)
+            self._forget(watermark_ms)
+        self._closed_ms = watermark_ms
+
+    def _forget(self, watermark_ms: int) -> None:
+        kept = []
+        self._next_end = WATERMARK_MAX
+        for columns in self._log:
+            ends = self._ends(columns)
+            last = ends if self._is_attached else last_window_ends(self.spec.window, ends)
+            rows = np.flatnonzero(last - 1 > watermark_ms)
+            if len(rows):
+                chosen = pa.array(rows)
+                kept.append([column.take(chosen) for column in columns])
+        self._log = kept
+        self._log_rows = self._compacted_rows = sum(len(columns[-1]) for columns in kept)
+        for columns in kept:
+            first = self._first_open_ends(self._ends(columns), watermark_ms)
+            self._next_end = min(self._next_end, int(first.min(initial=WATERMARK_MAX)))
+
+    # -- putting windows together --------------------------------------------------------------------
+
+    def _compact(self) -> None:
+        """Put the log together: one partial a key and slice, or all rows that are kept."""
+        if len(self._log) <= 1:
+            return
+        width = len(self._log[0])
+        columns = [pa.concat_arrays([part[i] for part in self._log]) for i in range(width)]
+        if not self._form.is_merging:
+            self._log = [columns]
+            self._compacted_rows = self._log_rows
+            return
+        trailing = 2 if self._is_attached else 1
+        keys = [*columns[: self._keys], *columns[width - trailing :]]
+        merged_keys, accumulators = self._merge(keys, columns[self._keys : width - trailing])
+        rows = np.arange(len(merged_keys[0]))
+        merged = [*merged_keys[: self._keys], *accumulators.columns(rows), *merged_keys[self._keys :]]
+        self._log = [merged]
+        self._log_rows = self._compacted_rows = len(rows)
+
+    def _merge(self, keys: list[pa.Array], partials: list[pa.Array]) -> tuple[list[pa.Array], AccumulatorSet]:
+        groups, first_rows = group(keys)
+        chosen = pa.array(first_rows)
+        return [key.take(chosen) for key in keys], self._form.together(partials, groups, len(first_rows))
+
+    def _first_open_ends(self, ends: Array, closed_ms: int) -> Array:
+        """End of the first window around each slice that the watermark `closed_ms` has not closed."""
+        if self._is_attached:
+            return ends
+        first = first_window_ends(self.spec.window, ends)
+        if closed_ms == WATERMARK_MIN:
+            return first
+        step = step_ms(self.spec.window)
+        behind = np.maximum(closed_ms + 2 - first, 0)
+        return first + -(-behind // step) * step
+
+    def _fire(self, columns: list[pa.Array], watermark_ms: int, output: Output) -> None:
+        ends = self._ends(columns)
+        if self._is_attached or self.spec.window.kind is WindowKind.TUMBLE:
+            self._fire_slices(columns, np.flatnonzero(ends - 1 <= watermark_ms), output)
+            return
+        first = self._first_open_ends(ends, self._closed_ms)
+        last = last_window_ends(self.spec.window, ends)
+        if watermark_ms != WATERMARK_MAX:
+            last = np.minimum(last, greatest_end(self.spec.window, watermark_ms))
+        if (first <= last).any():
+            self._fire_overlapping(columns, int(first.min()), int(last.max()), output)
+
+    def _fire_slices(self, columns: list[pa.Array], rows: Array, output: Output) -> None:
+        """Windows of one slice each, whole windows in the order in which they close."""
+        if len(rows) == 0:
+            return
+        ends = self._ends(columns)[rows]
+        if not np.all(ends[:-1] <= ends[1:]):
+            order = np.argsort(ends, kind="stable")
+            rows, ends = rows[order], ends[order]
+        taken = columns
+        if len(rows) < len(columns[-1]) or not np.array_equal(rows, np.arange(len(rows))):
+            chosen = pa.array(rows)
+            taken = [column.take(chosen) for column in columns]
+        if self._form.is_merging:
+            # After compaction a row is a whole window.
+            groups = first_rows = np.arange(len(rows))
+        else:
+            groups, first_rows = group([*taken[: self._keys], *taken[self._keys + self._form.width :]])
+        starts = view_values(taken[-1], np.int64) if self._is_attached else window_starts(self.spec.window, ends)
+        self._emit(taken, groups, first_rows, starts[first_rows], ends[first_rows], output)
+
+    def _fire_overlapping(self, columns: list[pa.Array], first_end: int, last_end: int, output: Output) -> None:
+        """Windows of several slices, one after the other: rows sorted by slice make each window one run of rows."""
+        by_slice = np.argsort(self._ends(columns), kind="stable")
+        chosen = pa.array(by_slice)
+        columns = [column.take(chosen) for column in columns]
+        slices = self._ends(columns)
+        keys = columns[: self._keys]
+        key_ids, distinct = batch_groups(keys, len(slices))
+        scratch = np.zeros(len(distinct), dtype=np.int32)
+        for end in range(first_end, last_end + 1, step_ms(self.spec.window)):
+            start = int(window_starts(self.spec.window, np.array([end]))[0])
+            low, high = np.searchsorted(slices, (start, end), side="right")
+            if low == high:
+                continue
+            groups, first_rows = _renumbered(key_ids[low:high], scratch)
+            window = [column.slice(low, high - low) for column in columns]
+            bounds = (np.full(len(first_rows), start), np.full(len(first_rows), end))
+            self._emit(window, groups, first_rows, *bounds, output)
+
+    def _emit(
+        self, columns: list[pa.Array], groups: Array, first_rows: Array, starts: Array, ends: Array, output: Output
+    ) -> None:
+        """One result row a group of log rows."""
+        partials = columns[self._keys : self._keys + self._form.width]
+        results = self._form.together(partials, groups, len(first_rows)).results(np.arange(len(first_rows)))
+        keys = columns[: self._keys]
+        if len(first_rows) < len(groups):
+            chosen = pa.array(first_rows)
+            keys = [key.take(chosen) for key in keys]
+        output.emit(window_batch(self._schema, [*keys, *results], starts, ends))
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def snapshot(self) -> OperatorSnapshot:
+        self._compact()
+        if not self._log:
+            return OperatorSnapshot(shared={"closed": pa.table({"closed_ms": [self._closed_ms]})})
+        columns = self._log[0]
+        groups = partial_key_groups(columns[: self._keys], len(columns[-1]), self.context.max_parallelism)
+        names = [KEY_GROUP_COLUMN, *(f"c{i}" for i in range(len(columns)))]
+        return OperatorSnapshot(
+            keyed={"slices": pa.table([groups, *columns], names=names)},
+            shared={"closed": pa.table({"closed_ms": [self._closed_ms]})},
+        )
+
+    def restore(self, snapshot: OperatorSnapshot) -> None:
+        closed = snapshot.shared.get("closed")
+        if closed is not None and closed.num_rows:
+            # Barriers follow the watermark on every channel, so all old subtasks had closed the same windows.
+            self._closed_ms = int(closed.column("closed_ms").to_numpy().min())
+        slices = snapshot.keyed.get("slices")
+        if slices is not None and slices.num_rows:
+            self._log = [list(slices.combine_chunks().to_batches()[0].columns[1:])]
+            self._log_rows = self._compacted_rows = slices.num_rows
+            first = self._first_open_ends(self._ends(self._log[0]), self._closed_ms)
+            self._next_end = int(first.min(initial=WATERMARK_MAX))
+
+    def state_bytes(self) -> int:
+        return sum(column.nbytes for columns in self._log for column in columns)
+
+
+def _renumbered(ids: Array, scratch: Array) -> tuple[Array, Array]:
+    groups, first_rows = np.empty(len(ids), dtype=np.int64), np.empty(len(ids), dtype=np.int64)
+    count = renumber_into(ids, scratch, groups, first_rows)
+    return groups, first_rows[:count]
+
+
+def row_form(spec: WindowAggregateSpec, context: OperatorContext) -> Partials:
+    """What a phase that reads rows keeps of them."""
+    schema = context.input_schemas[0]
+    types = row_argument_types(spec.aggregates, schema)
+    if is_mergeable(spec.aggregates):
+        return MergedPartials(spec.aggregates, types)
+    return RawRows(spec.aggregates, types, schema)
+
+
+def partial_key_groups(keys: list[pa.Array], rows: int, max_parallelism: int) -> pa.Array:
+    """Key group of each partial, int32; 0 without keys."""
+    if not keys:
+        return pa.array(np.zeros(rows, dtype=np.int32))
+    return pa.array(key_groups(hash_columns(keys), max_parallelism).astype(np.int32))

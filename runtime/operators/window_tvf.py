@@ -1,0 +1,110 @@
+"""Window table-valued functions: append a row's windows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.evaluate.intervals import milliseconds_of
+from runtime.evaluate.local_time import from_local, to_local
+from runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream.arrow import is_changelog, to_arrow_schema
+from sqlstream.errors import UserError
+from sqlstream.specs.window import WindowKind, WindowSpec, WindowTvfSpec
+
+Times = np.ndarray[Any, Any]
+
+
+class WindowTvf(Operator[WindowTvfSpec]):
+    """Each row once for each of its windows, earliest first, with window_start, window_end and window_time.
+
+    No state.
+    """
+
+    def __init__(self, spec: WindowTvfSpec, context: OperatorContext) -> None:
+        super().__init__(spec, context)
+        if spec.window.kind is WindowKind.SESSION:
+            raise UserError(
+                "SS3107",
+                "a SESSION window has no rows before it is aggregated",
+                hint="GROUP BY window_start and window_end",
+            )
+        self._schema = to_arrow_schema(context.output_schema, context.output_mode)
+
+    def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        if batch.num_rows == 0:
+            return
+        rows, starts, ends = assign_windows(self._times_ms(batch), self.spec.window)
+        columns = batch.columns
+        kinds = [columns.pop()] if is_changelog(batch) else []
+        if rows is not None:
+            columns, kinds = ([c.take(pa.array(rows)) for c in part] for part in (columns, kinds))
+        window = [self._bound(starts, -3), self._bound(ends, -2), self._bound(ends - 1, -1)]
+        output.emit(pa.RecordBatch.from_arrays([*columns, *window, *kinds], schema=self._schema))
+
+    def _times_ms(self, batch: pa.RecordBatch) -> Times:
+        """Wall-clock milliseconds of each row: its event time, or the clock's."""
+        zone = self.spec.window.time_zone
+        if not self.spec.window.is_event_time:
+            instant = pa.array([self.context.now_ms()], pa.int64()).view(pa.timestamp("ms", tz="UTC"))
+            return np.full(
+                batch.num_rows, milliseconds_of(to_local(instant, zone))[0].as_py(), dtype=np.int64
+            )
+        column = batch.column(self.spec.time_column)
+        if column.null_count:
+            name = self.context.input_schemas[0].names[self.spec.time_column]
+            raise UserError(
+                "SS5104", f'rowtime "{name}" is null', hint=f"filter such rows out: WHERE {name} IS NOT NULL"
+            )
+        return milliseconds_of(to_local(column, zone)).to_numpy()  # type: ignore[no-any-return]
+
+    def _bound(self, times_ms: Times, column: int) -> pa.Array:
+        """A window column; window_time of a TIMESTAMP_LTZ input is an instant again."""
+        has_kinds = not self.context.output_mode.is_insert_only
+        target = self._schema.field(len(self._schema) + column - has_kinds).type
+        local = pa.array(times_ms).view(pa.timestamp("ms"))
+        return local if local.type == target else from_local(local, target, self.spec.window.time_zone)
+
+
+def assign_windows(times_ms: Times, window: WindowSpec) -> tuple[Times | None, Times, Times]:
+    """(row of the input or None when each has one window, window starts, window ends), rows in order,
+    earliest first.
+    """
+    if window.kind is WindowKind.TUMBLE:
+        starts = floor_to(times_ms, window.size_ms, window.offset_ms)
+        return None, starts, starts + window.size_ms
+    if window.kind is WindowKind.HOP:
+        return _hop(times_ms, window)
+    return _cumulate(times_ms, window)
+
+
+def floor_to(times_ms: Times, step_ms: int, offset_ms: int) -> Times:
+    """The last multiple of the step plus the offset that is not after each time; below zero too."""
+    return times_ms - np.mod(times_ms - offset_ms, step_ms)
+
+
+def _hop(times_ms: Times, window: WindowSpec) -> tuple[Times | None, Times, Times]:
+    """Windows that start at multiples of the slide: ceil(size / slide) of them at most."""
+    count = -(-window.size_ms // window.slide_ms)
+    last = floor_to(times_ms, window.slide_ms, window.offset_ms)
+    starts = last[:, None] - np.arange(count - 1, -1, -1) * window.slide_ms
+    rows, starts = _keep(starts, starts + window.size_ms > times_ms[:, None])
+    return rows, starts, starts + window.size_ms
+
+
+def _cumulate(times_ms: Times, window: WindowSpec) -> tuple[Times | None, Times, Times]:
+    """Windows with one start that end a step later each, from the row's step up to the full size."""
+    count = -(-window.size_ms // window.slide_ms)
+    start = floor_to(times_ms, window.size_ms, window.offset_ms)
+    first_end = start + ((times_ms - start) // window.slide_ms + 1) * window.slide_ms
+    ends = first_end[:, None] + np.arange(count) * window.slide_ms
+    rows, ends = _keep(ends, ends <= (start + window.size_ms)[:, None])
+    return rows, start[rows], ends
+
+
+def _keep(bounds: Times, is_window: Times) -> tuple[Times, Times]:
+    """Flatten row by row, leaving out what is no window of the row."""
+    rows = np.repeat(np.arange(len(bounds)), bounds.shape[1]).reshape(bounds.shape)
+    return rows[is_window], bounds[is_window]

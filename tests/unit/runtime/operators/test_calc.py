@@ -1,0 +1,117 @@
+"""Calc, DropUpdateBefore, Limit and VALUES."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from expression_harness import call, col, lit
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from operator_harness import batch, operator_context, restored, rows_of, run_operator
+
+from runtime.operators import make_operator
+from runtime.operators.values import values_batches
+from sqlstream import types as sql
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import UserError
+from sqlstream.schema import Schema
+from sqlstream.specs import CalcSpec, DropUpdateBeforeSpec, LimitSpec, ValuesSpec
+from sqlstream.types import BIGINT, BOOLEAN, INT, STRING
+
+INPUT = Schema.of(("k", INT), ("v", BIGINT), ("name", STRING))
+OUTPUT = Schema.of(("v2", BIGINT), ("name", STRING))
+POSITIVE = call(">", col(1, BIGINT), lit(0, INT))
+SPEC = CalcSpec((call("*", col(1, BIGINT), lit(2, BIGINT)), col(2, STRING)), POSITIVE)
+RETRACT = ChangelogMode.RETRACT
+
+ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(-5, 5) | st.none(), st.sampled_from("ab")), max_size=12)
+
+
+@given(st.lists(ROWS, max_size=4))
+@settings(max_examples=50, deadline=None)
+def test_rows_are_filtered_then_projected(batches: list[list[tuple[int, int | None, str]]]) -> None:
+    output = run_operator(SPEC, operator_context([INPUT], OUTPUT), batches)
+    assert output.rows == [(v * 2, n) for rows in batches for _, v, n in rows if v is not None and v > 0]
+
+
+def test_row_kinds_pass_through() -> None:
+    context = operator_context([INPUT], OUTPUT, input_modes=[RETRACT], output_mode=RETRACT)
+    rows = [("+I", 1, 5, "a"), ("-U", 1, 5, "a"), ("+U", 1, -1, "a"), ("-D", 2, 3, "b")]
+    assert run_operator(SPEC, context, [rows]).rows == [("+I", 10, "a"), ("-U", 10, "a"), ("-D", 6, "b")]
+
+
+def test_columns_that_pass_through_are_not_copied() -> None:
+    given_batch = batch(INPUT, [(1, 5, "a"), (2, 6, "b")])
+    (out,) = run_operator(SPEC, operator_context([INPUT], OUTPUT), [given_batch]).batches
+    assert out.column(1).buffers()[2].address == given_batch.column(2).buffers()[2].address
+
+
+def test_a_projection_sees_only_the_rows_that_the_filter_kept() -> None:
+    quotient = call("/", col(1, BIGINT), col(0, INT))
+    spec = CalcSpec((quotient,), call("<>", col(0, INT), lit(0, INT)))
+    context = operator_context([INPUT], Schema.of(("q", BIGINT)))
+    assert run_operator(spec, context, [[(0, 1, "a"), (2, 8, "b")]]).rows == [(4,)]
+    with pytest.raises(UserError, match="division by zero"):
+        run_operator(CalcSpec((quotient,)), context, [[(0, 1, "a")]])
+
+
+def test_a_projection_of_constants_repeats_them() -> None:
+    spec = CalcSpec((lit(7, INT), lit(None, STRING)))
+    context = operator_context([INPUT], Schema.of(("c", INT), ("n", STRING)))
+    assert run_operator(spec, context, [[(0, 1, "a"), (2, 8, "b")]]).rows == [(7, None), (7, None)]
+
+
+def test_a_calc_without_columns_keeps_the_number_of_rows() -> None:
+    context = operator_context([INPUT], Schema(()))
+    (out,) = run_operator(CalcSpec((), POSITIVE), context, [[(0, 1, "a"), (2, -8, "b"), (3, 1, "c")]]).batches
+    assert out.num_rows == 2
+
+
+def test_only_update_before_is_dropped() -> None:
+    context = operator_context([INPUT], INPUT, input_modes=[RETRACT], output_mode=ChangelogMode.UPSERT)
+    rows = [("+I", 1, 5, "a"), ("-U", 1, 5, "a"), ("+U", 1, 6, "a"), ("-D", 1, 6, "a")]
+    assert [r[0] for r in run_operator(DropUpdateBeforeSpec(), context, [rows]).rows] == ["+I", "+U", "-D"]
+
+
+@given(st.lists(st.integers(0, 5), max_size=6), st.integers(-1, 8), st.integers(0, 6))
+@settings(max_examples=60, deadline=None)
+def test_limit_takes_a_slice_of_the_stream(sizes: list[int], fetch: int, offset: int) -> None:
+    schema = Schema.of(("n", INT))
+    numbers = iter(range(100))
+    batches = [[(next(numbers),) for _ in range(size)] for size in sizes]
+    everything = [row for rows in batches for row in rows]
+    expected = everything[offset:] if fetch < 0 else everything[offset : offset + fetch]
+    assert run_operator(LimitSpec(fetch, offset), operator_context([schema], schema), batches).rows == expected
+
+
+def test_limit_goes_on_counting_after_a_restore() -> None:
+    schema = Schema.of(("n", INT))
+    context = operator_context([schema], schema)
+    spec = LimitSpec(3)
+    first = make_operator(spec, context)
+    from operator_harness import Collected, feed
+
+    output = Collected()
+    feed(first, [[(1,), (2,)]], output)
+    feed(restored(spec, context, [first.snapshot()], 0, 1), [[(3,), (4,)]], output)
+    assert output.rows == [(1,), (2,), (3,)]
+
+
+def test_values_become_batches_of_typed_columns() -> None:
+    schema = Schema.of(("n", INT), ("at", sql.timestamp(3)), ("price", sql.decimal(5, 2)), ("ok", BOOLEAN))
+    spec = ValuesSpec(((1, 5_000_000, "1.5", True), (None, None, None, None), (2, -1_000_000, "2", False)))
+    batches = list(values_batches(spec, schema, 2))
+    from decimal import Decimal as D
+
+    assert [b.num_rows for b in batches] == [2, 1]
+    assert [r for b in batches for r in rows_of(b)] == [
+        (1, 5, D("1.50"), True),
+        (None, None, None, None),
+        (2, -1, D("2.00"), False),
+    ]
+
+
+def test_values_without_columns_are_rows_all_the_same() -> None:
+    (only,) = values_batches(ValuesSpec(((), ())), Schema(()), 10)
+    assert isinstance(only, pa.RecordBatch)
+    assert only.num_rows == 2

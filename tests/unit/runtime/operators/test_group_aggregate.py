@@ -1,0 +1,244 @@
+"""Group aggregation equals a row-at-a-time reference over changelogs, cut and moved anywhere."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter, defaultdict
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from operator_harness import Clock, Collected, ManualClock, feed, finish, operator_context, restored, run_operator
+
+from runtime.operators import make_operator
+from sqlstream import types as sql
+from sqlstream.changelog import ChangelogMode
+from sqlstream.expressions import AggregateCall
+from sqlstream.functions.aggregates import accumulator_fields
+from sqlstream.schema import Field, Schema
+from sqlstream.specs import AggregatePhase, GroupAggregateSpec
+
+ROWS = Schema.of(
+    ("key", sql.STRING), ("value", sql.BIGINT), ("price", sql.decimal(10, 2)), ("name", sql.STRING), ("flag", sql.BOOLEAN)
+)
+SPLITTABLE = (
+    AggregateCall("COUNT", (), sql.BIGINT),
+    AggregateCall("SUM", (1,), sql.BIGINT),
+    AggregateCall("SUM", (2,), sql.decimal(38, 2)),
+    AggregateCall("COUNT", (1,), sql.BIGINT, filter=4),
+)
+KEEPING = (
+    *SPLITTABLE,
+    AggregateCall("MIN", (3,), sql.STRING),
+    AggregateCall("MAX", (2,), sql.decimal(10, 2)),
+    AggregateCall("COUNT", (3,), sql.BIGINT, is_distinct=True),
+    AggregateCall("SUM", (1,), sql.BIGINT, is_distinct=True),
+)
+RETRACT, UPSERT, APPEND = ChangelogMode.RETRACT, ChangelogMode.UPSERT, ChangelogMode.INSERT_ONLY
+Row = tuple[Any, ...]
+
+
+def result_schema(calls: tuple[AggregateCall, ...]) -> Schema:
+    return Schema((ROWS.fields[0], *(Field(f"c{i}", c.type) for i, c in enumerate(calls))))
+
+
+def aggregate(call: AggregateCall, rows: list[Row]) -> Any:
+    if call.filter >= 0:
+        rows = [r for r in rows if r[call.filter]]
+    if not call.args:
+        return len(rows)
+    values = [r[call.args[0]] for r in rows if r[call.args[0]] is not None]
+    if call.is_distinct:
+        values = list(set(values))
+    if call.function == "COUNT":
+        return len(values)
+    if not values:
+        return None
+    return {"SUM": sum, "MIN": min, "MAX": max}[call.function](values)
+
+
+def reference(calls: tuple[AggregateCall, ...], rows: list[Row]) -> Counter[Row]:
+    groups: dict[Any, list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row[0]].append(row)
+    return Counter((key, *(aggregate(c, members) for c in calls)) for key, members in groups.items())
+
+
+prices = st.one_of(st.none(), st.integers(-(10**9), 10**9).map(lambda n: Decimal(n) / 100))
+row_strategy = st.tuples(
+    st.sampled_from(["a", "b", None]),
+    st.one_of(st.none(), st.integers(-(2**40), 2**40)),
+    prices,
+    st.sampled_from(["x", "yy", "é", None]),
+    st.sampled_from([True, False, None]),
+)
+
+
+@st.composite
+def changelogs(draw: st.DrawFn) -> list[Row]:
+    """Rows that come, and some of them taken back later."""
+    log: list[Row] = []
+    live: list[Row] = []
+    for row in draw(st.lists(row_strategy, max_size=30)):
+        log.append(("+I", *row))
+        live.append(row)
+        if live and draw(st.booleans()):
+            gone = live.pop(draw(st.integers(0, len(live) - 1)))
+            log.append(("-D", *gone))
+    return log
+
+
+def final_rows(log: list[Row]) -> list[Row]:
+    live: list[Row] = []
+    for kind, *row in log:
+        live.append(tuple(row)) if kind in ("+I", "+U") else live.remove(tuple(row))
+    return live
+
+
+def cut(rows: list[Row], cuts: list[int]) -> list[list[Row]]:
+    places = [0, *sorted(c for c in cuts if c < len(rows)), len(rows)]
+    return [rows[a:b] for a, b in zip(places, places[1:], strict=False) if a < b]
+
+
+cuts_strategy = st.lists(st.integers(1, 40), max_size=6)
+
+
+@given(rows=st.lists(row_strategy, max_size=40), cuts=cuts_strategy, mode=st.sampled_from([RETRACT, UPSERT]))
+@settings(max_examples=60, deadline=None)
+def test_rows_that_only_come_give_the_batch_answer(rows: list[Row], cuts: list[int], mode: ChangelogMode) -> None:
+    context = operator_context([ROWS], result_schema(KEEPING), output_mode=mode)
+    output = run_operator(GroupAggregateSpec((0,), KEEPING), context, cut(rows, cuts))
+    table = output.table() if mode is RETRACT else Counter(output.upserted([0]).values())
+    assert table == reference(KEEPING, rows)
+
+
+@given(log=changelogs(), cuts=cuts_strategy, mode=st.sampled_from([RETRACT, UPSERT]))
+@settings(max_examples=80, deadline=None)
+def test_rows_that_are_taken_back_leave_no_trace(log: list[Row], cuts: list[int], mode: ChangelogMode) -> None:
+    context = operator_context([ROWS], result_schema(KEEPING), input_modes=[RETRACT], output_mode=mode)
+    spec = GroupAggregateSpec((0,), KEEPING, is_retracting=True)
+    output = run_operator(spec, context, cut(log, cuts))
+    table = output.table() if mode is RETRACT else Counter(output.upserted([0]).values())
+    assert table == reference(KEEPING, final_rows(log))
+
+
+@given(log=changelogs(), cuts=cuts_strategy)
+@settings(max_examples=60, deadline=None)
+def test_two_phases_equal_one(log: list[Row], cuts: list[int]) -> None:
+    accumulators = [f for c in SPLITTABLE for f in accumulator_fields(c, ROWS) or ()]
+    partial = Schema((ROWS.fields[0], Field("$row_count", sql.BIGINT), *accumulators))
+    local = run_operator(
+        GroupAggregateSpec((0,), SPLITTABLE, AggregatePhase.LOCAL, is_retracting=True),
+        operator_context([ROWS], partial, input_modes=[RETRACT]),
+        cut(log, cuts),
+    )
+    context = operator_context([partial], result_schema(SPLITTABLE), output_mode=RETRACT)
+    spec = GroupAggregateSpec((0,), SPLITTABLE, AggregatePhase.GLOBAL, is_retracting=True)
+    assert run_operator(spec, context, local.batches).table() == reference(SPLITTABLE, final_rows(log))
+
+
+@given(log=changelogs(), cuts=cuts_strategy, at=st.integers(0, 6))
+@settings(max_examples=40, deadline=None)
+def test_state_moves_to_other_subtasks_without_a_trace(log: list[Row], cuts: list[int], at: int) -> None:
+    context = operator_context([ROWS], result_schema(KEEPING), input_modes=[RETRACT], output_mode=RETRACT)
+    spec = GroupAggregateSpec((0,), KEEPING, is_retracting=True)
+    parts = cut(log, cuts)
+    first, output = make_operator(spec, context), Collected()
+    feed(first, parts[:at], output)
+    snapshot = first.snapshot()
+    rest = [row for part in parts[at:] for row in part]
+    for subtask in range(3):
+        operator = restored(spec, context, [snapshot], subtask, 3)
+        mine = [row for row in rest if owner(row[1]) == subtask]
+        feed(operator, [mine] if mine else [], output)
+        finish(operator, output)
+    assert output.table() == reference(KEEPING, final_rows(log))
+
+
+def owner(key: str | None) -> int:
+    import pyarrow as pa
+
+    from runtime.kernels.hashing import hash_columns, key_groups
+
+    return int(key_groups(hash_columns([pa.array([key], pa.string())]), 128)[0]) * 3 // 128
+
+
+COUNT = (AggregateCall("COUNT", (), sql.BIGINT),)
+TOTAL = Schema.of(("n", sql.BIGINT))
+
+
+def test_a_changed_result_takes_back_the_one_before_and_an_unchanged_one_is_silent() -> None:
+    context = operator_context([ROWS], Schema.of(("key", sql.STRING), ("m", sql.BIGINT)), output_mode=RETRACT)
+    spec = GroupAggregateSpec((0,), (AggregateCall("MAX", (1,), sql.BIGINT),))
+    batches = [[("a", 3, None, None, None)], [("a", 2, None, None, None)], [("a", 5, None, None, None)]]
+    assert run_operator(spec, context, batches).rows == [("+I", "a", 3), ("-U", "a", 3), ("+U", "a", 5)]
+
+
+def test_without_keys_no_row_at_all_still_has_a_result() -> None:
+    context = operator_context([ROWS], TOTAL, output_mode=RETRACT)
+    assert run_operator(GroupAggregateSpec((), COUNT), context, []).rows == [("+I", 0)]
+
+
+def test_without_keys_taking_everything_back_leaves_the_empty_result() -> None:
+    context = operator_context([ROWS], TOTAL, input_modes=[RETRACT], output_mode=RETRACT)
+    row = ("a", 1, None, None, None)
+    output = run_operator(GroupAggregateSpec((), COUNT, is_retracting=True), context, [[("+I", *row)], [("-D", *row)]])
+    assert output.table() == Counter([(0,)])
+
+
+def test_distinct_rows_come_out_once() -> None:
+    context = operator_context([ROWS], Schema.of(("key", sql.STRING)))
+    rows = [(k, 1, None, None, None) for k in ("a", "b", "a", None, None)]
+    output = run_operator(GroupAggregateSpec((0,), ()), context, cut(rows, [2]))
+    assert output.rows == [("a",), ("b",), (None,)]
+
+
+def test_a_group_untouched_for_its_ttl_starts_anew() -> None:
+    clock = ManualClock(1_000)
+    schema = Schema.of(("key", sql.STRING), ("n", sql.BIGINT))
+    context = operator_context([ROWS], schema, output_mode=UPSERT, now_ms=clock)
+    spec = GroupAggregateSpec((0,), COUNT, state_ttl_ms=100)
+    row = ("a", 1, None, None, None)
+    operator, output = make_operator(spec, context), Collected()
+    feed(operator, [[row], [row], Clock(1_050), [row], Clock(1_200), [row]], output)
+    assert [r[0] for r in output.rows] == ["+I", "+U", "+U", "+I"]
+    assert output.rows[-1] == ("+I", "a", 1)
+    feed(operator, [Clock(9_000)], output)
+    assert dataclasses.is_dataclass(operator.snapshot())
+    assert operator.snapshot().keyed["groups"].num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("function", "type_", "values", "expected"),
+    [
+        ("AVG", sql.BIGINT, [1, 2, None, -6], -1),
+        ("AVG", sql.DOUBLE, [1.0, 2.0], 1.5),
+        ("AVG", sql.decimal(5, 2), [Decimal("1.00"), Decimal("1.01"), Decimal("1.01")], Decimal("1.006667")),
+        ("SUM", sql.INT, [2**31 - 1, 1], -(2**31)),
+        ("SUM", sql.decimal(20, 0), [Decimal(10**19), Decimal(10**19), Decimal(-5)], Decimal(2 * 10**19 - 5)),
+        ("MIN", sql.decimal(20, 0), [Decimal(3), Decimal(-(10**19)), Decimal(5)], Decimal(-(10**19))),
+        ("MAX", sql.BOOLEAN, [False, None, True], True),
+        ("VAR_POP", sql.DOUBLE, [1e9 + 1, 1e9 + 2, 1e9 + 3], 2 / 3),
+        ("STDDEV_SAMP", sql.DOUBLE, [1.0], None),
+        ("FIRST_VALUE", sql.STRING, [None, "p", "q"], "p"),
+        ("LAST_VALUE", sql.STRING, ["p", "q", None], "q"),
+        ("LISTAGG", sql.STRING, ["p", None, "q"], "p,q"),
+        ("MAX", sql.FLOAT, [1.5, None], 1.5),
+    ],
+)
+def test_each_function_gives_its_documented_value(
+    function: str, type_: sql.LogicalType, values: list[Any], expected: Any
+) -> None:
+    from sqlstream.functions import AGGREGATE_FUNCTIONS
+
+    result = AGGREGATE_FUNCTIONS[function].result_type((type_,))
+    assert result is not None
+    schema = Schema.of(("v", type_))
+    call = AggregateCall(function, (0,), result)
+    context = operator_context([schema], Schema.of(("r", result)), output_mode=UPSERT)
+    rows = [(v,) for v in values]
+    for cuts in ([], [1], [1, 2]):
+        value = run_operator(GroupAggregateSpec((), (call,)), context, cut(rows, cuts)).rows[-1][1]
+        assert value == (pytest.approx(expected) if isinstance(expected, float) else expected)

@@ -1,0 +1,106 @@
+"""WatermarkAssigner."""
+
+from __future__ import annotations
+
+import pytest
+from expression_harness import call, col, lit
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from operator_harness import Clock, Collected, ManualClock, feed, operator_context, restored, run_operator
+
+from runtime.operators import make_operator
+from sqlstream import types as sql
+from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN, Watermark, WatermarkStatus
+from sqlstream.errors import UserError
+from sqlstream.schema import Field, Schema
+from sqlstream.specs import EmitStrategy, WatermarkAssignerSpec
+from sqlstream.specs.watermark import ROW_WATERMARK_COLUMN
+from sqlstream.types import BIGINT
+
+TS = sql.timestamp(3)
+INPUT = Schema.of(("ts", TS))
+PER_ROW = INPUT.concat(Schema((Field(ROW_WATERMARK_COLUMN, BIGINT),)))
+MINUS_TEN = call("-", col(0, TS), lit(10, sql.INTERVAL_DAY_TIME))
+PERIODIC = WatermarkAssignerSpec(0, MINUS_TEN)
+ON_EVENT = WatermarkAssignerSpec(0, MINUS_TEN, EmitStrategy.ON_EVENT)
+
+TIMES = st.lists(st.lists(st.integers(-100, 100), max_size=6), max_size=5)
+
+
+@given(TIMES)
+@settings(max_examples=60, deadline=None)
+def test_the_watermark_is_the_highest_so_far_and_never_falls(batches: list[list[int]]) -> None:
+    output = run_operator(PERIODIC, operator_context([INPUT], INPUT), [[(t,) for t in b] for b in batches])
+    expected, current = [], WATERMARK_MIN
+    for times in batches:
+        highest = max((t - 10 for t in times), default=WATERMARK_MIN)
+        if highest > current:
+            current = highest
+            expected.append(current)
+    assert output.watermarks == [*expected, WATERMARK_MAX]
+    assert output.rows == [(t,) for b in batches for t in b]
+
+
+@given(TIMES)
+@settings(max_examples=60, deadline=None)
+def test_each_row_carries_the_watermark_of_the_rows_before_it(batches: list[list[int]]) -> None:
+    output = run_operator(ON_EVENT, operator_context([INPUT], PER_ROW), [[(t,) for t in b] for b in batches])
+    expected, current = [], WATERMARK_MIN
+    for t in (t for b in batches for t in b):
+        expected.append((t, current))
+        current = max(current, t - 10)
+    assert output.rows == expected
+
+
+def test_null_watermarks_are_passed_over() -> None:
+    schema = Schema.of(("ts", TS), ("w", TS))
+    spec = WatermarkAssignerSpec(0, col(1, TS))
+    output = run_operator(spec, operator_context([schema], schema), [[(1, None)], [(2, 5), (3, None)]])
+    assert output.watermarks == [5, WATERMARK_MAX]
+
+
+def test_a_row_without_event_time_fails() -> None:
+    with pytest.raises(UserError, match='rowtime "ts" is null'):
+        run_operator(PERIODIC, operator_context([INPUT], INPUT), [[(1,), (None,)]])
+
+
+def test_microseconds_are_floored() -> None:
+    schema = Schema.of(("ts", sql.timestamp(6)))
+    output = run_operator(
+        WatermarkAssignerSpec(0, col(0, sql.timestamp(6))), operator_context([schema], schema), [[(-1,)], [(1_999,)]]
+    )
+    assert output.watermarks == [-1, 1, WATERMARK_MAX]
+
+
+def test_upstream_watermarks_are_swallowed_but_the_last() -> None:
+    items = [Watermark(50), [(20,)], Watermark(WATERMARK_MAX), Watermark(WATERMARK_MAX)]
+    output = run_operator(PERIODIC, operator_context([INPUT], INPUT), items, ends=False)
+    assert output.watermarks == [10, WATERMARK_MAX]
+
+
+def test_without_rows_the_output_turns_idle_and_active_with_the_next_row() -> None:
+    spec = WatermarkAssignerSpec(0, MINUS_TEN, idle_timeout_ms=100)
+    context = operator_context([INPUT], INPUT, now_ms=ManualClock())
+    output = Collected()
+    feed(make_operator(spec, context), [Clock(50), [(1,)], Clock(149), Clock(150), Clock(500), [(2,)]], output)
+    statuses = [e for e in output.elements if isinstance(e, WatermarkStatus)]
+    assert statuses == [WatermarkStatus(True), WatermarkStatus(False)]
+    assert output.elements.index(WatermarkStatus(False)) == len(output.elements) - 3
+
+
+def test_idleness_of_the_source_is_handed_on() -> None:
+    items = [WatermarkStatus(True), WatermarkStatus(True), [(5,)]]
+    output = run_operator(PERIODIC, operator_context([INPUT], INPUT), items, ends=False)
+    assert output.elements[:2] == [WatermarkStatus(True), WatermarkStatus(False)]
+
+
+def test_several_restored_into_one_take_the_lowest_watermark() -> None:
+    context = operator_context([INPUT], PER_ROW)
+    snapshots = []
+    for time in (40, 90):
+        operator = make_operator(ON_EVENT, context)
+        feed(operator, [[(time,)]], Collected())
+        snapshots.append(operator.snapshot())
+    output = Collected()
+    feed(restored(ON_EVENT, context, snapshots, 0, 1), [[(50,)]], output)
+    assert output.rows == [(50, 30)]

@@ -1,0 +1,199 @@
+"""Window aggregation equals a row-at-a-time reference, however the input is cut and wherever state is moved."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from operator_harness import Collected, feed, finish, operator_context, restored, run_operator
+
+from runtime.operators import make_operator
+from sqlstream import types as sql
+from sqlstream.elements import WATERMARK_MAX, Watermark
+from sqlstream.expressions import AggregateCall
+from sqlstream.functions.aggregates import accumulator_fields
+from sqlstream.schema import Field, Schema
+from sqlstream.specs import AggregatePhase, WindowAggregateSpec, WindowKind, WindowSpec
+
+ROWS = Schema.of(("key", sql.STRING), ("value", sql.BIGINT), ("time", sql.timestamp(3)))
+BOUNDS = (("window_start", sql.timestamp(3)), ("window_end", sql.timestamp(3)), ("window_time", sql.timestamp(3)))
+CALLS = (
+    AggregateCall("COUNT", (), sql.BIGINT),
+    AggregateCall("SUM", (1,), sql.BIGINT),
+    AggregateCall("MIN", (1,), sql.BIGINT),
+    AggregateCall("AVG", (1,), sql.BIGINT),
+)
+RESULT = Schema.of(("key", sql.STRING), ("n", sql.BIGINT), ("s", sql.BIGINT), ("m", sql.BIGINT), ("a", sql.BIGINT), *BOUNDS)
+TUMBLE = WindowSpec(WindowKind.TUMBLE, 10)
+HOP = WindowSpec(WindowKind.HOP, 10, 4, 1)
+CUMULATE = WindowSpec(WindowKind.CUMULATE, 12, 4)
+SESSION = WindowSpec(WindowKind.SESSION, 5)
+Row = tuple[Any, ...]
+
+
+def windows_of(window: WindowSpec, time: int) -> list[tuple[int, int]]:
+    """Every window [start, end) that holds a time, by trying them all."""
+    size, offset = window.size_ms, window.offset_ms
+    if window.kind is WindowKind.CUMULATE:
+        start = math.floor((time - offset) / size) * size + offset
+        ends = [start + step for step in range(window.slide_ms, size + 1, window.slide_ms)]
+        return [(start, end) for end in ends if time < end]
+    step = window.slide_ms or size
+    last = math.floor((time - offset) / step) * step + offset
+    return [(start, start + size) for start in range(last, time - size, -step)]
+
+
+def results(values: list[int | None]) -> tuple[Any, ...]:
+    present = [v for v in values if v is not None]
+    total = sum(present) if present else None
+    mean = None if total is None else int(total / len(present))
+    return len(values), total, min(present, default=None), mean
+
+
+def reference(window: WindowSpec, rows: list[Row]) -> set[Row]:
+    groups: dict[Row, list[int | None]] = defaultdict(list)
+    if window.kind is WindowKind.SESSION:
+        for key, value, time in sorted(rows, key=lambda r: r[2]):
+            open_sessions = [g for g in groups if g[0] == key and g[2] >= time]
+            if open_sessions:
+                old = open_sessions[0]
+                groups[(key, old[1], max(old[2], time + window.size_ms))] = [*groups.pop(old), value]
+            else:
+                groups[(key, time, time + window.size_ms)] = [value]
+    else:
+        for key, value, time in rows:
+            for start, end in windows_of(window, time):
+                groups[(key, start, end)].append(value)
+    return {(key, *results(v), start, end, end - 1) for (key, start, end), v in groups.items()}
+
+
+def spec_of(window: WindowSpec, **others: Any) -> WindowAggregateSpec:
+    return WindowAggregateSpec((0,), CALLS, window, time_column=2, **others)
+
+
+rows_strategy = st.lists(
+    st.tuples(st.sampled_from(["a", "b", None]), st.one_of(st.none(), st.integers(-50, 50)), st.integers(-40, 60)),
+    max_size=40,
+)
+cuts_strategy = st.lists(st.integers(1, 40), max_size=6)
+
+
+def cut(rows: list[Row], cuts: list[int]) -> list[list[Row]]:
+    places = [0, *sorted(c for c in cuts if c < len(rows)), len(rows)]
+    return [rows[a:b] for a, b in zip(places, places[1:], strict=False) if a < b]
+
+
+@pytest.mark.parametrize("window", [TUMBLE, HOP, CUMULATE, SESSION], ids=str)
+@given(rows=rows_strategy, cuts=cuts_strategy)
+@settings(max_examples=40, deadline=None)
+def test_any_cut_of_the_input_gives_the_reference_answer(window: WindowSpec, rows: list[Row], cuts: list[int]) -> None:
+    """In-order watermarks between batches change when windows fire, never what they hold."""
+    rows = sorted(rows, key=lambda r: r[2])
+    items: list[Any] = []
+    for part in cut(rows, cuts):
+        items += [part, Watermark(part[-1][2] - 1)]
+    output = run_operator(spec_of(window), operator_context([ROWS], RESULT), items)
+    assert sorted(output.rows, key=repr) == sorted(reference(window, rows), key=repr)
+
+
+@pytest.mark.parametrize("window", [TUMBLE, HOP, CUMULATE], ids=str)
+@given(rows=rows_strategy, cuts=cuts_strategy)
+@settings(max_examples=40, deadline=None)
+def test_local_and_global_together_equal_the_single_phase(window: WindowSpec, rows: list[Row], cuts: list[int]) -> None:
+    accumulators = [f for c in CALLS for f in accumulator_fields(c, ROWS) or ()]
+    partial = Schema((ROWS.fields[0], *accumulators, Field("$slice_end", sql.BIGINT)))
+    local = run_operator(
+        spec_of(window, phase=AggregatePhase.LOCAL), operator_context([ROWS], partial), cut(rows, cuts)
+    )
+    final = run_operator(
+        spec_of(window, phase=AggregatePhase.GLOBAL), operator_context([partial], RESULT), local.batches
+    )
+    assert sorted(final.rows, key=repr) == sorted(reference(window, rows), key=repr)
+
+
+@pytest.mark.parametrize("window", [TUMBLE, HOP, CUMULATE, SESSION], ids=str)
+@given(rows=rows_strategy, cuts=cuts_strategy, at=st.integers(0, 6))
+@settings(max_examples=30, deadline=None)
+def test_state_moves_to_other_subtasks_without_a_trace(
+    window: WindowSpec, rows: list[Row], cuts: list[int], at: int
+) -> None:
+    rows = sorted(rows, key=lambda r: r[2])
+    parts = cut(rows, cuts)
+    before, after = parts[:at], parts[at:]
+    context = operator_context([ROWS], RESULT)
+    first, output = make_operator(spec_of(window), context), Collected()
+    for part in before:
+        feed(first, [part, Watermark(part[-1][2] - 1)], output)
+    snapshot = first.snapshot()
+    rest = [r for part in after for r in part]
+    for subtask in range(3):
+        operator = restored(spec_of(window), context, [snapshot], subtask, 3)
+        mine = [r for r in rest if owner(r[0]) == subtask]
+        feed(operator, [mine] if mine else [], output)
+        finish(operator, output)
+    assert sorted(output.rows, key=repr) == sorted(reference(window, rows), key=repr)
+
+
+def owner(key: str | None) -> int:
+    import pyarrow as pa
+
+    from runtime.kernels.hashing import hash_columns, key_groups
+
+    group = int(key_groups(hash_columns([pa.array([key], pa.string())]), 128)[0])
+    return group * 3 // 128
+
+
+def test_a_row_is_late_when_all_its_windows_are_closed() -> None:
+    counts: dict[str, int] = defaultdict(int)
+
+    def count(name: str, n: int) -> None:
+        counts[name] += n
+
+    context = operator_context([ROWS], RESULT, count=count)
+    items = [[("a", 1, 3)], Watermark(9), [("a", 2, 9), ("a", 3, 10)]]
+    output = run_operator(spec_of(TUMBLE), context, items)
+    assert output.rows == [("a", 1, 1, 1, 1, 0, 10, 9), ("a", 1, 3, 3, 3, 10, 20, 19)]
+    assert counts == {"numLateRecordsDropped": 1}
+
+
+def test_a_late_row_still_counts_in_the_windows_that_are_open() -> None:
+    items = [Watermark(12), [("a", 5, 9)]]
+    output = run_operator(spec_of(HOP), operator_context([ROWS], RESULT), items)
+    assert [(r[1], r[5], r[6]) for r in output.rows] == [(1, 5, 15), (1, 9, 19)]
+
+
+def test_row_watermarks_decide_lateness_whatever_the_cut() -> None:
+    schema = Schema((*ROWS.fields, Field("$watermark", sql.BIGINT)))
+    spec = spec_of(TUMBLE, row_watermark_column=3)
+    rows = [("a", 1, 3, -(2**63)), ("a", 2, 25, 3), ("a", 3, 4, 25), ("a", 4, 21, 25)]
+    for cuts in ([], [1], [2], [1, 2, 3]):
+        output = run_operator(spec, operator_context([schema], RESULT), cut(rows, cuts))
+        assert [(r[1], r[5]) for r in output.rows] == [(1, 0), (2, 20)]
+
+
+def test_windows_fire_in_order_of_their_end_and_only_once() -> None:
+    items = [[("a", 1, 25), ("b", 1, 3)], Watermark(9), Watermark(9), Watermark(35), Watermark(WATERMARK_MAX)]
+    output = run_operator(spec_of(TUMBLE), operator_context([ROWS], RESULT), items)
+    assert [(r[0], r[6]) for r in output.rows] == [("b", 10), ("a", 30)]
+
+
+def test_distinct_and_ordered_calls_work_in_every_window_kind() -> None:
+    calls = (
+        AggregateCall("COUNT", (1,), sql.BIGINT, is_distinct=True),
+        AggregateCall("FIRST_VALUE", (1,), sql.BIGINT),
+        AggregateCall("LISTAGG", (0,), sql.STRING),
+    )
+    result = Schema.of(("d", sql.BIGINT), ("f", sql.BIGINT), ("l", sql.STRING), *BOUNDS)
+    rows = [("a", 7, 1), ("b", 7, 2), ("c", 8, 3), ("d", 9, 18)]
+    expected = {
+        TUMBLE: [(2, 7, "a,b,c", 0, 10, 9), (1, 9, "d", 10, 20, 19)],
+        SESSION: [(2, 7, "a,b,c", 1, 8, 7), (1, 9, "d", 18, 23, 22)],
+    }
+    for window, rows_out in expected.items():
+        spec = WindowAggregateSpec((), calls, window, time_column=2)
+        for cuts in ([], [1], [2, 3]):
+            assert run_operator(spec, operator_context([ROWS], result), cut(rows, cuts)).rows == rows_out
