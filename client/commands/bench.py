@@ -1,0 +1,92 @@
+"""`sqlstream bench nexmark`: how fast the engine answers the Nexmark queries, in events per CPU-second and per second."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from sqlstream.errors import UserError, did_you_mean
+
+EPILOG = """\
+examples:
+  sqlstream bench nexmark
+  sqlstream bench nexmark --queries q0,q5 --events 10000000 --parallelism 2 --json bench.json
+  sqlstream bench nexmark --queries gen
+
+Each query reads the engine's own generator into `blackhole`. Event time spans 10 s unless --rate says otherwise. A query
+runs once on a tenth of the events to warm up, then --runs times measured (the median counts), then once more into a sink
+that counts and checksums the final rows. CPU time is that of all processes, from submission to the end of the job.
+`gen` is the generator alone: all columns of all three kinds of events, in one thread.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    parser.add_argument("workload", choices=["nexmark"], help="the workload")
+    parser.add_argument("--queries", default="", help="comma-separated, e.g. q0,q5 (default: all that run, and gen)")
+    parser.add_argument("--events", type=_count, default=10_000_000, help="events to read (default: 10,000,000)")
+    parser.add_argument("--parallelism", type=_count, default=2, help="parallelism of the job (default: 2)")
+    parser.add_argument("--rate", type=_count, help="events per second of event time (default: events / 10)")
+    parser.add_argument("--runs", type=_count, default=1, help="measured runs of each query (default: 1)")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting for all queries")
+    parser.add_argument("--no-checksum", action="store_true", help="leave out the run that checks the result")
+    parser.add_argument("--json", metavar="FILE", help="write a JSON list, an object a query, to FILE (- for standard output)")
+
+
+def _count(text: str) -> int:
+    value = int(text.replace(",", "").replace("_", ""))
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return value
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """0 when every query ran, 1 when a job failed."""
+    from client.nexmark_bench import COLUMNS, NexmarkBench, available_queries
+
+    queries = _chosen(arguments.queries, available_queries())
+    settings = _settings(arguments)
+    out = sys.stderr if arguments.json == "-" else sys.stdout
+    print(_line([name for name, _ in COLUMNS]), file=out, flush=True)
+    results = []
+    with NexmarkBench(arguments.events, arguments.parallelism, arguments.rate, settings) as bench:
+        for query in queries:
+            if sys.stderr.isatty():
+                print(f"\r\033[K{query} …", end="", file=sys.stderr, flush=True)
+            result = bench.run(query, arguments.runs, with_checksum=not arguments.no_checksum)
+            if sys.stderr.isatty():
+                print("\r\033[K", end="", file=sys.stderr, flush=True)
+            results.append(result)
+            print(_line([show(result[name]) for name, show in COLUMNS]), file=out, flush=True)
+    if arguments.json:
+        text = json.dumps(results, indent=2)
+        if arguments.json == "-":
+            print(text)
+        else:
+            Path(arguments.json).write_text(text + "\n", encoding="utf-8")
+    return 0
+
+
+def _settings(arguments: argparse.Namespace) -> dict[str, str]:
+    from client.commands.run import settings_of
+
+    return settings_of(arguments.set)
+
+
+def _chosen(text: str, available: list[str]) -> list[str]:
+    if not text:
+        return available
+    chosen = [name.strip() for name in text.split(",") if name.strip()]
+    for name in chosen:
+        if name not in available:
+            hint = did_you_mean(name, available) or f"choose of {', '.join(available)}"
+            raise UserError("SS4005", f'there is no Nexmark query "{name}"', hint=hint)
+    return chosen
+
+
+def _line(cells: list[str]) -> str:
+    return "".join(f"{cell:>18}" for cell in cells)
+
+

@@ -1,0 +1,48 @@
+"""`sqlstream explain FILE.sql`: the plans of a file's queries, without running them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from sqlstream.errors import UserError, line_and_column, render_error
+
+EPILOG = """\
+examples:
+  sqlstream explain queries/getting_started.sql
+  sqlstream explain --set parallelism.default=2 queries/nexmark/q5.sql
+
+Prints, for each query and INSERT, every stage down to the JobGraph, with changelog mode, distribution, watermark and
+state of every operator. DDL and SET statements of the file take effect, jobs do not run.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    parser.add_argument("file", help="the SQL file, or - for standard input")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting in force before the first statement"
+    )
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """0, or 2 for a wrong statement."""
+    from client.commands.run import read_script, settings_of
+    from client.session import Session, Text
+    from planner.compile import explain
+    from planner.dialect.parser import parse_script
+    from planner.dialect.statements import Explain, Insert, Query, StatementSet
+
+    text = read_script(arguments.file)
+    with Session(settings_of(arguments.set)) as session:
+        try:
+            for statement in parse_script(text):
+                if isinstance(statement, Query | Insert | StatementSet):
+                    line, _ = line_and_column(text, statement.span.start)
+                    print(f"-- statement at line {line}\n{explain(session.compile(statement))}\n")
+                elif isinstance(outcome := session.execute(statement), Text) and isinstance(statement, Explain):
+                    print(outcome.text)
+        except UserError as error:
+            print(render_error(error, text), file=sys.stderr)
+            return 2
+    return 0

@@ -1,0 +1,170 @@
+"""`sqlstream run FILE.sql`: every statement of a file, one after the other."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from client.render import FORMATS
+from sqlstream.errors import UserError, render_error
+
+if TYPE_CHECKING:
+    from client.session import Job, Outcome, Session
+
+EPILOG = """\
+examples:
+  sqlstream run queries/getting_started.sql
+  sqlstream run --format json report.sql | jq .
+  sqlstream run --changelog --set parallelism.default=2 top_auctions.sql
+  echo "SELECT 1 + 1;" | sqlstream run -
+
+SELECT over bounded tables prints the final table; over unbounded ones, or with --changelog, each change as it
+comes, the first column `op` being +I, -U, +U or -D. INSERT waits until the job has ended. Ctrl-C cancels the job.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    parser.add_argument("file", help="the SQL file, or - for standard input")
+    parser.add_argument("--format", choices=FORMATS, default="table", help="how rows are printed (default: table)")
+    parser.add_argument("--changelog", action="store_true", help="print changes as they come, not the final table")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting in force before the first statement"
+    )
+    parser.add_argument("--task-managers", type=int, metavar="N", help="child processes that run tasks (default: cores)")
+    parser.add_argument("--quiet", action="store_true", help="no progress and no closing words, only rows")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """0 when all statements ran, 1 when a job failed, 2 for a wrong statement."""
+    from client.session import Session
+
+    text = read_script(arguments.file)
+    with Session(settings_of(arguments.set), arguments.task_managers) as session:
+        return run_script(text, session, arguments)
+
+
+def read_script(path: str) -> str:
+    """The file's text. UserError SS5001 when it cannot be read."""
+    try:
+        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise UserError("SS5001", f'cannot read "{path}": {error.strerror}', hint="give the path of a SQL file") from error
+    except UnicodeDecodeError as error:
+        raise UserError("SS5001", f'"{path}" is not UTF-8 text: {error.reason} at byte {error.start}') from error
+
+
+def settings_of(pairs: list[str]) -> dict[str, str]:
+    """`key=value` words as settings."""
+    settings = {}
+    for pair in pairs:
+        key, separator, value = pair.partition("=")
+        if not separator:
+            raise UserError("SS4001", f'"{pair}" is no setting', hint="write --set KEY=VALUE")
+        settings[key.strip()] = value.strip()
+    return settings
+
+
+def run_script(text: str, session: Session, arguments: argparse.Namespace) -> int:
+    """Run the statements of a script; errors underline its text."""
+    from planner.dialect.parser import parse_script
+
+    try:
+        statements = list(parse_script(text))
+        if not statements:
+            raise UserError("SS1003", "the script holds no statement", hint="write a statement that ends with ;")
+        for statement in statements:
+            code = _show(session.execute(statement), text, session, arguments)
+            if code:
+                return code
+    except UserError as error:
+        print(render_error(error, text), file=sys.stderr)
+        return 2
+    return 0
+
+
+def _show(outcome: Outcome, text: str, session: Session, arguments: argparse.Namespace) -> int:
+    from client.session import Job, Rows, Text
+
+    match outcome:
+        case Text(plan):
+            print(plan)
+        case Rows(schema, batches):
+            # OK says nothing that the exit code does not say.
+            if schema.names != ("result",):
+                renderer = _renderer(schema, False, session, arguments)
+                for batch in batches:
+                    renderer.write(batch)
+                renderer.finish()
+        case Job():
+            return _follow(outcome, text, session, arguments)
+    return 0
+
+
+def _renderer(schema, with_op: bool, session: Session, arguments: argparse.Namespace):  # type: ignore[no-untyped-def]
+    from client.render import make_renderer
+    from sqlstream import config
+
+    width = int(config.get(session.config, "table.display.max-column-width"))
+    return make_renderer(arguments.format, schema, with_op=with_op, max_width=width)
+
+
+def _follow(job: Job, text: str, session: Session, arguments: argparse.Namespace) -> int:
+    """Print a job's rows and progress until it has ended. Ctrl-C cancels it, then interrupts the script."""
+    from client.progress import ProgressLine
+    from sqlstream.messages.job_state import JobStatus
+
+    started = time.monotonic()
+    try:
+        with ProgressLine(job.name, job.metrics, None) if not arguments.quiet else _Silent() as progress:
+            if job.schema is not None:
+                _print_rows(job, progress, session, arguments)
+            status, error = job.wait()
+    except KeyboardInterrupt:
+        job.cancel()
+        job.wait(timeout_s=10)
+        raise
+    if status is not JobStatus.FINISHED:
+        if error is not None:
+            print(render_error(error, text), file=sys.stderr)
+        else:
+            print(f"job {job.id} was {status.value.lower()}", file=sys.stderr)
+        return 1
+    if not arguments.quiet and job.schema is None:
+        from client.progress import closing_text
+
+        print(closing_text(job.name, job.metrics().total, time.monotonic() - started), file=sys.stderr)
+    return 0
+
+
+def _print_rows(job: Job, progress: object, session: Session, arguments: argparse.Namespace) -> None:
+    from client.render import final_rows
+
+    assert job.schema is not None
+    is_changelog = arguments.changelog or not job.is_bounded
+    renderer = _renderer(job.schema, is_changelog, session, arguments)
+    for batch in job.rows() if is_changelog else final_rows(job.schema, job.rows()):
+        progress.pause()  # type: ignore[attr-defined]
+        renderer.write(batch)
+    progress.pause()  # type: ignore[attr-defined]
+    # A table is printed whole or not at all: half a result looks like a result.
+    from sqlstream.messages.job_state import JobStatus
+
+    if is_changelog or job.wait()[0] is JobStatus.FINISHED:
+        renderer.finish()
+
+
+class _Silent:
+    """Stands in for the progress line with --quiet."""
+
+    def __enter__(self) -> _Silent:
+        return self
+
+    def __exit__(self, *ignored: object) -> None:
+        return None
+
+    def pause(self) -> None:
+        return None

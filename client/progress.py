@@ -1,0 +1,120 @@
+"""The live line of a running job on a terminal, and the closing words on what it did."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import IO
+
+from sqlstream.elements import WATERMARK_MAX
+from sqlstream.messages.rpc import JobMetrics, Metrics
+
+INTERVAL_S = 0.5
+
+
+class ProgressLine:
+    """Redraws one line on a terminal twice a second: rows in and out a second, watermark and its lag, state, lost rows.
+
+    Off a terminal nothing is written. Use as a context manager; `pause` clears the line before rows are printed.
+    """
+
+    def __init__(self, name: str, metrics: Callable[[], JobMetrics], out: IO[str] | None = None) -> None:
+        self._name = name
+        self._metrics = metrics
+        self._out = out or sys.stderr
+        self._is_terminal = self._out.isatty()
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._is_drawn = False
+        self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
+
+    def __enter__(self) -> ProgressLine:
+        if self._is_terminal:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *ignored: object) -> None:
+        self._stop.set()
+        if self._is_terminal:
+            self._thread.join(timeout=2)
+            self.pause()
+
+    def pause(self) -> None:
+        """Take the line away, so that something else can be written."""
+        with self._lock:
+            if self._is_drawn:
+                self._out.write("\r\033[K")
+                self._out.flush()
+                self._is_drawn = False
+
+    def _run(self) -> None:
+        started = last_time = time.monotonic()
+        last: Metrics = {}
+        while not self._stop.wait(INTERVAL_S):
+            total = self._metrics().total
+            now = time.monotonic()
+            line = progress_text(self._name, now - started, now - last_time, last, total, time.time() * 1000)
+            last, last_time = total, now
+            with self._lock:
+                self._out.write(f"\r\033[K{line}")
+                self._out.flush()
+                self._is_drawn = True
+
+
+def progress_text(
+    name: str, elapsed_s: float, interval_s: float, before: Metrics, total: Metrics, now_ms: float
+) -> str:
+    """The line's text.
+
+    >>> progress_text("q", 3.0, 0.5, {}, {"numRecordsRead": 5000, "numRecordsWritten": 10, "stateBytes": 2048}, 0)
+    'q  3 s  in 10,000 rows/s (5,000)  out 20 rows/s (10)  state 2.0 KiB'
+    """
+    parts = [name, f"{elapsed_s:.0f} s"]
+    for label, key in (("in", "numRecordsRead"), ("out", "numRecordsWritten")):
+        rate = (total.get(key, 0) - before.get(key, 0)) / max(interval_s, 1e-9)
+        parts.append(f"{label} {rate:,.0f} rows/s ({total.get(key, 0):,})")
+    watermark = total.get("currentOutputWatermark")
+    if watermark is not None and 0 < watermark < WATERMARK_MAX:
+        lag_s = max(0.0, now_ms - watermark) / 1000
+        parts.append(f"watermark {time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(watermark / 1000))} (lag {_span(lag_s)})")
+    parts.append(f"state {size_text(total.get('stateBytes', 0))}")
+    for label, key in (("late", "numLateRecordsDropped"), ("rejected", "numRecordsRejected")):
+        if total.get(key):
+            parts.append(f"{label} {total[key]:,}")
+    return "  ".join(parts)
+
+
+def _span(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:,.0f} h" if seconds < 172_800 else f"{seconds / 86_400:,.0f} d"
+
+
+def size_text(size: float) -> str:
+    """Bytes in binary units.
+
+    >>> size_text(1536)
+    '1.5 KiB'
+    """
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":
+            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    raise AssertionError("unreachable")
+
+
+def closing_text(name: str, total: Metrics, seconds: float) -> str:
+    """What a finished job read, wrote, and could not use.
+
+    >>> closing_text("insert", {"numRecordsRead": 12, "numRecordsWritten": 3}, 0.5)
+    'insert: read 12 rows, wrote 3, late 0, rejected 0 in 0.50 s'
+    """
+    return (
+        f"{name}: read {total.get('numRecordsRead', 0):,} rows, wrote {total.get('numRecordsWritten', 0):,},"
+        f" late {total.get('numLateRecordsDropped', 0):,}, rejected {total.get('numRecordsRejected', 0):,}"
+        f" in {seconds:.2f} s"
+    )

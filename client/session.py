@@ -1,0 +1,216 @@
+"""One user's catalog and settings: the only place where the planner's plans meet the runtime's cluster."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from sqlstream import config as options
+from sqlstream.catalog import MemoryCatalog
+from sqlstream.errors import ErrorInfo, UserError
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages.job_state import JobStatus
+from sqlstream.schema import Schema
+from sqlstream.specs import SinkSpec, SourceSpec
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from planner.bind.context import BindContext
+    from planner.compile import CompiledPlan
+    from planner.dialect.statements import Statement
+    from planner.relational.nodes import Sink
+    from runtime.embedded import EmbeddedCluster
+    from sqlstream.messages.rpc import JobMetrics
+
+COLLECT = "collect"
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """What a statement that runs no job gives back."""
+
+    schema: Schema
+    batches: tuple[pa.RecordBatch, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Text:
+    """EXPLAIN's answer."""
+
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A submitted job. `schema` is the result's when it is a query, else None. `is_bounded`: it ends by itself."""
+
+    id: str
+    name: str
+    is_bounded: bool
+    schema: Schema | None
+    cluster: EmbeddedCluster
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """The query's rows as they come, a changelog; until the job has ended."""
+        return self.cluster.results(self.id)
+
+    def wait(self, timeout_s: float | None = None) -> tuple[JobStatus, ErrorInfo | None]:
+        """Until the job has ended, or TimeoutError; how, and why when it failed."""
+        reply = self.cluster.wait(self.id, timeout_s)
+        return reply.status, reply.error
+
+    def metrics(self) -> JobMetrics:
+        return self.cluster.metrics(self.id)
+
+    def cancel(self) -> None:
+        self.cluster.cancel(self.id)
+
+
+Outcome = Rows | Text | Job
+
+
+class Session:
+    """Runs statements one after the other. State: catalog, settings, and the clusters that jobs made it start.
+
+    The cluster of child processes starts with the first job that needs it, one TaskManager a core; a job that only has literal
+    rows to read runs in this process, which answers before children would be up. `close` ends everything.
+    """
+
+    def __init__(self, config: Mapping[str, str] | None = None, task_managers: int | None = None) -> None:
+        self.catalog = MemoryCatalog()
+        self.config: dict[str, str] = {}
+        for key, value in (config or {}).items():
+            options.option(key).parse(value)
+            self.config[key] = value
+        self._task_managers = task_managers
+        self._clusters: dict[bool, EmbeddedCluster] = {}
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *ignored: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop the clusters; running jobs are cancelled with them."""
+        for cluster in self._clusters.values():
+            cluster.stop()
+        self._clusters.clear()
+
+    # -- statements --------------------------------------------------------------------------------
+
+    def execute(self, statement: Statement) -> Outcome:
+        """Run one parsed statement. A query or INSERT is submitted, not waited for. UserError with a position."""
+        from planner.dialect.statements import Explain, Insert, Query, StatementSet
+
+        if isinstance(statement, Explain):
+            from planner.compile import explain
+
+            return Text(explain(self.compile(statement.target)))
+        if isinstance(statement, Query | Insert | StatementSet):
+            return self.submit(self.compile(statement, job_id=secrets.token_hex(16)))
+        return self._apply(statement)
+
+    def compile(self, statement: Statement, job_id: str = "") -> CompiledPlan:
+        """All plans of a query, INSERT or statement set."""
+        from planner.bind.sink import bind_insert, bind_select_sink
+        from planner.compile import compile_statements
+        from planner.dialect.statements import Insert, Query, StatementSet
+
+        context = self.bind_context()
+        sinks: tuple[Sink, ...]
+        match statement:
+            case Query():
+                sinks = (bind_select_sink(statement.query, context),)
+            case Insert():
+                sinks = (bind_insert(statement, context),)
+            case StatementSet():
+                sinks = tuple(bind_insert(insert, context) for insert in statement.inserts)
+            case _:
+                raise UserError("SS3001", "only queries and INSERT statements have a plan", span=statement.span)
+        return compile_statements(sinks, context, job_id)
+
+    def bind_context(self) -> BindContext:
+        from planner.bind.context import BindContext
+        from runtime.connectors import descriptors
+        from runtime.formats import descriptors as format_descriptors
+
+        return BindContext(self.catalog, descriptors(), format_descriptors(), self.config)
+
+    def _apply(self, statement: Statement) -> Rows:
+        from planner.statements.execute import execute_ddl
+        from planner.statements.result import PutObject, RemoveObject, ResetConfig, SetConfig
+
+        result = execute_ddl(statement, self.bind_context())
+        for change in result.changes:
+            match change:
+                case PutObject(entry):
+                    self._validate(entry, statement)
+                    self.catalog.put(entry)
+                case RemoveObject(path):
+                    self.catalog.drop(path)
+                case SetConfig(key, value):
+                    self.config[key] = value
+                case ResetConfig(None):
+                    self.config.clear()
+                case ResetConfig(key):
+                    self.config.pop(str(key), None)
+        return Rows(result.schema, literal_batches(result.schema, result.rows))
+
+    def _validate(self, entry: object, statement: Statement) -> None:
+        """Let the connector check what its descriptor cannot say."""
+        from runtime.connectors import connector
+        from sqlstream.catalog import CatalogTable
+
+        if not isinstance(entry, CatalogTable):
+            return
+        try:
+            connector(entry.options["connector"]).validate(
+                entry.path.name, entry.physical_schema(), entry.options
+            )
+        except UserError as error:
+            raise error.at(statement.span) from None
+
+    # -- jobs --------------------------------------------------------------------------------------
+
+    def submit(self, plan: CompiledPlan) -> Job:
+        """Start the job of a plan on the cluster that suits it."""
+        graph = plan.job_graph
+        cluster = self.cluster(is_trivial(graph))
+        cluster.submit(graph)
+        sinks = [o.spec for v in graph.vertices for o in v.operators if isinstance(o.spec, SinkSpec)]
+        collected = [s.schema for s in sinks if s.connector == COLLECT]
+        return Job(graph.job_id, graph.name, is_bounded(graph), collected[0] if collected else None, cluster)
+
+    def cluster(self, in_process: bool = False) -> EmbeddedCluster:
+        """The cluster of child processes, or the one in this process; started when first asked for."""
+        if in_process not in self._clusters:
+            from runtime.embedded import EmbeddedCluster
+
+            cluster = EmbeddedCluster(self.config, self._task_managers, in_process)
+            self._clusters[in_process] = cluster
+            cluster.start()
+        return self._clusters[in_process]
+
+
+def literal_batches(schema: Schema, rows: tuple[tuple[object, ...], ...]) -> tuple[pa.RecordBatch, ...]:
+    """Rows in the encoding of `Literal.value` as one batch."""
+    from runtime.operators.values import values_batches
+    from sqlstream.specs import ValuesSpec
+
+    return tuple(values_batches(ValuesSpec(rows), schema, max(1, len(rows))))  # type: ignore[arg-type]
+
+
+def is_bounded(graph: JobGraph) -> bool:
+    """Whether every source ends."""
+    sources = [o.spec for v in graph.vertices for o in v.operators if isinstance(o.spec, SourceSpec)]
+    return all(s.is_bounded for s in sources)
+
+
+def is_trivial(graph: JobGraph) -> bool:
+    """Whether the job reads literal rows only and runs in one subtask: not worth a process."""
+    has_source = any(isinstance(o.spec, SourceSpec) for v in graph.vertices for o in v.operators)
+    return not has_source and all(v.parallelism == 1 for v in graph.vertices)
