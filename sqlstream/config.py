@@ -64,9 +64,13 @@ class ConfigOption(msgspec.Struct, frozen=True):
         if isinstance(value, bool) or not isinstance(value, int):
             return
         if self.minimum is not None and value < self.minimum:
-            raise UserError("SS4002", f'option "{self.key}" must be at least {self.minimum}, not {text}', span=span)
+            raise UserError(
+                "SS4002", f'option "{self.key}" must be at least {self.minimum}, not {text}', span=span
+            )
         if self.maximum is not None and value > self.maximum:
-            raise UserError("SS4002", f'option "{self.key}" must be at most {self.maximum}, not {text}', span=span)
+            raise UserError(
+                "SS4002", f'option "{self.key}" must be at most {self.maximum}, not {text}', span=span
+            )
 
 
 _DURATION_UNITS_MS = {

@@ -140,7 +140,9 @@ class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     retry: Retry = Retry.NEVER
 
     @staticmethod
-    def of(error: BaseException, *, vertex: str = "", attempt: int = 0, span: Span | None = None) -> ErrorInfo:
+    def of(
+        error: BaseException, *, vertex: str = "", attempt: int = 0, span: Span | None = None
+    ) -> ErrorInfo:
         """Describe any exception. A foreign one becomes SS9001 with its type name."""
         if not isinstance(error, SqlStreamError):
             return ErrorInfo(

@@ -63,7 +63,9 @@ class Call(msgspec.Struct, frozen=True, tag_field="node", tag="call"):
 
     def __str__(self) -> str:
         if self.function in ("CAST", "TRY_CAST"):
-            return f"{self.function}({self.args[0]} AS {self.type.without_time_attribute().with_nullable(True)})"
+            return (
+                f"{self.function}({self.args[0]} AS {self.type.without_time_attribute().with_nullable(True)})"
+            )
         if self.function in _INFIX and len(self.args) >= 2:
             return "(" + f" {self.function} ".join(str(a) for a in self.args) + ")"
         return f"{self.function}({', '.join(str(a) for a in self.args)})"

@@ -201,9 +201,7 @@ def row(*fields: tuple[str, LogicalType]) -> LogicalType:
     return LogicalType(TypeRoot.ROW, fields=tuple(RowField(n, t) for n, t in fields))
 
 
-PROCTIME = msgspec.structs.replace(
-    timestamp_ltz(3), nullable=False, time_attribute=TimeAttribute.PROCTIME
-)
+PROCTIME = msgspec.structs.replace(timestamp_ltz(3), nullable=False, time_attribute=TimeAttribute.PROCTIME)
 
 
 def as_rowtime(t: LogicalType) -> LogicalType:

@@ -39,9 +39,7 @@ def _average(types: Types) -> LogicalType:
 
 
 def _sum_accumulator(types: Types) -> Types:
-    """The sum in the widest type of its kind, so that partial sums survive the way to GLOBAL, and the values
-    counted.
-    """
+    """The sum, in the widest type of its kind so that partial sums survive, and the number of values."""
     t = types[0]
     if t.root is TypeRoot.DECIMAL:
         return sql.decimal(sql.DECIMAL_PRECISION_MAX, t.scale), BIGINT

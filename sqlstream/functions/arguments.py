@@ -13,9 +13,7 @@ from sqlstream.types import LogicalType, TypeRoot
 
 @dataclasses.dataclass(frozen=True)
 class Argument:
-    """`accepts` decides on a type; an accepted argument is cast to `target`, if given; an untyped NULL to
-    `null_type`.
-    """
+    """`accepts` decides on a type. It is cast to `target`, if given; an untyped NULL to `null_type`."""
 
     accepts: Callable[[LogicalType], bool]
     null_type: LogicalType
@@ -99,8 +97,7 @@ def scalar(
     refine: Refinement | None = None,
     is_deterministic: bool = True,
 ) -> ScalarFunction:
-    """A function whose arguments are converted one by one; beyond those listed, the last one serves for all.
-    """
+    """A function whose arguments are converted one by one; the last one listed serves all further ones."""
     return ScalarFunction(
         name=name,
         usage=usage,

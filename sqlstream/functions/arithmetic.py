@@ -104,8 +104,7 @@ def _operator(symbol: str, result: ResultType, coerce: Coercion = _operands) -> 
 
 
 def _rounded_to_whole(types: Types) -> LogicalType | None:
-    """FLOOR and CEIL: a decimal loses its scale; other numbers, and temporal values by a unit, keep the type.
-    """
+    """FLOOR and CEIL: a decimal loses its scale; other numbers, and points in time, keep their type."""
     value = types[0].without_time_attribute()
     if value.root is TypeRoot.DECIMAL:
         value = sql.decimal(value.precision, 0)

@@ -20,9 +20,7 @@ _NESTED = frozenset((TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.R
 
 
 def comparable(types: tuple[LogicalType, ...]) -> tuple[LogicalType, ...] | None:
-    """Arguments as one type. Text beside a date, time or timestamp is read as one; text and numbers do not
-    mix.
-    """
+    """Arguments as one type. Text beside a point in time is read as one; text and numbers do not mix."""
     if any(t.root in _NESTED for t in types):
         return None
     temporal = next((t for t in types if t.root in _FROM_TEXT), None)

@@ -44,7 +44,9 @@ class WindowSpec(msgspec.Struct, frozen=True):
                 return self.size_ms
 
     def __str__(self) -> str:
-        parts = [f"size={self.size_ms} ms"] if self.kind is not WindowKind.SESSION else [f"gap={self.size_ms} ms"]
+        parts = (
+            [f"size={self.size_ms} ms"] if self.kind is not WindowKind.SESSION else [f"gap={self.size_ms} ms"]
+        )
         if self.slide_ms:
             parts.append(f"{'slide' if self.kind is WindowKind.HOP else 'step'}={self.slide_ms} ms")
         if self.offset_ms:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pyarrow as pa
 import pytest
 from expression_harness import call, col, lit
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operator_harness import batch, operator_context, restored, rows_of, run_operator
+from operator_harness import Collected, batch, feed, operator_context, restored, rows_of, run_operator
 
 from runtime.operators import make_operator
 from runtime.operators.values import values_batches
@@ -24,7 +26,9 @@ POSITIVE = call(">", col(1, BIGINT), lit(0, INT))
 SPEC = CalcSpec((call("*", col(1, BIGINT), lit(2, BIGINT)), col(2, STRING)), POSITIVE)
 RETRACT = ChangelogMode.RETRACT
 
-ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(-5, 5) | st.none(), st.sampled_from("ab")), max_size=12)
+ROWS = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(-5, 5) | st.none(), st.sampled_from("ab")), max_size=12
+)
 
 
 @given(st.lists(ROWS, max_size=4))
@@ -81,7 +85,9 @@ def test_limit_takes_a_slice_of_the_stream(sizes: list[int], fetch: int, offset:
     batches = [[(next(numbers),) for _ in range(size)] for size in sizes]
     everything = [row for rows in batches for row in rows]
     expected = everything[offset:] if fetch < 0 else everything[offset : offset + fetch]
-    assert run_operator(LimitSpec(fetch, offset), operator_context([schema], schema), batches).rows == expected
+    assert (
+        run_operator(LimitSpec(fetch, offset), operator_context([schema], schema), batches).rows == expected
+    )
 
 
 def test_limit_goes_on_counting_after_a_restore() -> None:
@@ -89,8 +95,6 @@ def test_limit_goes_on_counting_after_a_restore() -> None:
     context = operator_context([schema], schema)
     spec = LimitSpec(3)
     first = make_operator(spec, context)
-    from operator_harness import Collected, feed
-
     output = Collected()
     feed(first, [[(1,), (2,)]], output)
     feed(restored(spec, context, [first.snapshot()], 0, 1), [[(3,), (4,)]], output)
@@ -101,13 +105,11 @@ def test_values_become_batches_of_typed_columns() -> None:
     schema = Schema.of(("n", INT), ("at", sql.timestamp(3)), ("price", sql.decimal(5, 2)), ("ok", BOOLEAN))
     spec = ValuesSpec(((1, 5_000_000, "1.5", True), (None, None, None, None), (2, -1_000_000, "2", False)))
     batches = list(values_batches(spec, schema, 2))
-    from decimal import Decimal as D
-
     assert [b.num_rows for b in batches] == [2, 1]
     assert [r for b in batches for r in rows_of(b)] == [
-        (1, 5, D("1.50"), True),
+        (1, 5, Decimal("1.50"), True),
         (None, None, None, None),
-        (2, -1, D("2.00"), False),
+        (2, -1, Decimal("2.00"), False),
     ]
 
 

@@ -10,7 +10,16 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operator_harness import Clock, Collected, ManualClock, feed, finish, operator_context, restored, run_operator
+from operator_harness import (
+    Clock,
+    Collected,
+    ManualClock,
+    feed,
+    finish,
+    operator_context,
+    restored,
+    run_operator,
+)
 
 from runtime.operators import make_operator
 from sqlstream import types as sql
@@ -21,7 +30,11 @@ from sqlstream.schema import Field, Schema
 from sqlstream.specs import AggregatePhase, GroupAggregateSpec
 
 ROWS = Schema.of(
-    ("key", sql.STRING), ("value", sql.BIGINT), ("price", sql.decimal(10, 2)), ("name", sql.STRING), ("flag", sql.BOOLEAN)
+    ("key", sql.STRING),
+    ("value", sql.BIGINT),
+    ("price", sql.decimal(10, 2)),
+    ("name", sql.STRING),
+    ("flag", sql.BOOLEAN),
 )
 SPLITTABLE = (
     AggregateCall("COUNT", (), sql.BIGINT),
@@ -107,7 +120,9 @@ cuts_strategy = st.lists(st.integers(1, 40), max_size=6)
 
 @given(rows=st.lists(row_strategy, max_size=40), cuts=cuts_strategy, mode=st.sampled_from([RETRACT, UPSERT]))
 @settings(max_examples=60, deadline=None)
-def test_rows_that_only_come_give_the_batch_answer(rows: list[Row], cuts: list[int], mode: ChangelogMode) -> None:
+def test_rows_that_only_come_give_the_batch_answer(
+    rows: list[Row], cuts: list[int], mode: ChangelogMode
+) -> None:
     context = operator_context([ROWS], result_schema(KEEPING), output_mode=mode)
     output = run_operator(GroupAggregateSpec((0,), KEEPING), context, cut(rows, cuts))
     table = output.table() if mode is RETRACT else Counter(output.upserted([0]).values())
@@ -116,7 +131,9 @@ def test_rows_that_only_come_give_the_batch_answer(rows: list[Row], cuts: list[i
 
 @given(log=changelogs(), cuts=cuts_strategy, mode=st.sampled_from([RETRACT, UPSERT]))
 @settings(max_examples=80, deadline=None)
-def test_rows_that_are_taken_back_leave_no_trace(log: list[Row], cuts: list[int], mode: ChangelogMode) -> None:
+def test_rows_that_are_taken_back_leave_no_trace(
+    log: list[Row], cuts: list[int], mode: ChangelogMode
+) -> None:
     context = operator_context([ROWS], result_schema(KEEPING), input_modes=[RETRACT], output_mode=mode)
     spec = GroupAggregateSpec((0,), KEEPING, is_retracting=True)
     output = run_operator(spec, context, cut(log, cuts))
@@ -184,7 +201,9 @@ def test_without_keys_no_row_at_all_still_has_a_result() -> None:
 def test_without_keys_taking_everything_back_leaves_the_empty_result() -> None:
     context = operator_context([ROWS], TOTAL, input_modes=[RETRACT], output_mode=RETRACT)
     row = ("a", 1, None, None, None)
-    output = run_operator(GroupAggregateSpec((), COUNT, is_retracting=True), context, [[("+I", *row)], [("-D", *row)]])
+    output = run_operator(
+        GroupAggregateSpec((), COUNT, is_retracting=True), context, [[("+I", *row)], [("-D", *row)]]
+    )
     assert output.table() == Counter([(0,)])
 
 

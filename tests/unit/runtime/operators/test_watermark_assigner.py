@@ -67,7 +67,9 @@ def test_a_row_without_event_time_fails() -> None:
 def test_microseconds_are_floored() -> None:
     schema = Schema.of(("ts", sql.timestamp(6)))
     output = run_operator(
-        WatermarkAssignerSpec(0, col(0, sql.timestamp(6))), operator_context([schema], schema), [[(-1,)], [(1_999,)]]
+        WatermarkAssignerSpec(0, col(0, sql.timestamp(6))),
+        operator_context([schema], schema),
+        [[(-1,)], [(1_999,)]],
     )
     assert output.watermarks == [-1, 1, WATERMARK_MAX]
 
@@ -82,7 +84,9 @@ def test_without_rows_the_output_turns_idle_and_active_with_the_next_row() -> No
     spec = WatermarkAssignerSpec(0, MINUS_TEN, idle_timeout_ms=100)
     context = operator_context([INPUT], INPUT, now_ms=ManualClock())
     output = Collected()
-    feed(make_operator(spec, context), [Clock(50), [(1,)], Clock(149), Clock(150), Clock(500), [(2,)]], output)
+    feed(
+        make_operator(spec, context), [Clock(50), [(1,)], Clock(149), Clock(150), Clock(500), [(2,)]], output
+    )
     statuses = [e for e in output.elements if isinstance(e, WatermarkStatus)]
     assert statuses == [WatermarkStatus(True), WatermarkStatus(False)]
     assert output.elements.index(WatermarkStatus(False)) == len(output.elements) - 3

@@ -20,14 +20,20 @@ from sqlstream.schema import Field, Schema
 from sqlstream.specs import AggregatePhase, WindowAggregateSpec, WindowKind, WindowSpec
 
 ROWS = Schema.of(("key", sql.STRING), ("value", sql.BIGINT), ("time", sql.timestamp(3)))
-BOUNDS = (("window_start", sql.timestamp(3)), ("window_end", sql.timestamp(3)), ("window_time", sql.timestamp(3)))
+BOUNDS = (
+    ("window_start", sql.timestamp(3)),
+    ("window_end", sql.timestamp(3)),
+    ("window_time", sql.timestamp(3)),
+)
 CALLS = (
     AggregateCall("COUNT", (), sql.BIGINT),
     AggregateCall("SUM", (1,), sql.BIGINT),
     AggregateCall("MIN", (1,), sql.BIGINT),
     AggregateCall("AVG", (1,), sql.BIGINT),
 )
-RESULT = Schema.of(("key", sql.STRING), ("n", sql.BIGINT), ("s", sql.BIGINT), ("m", sql.BIGINT), ("a", sql.BIGINT), *BOUNDS)
+RESULT = Schema.of(
+    ("key", sql.STRING), ("n", sql.BIGINT), ("s", sql.BIGINT), ("m", sql.BIGINT), ("a", sql.BIGINT), *BOUNDS
+)
 TUMBLE = WindowSpec(WindowKind.TUMBLE, 10)
 HOP = WindowSpec(WindowKind.HOP, 10, 4, 1)
 CUMULATE = WindowSpec(WindowKind.CUMULATE, 12, 4)
@@ -76,7 +82,9 @@ def spec_of(window: WindowSpec, **others: Any) -> WindowAggregateSpec:
 
 
 rows_strategy = st.lists(
-    st.tuples(st.sampled_from(["a", "b", None]), st.one_of(st.none(), st.integers(-50, 50)), st.integers(-40, 60)),
+    st.tuples(
+        st.sampled_from(["a", "b", None]), st.one_of(st.none(), st.integers(-50, 50)), st.integers(-40, 60)
+    ),
     max_size=40,
 )
 cuts_strategy = st.lists(st.integers(1, 40), max_size=6)
@@ -90,7 +98,9 @@ def cut(rows: list[Row], cuts: list[int]) -> list[list[Row]]:
 @pytest.mark.parametrize("window", [TUMBLE, HOP, CUMULATE, SESSION], ids=str)
 @given(rows=rows_strategy, cuts=cuts_strategy)
 @settings(max_examples=40, deadline=None)
-def test_any_cut_of_the_input_gives_the_reference_answer(window: WindowSpec, rows: list[Row], cuts: list[int]) -> None:
+def test_any_cut_of_the_input_gives_the_reference_answer(
+    window: WindowSpec, rows: list[Row], cuts: list[int]
+) -> None:
     """In-order watermarks between batches change when windows fire, never what they hold."""
     rows = sorted(rows, key=lambda r: r[2])
     items: list[Any] = []
@@ -103,7 +113,9 @@ def test_any_cut_of_the_input_gives_the_reference_answer(window: WindowSpec, row
 @pytest.mark.parametrize("window", [TUMBLE, HOP, CUMULATE], ids=str)
 @given(rows=rows_strategy, cuts=cuts_strategy)
 @settings(max_examples=40, deadline=None)
-def test_local_and_global_together_equal_the_single_phase(window: WindowSpec, rows: list[Row], cuts: list[int]) -> None:
+def test_local_and_global_together_equal_the_single_phase(
+    window: WindowSpec, rows: list[Row], cuts: list[int]
+) -> None:
     accumulators = [f for c in CALLS for f in accumulator_fields(c, ROWS) or ()]
     partial = Schema((ROWS.fields[0], *accumulators, Field("$slice_end", sql.BIGINT)))
     local = run_operator(

@@ -66,9 +66,13 @@ def test_row_kinds_are_repeated_with_the_row() -> None:
 def test_zoned_time_is_cut_by_the_local_clock() -> None:
     instant = sql.timestamp_ltz(3)
     schema = Schema.of(("ts", instant))
-    output_schema = schema.concat(Schema.of(("window_start", TS), ("window_end", TS), ("window_time", instant)))
+    output_schema = schema.concat(
+        Schema.of(("window_start", TS), ("window_end", TS), ("window_time", instant))
+    )
     window = WindowSpec(WindowKind.TUMBLE, 24 * HOUR, time_zone="Asia/Shanghai")
-    (row,) = run_operator(WindowTvfSpec(window, 0), operator_context([schema], output_schema), [[(17 * HOUR,)]]).rows
+    (row,) = run_operator(
+        WindowTvfSpec(window, 0), operator_context([schema], output_schema), [[(17 * HOUR,)]]
+    ).rows
     assert row == (17 * HOUR, 24 * HOUR, 48 * HOUR, 40 * HOUR - 1)
 
 
@@ -85,4 +89,6 @@ def test_a_row_without_event_time_fails() -> None:
 
 def test_sessions_are_left_to_the_aggregation() -> None:
     with pytest.raises(UserError, match="SESSION"):
-        run_operator(WindowTvfSpec(WindowSpec(WindowKind.SESSION, 10), 1), operator_context([INPUT], OUTPUT), [])
+        run_operator(
+            WindowTvfSpec(WindowSpec(WindowKind.SESSION, 10), 1), operator_context([INPUT], OUTPUT), []
+        )

@@ -1,0 +1,74 @@
+"""One thread that takes events from a queue, and ticks when none come: the frame around a pure machine."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from runtime.host.clock import steady_s
+
+Event = TypeVar("Event")
+
+STOP_TIMEOUT_S = 5.0
+
+
+class EventLoop(Generic[Event]):
+    """Calls `handle` for each event, one at a time, on one thread; `tick` at least every `tick_ms`.
+
+    An error of `handle` ends the loop: it is our bug, and is given to `on_crash`.
+    State: the events not yet handled, dropped when the loop stops.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        handle: Callable[[Event], None],
+        tick: Callable[[], None],
+        on_crash: Callable[[BaseException], None],
+        tick_ms: int = 50,
+    ) -> None:
+        self._queue: queue.Queue[Event | None] = queue.Queue()
+        self._handle = handle
+        self._tick = tick
+        self._on_crash = on_crash
+        self._tick_s = tick_ms / 1000
+        self._next_tick_s = 0.0
+        self._is_stopped = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def put(self, event: Event) -> None:
+        """Thread-safe; returns at once."""
+        self._queue.put(event)
+
+    def stop(self) -> None:
+        """End the loop after the event in hand; waits for the thread unless called from it."""
+        self._is_stopped = True
+        self._queue.put(None)
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join(STOP_TIMEOUT_S)
+
+    def _run(self) -> None:
+        try:
+            while not self._is_stopped:
+                self._step()
+        except Exception as error:  # the thread's boundary: nobody above could see it
+            self._on_crash(error)
+
+    def _step(self) -> None:
+        # By the clock, not by an empty queue: under a steady trickle of events the queue never stays empty.
+        left_s = self._next_tick_s - steady_s()
+        if left_s <= 0:
+            self._next_tick_s = steady_s() + self._tick_s
+            self._tick()
+            return
+        try:
+            event = self._queue.get(timeout=left_s)
+        except queue.Empty:
+            return
+        if event is not None:
+            self._handle(event)

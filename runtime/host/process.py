@@ -1,0 +1,97 @@
+"""Processes of this machine: starting children that cannot outlive their parent, and what processes cost."""
+
+from __future__ import annotations
+
+import importlib.abc
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+_STANDARD_ERROR = 2
+
+
+class _NoPandas(importlib.abc.MetaPathFinder):
+    """Answers a search for pandas as an empty installation would. No state."""
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError("pandas is not used here", name=fullname)
+
+
+def start_python_module(
+    module: str, arguments: list[str], environment: dict[str, str]
+) -> subprocess.Popen[bytes]:
+    """Start `python -P -m module` with a pipe to its input; what it prints goes where our errors go.
+
+    The child sees the end of its input when this process dies, however it dies. `-P` keeps the directory
+    where the user happens to be off the import path, so the packages' own directory is put there by name."""
+    root = str(Path(__file__).resolve().parent.parent.parent)
+    path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH", "")) if p)
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", module, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=_STANDARD_ERROR,
+        env={**os.environ, "PYTHONPATH": path, **environment},
+        close_fds=True,
+        # Ctrl-C is for the parent alone, also before the child can say that it ignores it.
+        process_group=0,
+    )
+
+
+def ignore_interrupts() -> None:
+    """Ctrl-C reaches every process of a terminal; a child leaves the decision to its parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def limit_library_threads(count: int) -> None:
+    """Arrow's pools in a process whose unit of parallelism is the task thread."""
+    import pyarrow as pa
+
+    pa.set_cpu_count(count)
+    pa.set_io_thread_count(max(2, count))
+
+
+def forgo_pandas() -> None:
+    """Make pandas look absent in this process: Arrow loads it, where it is installed, with the first list it
+    converts, which takes as long as the whole start of a TaskManager and serves no task."""
+    sys.meta_path.insert(0, _NoPandas())
+
+
+def cpu_seconds(process_id: int) -> float:
+    """User and system time of a process, 0 when it is gone."""
+    import psutil
+
+    try:
+        times = psutil.Process(process_id).cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0
+    return float(times.user + times.system)
+
+
+def peak_rss_bytes(process_id: int) -> int:
+    """The most memory a process ever held, 0 when it is gone."""
+    try:
+        status = Path(f"/proc/{process_id}/status").read_text()
+    except OSError:
+        return _rss_bytes(process_id)
+    lines = [line for line in status.splitlines() if line.startswith("VmHWM:")]
+    return int(lines[0].split()[1]) * 1024 if lines else 0
+
+
+def _rss_bytes(process_id: int) -> int:
+    import psutil
+
+    try:
+        return int(psutil.Process(process_id).memory_info().rss)
+    except psutil.NoSuchProcess:
+        return 0
+
+
+def memory_bytes() -> int:
+    """The memory of this machine."""
+    import psutil
+
+    return int(psutil.virtual_memory().total)

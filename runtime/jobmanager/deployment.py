@@ -1,0 +1,89 @@
+"""What each TaskManager is told to run: descriptors that name every channel's two ends."""
+
+from __future__ import annotations
+
+from runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
+from sqlstream.graph.job_graph import JobEdge
+from sqlstream.graph.stream_graph import ExchangeKind
+from sqlstream.messages.rpc import (
+    ConsumerDescriptor,
+    InputChannelDescriptor,
+    InputGateDescriptor,
+    ResultPartitionDescriptor,
+    TaskDeploymentDescriptor,
+)
+
+
+def consumers_of(kind: ExchangeKind, producer: int, producers: int, consumers: int) -> tuple[int, ...]:
+    """The consumer subtasks that a producer subtask feeds; FORWARD and RESCALE pair neighbours, others meet
+    all.
+
+    >>> [consumers_of(ExchangeKind.RESCALE, p, 2, 5) for p in range(2)]
+    [(0, 1, 2), (3, 4)]
+    >>> [consumers_of(ExchangeKind.RESCALE, p, 4, 2) for p in range(4)]
+    [(0,), (0,), (1,), (1,)]
+    """
+    if kind is ExchangeKind.FORWARD:
+        return (producer,)
+    if kind is not ExchangeKind.RESCALE:
+        return tuple(range(consumers))
+    if producers >= consumers:
+        return (producer * consumers // producers,)
+    return tuple(c for c in range(consumers) if c * producers // consumers == producer)
+
+
+def partition_id(producer: ExecutionVertex, edge: JobEdge) -> str:
+    return f"{producer.execution.execution_id}-{edge.id}"
+
+
+def describe_tasks(graph: ExecutionGraph, result_address: str) -> dict[str, TaskDeploymentDescriptor]:
+    """By execution id. Every execution has its slot already."""
+    job = graph.job_graph
+    return {
+        s.execution.execution_id: TaskDeploymentDescriptor(
+            job_id=job.job_id,
+            job_name=job.name,
+            vertex=s.vertex,
+            subtask=s.subtask,
+            attempt=s.execution.attempt,
+            execution_id=s.execution.execution_id,
+            allocation_id=s.execution.allocation_id,
+            inputs=tuple(_input_gate(graph, edge, s.subtask) for edge in job.inputs_of(s.vertex.id)),
+            outputs=tuple(_result_partition(graph, edge, s) for edge in job.outputs_of(s.vertex.id)),
+            result_address=result_address,
+            config=job.config,
+        )
+        for s in graph.subtasks()
+    }
+
+
+def _input_gate(graph: ExecutionGraph, edge: JobEdge, subtask: int) -> InputGateDescriptor:
+    producers, consumers = graph.vertices[edge.source], graph.vertices[edge.target]
+    channels = []
+    for producer in producers:
+        fed = consumers_of(edge.exchange.kind, producer.subtask, len(producers), len(consumers))
+        if subtask in fed:
+            e = producer.execution
+            channels.append(
+                InputChannelDescriptor(
+                    partition_id=partition_id(producer, edge),
+                    subpartition=fed.index(subtask),
+                    subtask=producer.subtask,
+                    execution_id=e.execution_id,
+                    task_manager_id=e.task_manager_id,
+                    address=e.address,
+                )
+            )
+    return InputGateDescriptor(edge, tuple(channels))
+
+
+def _result_partition(
+    graph: ExecutionGraph, edge: JobEdge, producer: ExecutionVertex
+) -> ResultPartitionDescriptor:
+    producers, consumers = graph.vertices[edge.source], graph.vertices[edge.target]
+    fed = consumers_of(edge.exchange.kind, producer.subtask, len(producers), len(consumers))
+    ends = tuple(
+        ConsumerDescriptor(i, e.execution_id, e.task_manager_id, e.address)
+        for i, e in ((i, consumers[i].execution) for i in fed)
+    )
+    return ResultPartitionDescriptor(partition_id(producer, edge), edge, ends)

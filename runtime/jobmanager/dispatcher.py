@@ -1,0 +1,160 @@
+"""Accepts jobs, keeps a JobMaster for each that lives and a record of the others (Flink: Dispatcher)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+
+from runtime.jobmanager.events import JobFinished, JobMasterInstruction, RemoveJob, StoreJob
+from runtime.jobmanager.job_details import describe_job, measure_job, summarise_job
+from runtime.jobmanager.job_master import JobMaster, JobMasterConfig
+from runtime.jobmanager.scheduler import slots_needed
+from sqlstream import config
+from sqlstream.errors import ErrorInfo, FailureReason, JobError, UserError
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.graph.stream_graph import ExchangeKind
+from sqlstream.messages.job_state import JobStatus
+from sqlstream.messages.rpc import JobDetails, JobMetrics, JobOverviewEntry, JobStatusReply
+
+
+@dataclass(frozen=True)
+class ArchivedJob:
+    """What is left of a job that is over."""
+
+    job_graph: JobGraph
+    details: JobDetails
+    metrics: JobMetrics
+
+
+class Dispatcher:
+    """Stores a job before it runs, and runs it once, however often it is submitted.
+
+    State: the live JobMasters, and the newest `archive_max` jobs that are over; older ones are forgotten.
+    """
+
+    def __init__(
+        self, job_master_config: JobMasterConfig, archive_max: int = 50, slots_max: int | None = None
+    ) -> None:
+        self.masters: dict[str, JobMaster] = {}
+        self.archive: OrderedDict[str, ArchivedJob] = OrderedDict()
+        self._job_master_config = job_master_config
+        self._archive_max = archive_max
+        self._slots_max = slots_max
+
+    # --- submission
+
+    def check_submission(self, job_graph: JobGraph) -> None:
+        """UserError when the job cannot be taken: options out of bounds, a graph that cannot run, an id used
+        before."""
+        self._config_of(job_graph)
+        check_job_graph(job_graph)
+        self._check_slots(job_graph)
+        known = self._known_graph(job_graph.job_id)
+        if known is not None and known != job_graph:
+            raise UserError(
+                "SS6008",
+                f'job id "{job_graph.job_id}" belongs to another job',
+                hint="submit the job under an id of its own",
+            )
+
+    def _check_slots(self, job_graph: JobGraph) -> None:
+        needed = slots_needed(job_graph)
+        if self._slots_max is not None and needed > self._slots_max:
+            raise JobError(
+                "SS6003",
+                f'job "{job_graph.name}" needs {needed} slots, the cluster has {self._slots_max}',
+                reason=FailureReason.NO_RESOURCES,
+                hint="lower parallelism.default, or start more TaskManagers or slots",
+            )
+
+    def on_submit(self, job_graph: JobGraph, now_ms: int) -> list[StoreJob]:
+        """A submission that `check_submission` has passed; repeated ones do nothing."""
+        if self._known_graph(job_graph.job_id) is not None:
+            return []
+        master = JobMaster(job_graph, self._config_of(job_graph), now_ms)
+        self.masters[job_graph.job_id] = master
+        return [StoreJob(job_graph)]
+
+    def on_stored(self, job_id: str, now_ms: int) -> list[JobMasterInstruction]:
+        master = self.masters.get(job_id)
+        # Cancelled while it was being stored: it never starts.
+        return master.start(now_ms) if master is not None and master.status is JobStatus.INITIALIZING else []
+
+    def on_store_failed(self, job_id: str, error: ErrorInfo, now_ms: int) -> list[JobMasterInstruction]:
+        master = self.masters.get(job_id)
+        return master.fail_before_start(error, now_ms) if master is not None else []
+
+    def on_finished(self, finished: JobFinished) -> list[RemoveJob]:
+        master = self.masters.pop(finished.job_id)
+        self.archive[master.job_id] = ArchivedJob(master.job_graph, describe_job(master), measure_job(master))
+        while len(self.archive) > self._archive_max:
+            self.archive.popitem(last=False)
+        return [RemoveJob(master.job_id)]
+
+    # --- questions
+
+    def status(self, job_id: str) -> JobStatusReply:
+        details = self.details(job_id)
+        return JobStatusReply(job_id, details.status, details.error)
+
+    def details(self, job_id: str) -> JobDetails:
+        """UserError when no such job is known (any more)."""
+        master = self.masters.get(job_id)
+        return describe_job(master) if master is not None else self._archived(job_id).details
+
+    def metrics(self, job_id: str) -> JobMetrics:
+        master = self.masters.get(job_id)
+        return measure_job(master) if master is not None else self._archived(job_id).metrics
+
+    def overview(self) -> tuple[JobOverviewEntry, ...]:
+        """Live jobs first, then those that are over, oldest first."""
+        live = [describe_job(m) for m in self.masters.values()]
+        return tuple(summarise_job(d) for d in (*live, *(a.details for a in self.archive.values())))
+
+    def _archived(self, job_id: str) -> ArchivedJob:
+        found = self.archive.get(job_id)
+        if found is None:
+            raise UserError(
+                "SS6009", f'job "{job_id}" is not known', hint="list the jobs that are: SHOW JOBS"
+            )
+        return found
+
+    def _known_graph(self, job_id: str) -> JobGraph | None:
+        if job_id in self.masters:
+            return self.masters[job_id].job_graph
+        return self.archive[job_id].job_graph if job_id in self.archive else None
+
+    def _config_of(self, job_graph: JobGraph) -> JobMasterConfig:
+        config.get(job_graph.config, "restart-strategy.type")
+        cancellation_ms: int = config.get(job_graph.config, "task.cancellation.timeout")
+        return replace(
+            self._job_master_config,
+            slot_request_timeout_ms=config.get(job_graph.config, "slot.request.timeout"),
+            # The TaskManager ends itself at its own timeout; given up here only when that did not help.
+            cancellation_timeout_ms=cancellation_ms + config.get(job_graph.config, "heartbeat.timeout"),
+        )
+
+
+def check_job_graph(job_graph: JobGraph) -> None:
+    """JobError SS6010 for a graph that no scheduler could run."""
+    parallelism = {v.id: v.parallelism for v in job_graph.vertices}
+    problem = ""
+    if not parallelism:
+        problem = "it has no vertices"
+    elif len(parallelism) != len(job_graph.vertices):
+        problem = "two of its vertices have one id"
+    elif any(p < 1 for p in parallelism.values()):
+        problem = "a vertex has no subtasks"
+    elif len({e.id for e in job_graph.edges}) != len(job_graph.edges):
+        problem = "two of its edges have one id"
+    elif any(e.source not in parallelism or e.target not in parallelism for e in job_graph.edges):
+        problem = "an edge leads to a vertex that is not there"
+    elif any(
+        e.exchange.kind is ExchangeKind.FORWARD and parallelism[e.source] != parallelism[e.target]
+        for e in job_graph.edges
+    ):
+        problem = "a FORWARD edge joins vertices of different parallelism"
+    if problem:
+        raise JobError(
+            "SS6010", f'job "{job_graph.name}" cannot run: {problem}', reason=FailureReason.DEPLOYMENT_FAILED
+        )

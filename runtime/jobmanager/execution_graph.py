@@ -1,0 +1,123 @@
+"""The ExecutionGraph: the subtasks of a job, their attempts and states (Flink: ExecutionGraph)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from runtime.jobmanager.execution_state import check_execution_transition, steps_to
+from runtime.story import Story
+from sqlstream.errors import ErrorInfo
+from sqlstream.graph.job_graph import JobGraph, JobVertex
+from sqlstream.messages.job_state import ExecutionState
+from sqlstream.messages.rpc import SinkCommittables, TaskMetrics
+
+
+class Execution:
+    """One attempt to run one subtask. Its state moves along `EXECUTION_TRANSITIONS` only, and each move is
+    timed.
+
+    State: where it runs, the last sequence number its TaskManager reported, its committables once FINISHED,
+    its latest metrics. Kept as long as the job.
+    """
+
+    def __init__(self, execution_id: str, attempt: int, now_ms: int, story: Story) -> None:
+        self.execution_id = execution_id
+        self.attempt = attempt
+        self.state = ExecutionState.CREATED
+        self.timestamps_ms = {ExecutionState.CREATED.value: now_ms}
+        self.task_manager_id = ""
+        self.address = ""
+        self.allocation_id = ""
+        self.last_sequence = -1
+        self.sent_ms = 0
+        self.error: ErrorInfo | None = None
+        self.committables: tuple[SinkCommittables, ...] = ()
+        self.metrics: TaskMetrics | None = None
+        self._story = story
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.state.is_terminal
+
+    def transition(self, target: ExecutionState, now_ms: int) -> None:
+        """InternalError with the job's story when the diagram has no such arrow."""
+        check_execution_transition(self.state, target, self.execution_id, self._story)
+        self._story.add(now_ms, f"{self.execution_id} {self.state.value} -> {target.value}")
+        self.state = target
+        self.timestamps_ms[target.value] = now_ms
+
+    def follow(self, reported: ExecutionState, now_ms: int) -> None:
+        """Move to the state that the TaskManager reports, through those whose reports were lost."""
+        if self.is_terminal or reported is self.state:
+            return
+        for state in steps_to(self.state, reported):
+            self.transition(state, now_ms)
+
+
+class ExecutionVertex:
+    """One subtask of a vertex; `execution` is its current attempt, `earlier` those before."""
+
+    def __init__(self, vertex: JobVertex, subtask: int, execution: Execution) -> None:
+        self.vertex = vertex
+        self.subtask = subtask
+        self.execution = execution
+        self.earlier: list[Execution] = []
+
+
+class ExecutionGraph:
+    """All subtasks of a job, in the topological order of its vertices. Ids are derived, so that a run can be
+    repeated."""
+
+    def __init__(self, job_graph: JobGraph, now_ms: int, story: Story) -> None:
+        self.job_graph = job_graph
+        self.vertices: dict[str, tuple[ExecutionVertex, ...]] = {}
+        self._by_id: dict[str, ExecutionVertex] = {}
+        for index, vertex in enumerate(job_graph.vertices):
+            subtasks = tuple(
+                ExecutionVertex(
+                    vertex,
+                    i,
+                    Execution(f"{job_graph.job_id}-{index}-{i}-0", attempt=0, now_ms=now_ms, story=story),
+                )
+                for i in range(vertex.parallelism)
+            )
+            self.vertices[vertex.id] = subtasks
+            self._by_id.update((s.execution.execution_id, s) for s in subtasks)
+
+    def subtasks(self) -> Iterator[ExecutionVertex]:
+        for vertex in self.vertices.values():
+            yield from vertex
+
+    def executions(self) -> Iterator[Execution]:
+        return (s.execution for s in self.subtasks())
+
+    def find(self, execution_id: str) -> ExecutionVertex | None:
+        """The subtask whose current attempt has this id."""
+        return self._by_id.get(execution_id)
+
+    def are_all(self, state: ExecutionState) -> bool:
+        return all(e.state is state for e in self.executions())
+
+    def are_all_terminal(self) -> bool:
+        return all(e.is_terminal for e in self.executions())
+
+
+_ORDER_OF_VERTEX_STATES = (
+    ExecutionState.FAILED,
+    ExecutionState.CANCELING,
+    ExecutionState.CANCELED,
+    ExecutionState.CREATED,
+    ExecutionState.SCHEDULED,
+    ExecutionState.RECONCILING,
+    ExecutionState.DEPLOYING,
+    ExecutionState.INITIALIZING,
+    ExecutionState.RUNNING,
+    ExecutionState.FINISHED,
+)
+
+
+def vertex_state(subtasks: tuple[ExecutionVertex, ...]) -> ExecutionState:
+    """One state for a vertex: what went wrong first, else the least advanced (Flink:
+    getAggregateJobVertexState)."""
+    present = {s.execution.state for s in subtasks}
+    return next(state for state in _ORDER_OF_VERTEX_STATES if state in present)

@@ -1,0 +1,78 @@
+"""Which moves between states are legal; the diagrams stand in `sqlstream.messages.job_state`."""
+
+from __future__ import annotations
+
+from runtime.story import Story
+from sqlstream.errors import InternalError
+from sqlstream.messages.job_state import ExecutionState, JobStatus
+
+_J, _E = JobStatus, ExecutionState
+
+JOB_TRANSITIONS: dict[JobStatus, frozenset[JobStatus]] = {
+    _J.INITIALIZING: frozenset({_J.CREATED, _J.RECONCILING, _J.CANCELLING, _J.FAILED, _J.SUSPENDED}),
+    _J.CREATED: frozenset({_J.RUNNING, _J.FAILING, _J.CANCELLING, _J.SUSPENDED}),
+    _J.RUNNING: frozenset({_J.FINISHED, _J.FAILING, _J.CANCELLING, _J.RESTARTING, _J.SUSPENDED}),
+    _J.FAILING: frozenset({_J.FAILED, _J.RESTARTING, _J.CANCELLING, _J.SUSPENDED}),
+    _J.RESTARTING: frozenset({_J.RUNNING, _J.FAILING, _J.CANCELLING, _J.SUSPENDED}),
+    _J.CANCELLING: frozenset({_J.CANCELED, _J.FAILING, _J.SUSPENDED}),
+    _J.RECONCILING: frozenset({_J.RUNNING, _J.FAILING, _J.CANCELLING, _J.SUSPENDED}),
+    _J.FINISHED: frozenset(),
+    _J.CANCELED: frozenset(),
+    _J.FAILED: frozenset(),
+    _J.SUSPENDED: frozenset(),
+}
+
+EXECUTION_TRANSITIONS: dict[ExecutionState, frozenset[ExecutionState]] = {
+    _E.CREATED: frozenset({_E.SCHEDULED, _E.RECONCILING, _E.CANCELED, _E.FAILED}),
+    _E.SCHEDULED: frozenset({_E.DEPLOYING, _E.CANCELED, _E.FAILED}),
+    _E.DEPLOYING: frozenset({_E.INITIALIZING, _E.CANCELING, _E.FAILED}),
+    _E.INITIALIZING: frozenset({_E.RUNNING, _E.CANCELING, _E.FAILED}),
+    _E.RUNNING: frozenset({_E.FINISHED, _E.CANCELING, _E.FAILED}),
+    _E.CANCELING: frozenset({_E.CANCELED, _E.FAILED}),
+    _E.RECONCILING: frozenset({_E.INITIALIZING, _E.RUNNING, _E.FINISHED, _E.CANCELED, _E.FAILED}),
+    _E.FINISHED: frozenset(),
+    _E.CANCELED: frozenset(),
+    _E.FAILED: frozenset(),
+}
+
+_WAY_TO_FINISHED = (_E.DEPLOYING, _E.INITIALIZING, _E.RUNNING, _E.FINISHED)
+
+
+def check_job_transition(current: JobStatus, target: JobStatus, job_id: str, story: Story) -> None:
+    """InternalError with the story when the diagram has no such arrow."""
+    if target not in JOB_TRANSITIONS[current]:
+        raise InternalError(
+            f"job {job_id} cannot go from {current.value} to {target.value}", story=story.lines()
+        )
+
+
+def check_execution_transition(
+    current: ExecutionState, target: ExecutionState, execution_id: str, story: Story
+) -> None:
+    """InternalError with the story when the diagram has no such arrow."""
+    if target not in EXECUTION_TRANSITIONS[current]:
+        raise InternalError(
+            f"execution {execution_id} cannot go from {current.value} to {target.value}", story=story.lines()
+        )
+
+
+def steps_to(current: ExecutionState, reported: ExecutionState) -> tuple[ExecutionState, ...]:
+    """The moves from `current` to what a TaskManager reports, whose earlier reports may have been lost.
+
+    >>> [s.value for s in steps_to(ExecutionState.DEPLOYING, ExecutionState.RUNNING)]
+    ['INITIALIZING', 'RUNNING']
+    >>> [s.value for s in steps_to(ExecutionState.CANCELING, ExecutionState.FINISHED)]
+    ['CANCELED']
+    """
+    if current is _E.CANCELING:
+        # A task that ran to its end before the cancellation reached it is a cancelled one to its job.
+        return (_E.CANCELED,) if reported in (_E.FINISHED, _E.CANCELED) else _only_terminal(reported)
+    if reported in (_E.CANCELED, _E.CANCELING):
+        return (_E.CANCELING, _E.CANCELED) if reported is _E.CANCELED else (_E.CANCELING,)
+    if reported in _WAY_TO_FINISHED and current in _WAY_TO_FINISHED:
+        return _WAY_TO_FINISHED[_WAY_TO_FINISHED.index(current) + 1 : _WAY_TO_FINISHED.index(reported) + 1]
+    return (reported,)
+
+
+def _only_terminal(reported: ExecutionState) -> tuple[ExecutionState, ...]:
+    return (reported,) if reported.is_terminal else ()

@@ -1,0 +1,169 @@
+"""One JobManager: its Dispatcher, ResourceManager and JobMasters, and who hears of what."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from runtime.jobmanager.dispatcher import Dispatcher
+from runtime.jobmanager.events import (
+    CancelRequested,
+    JobFinished,
+    JobManagerEvent,
+    JobManagerInstruction,
+    JobMasterEvent,
+    JobStored,
+    JobStoreFailed,
+    MessageReceived,
+    MetricsReceived,
+    ReleaseSlots,
+    RequestSlots,
+    Send,
+    SinksAborted,
+    SinksCommitFailed,
+    SinksCommitted,
+    SlotsOffered,
+    SubmitRequested,
+    TaskManagerExited,
+    TaskManagerLost,
+    TaskStateChanged,
+    Tick,
+    WithdrawRequest,
+)
+from runtime.jobmanager.job_master import JobMasterConfig
+from runtime.jobmanager.resource_manager import ResourceManager, ResourceManagerConfig
+from sqlstream.messages.rpc import (
+    FreeSlot,
+    HeartbeatReply,
+    MetricsReport,
+    OfferSlots,
+    RegisterTaskManager,
+    SlotFreed,
+    SlotRefused,
+    TaskStateAck,
+    TaskStateUpdate,
+)
+
+
+@dataclass(frozen=True)
+class JobManagerConfig:
+    """`slots_max` is set where there can never be more slots: a job that needs more is refused at once instead of
+    waiting for slot.request.timeout."""
+
+    resource_manager: ResourceManagerConfig = field(default_factory=ResourceManagerConfig)
+    job_master: JobMasterConfig = field(default_factory=JobMasterConfig)
+    archive_max: int = 50
+    slots_max: int | None = None
+
+
+class JobManager:
+    """Takes one event in, lets its machines talk to each other until they are quiet, and gives out what is
+    for outside.
+
+    State: that of its machines, and per TaskManager the number of the last metrics report.
+    """
+
+    def __init__(self, config: JobManagerConfig) -> None:
+        self.dispatcher = Dispatcher(config.job_master, config.archive_max, config.slots_max)
+        self.resource_manager = ResourceManager(config.resource_manager)
+        self._metrics_sequence: dict[str, int] = {}
+
+    def handle(self, event: JobManagerEvent, now_ms: int) -> list[JobManagerInstruction]:
+        """What to do outside, in order. InternalError when a machine's own rules are broken."""
+        pending: deque[Any] = deque(self._on_event(event, now_ms))
+        out: list[JobManagerInstruction] = []
+        while pending:
+            instruction = pending.popleft()
+            inside = self._carry_out_inside(instruction, now_ms)
+            if inside is None:
+                out.append(instruction)
+            else:
+                pending.extend(inside)
+                if isinstance(instruction, JobFinished):
+                    out.append(instruction)
+        return out
+
+    def _on_event(self, event: JobManagerEvent, now_ms: int) -> list[Any]:
+        dispatcher = self.dispatcher
+        match event:
+            case MessageReceived(message):
+                return self._on_message(message, now_ms)
+            case SubmitRequested(job_graph):
+                return list(dispatcher.on_submit(job_graph, now_ms))
+            case JobStored(job_id):
+                return list(dispatcher.on_stored(job_id, now_ms))
+            case JobStoreFailed(job_id, error):
+                return list(dispatcher.on_store_failed(job_id, error, now_ms))
+            case CancelRequested() | SinksCommitted() | SinksCommitFailed() | SinksAborted():
+                return self._tell_master(event.job_id, event, now_ms)
+            case TaskManagerExited(resource_id, error):
+                return list(self.resource_manager.on_exited(resource_id, error, now_ms))
+            case Tick():
+                return [*self.resource_manager.on_tick(now_ms), *self._tell_masters(event, now_ms)]
+
+    def _carry_out_inside(self, instruction: Any, now_ms: int) -> list[Any] | None:
+        """What follows from an instruction between the machines; None when it is for outside."""
+        match instruction:
+            case RequestSlots(job_id, slots):
+                return list(self.resource_manager.on_request_slots(job_id, slots, now_ms))
+            case WithdrawRequest(job_id):
+                return list(self.resource_manager.on_withdraw_request(job_id, now_ms))
+            case ReleaseSlots(job_id):
+                return list(self.resource_manager.on_release_slots(job_id, now_ms))
+            case TaskManagerLost(task_manager_id, _):
+                self._metrics_sequence.pop(task_manager_id, None)
+                return self._tell_masters(instruction, now_ms)
+            case JobFinished():
+                return list(self.dispatcher.on_finished(instruction))
+        return None
+
+    # --- messages
+
+    def _on_message(self, message: Any, now_ms: int) -> list[Any]:
+        if isinstance(message, RegisterTaskManager):
+            return list(self.resource_manager.on_register(message, now_ms))
+        address = self.resource_manager.heard(message.task_manager_id, now_ms)
+        if address is None:
+            return list(self.resource_manager.on_stranger(message.task_manager_id))
+        match message:
+            case OfferSlots():
+                return self._on_offers(message, address, now_ms)
+            case HeartbeatReply() | SlotRefused() | SlotFreed():
+                return list(self.resource_manager.on_task_manager_message(message, now_ms))
+            case TaskStateUpdate():
+                return self._on_update(message, address, now_ms)
+            case MetricsReport():
+                return self._on_metrics(message, now_ms)
+        return []
+
+    def _on_offers(self, message: OfferSlots, address: str, now_ms: int) -> list[Any]:
+        instructions: list[Any] = list(self.resource_manager.on_task_manager_message(message, now_ms))
+        tm = message.task_manager_id
+        offers = tuple(o for o in message.offers if self.resource_manager.allocated(tm, o.allocation_id))
+        if message.job_id in self.dispatcher.masters:
+            event = SlotsOffered(tm, address, offers)
+            return instructions + self._tell_master(message.job_id, event, now_ms)
+        return instructions + [Send(address, FreeSlot(tm, o.allocation_id)) for o in offers]
+
+    def _on_update(self, message: TaskStateUpdate, address: str, now_ms: int) -> list[Any]:
+        if message.job_id in self.dispatcher.masters:
+            return self._tell_master(message.job_id, TaskStateChanged(message), now_ms)
+        # The job is over and its slots are being freed: the report only has to stop.
+        return [Send(address, TaskStateAck(message.task_manager_id, message.execution_id, message.sequence))]
+
+    def _on_metrics(self, message: MetricsReport, now_ms: int) -> list[Any]:
+        if message.sequence <= self._metrics_sequence.get(message.task_manager_id, 0):
+            return []
+        self._metrics_sequence[message.task_manager_id] = message.sequence
+        instructions: list[Any] = []
+        for job_id, metrics in message.jobs.items():
+            instructions += self._tell_master(job_id, MetricsReceived(metrics), now_ms)
+        return instructions
+
+    def _tell_master(self, job_id: str, event: JobMasterEvent, now_ms: int) -> list[Any]:
+        master = self.dispatcher.masters.get(job_id)
+        return list(master.handle(event, now_ms)) if master is not None else []
+
+    def _tell_masters(self, event: JobMasterEvent, now_ms: int) -> list[Any]:
+        return [i for m in list(self.dispatcher.masters.values()) for i in m.handle(event, now_ms)]

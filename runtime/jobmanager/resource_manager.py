@@ -1,0 +1,384 @@
+"""Which TaskManagers live, and whose slots are whose (Flink: ResourceManager, SlotManager)."""
+
+from __future__ import annotations
+
+import enum
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from runtime.jobmanager.events import RequestTaskManagers, ResourceManagerInstruction, Send, TaskManagerLost
+from runtime.story import Story
+from sqlstream.errors import ErrorInfo, FailureReason, InternalError
+from sqlstream.messages.rpc import (
+    PROTOCOL_VERSION,
+    FreeSlot,
+    Heartbeat,
+    HeartbeatReply,
+    OfferSlots,
+    RegisterTaskManager,
+    RegistrationAccepted,
+    RegistrationRefused,
+    RequestSlot,
+    SlotFreed,
+    SlotRefused,
+    TaskManagerOverview,
+    ToTaskManager,
+    UnknownTaskManager,
+)
+
+GONE_MAX = 4096
+"""How many lost registrations are remembered, so that they are told to register anew."""
+
+
+@dataclass(frozen=True)
+class ResourceManagerConfig:
+    heartbeat_interval_ms: int = 10_000
+    heartbeat_timeout_ms: int = 50_000
+    resend_ms: int = 500
+
+
+class SlotState(enum.Enum):
+    """FREE ─► REQUESTED (until the TaskManager offers it) ─► ALLOCATED ─► RELEASING (until SlotFreed) ─►
+    FREE."""
+
+    FREE = "FREE"
+    REQUESTED = "REQUESTED"
+    ALLOCATED = "ALLOCATED"
+    RELEASING = "RELEASING"
+
+
+@dataclass
+class Slot:
+    index: int
+    state: SlotState = SlotState.FREE
+    allocation_id: str = ""
+    job_id: str = ""
+    sent_ms: int = 0
+
+
+@dataclass
+class RegisteredTaskManager:
+    """`heard_ms` is when its last message came."""
+
+    registration: RegisterTaskManager
+    registered_ms: int
+    heard_ms: int
+    slots: list[Slot]
+    next_heartbeat_ms: int = 0
+    heartbeat_sequence: int = 0
+
+    @property
+    def id(self) -> str:
+        return self.registration.task_manager_id
+
+    @property
+    def address(self) -> str:
+        return self.registration.address
+
+    def free_slots(self) -> list[Slot]:
+        return [s for s in self.slots if s.state is SlotState.FREE]
+
+
+@dataclass
+class Requirement:
+    """What a job asked for. `leases` counts its allocations so far: it makes their ids. Not open: it takes no
+    more."""
+
+    slots: int
+    leases: int = 0
+    is_open: bool = True
+
+
+class ResourceManager:
+    """Gives a job all the slots that it needs at once, in the order of asking; a job that fits may pass one
+    that does not.
+
+    A slot is somebody's from the moment it is asked for until its TaskManager says that it is freed. A
+    TaskManager that is silent for `heartbeat_timeout_ms`, registers anew or exits is lost, with all its
+    slots. State: TaskManagers, slots, requirements of live jobs, and the ids of lost registrations up to a
+    bound.
+    """
+
+    def __init__(self, config: ResourceManagerConfig) -> None:
+        self.config = config
+        self.story = Story()
+        self.task_managers: dict[str, RegisteredTaskManager] = {}
+        self.requirements: dict[str, Requirement] = {}
+        self._gone: OrderedDict[str, str] = OrderedDict()
+        self._missing = 0
+        self._instructions: list[ResourceManagerInstruction] = []
+
+    # --- events
+
+    def on_register(self, message: RegisterTaskManager, now_ms: int) -> list[ResourceManagerInstruction]:
+        self._begin()
+        if message.protocol_version != PROTOCOL_VERSION:
+            self._refuse(message)
+        elif message.task_manager_id in self._gone:
+            self._send(message.address, UnknownTaskManager(message.task_manager_id))
+        elif not self._is_overtaken(message):
+            self._register(message, now_ms)
+        return self._end(now_ms)
+
+    def on_task_manager_message(
+        self, message: HeartbeatReply | OfferSlots | SlotRefused | SlotFreed, now_ms: int
+    ) -> list[ResourceManagerInstruction]:
+        """The sender is registered: `is_registered` was asked before."""
+        self._begin()
+        found = self.task_managers[message.task_manager_id]
+        match message:
+            case HeartbeatReply():
+                self._free_unknown(found, message, now_ms)
+            case OfferSlots():
+                self._on_offers(found, message)
+            case SlotRefused():
+                self._on_refused(found, message, now_ms)
+            case SlotFreed():
+                self._on_freed(found, message, now_ms)
+        return self._end(now_ms)
+
+    def on_request_slots(self, job_id: str, slots: int, now_ms: int) -> list[ResourceManagerInstruction]:
+        self._begin()
+        self.requirements[job_id] = Requirement(slots)
+        return self._end(now_ms)
+
+    def on_withdraw_request(self, job_id: str, now_ms: int) -> list[ResourceManagerInstruction]:
+        self._begin()
+        if job_id in self.requirements:
+            self.requirements[job_id].is_open = False
+        return self._end(now_ms)
+
+    def on_release_slots(self, job_id: str, now_ms: int) -> list[ResourceManagerInstruction]:
+        self._begin()
+        self.requirements.pop(job_id, None)
+        for found in self.task_managers.values():
+            for slot in found.slots:
+                if slot.job_id == job_id and slot.state is not SlotState.FREE:
+                    self._release(found, slot, now_ms)
+        return self._end(now_ms)
+
+    def on_exited(self, resource_id: str, error: ErrorInfo, now_ms: int) -> list[ResourceManagerInstruction]:
+        self._begin()
+        for found in list(self.task_managers.values()):
+            if found.registration.resource_id == resource_id:
+                self._lose(found, error, now_ms)
+        return self._end(now_ms)
+
+    def on_tick(self, now_ms: int) -> list[ResourceManagerInstruction]:
+        self._begin()
+        for found in list(self.task_managers.values()):
+            if now_ms - found.heard_ms > self.config.heartbeat_timeout_ms:
+                self._lose(found, _silent(found, self.config.heartbeat_timeout_ms), now_ms)
+                continue
+            if now_ms >= found.next_heartbeat_ms:
+                found.heartbeat_sequence += 1
+                found.next_heartbeat_ms = now_ms + self.config.heartbeat_interval_ms
+                self._send(found.address, Heartbeat(found.id, found.heartbeat_sequence))
+            self._resend(found, now_ms)
+        return self._end(now_ms)
+
+    def heard(self, task_manager_id: str, now_ms: int) -> str | None:
+        """Note a sign of life; the address of the sender, None when it is not registered."""
+        found = self.task_managers.get(task_manager_id)
+        if found is None:
+            return None
+        found.heard_ms = now_ms
+        return found.address
+
+    def on_stranger(self, task_manager_id: str) -> list[ResourceManagerInstruction]:
+        """A message of a registration that is not in force: if it is a lost one, tell it."""
+        address = self._gone.get(task_manager_id)
+        return [Send(address, UnknownTaskManager(task_manager_id))] if address is not None else []
+
+    def allocated(self, task_manager_id: str, allocation_id: str) -> bool:
+        """Whether the lease is in force: an offer that was overtaken by the end of its lease is not."""
+        found = self.task_managers[task_manager_id]
+        return any(s.allocation_id == allocation_id and s.state is SlotState.ALLOCATED for s in found.slots)
+
+    def overview(self) -> tuple[TaskManagerOverview, ...]:
+        return tuple(
+            TaskManagerOverview(
+                task_manager_id=t.id,
+                address=t.address,
+                slots=len(t.slots),
+                free_slots=len(t.free_slots()),
+                registered_ms=t.registered_ms,
+                last_heartbeat_ms=t.heard_ms,
+                process_id=t.registration.process_id,
+                cores=t.registration.cores,
+                memory_bytes=t.registration.memory_bytes,
+            )
+            for t in self.task_managers.values()
+        )
+
+    def check(self) -> None:
+        """What has to hold after every step; InternalError with the story otherwise."""
+        leased: dict[str, int] = {}
+        for found in self.task_managers.values():
+            for slot in found.slots:
+                if (slot.state is SlotState.FREE) == bool(slot.allocation_id):
+                    raise InternalError(
+                        f"slot {slot.index} of {found.id} is half free", story=self.story.lines()
+                    )
+                if slot.state in (SlotState.REQUESTED, SlotState.ALLOCATED):
+                    leased[slot.job_id] = leased.get(slot.job_id, 0) + 1
+        for job_id, count in leased.items():
+            if job_id not in self.requirements or count > self.requirements[job_id].slots:
+                raise InternalError(f"job {job_id} holds {count} slots, too many", story=self.story.lines())
+
+    # --- registration
+
+    def _refuse(self, message: RegisterTaskManager) -> None:
+        error = ErrorInfo(
+            code="SS6007",
+            message=f"TaskManager speaks protocol {message.protocol_version}, JobManager {PROTOCOL_VERSION}",
+            reason=FailureReason.EXTERNAL,
+            hint="run the same version of sqlstream on all hosts",
+        )
+        self._send(message.address, RegistrationRefused(message.task_manager_id, error))
+
+    def _is_overtaken(self, message: RegisterTaskManager) -> bool:
+        """A later incarnation of the same process is here: this message was delayed."""
+        return any(
+            t.registration.resource_id == message.resource_id
+            and t.registration.incarnation > message.incarnation
+            for t in self.task_managers.values()
+        )
+
+    def _register(self, message: RegisterTaskManager, now_ms: int) -> None:
+        if message.task_manager_id not in self.task_managers:
+            for found in list(self.task_managers.values()):
+                if found.registration.resource_id == message.resource_id:
+                    self._lose(found, _registered_anew(found), now_ms)
+            slots = [Slot(i) for i in range(message.slots)]
+            self.task_managers[message.task_manager_id] = RegisteredTaskManager(
+                message, now_ms, now_ms, slots
+            )
+            self.story.add(now_ms, f"{message.task_manager_id} registered with {message.slots} slots")
+        config = self.config
+        self._send(
+            message.address,
+            RegistrationAccepted(
+                message.task_manager_id, config.heartbeat_interval_ms, config.heartbeat_timeout_ms
+            ),
+        )
+
+    def _lose(self, found: RegisteredTaskManager, error: ErrorInfo, now_ms: int) -> None:
+        self.story.add(now_ms, f"{found.id} lost: {error.message}")
+        del self.task_managers[found.id]
+        self._gone[found.id] = found.address
+        while len(self._gone) > GONE_MAX:
+            self._gone.popitem(last=False)
+        self._instructions.append(TaskManagerLost(found.id, error))
+
+    # --- slots
+
+    def _on_offers(self, found: RegisteredTaskManager, message: OfferSlots) -> None:
+        held = {
+            s.allocation_id: s for s in found.slots if s.state in (SlotState.REQUESTED, SlotState.ALLOCATED)
+        }
+        for offer in message.offers:
+            slot = held.get(offer.allocation_id)
+            if slot is not None:
+                slot.state = SlotState.ALLOCATED
+            else:
+                self._send(found.address, FreeSlot(found.id, offer.allocation_id))
+
+    def _on_refused(self, found: RegisteredTaskManager, message: SlotRefused, now_ms: int) -> None:
+        for slot in found.slots:
+            if slot.allocation_id == message.allocation_id and slot.state is SlotState.REQUESTED:
+                self._release(found, slot, now_ms)
+
+    def _on_freed(self, found: RegisteredTaskManager, message: SlotFreed, now_ms: int) -> None:
+        for slot in found.slots:
+            if slot.allocation_id == message.allocation_id and slot.state is SlotState.RELEASING:
+                self.story.add(now_ms, f"slot {slot.index} of {found.id} free ({slot.allocation_id} ended)")
+                slot.state, slot.allocation_id, slot.job_id = SlotState.FREE, "", ""
+
+    def _free_unknown(self, found: RegisteredTaskManager, message: HeartbeatReply, now_ms: int) -> None:
+        """A lease that nobody here holds can only be one that ended: allocation ids are never used twice."""
+        held = {s.allocation_id for s in found.slots}
+        for status in message.slots:
+            if status.allocation_id and status.allocation_id not in held:
+                self._send(found.address, FreeSlot(found.id, status.allocation_id))
+
+    def _release(self, found: RegisteredTaskManager, slot: Slot, now_ms: int) -> None:
+        if slot.state is SlotState.RELEASING:
+            return
+        slot.state, slot.sent_ms = SlotState.RELEASING, now_ms
+        self.story.add(now_ms, f"slot {slot.index} of {found.id} releasing ({slot.allocation_id})")
+        self._send(found.address, FreeSlot(found.id, slot.allocation_id))
+
+    def _resend(self, found: RegisteredTaskManager, now_ms: int) -> None:
+        for slot in found.slots:
+            if now_ms - slot.sent_ms < self.config.resend_ms:
+                continue
+            if slot.state is SlotState.REQUESTED:
+                slot.sent_ms = now_ms
+                self._send(found.address, RequestSlot(found.id, slot.index, slot.allocation_id, slot.job_id))
+            elif slot.state is SlotState.RELEASING:
+                slot.sent_ms = now_ms
+                self._send(found.address, FreeSlot(found.id, slot.allocation_id))
+
+    def _allocate(self, now_ms: int) -> None:
+        missing = 0
+        for job_id, requirement in self.requirements.items():
+            wanted = requirement.slots - self._leased(job_id)
+            if wanted <= 0 or not requirement.is_open:
+                continue
+            free = sum(len(t.free_slots()) for t in self.task_managers.values())
+            if free < wanted:
+                missing += wanted - free
+                continue
+            for _ in range(wanted):
+                self._lease_one(job_id, requirement, now_ms)
+        if missing != self._missing:
+            self._missing = missing
+            self._instructions.append(RequestTaskManagers(missing))
+
+    def _lease_one(self, job_id: str, requirement: Requirement, now_ms: int) -> None:
+        # The emptiest TaskManager first: work spreads over processes before it doubles up in one.
+        found = max(self.task_managers.values(), key=lambda t: len(t.free_slots()))
+        slot = found.free_slots()[0]
+        requirement.leases += 1
+        slot.state, slot.job_id, slot.sent_ms = SlotState.REQUESTED, job_id, now_ms
+        slot.allocation_id = f"{job_id}/{requirement.leases}"
+        self.story.add(now_ms, f"slot {slot.index} of {found.id} requested as {slot.allocation_id}")
+        self._send(found.address, RequestSlot(found.id, slot.index, slot.allocation_id, job_id))
+
+    def _leased(self, job_id: str) -> int:
+        return sum(
+            s.job_id == job_id and s.state in (SlotState.REQUESTED, SlotState.ALLOCATED)
+            for t in self.task_managers.values()
+            for s in t.slots
+        )
+
+    # --- small things
+
+    def _begin(self) -> None:
+        self._instructions = []
+
+    def _end(self, now_ms: int) -> list[ResourceManagerInstruction]:
+        self._allocate(now_ms)
+        self.check()
+        return self._instructions
+
+    def _send(self, address: str, message: ToTaskManager) -> None:
+        self._instructions.append(Send(address, message))
+
+
+def _silent(found: RegisteredTaskManager, timeout_ms: int) -> ErrorInfo:
+    return ErrorInfo(
+        code="SS6001",
+        message=f"TaskManager {found.id} at {found.address} sent nothing for {timeout_ms / 1000:g} s",
+        reason=FailureReason.TASK_MANAGER_LOST,
+        hint="look at its log; heartbeat.timeout says how long silence is allowed",
+    )
+
+
+def _registered_anew(found: RegisteredTaskManager) -> ErrorInfo:
+    return ErrorInfo(
+        code="SS6002",
+        message=f"TaskManager {found.id} at {found.address} lost its connection and registered anew",
+        reason=FailureReason.TASK_MANAGER_LOST,
+    )

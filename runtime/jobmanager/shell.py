@@ -1,0 +1,381 @@
+"""Carries out what the JobManager decides, and answers clients."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from runtime.event_loop import EventLoop
+from runtime.jobmanager.dispatcher import Dispatcher
+from runtime.jobmanager.events import (
+    AbortSinks,
+    CancelRequested,
+    CommitSinks,
+    JobFinished,
+    JobManagerEvent,
+    JobManagerInstruction,
+    JobStored,
+    JobStoreFailed,
+    MessageReceived,
+    RemoveJob,
+    RequestTaskManagers,
+    Send,
+    SinkCommit,
+    SinksAborted,
+    SinksCommitFailed,
+    SinksCommitted,
+    StoreJob,
+    SubmitRequested,
+    TaskManagerExited,
+    Tick,
+)
+from runtime.jobmanager.job_manager import JobManager, JobManagerConfig
+from runtime.transport import Transport
+from sqlstream.errors import ErrorInfo, InternalError, SqlStreamError
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages.rpc import (
+    CancelJob,
+    ClientReply,
+    ClientRequest,
+    ClusterOverviewReply,
+    JobDetails,
+    JobDetailsReply,
+    JobMetrics,
+    JobMetricsReply,
+    JobOverviewEntry,
+    JobOverviewReply,
+    JobStatusReply,
+    JobSubmitted,
+    RequestClusterOverview,
+    RequestFailed,
+    RequestJobDetails,
+    RequestJobMetrics,
+    RequestJobOverview,
+    RequestJobStatus,
+    SubmitJob,
+    TaskManagerOverview,
+    ToJobManager,
+)
+
+Answer = TypeVar("Answer")
+
+ANSWER_TIMEOUT_S = 30.0
+END_CHECK_S = 1.0
+
+logger = logging.getLogger(__name__)
+
+
+class JobStore(Protocol):
+    """Where jobs are kept while they live. Called on one thread; errors are SqlStreamError or OSError."""
+
+    def put(self, job_graph: JobGraph) -> None: ...
+
+    def remove(self, job_id: str) -> None: ...
+
+
+class Committer(Protocol):
+    """Finishes or undoes the work of sinks through their connectors. Errors are SqlStreamError or OSError."""
+
+    def commit(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
+        """All or nothing as far as a reader can see; harmless when repeated."""
+
+    def abort(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
+        """Remove what those committables name."""
+
+
+class ResourceProvider(Protocol):
+    """Where TaskManagers come from. Tells the shell of processes that end by `task_manager_exited`."""
+
+    def request_slots(self, slots_missing: int) -> None:
+        """Jobs wait for so many slots more than are registered; called when the number changes."""
+
+
+class KeepNothing:
+    """The JobStore of a cluster that ends with its only client: nothing would ever read what it kept."""
+
+    def put(self, job_graph: JobGraph) -> None:
+        del job_graph
+
+    def remove(self, job_id: str) -> None:
+        del job_id
+
+
+@dataclass(frozen=True)
+class _Question:
+    ask: Callable[[JobManager], Any]
+    answer: Future[Any]
+
+
+@dataclass(frozen=True)
+class _Submission:
+    job_graph: JobGraph
+    answer: Future[str]
+
+
+@dataclass(frozen=True)
+class _Wait:
+    job_id: str
+    answer: Future[JobStatusReply]
+
+
+class JobManagerShell:
+    """One thread around a JobManager; all public methods are thread-safe.
+
+    Clients: submit, cancel, status, wait, metrics, details, exceptions, overview, cluster; `answer` takes
+    them as messages. Network: `receive`. Resource provider: `task_manager_exited`. `on_crash(error)` is
+    called when the JobManager's own rules are broken; it serves nobody after that.
+    """
+
+    def __init__(
+        self,
+        config: JobManagerConfig,
+        transport: Transport,
+        now_ms: Callable[[], int],
+        store: JobStore,
+        committer: Committer,
+        provider: ResourceProvider,
+        on_crash: Callable[[ErrorInfo], None],
+    ) -> None:
+        self._job_manager = JobManager(config)
+        self._transport = transport
+        self._now_ms = now_ms
+        self._store = store
+        self._committer = committer
+        self._provider = provider
+        self._on_crash = on_crash
+        self._waits: dict[str, list[Future[JobStatusReply]]] = {}
+        self._end: BaseException | None = None
+        # One thread each for the store and the provider keeps their calls in order; commits of jobs are
+        # independent.
+        self._store_thread = ThreadPoolExecutor(1, "job-store")
+        self._provider_thread = ThreadPoolExecutor(1, "resource-provider")
+        self._commit_threads = ThreadPoolExecutor(4, "sink-committer")
+        self._loop: EventLoop[Any] = EventLoop("job-manager", self._take, self._tick, self._crashed)
+
+    def start(self) -> None:
+        self._loop.start()
+
+    def stop(self) -> None:
+        """End the loop and its threads; jobs are left as they are. Whoever waits gets a JobManager that is
+        gone."""
+        self._end = InternalError("the JobManager was stopped")
+        self._loop.stop()
+        for pool in (self._store_thread, self._provider_thread, self._commit_threads):
+            pool.shutdown(wait=False, cancel_futures=True)
+        self._fail_waits(self._end)
+
+    # --- network and provider
+
+    def receive(self, message: ToJobManager) -> None:
+        self._loop.put(MessageReceived(message))
+
+    def task_manager_exited(self, resource_id: str, error: ErrorInfo) -> None:
+        self._loop.put(TaskManagerExited(resource_id, error))
+
+    # --- clients
+
+    def submit(self, job_graph: JobGraph) -> str:
+        """Take a job in; returns its id once it is accepted. UserError or JobError when it cannot run."""
+        answer: Future[str] = Future()
+        self._put(_Submission(job_graph, answer))
+        return self._result(answer)
+
+    def cancel(self, job_id: str) -> None:
+        """Ask a job to end; harmless when it is over. UserError when it is not known."""
+        self.status(job_id)
+        self._put(CancelRequested(job_id))
+
+    def status(self, job_id: str) -> JobStatusReply:
+        return self._ask(lambda d: d.status(job_id))
+
+    def wait(self, job_id: str, timeout_s: float | None = None) -> JobStatusReply:
+        """Until the job is over, or TimeoutError. UserError when it is not known."""
+        answer: Future[JobStatusReply] = Future()
+        self._put(_Wait(job_id, answer))
+        return self._wait_for(answer, timeout_s)
+
+    def metrics(self, job_id: str) -> JobMetrics:
+        return self._ask(lambda d: d.metrics(job_id))
+
+    def details(self, job_id: str) -> JobDetails:
+        return self._ask(lambda d: d.details(job_id))
+
+    def exceptions(self, job_id: str) -> tuple[ErrorInfo, ...]:
+        """What went wrong: the job's cause first, then what else its tasks reported."""
+        details = self.details(job_id)
+        own = [s.error for v in details.vertices for s in v.subtasks]
+        return tuple(dict.fromkeys(e for e in (details.error, *own) if e is not None))
+
+    def overview(self) -> tuple[JobOverviewEntry, ...]:
+        return self._ask(lambda d: d.overview())
+
+    def cluster(self) -> tuple[TaskManagerOverview, ...]:
+        answer: Future[tuple[TaskManagerOverview, ...]] = Future()
+        self._put(_Question(lambda j: j.resource_manager.overview(), answer))
+        return self._result(answer)
+
+    def answer(self, request: ClientRequest) -> ClientReply:
+        """A client's request as a message; what goes wrong becomes RequestFailed."""
+        try:
+            return self._answer(request)
+        except SqlStreamError as error:
+            return RequestFailed(ErrorInfo.of(error))
+
+    def _answer(self, request: ClientRequest) -> ClientReply:
+        match request:
+            case SubmitJob(job_graph):
+                return JobSubmitted(self.submit(job_graph))
+            case CancelJob(job_id):
+                self.cancel(job_id)
+                return self.status(job_id)
+            case RequestJobStatus(job_id):
+                return self.status(job_id)
+            case RequestJobDetails(job_id):
+                return JobDetailsReply(self.details(job_id))
+            case RequestJobMetrics(job_id):
+                return JobMetricsReply(self.metrics(job_id))
+            case RequestJobOverview():
+                return JobOverviewReply(self.overview())
+            case RequestClusterOverview():
+                return ClusterOverviewReply(self.cluster())
+
+    def _ask(self, ask: Callable[[Dispatcher], Answer]) -> Answer:
+        answer: Future[Answer] = Future()
+        self._put(_Question(lambda j: ask(j.dispatcher), answer))
+        return self._result(answer)
+
+    def _put(self, event: Any) -> None:
+        if self._end is not None:
+            raise self._end
+        self._loop.put(event)
+
+    def _result(self, answer: Future[Answer]) -> Answer:
+        try:
+            return answer.result(ANSWER_TIMEOUT_S)
+        except TimeoutError as error:
+            raise self._end or InternalError("the JobManager does not answer") from error
+
+    def _wait_for(self, answer: Future[Answer], timeout_s: float | None) -> Answer:
+        """In slices: a question that was still queued when the loop ended is never answered."""
+        waited_s = 0.0
+        while True:
+            slice_s = END_CHECK_S if timeout_s is None else min(END_CHECK_S, max(timeout_s - waited_s, 0.0))
+            if wait([answer], slice_s).done:
+                return answer.result()
+            waited_s += slice_s
+            if self._end is not None:
+                raise self._end
+            if timeout_s is not None and waited_s >= timeout_s:
+                raise TimeoutError
+
+    # --- the loop's thread
+
+    def _tick(self) -> None:
+        self._handle(Tick())
+
+    def _take(self, event: Any) -> None:
+        match event:
+            case _Question(ask, answer):
+                _answer_with(answer, lambda: ask(self._job_manager))
+            case _Submission(job_graph, answer):
+                _answer_with(answer, lambda: self._submit(job_graph))
+            case _Wait(job_id, answer):
+                self._wait(job_id, answer)
+            case _:
+                self._handle(event)
+
+    def _submit(self, job_graph: JobGraph) -> str:
+        self._job_manager.dispatcher.check_submission(job_graph)
+        self._handle(SubmitRequested(job_graph))
+        return job_graph.job_id
+
+    def _wait(self, job_id: str, answer: Future[JobStatusReply]) -> None:
+        try:
+            status = self._job_manager.dispatcher.status(job_id)
+        except SqlStreamError as error:
+            answer.set_exception(error)
+            return
+        if status.status.is_terminal:
+            answer.set_result(status)
+        else:
+            self._waits.setdefault(job_id, []).append(answer)
+
+    def _handle(self, event: JobManagerEvent) -> None:
+        for instruction in self._job_manager.handle(event, self._now_ms()):
+            self._carry_out(instruction)
+
+    def _carry_out(self, instruction: JobManagerInstruction) -> None:
+        match instruction:
+            case Send(address, message):
+                self._transport.send(address, message)
+            case StoreJob(job_graph):
+                self._store_thread.submit(self._store_job, job_graph)
+            case RemoveJob(job_id):
+                self._store_thread.submit(self._store.remove, job_id).add_done_callback(_log_error)
+            case CommitSinks():
+                self._commit_threads.submit(self._commit, instruction)
+            case AbortSinks():
+                self._commit_threads.submit(self._abort, instruction).add_done_callback(_log_error)
+            case RequestTaskManagers(slots_missing):
+                asked = self._provider_thread.submit(self._provider.request_slots, slots_missing)
+                asked.add_done_callback(_log_error)
+            case JobFinished(job_id, status, error):
+                for answer in self._waits.pop(job_id, []):
+                    answer.set_result(JobStatusReply(job_id, status, error))
+
+    def _crashed(self, error: BaseException) -> None:
+        self._end = error
+        self._fail_waits(error)
+        self._on_crash(ErrorInfo.of(error))
+
+    def _fail_waits(self, error: BaseException) -> None:
+        for answers in self._waits.values():
+            for answer in answers:
+                if not answer.done():
+                    answer.set_exception(error)
+        self._waits.clear()
+
+    # --- threads of their own
+
+    def _store_job(self, job_graph: JobGraph) -> None:
+        try:
+            self._store.put(job_graph)
+        except Exception as error:  # a thread's boundary: becomes the job's cause
+            self._loop.put(JobStoreFailed(job_graph.job_id, ErrorInfo.of(error)))
+        else:
+            self._loop.put(JobStored(job_graph.job_id))
+
+    def _commit(self, instruction: CommitSinks) -> None:
+        try:
+            self._committer.commit(instruction.job_id, instruction.commits)
+        except Exception as error:  # a thread's boundary: becomes the job's cause
+            self._loop.put(SinksCommitFailed(instruction.job_id, ErrorInfo.of(error)))
+        else:
+            self._loop.put(SinksCommitted(instruction.job_id))
+
+    def _abort(self, instruction: AbortSinks) -> None:
+        try:
+            self._committer.abort(instruction.job_id, instruction.commits)
+        finally:
+            # The job ends either way: what an abort left behind was never visible.
+            self._loop.put(SinksAborted(instruction.job_id))
+
+
+def _answer_with(answer: Future[Any], ask: Callable[[], Any]) -> None:
+    """Give the caller's thread the result or the error of a question; our own bugs end the loop as well."""
+    try:
+        answer.set_result(ask())
+    except InternalError as error:
+        answer.set_exception(error)
+        raise
+    except SqlStreamError as error:
+        answer.set_exception(error)
+
+
+def _log_error(done: Future[Any]) -> None:
+    """Of calls whose failure no job depends on."""
+    if not done.cancelled() and (error := done.exception()) is not None:
+        logger.warning("the JobManager could not carry something out: %s", error, exc_info=error)

@@ -1,0 +1,231 @@
+"""Arrow Flight as this project uses it: one server a process, one client a peer, a token on every call."""
+
+from __future__ import annotations
+
+import hmac
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from pyarrow import flight
+
+from runtime.net.channels import Channel, ChannelClosed
+from runtime.net.credits import CreditBalance
+from runtime.net.partition_table import PartitionTable, SubpartitionId
+from runtime.net.results import ResultReceiver
+from sqlstream.elements import Element, EndOfInput
+
+MESSAGE = "message"
+"""Action of a one-way control message."""
+
+REQUEST = "request"
+"""Action of a client's request; its one result is the reply."""
+
+LOOPBACK = "127.0.0.1"
+
+_AUTHORIZATION = "authorization"
+
+OnMessage = Callable[[bytes], None]
+OnRequest = Callable[[bytes], bytes]
+
+
+class BatchHeader(msgspec.Struct, frozen=True, array_like=True):
+    """Goes with each batch: what it costs in credit, and the bytes the sender has waiting behind it."""
+
+    size: int
+    backlog_bytes: int
+
+
+class CreditGrant(msgspec.Struct, frozen=True, array_like=True):
+    """Goes up the stream: bytes that the sender may send on top of what it was granted before."""
+
+    size: int
+
+
+class ResultStreamId(msgspec.Struct, frozen=True, tag="result"):
+    """What a result sink sends: rows of an operator, and printed lines."""
+
+    job_id: str
+    operator_id: int
+
+
+class PrintedLines(msgspec.Struct, frozen=True):
+    lines: list[str]
+    is_error: bool
+
+
+encode = msgspec.msgpack.encode
+decode_header = msgspec.msgpack.Decoder(BatchHeader).decode
+decode_grant = msgspec.msgpack.Decoder(CreditGrant).decode
+decode_element = msgspec.msgpack.Decoder(Element).decode
+_decode_stream = msgspec.msgpack.Decoder(SubpartitionId | ResultStreamId).decode
+_decode_lines = msgspec.msgpack.Decoder(PrintedLines).decode
+
+
+class _TokenCheck(flight.ServerMiddlewareFactory):  # type: ignore[misc]
+    """Refuses every call that does not carry the cluster's token."""
+
+    def __init__(self, token: str) -> None:
+        self._expected = f"Bearer {token}"
+
+    def start_call(self, info: Any, headers: dict[str, list[str]]) -> None:
+        given = headers.get(_AUTHORIZATION, [""])[0]
+        if not hmac.compare_digest(given.encode(), self._expected.encode()):
+            raise flight.FlightUnauthenticatedError("the token of this cluster is missing or wrong")
+
+
+class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
+    """One process's end of everything: control messages, requests of clients, subpartitions and results.
+
+    Bound to `host`, on a port that the system picks unless one is given. `on_message` and `on_request` are
+    called by the server's threads. State: the partition table is the caller's; none here."""
+
+    def __init__(
+        self,
+        token: str,
+        on_message: OnMessage,
+        on_request: OnRequest | None = None,
+        table: PartitionTable | None = None,
+        receiver: ResultReceiver | None = None,
+        host: str = LOOPBACK,
+        port: int = 0,
+    ) -> None:
+        self._on_message = on_message
+        self._on_request = on_request
+        self._table = table
+        self._receiver = receiver
+        self._host = host
+        super().__init__(f"grpc://{host}:{port}", middleware={"token": _TokenCheck(token)})
+
+    @property
+    def address(self) -> str:
+        return f"{self._host}:{self.port}"
+
+    def do_action(self, context: Any, action: Any) -> Iterator[bytes]:
+        data = action.body.to_pybytes()
+        if action.type == MESSAGE:
+            self._on_message(data)
+            return iter(())
+        if action.type == REQUEST and self._on_request is not None:
+            return iter((self._on_request(data),))
+        raise flight.FlightServerError(f"unknown action {action.type}")
+
+    def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
+        stream = _decode_stream(descriptor.command)
+        if isinstance(stream, SubpartitionId):
+            self._offer_subpartition(stream, context, reader, writer)
+        else:
+            self._receive_results(stream, context, reader, writer)
+
+    def _offer_subpartition(
+        self, subpartition: SubpartitionId, context: Any, reader: Any, writer: Any
+    ) -> None:
+        if self._table is None:
+            raise flight.FlightServerError("no tasks run here")
+        channel = self._table.meet(subpartition, capacity_bytes=0)
+        try:
+            send_subpartition(channel, reader, writer, context.is_cancelled)
+        except ChannelClosed:
+            return
+        finally:
+            # Also when the consumer has gone away: its producer must not fill a channel that nobody empties.
+            channel.close()
+            self._table.forget(subpartition, channel)
+
+    def _receive_results(self, stream: ResultStreamId, context: Any, reader: Any, writer: Any) -> None:
+        receiver = self._receiver
+        if receiver is None:
+            raise flight.FlightServerError("no client waits for results here")
+        try:
+            for chunk in reader:
+                if chunk.data is None:
+                    printed = _decode_lines(chunk.app_metadata)
+                    receiver.put_lines(stream.job_id, printed.lines, printed.is_error)
+                else:
+                    receiver.put_rows(stream.job_id, stream.operator_id, chunk.data, context.is_cancelled)
+        except ChannelClosed as error:
+            raise flight.FlightCancelledError("the client wants no more rows") from error
+        # The sink waits for this: what it sent is in the client's hands.
+        writer.write_metadata(b"received")
+
+
+def send_subpartition(channel: Channel, reader: Any, writer: Any, is_abandoned: Callable[[], bool]) -> None:
+    """Send a channel's items down a stream for as long as the receiver grants credit, until its end.
+
+    Grants are read only when the credit is used up; there are few of them, so they wait in the stream until
+    then."""
+    credit = CreditBalance()
+    schema = None
+    while True:
+        item, size, backlog_bytes = channel.take_waiting(is_abandoned)
+        if not isinstance(item, pa.RecordBatch):
+            writer.write_metadata(encode(item))
+            if isinstance(item, EndOfInput):
+                break
+            continue
+        if schema is None:
+            schema = item.schema
+            writer.begin(schema)
+        elif not item.schema.equals(schema):
+            item = _with_schema(item, schema)
+        while not credit.can_send:
+            credit.grant(decode_grant(reader.read_chunk().app_metadata).size)
+        writer.write_with_metadata(item, encode(BatchHeader(size, backlog_bytes)))
+        credit.spend(size)
+    _drain(reader)
+
+
+def _with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch under the schema that its stream began with: NOT NULL marks and metadata may differ, types
+    may not."""
+    return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+
+def _drain(reader: Any) -> None:
+    """Wait for the receiver to hang up: the stream must not be torn down under grants that are still on their
+    way."""
+    while True:
+        try:
+            reader.read_chunk()
+        except StopIteration:
+            return
+
+
+class FlightConnections:
+    """One client a peer, shared by all streams and calls to it. State: the open clients; thread-safe."""
+
+    def __init__(self, token: str) -> None:
+        self._headers = [(_AUTHORIZATION.encode(), f"Bearer {token}".encode())]
+        self._clients: dict[str, Any] = {}
+        self._lock = threading.Lock()
+
+    def options(self, timeout_s: float | None = None) -> Any:
+        return flight.FlightCallOptions(timeout=timeout_s, headers=self._headers)
+
+    def client(self, address: str) -> Any:
+        """The client of a peer; connects with the first call."""
+        with self._lock:
+            if address not in self._clients:
+                self._clients[address] = flight.FlightClient(f"grpc://{address}")
+            return self._clients[address]
+
+    def send_message(self, address: str, data: bytes, timeout_s: float) -> None:
+        """One-way control message; returns when the peer has it. pyarrow.ArrowException when it cannot be
+        reached."""
+        action = flight.Action(MESSAGE, data)
+        for _ in self.client(address).do_action(action, self.options(timeout_s)):
+            pass
+
+    def request(self, address: str, data: bytes, timeout_s: float) -> bytes:
+        """A client's request and its reply."""
+        results = list(self.client(address).do_action(flight.Action(REQUEST, data), self.options(timeout_s)))
+        reply: bytes = results[0].body.to_pybytes()
+        return reply
+
+    def close(self) -> None:
+        with self._lock:
+            clients, self._clients = list(self._clients.values()), {}
+        for client in clients:
+            client.close()

@@ -1,0 +1,69 @@
+"""Control messages over Flight: one-way, in order for each peer, never waiting."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+
+import pyarrow as pa
+
+from runtime.net.flight import FlightConnections
+from sqlstream.messages.rpc import ControlMessage, encode_message
+
+SEND_TIMEOUT_S = 5.0
+OUTBOX_MESSAGES_MAX = 10_000
+
+logger = logging.getLogger(__name__)
+
+
+class FlightTransport:
+    """A queue and a thread for each peer, so that one that hangs delays no other. Implements `Transport`.
+
+    What cannot be delivered is dropped: senders repeat what matters. State: messages not yet sent, at most
+    OUTBOX_MESSAGES_MAX a peer.
+    """
+
+    def __init__(self, connections: FlightConnections) -> None:
+        self._connections = connections
+        self._outboxes: dict[str, queue.Queue[bytes | None]] = {}
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    def send(self, address: str, message: ControlMessage) -> None:
+        outbox = self._outbox(address)
+        if outbox is None:
+            return
+        try:
+            outbox.put_nowait(encode_message(message))
+        except queue.Full:
+            logger.warning("dropped %s to %s: too many wait", type(message).__name__, address)
+
+    def _outbox(self, address: str) -> queue.Queue[bytes | None] | None:
+        with self._lock:
+            if self._is_closed:
+                return None
+            outbox = self._outboxes.get(address)
+            if outbox is None:
+                outbox = self._outboxes[address] = queue.Queue(OUTBOX_MESSAGES_MAX)
+                name = f"send-{address}"
+                threading.Thread(
+                    target=self._send_all, args=(address, outbox), name=name, daemon=True
+                ).start()
+            return outbox
+
+    def _send_all(self, address: str, outbox: queue.Queue[bytes | None]) -> None:
+        while (data := outbox.get()) is not None:
+            try:
+                self._connections.send_message(address, data, SEND_TIMEOUT_S)
+            except pa.ArrowException as error:
+                logger.debug("could not reach %s: %s", address, error)
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            outboxes = list(self._outboxes.values())
+        for outbox in outboxes:
+            # A full outbox means a peer that hangs; its daemon thread ends with the process.
+            if not outbox.full():
+                outbox.put_nowait(None)

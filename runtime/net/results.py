@@ -1,0 +1,141 @@
+"""Rows and printed lines on their way back to the client that submitted a job."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import pyarrow as pa
+
+from runtime.net.channels import ChannelClosed
+
+ABANDONED_CHECK_S = 0.2
+
+PrintLines = Callable[[str, list[str], bool], None]
+"""Called with the job id, the lines and whether they are errors."""
+
+
+class ResultReceiver(Protocol):
+    """The client's end: where the result sinks of all subtasks deliver."""
+
+    def put_rows(
+        self, job_id: str, operator_id: int, batch: pa.RecordBatch, is_abandoned: Callable[[], bool]
+    ) -> None:
+        """Hand over rows; waits while the client is behind. ChannelClosed when nobody wants them, or when
+        `is_abandoned`, asked while waiting, says that their sink is gone."""
+
+    def put_lines(self, job_id: str, lines: list[str], is_error: bool) -> None: ...
+
+
+class ClientStream(Protocol):
+    """A task's end: what the sinks `collect` and `print` of one operator in one subtask write to."""
+
+    def put_rows(self, batch: pa.RecordBatch) -> None: ...
+
+    def put_lines(self, lines: list[str], is_error: bool) -> None: ...
+
+    def finish(self) -> None:
+        """Return when the client has received everything."""
+
+    def abort(self) -> None:
+        """The task was cancelled or failed: wake a writer that waits. Any thread; harmless when repeated."""
+
+
+class DirectClientStream:
+    """A stream to a receiver in the same process. State: whether it was aborted."""
+
+    def __init__(self, receiver: ResultReceiver, job_id: str, operator_id: int) -> None:
+        self._receiver = receiver
+        self._job_id = job_id
+        self._operator_id = operator_id
+        self._aborted = threading.Event()
+
+    def put_rows(self, batch: pa.RecordBatch) -> None:
+        self._receiver.put_rows(self._job_id, self._operator_id, batch, self._aborted.is_set)
+
+    def put_lines(self, lines: list[str], is_error: bool) -> None:
+        self._receiver.put_lines(self._job_id, lines, is_error)
+
+    def finish(self) -> None:
+        return None
+
+    def abort(self) -> None:
+        self._aborted.set()
+
+
+class ResultStore:
+    """Result rows of jobs until the client takes them, at most `capacity_bytes` (and a batch a writer) a job.
+
+    State: a queue a job, from its first row or reader until `forget`; thread-safe. Lines are handed to
+    `print_lines` at once, one call at a time, so that two subtasks never mix within a line."""
+
+    def __init__(self, capacity_bytes: int, print_lines: PrintLines) -> None:
+        self._capacity_bytes = capacity_bytes
+        self._print_lines = print_lines
+        self._printing = threading.Lock()
+        self._changed = threading.Condition()
+        self._queues: dict[str, deque[pa.RecordBatch]] = {}
+        self._queued_bytes: dict[str, int] = {}
+        self._closed: set[str] = set()
+
+    def open(self, job_id: str) -> None:
+        """Accept rows of a job, which is about to be submitted."""
+        with self._changed:
+            self._queues.setdefault(job_id, deque())
+            self._queued_bytes.setdefault(job_id, 0)
+
+    def put_rows(
+        self, job_id: str, operator_id: int, batch: pa.RecordBatch, is_abandoned: Callable[[], bool]
+    ) -> None:
+        with self._changed:
+            while self._is_wanted(job_id) and self._queued_bytes[job_id] >= self._capacity_bytes:
+                if not self._changed.wait(ABANDONED_CHECK_S) and is_abandoned():
+                    raise ChannelClosed
+            if not self._is_wanted(job_id):
+                raise ChannelClosed
+            self._queues[job_id].append(batch)
+            self._queued_bytes[job_id] += batch.nbytes
+            self._changed.notify_all()
+
+    def _is_wanted(self, job_id: str) -> bool:
+        return job_id in self._queues and job_id not in self._closed
+
+    def put_lines(self, job_id: str, lines: list[str], is_error: bool) -> None:
+        with self._printing:
+            self._print_lines(job_id, lines, is_error)
+
+    def rows(self, job_id: str) -> Iterator[pa.RecordBatch]:
+        """The rows of a job as they come, until `close`; what came before the close is still given out."""
+        while True:
+            with self._changed:
+                while self._is_wanted(job_id) and not self._queues[job_id]:
+                    self._changed.wait()
+                queue = self._queues.get(job_id)
+                if not queue:
+                    return
+                batch = queue.popleft()
+                self._queued_bytes[job_id] -= batch.nbytes
+                self._changed.notify_all()
+            yield batch
+
+    def close(self, job_id: str) -> None:
+        """No more rows are taken in: the job is over, or its client has lost interest."""
+        with self._changed:
+            if job_id in self._queues:
+                self._closed.add(job_id)
+            self._changed.notify_all()
+
+    def forget(self, job_id: str) -> None:
+        """Drop what is left of a job's rows."""
+        with self._changed:
+            self._queues.pop(job_id, None)
+            self._queued_bytes.pop(job_id, None)
+            self._closed.discard(job_id)
+            self._changed.notify_all()
+
+    def close_all(self) -> None:
+        with self._changed:
+            self._closed.update(self._queues)
+            self._changed.notify_all()

@@ -1,0 +1,56 @@
+"""The JobManager's end of a cluster of processes: its Flight server, and the children that connect to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from runtime.net.flight import FlightConnections, FlightServer
+from runtime.net.flight_transport import FlightTransport
+from runtime.net.results import ResultReceiver
+from runtime.providers.local import LocalProvider, OnExit
+from runtime.taskmanager.task_manager_options import TaskManagerOptions
+from sqlstream.messages.rpc import decode_control_message
+
+
+class ChildTaskManagers:
+    """A server on the loopback interface and `count` child processes that know its token. State: both, until
+    `stop`."""
+
+    def __init__(
+        self,
+        count: int,
+        slots: int,
+        network_memory_bytes: int,
+        token: str,
+        cluster_id: str,
+        receiver: ResultReceiver,
+        receive: Callable[[Any], None],
+        on_exit: OnExit,
+    ) -> None:
+        self._connections = FlightConnections(token)
+        self._server = FlightServer(
+            token, lambda data: receive(decode_control_message(data)), receiver=receiver
+        )
+        self.transport = FlightTransport(self._connections)
+        self.address = self._server.address
+        child = TaskManagerOptions(
+            f"taskmanager-{cluster_id}", self.address, token, slots, network_memory_bytes
+        )
+        self._provider = LocalProvider(child, count, on_exit)
+
+    @property
+    def process_ids(self) -> tuple[int, ...]:
+        return self._provider.process_ids
+
+    def start(self) -> None:
+        self._provider.start()
+
+    def stop(self) -> None:
+        self._provider.stop()
+        self.transport.close()
+        self._connections.close()
+        self._server.shutdown()
+
+    def request_slots(self, slots_missing: int) -> None:
+        self._provider.request_slots(slots_missing)

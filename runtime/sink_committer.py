@@ -1,0 +1,26 @@
+"""Makes the work of a finished job's sinks visible, or removes what a failed job's finished subtasks left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runtime.connectors import connector
+from runtime.jobmanager.events import SinkCommit
+from sqlstream.spi.connector import AbortsCommittables
+
+
+class ConnectorCommitter:
+    """Asks each sink's connector. No state. Implements the JobManager shell's `Committer`."""
+
+    def __init__(self, files: Any) -> None:
+        self._files = files
+
+    def commit(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
+        for commit in commits:
+            connector(commit.spec.connector).commit(commit.spec, list(commit.committables), self._files)
+
+    def abort(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
+        for commit in commits:
+            sink = connector(commit.spec.connector)
+            if isinstance(sink, AbortsCommittables):
+                sink.abort(commit.spec, list(commit.committables), self._files)

@@ -1,0 +1,48 @@
+"""A TaskManager as a process: `python -P -m runtime.taskmanager`, options on standard input, which stays open
+as long as the process that started it lives."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+
+from runtime.host.process import forgo_pandas, ignore_interrupts
+from runtime.taskmanager.task_manager_options import decode_options
+
+STOP_TIMEOUT_S = 2.0
+
+
+def main() -> int:
+    """Run until standard input ends, a SIGTERM, or the TaskExecutor gives up; the exit code is 1 for the
+    last."""
+    ignore_interrupts()
+    forgo_pandas()
+    options = decode_options(sys.stdin.buffer.readline())
+    from runtime.taskmanager.task_manager import TaskManager
+
+    over = threading.Event()
+    signal.signal(signal.SIGTERM, lambda number, frame: over.set())
+    task_manager = TaskManager(options, over.set)
+    task_manager.start()
+    threading.Thread(target=_watch_parent, args=(over,), name="parent-watch", daemon=True).start()
+    over.wait()
+    task_manager.stop(STOP_TIMEOUT_S)
+    return 1 if task_manager.failed else 0
+
+
+def _watch_parent(over: threading.Event) -> None:
+    # Unbuffered: at the end of the process nobody may hold the lock of a buffered reader.
+    while os.read(0, 4096):
+        continue
+    over.set()
+
+
+if __name__ == "__main__":
+    # Past this point only daemon threads are left, some of them inside the network library: no orderly exit
+    # waits for them.
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

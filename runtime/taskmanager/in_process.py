@@ -1,0 +1,68 @@
+"""A TaskManager inside the client's process, for jobs that are over before a child would have started."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from runtime.host.clock import now_ms
+from runtime.host.files import LocalFiles
+from runtime.net.exchange import LocalExchange
+from runtime.net.local_transport import LocalTransport
+from runtime.net.partition_table import PartitionTable
+from runtime.net.results import ResultReceiver
+from runtime.taskmanager.shell import TaskExecutorShell
+from runtime.taskmanager.task_executor import TaskExecutorConfig
+from runtime.taskmanager.task_runner import ThreadTaskRunner
+from sqlstream.errors import ErrorInfo
+
+JOB_MANAGER = "job-manager"
+TASK_MANAGER = "task-manager"
+STOP_TIMEOUT_S = 2.0
+
+
+class InProcessTaskManager:
+    """One TaskManager of `slots` slots whose messages are calls. State: its tasks' and its TaskExecutor's."""
+
+    address = JOB_MANAGER
+
+    def __init__(
+        self,
+        slots: int,
+        receiver: ResultReceiver,
+        receive: Callable[[Any], None],
+        on_crash: Callable[[ErrorInfo], None],
+    ) -> None:
+        self.transport = LocalTransport()
+        exchange = LocalExchange(PartitionTable(), receiver)
+        self._runner = ThreadTaskRunner(
+            now_ms, LocalFiles(), exchange, lambda c: self._shell.task_state_changed(c)
+        )
+        self._shell = TaskExecutorShell(
+            TaskExecutorConfig(
+                "in-process", TASK_MANAGER, slots, process_id=os.getpid(), cores=os.cpu_count() or 1
+            ),
+            JOB_MANAGER,
+            self.transport,
+            self._runner,
+            now_ms,
+            on_crash,
+        )
+        self.transport.listen(JOB_MANAGER, receive)
+        self.transport.listen(TASK_MANAGER, self._shell.receive)
+
+    @property
+    def process_ids(self) -> tuple[int, ...]:
+        return ()
+
+    def start(self) -> None:
+        self._shell.start()
+
+    def stop(self) -> None:
+        self._runner.stop(STOP_TIMEOUT_S)
+        self._shell.stop()
+
+    def request_slots(self, slots_missing: int) -> None:
+        """There is one TaskManager: a job that wants more slots waits, and fails by slot.request.timeout."""
+        del slots_missing

@@ -1,0 +1,77 @@
+"""The network inputs of a task: its channels, grouped by the head operator's inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from runtime.net.channels import Channel, StreamItem
+from runtime.taskmanager.mailbox import Mailbox
+
+
+class InputChannel:
+    """One channel of a task's input. `input_index` is the head's input; `position` counts the channels of
+    that input."""
+
+    __slots__ = ("_mailbox", "channel", "input_index", "position")
+
+    def __init__(self, channel: Channel, input_index: int, position: int, mailbox: Mailbox) -> None:
+        self.channel = channel
+        self.input_index = input_index
+        self.position = position
+        self._mailbox = mailbox
+
+    def open(self) -> None:
+        self.channel.listen(self.announce)
+
+    def announce(self) -> None:
+        self._mailbox.announce(self)
+
+    def take(self) -> StreamItem | None:
+        """The next item; a channel with more stands in line again."""
+        item, has_more = self.channel.take()
+        if has_more:
+            self._mailbox.announce(self)
+        return item
+
+
+class InputGate:
+    """All channels of all inputs of a task. Several edges into one input are a union: their channels count
+    together.
+
+    State: which channels have not ended.
+    """
+
+    def __init__(
+        self, ordinals: tuple[int, ...], channels: tuple[tuple[Channel, ...], ...], mailbox: Mailbox
+    ) -> None:
+        """`channels[e]` are the channels of edge `e`, which leads to input `ordinals[e]`."""
+        inputs = max(ordinals, default=-1) + 1
+        self._open_channels = [0] * inputs
+        self.channels: list[InputChannel] = []
+        for ordinal, edge_channels in zip(ordinals, channels, strict=True):
+            for channel in edge_channels:
+                self.channels.append(InputChannel(channel, ordinal, self._open_channels[ordinal], mailbox))
+                self._open_channels[ordinal] += 1
+
+    @property
+    def channels_per_input(self) -> tuple[int, ...]:
+        """How many channels have not ended, by input."""
+        return tuple(self._open_channels)
+
+    @property
+    def is_finished(self) -> bool:
+        return not any(self._open_channels)
+
+    def open(self) -> None:
+        for channel in self.channels:
+            channel.open()
+
+    def on_end(self, channel: InputChannel, on_input_end: Callable[[int], None]) -> None:
+        """One channel has ended; `on_input_end` is called with its input when that was the last one."""
+        self._open_channels[channel.input_index] -= 1
+        if self._open_channels[channel.input_index] == 0:
+            on_input_end(channel.input_index)
+
+    def close(self) -> None:
+        for channel in self.channels:
+            channel.channel.close()

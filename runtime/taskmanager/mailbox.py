@@ -1,0 +1,53 @@
+"""The one queue a task waits on: mail for it, and the input channels that have something to read."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import TypeVar
+
+Mail = Callable[[], None]
+Source = TypeVar("Source")
+
+
+class Mailbox:
+    """Mail before input; input channels in turn, so that none starves another.
+
+    Any thread posts; the task's thread takes. State: mail not yet run and the channels announced as readable.
+    Both are bounded by those who post: mail is rare, a channel is announced once until it has been read."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._mail: deque[Mail] = deque()
+        self._readable: deque[object] = deque()
+
+    def post(self, mail: Mail) -> None:
+        """Have the task's thread call `mail` before it reads more input."""
+        with self._condition:
+            self._mail.append(mail)
+            self._condition.notify()
+
+    def announce(self, channel: object) -> None:
+        """A channel turned readable; it is handed out once."""
+        with self._condition:
+            self._readable.append(channel)
+            self._condition.notify()
+
+    def take_mail(self) -> Mail | None:
+        """The next mail, None when there is none; never waits."""
+        if not self._mail:
+            return None
+        return self._mail.popleft()
+
+    def wait(self, timeout_s: float | None) -> None:
+        """Return when there is mail or input, or when the time is over."""
+        with self._condition:
+            if not self._mail and not self._readable:
+                self._condition.wait(timeout_s)
+
+    def take_readable(self) -> object | None:
+        """The channel whose turn it is, None when none is readable; never waits."""
+        if not self._readable:
+            return None
+        return self._readable.popleft()

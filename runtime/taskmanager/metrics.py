@@ -1,0 +1,101 @@
+"""What a task counts and how it spends its time; names are Flink's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from runtime.host.clock import steady_s
+from sqlstream.elements import WATERMARK_MIN
+from sqlstream.messages.rpc import Metrics
+
+
+class OperatorCounters:
+    """The figures of one operator in one subtask. Written by the task's thread, read by any."""
+
+    def __init__(self) -> None:
+        self.records_in = 0
+        self.records_out = 0
+        self.state_bytes = 0
+        self.watermark_ms = WATERMARK_MIN
+        self._named: dict[str, int] = {}
+
+    def count(self, name: str, n: int) -> None:
+        """Add to a counter of the operator's own."""
+        self._named[name] = self._named.get(name, 0) + n
+
+    def record(self, name: str, value: int) -> None:
+        """Set a figure of the operator's own to its latest value."""
+        self._named[name] = value
+
+    def read(self) -> Metrics:
+        figures: Metrics = {"numRecordsIn": self.records_in, "numRecordsOut": self.records_out}
+        if self.state_bytes:
+            figures["stateBytes"] = self.state_bytes
+        if self.watermark_ms != WATERMARK_MIN:
+            figures["currentOutputWatermark"] = self.watermark_ms
+        return figures | dict(self._named)
+
+
+class TaskTimes:
+    """How a task's thread spends its time: waiting for input is idle, waiting for room in an output is
+    backpressured, the rest is busy.
+
+    State: seconds waited so far and the wait going on, if any. Written by the task's thread, read by any;
+    `read_ratios` is for one reader, which gets the ratios since it last asked."""
+
+    def __init__(self) -> None:
+        self._waited_s = {"idle": 0.0, "backpressured": 0.0}
+        self._waiting: tuple[str, float] | None = None
+        self._started_s = steady_s()
+        self._last_read = (self._started_s, 0.0, 0.0)
+
+    @contextmanager
+    def idle(self) -> Iterator[None]:
+        yield from self._wait("idle")
+
+    @contextmanager
+    def backpressured(self) -> Iterator[None]:
+        yield from self._wait("backpressured")
+
+    def _wait(self, kind: str) -> Iterator[None]:
+        started_s = steady_s()
+        self._waiting = (kind, started_s)
+        try:
+            yield
+        finally:
+            self._waiting = None
+            self._waited_s[kind] += steady_s() - started_s
+
+    def read_ratios(self) -> Metrics:
+        """Milliseconds per second, as in Flink: the three add up to 1000."""
+        now_s = steady_s()
+        totals = dict(self._waited_s)
+        waiting = self._waiting
+        if waiting is not None:
+            totals[waiting[0]] += now_s - waiting[1]
+        last_s, last_idle_s, last_backpressured_s = self._last_read
+        self._last_read = (now_s, totals["idle"], totals["backpressured"])
+        return _ratios(
+            now_s - last_s, totals["idle"] - last_idle_s, totals["backpressured"] - last_backpressured_s
+        )
+
+    def total_ratios(self) -> Metrics:
+        """The same over the task's whole life, for its last report. The task's thread calls."""
+        lived_s = steady_s() - self._started_s
+        return _ratios(lived_s, self._waited_s["idle"], self._waited_s["backpressured"])
+
+
+def _ratios(passed_s: float, idle_s: float, backpressured_s: float) -> Metrics:
+    passed_s = max(passed_s, 1e-6)
+    idle = _per_mille(idle_s, passed_s)
+    backpressured = min(_per_mille(backpressured_s, passed_s), 1000 - idle)
+    return {
+        "idleTimeMsPerSecond": idle,
+        "backPressuredTimeMsPerSecond": backpressured,
+        "busyTimeMsPerSecond": 1000 - idle - backpressured,
+    }
+
+
+def _per_mille(part_s: float, whole_s: float) -> int:
+    return max(0, min(1000, round(1000 * part_s / whole_s)))

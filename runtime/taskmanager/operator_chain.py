@@ -1,0 +1,219 @@
+"""The operators of one task: a tree of direct calls from the head down to sinks and result partitions."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from runtime.operators.operator import Operator
+from runtime.taskmanager.metrics import OperatorCounters
+from runtime.taskmanager.result_partition import ResultPartition
+from runtime.taskmanager.timers import ProcessingTimers
+from sqlstream.elements import (
+    WATERMARK_MAX,
+    Element,
+    EndOfInput,
+    LatencyMarker,
+    Watermark,
+    WatermarkStatus,
+)
+from sqlstream.graph.job_graph import ChainedOperator
+
+
+class ChainPosition:
+    """Which operator the task's thread is in: whom to blame for an exception."""
+
+    def __init__(self) -> None:
+        self.current: ChainedOperator | None = None
+
+
+class ChainOutput:
+    """Where one operator's rows go: the operators after it in the chain, and result partitions. Implements
+    `Output`.
+
+    State: the last watermark and status handed on, so that watermarks only rise and no status is said twice.
+    """
+
+    def __init__(self, counters: OperatorCounters) -> None:
+        self._counters = counters
+        self._nodes: list[OperatorNode] = []
+        self._partitions: list[ResultPartition] = []
+        self._is_idle = False
+
+    def add_node(self, node: OperatorNode) -> None:
+        self._nodes.append(node)
+
+    def add_partition(self, partition: ResultPartition) -> None:
+        self._partitions.append(partition)
+
+    def emit(self, batch: pa.RecordBatch) -> None:
+        rows = batch.num_rows
+        if rows == 0:
+            return
+        self._counters.records_out += rows
+        for node in self._nodes:
+            node.on_batch(batch, 0)
+        for partition in self._partitions:
+            partition.write(batch)
+
+    def emit_watermark(self, timestamp_ms: int) -> None:
+        if timestamp_ms <= self._counters.watermark_ms:
+            return
+        self._counters.watermark_ms = timestamp_ms
+        for node in self._nodes:
+            node.on_watermark(timestamp_ms)
+        self._broadcast(Watermark(timestamp_ms))
+
+    def emit_idle(self, is_idle: bool) -> None:
+        if is_idle == self._is_idle:
+            return
+        self._is_idle = is_idle
+        for node in self._nodes:
+            node.on_idle(is_idle)
+        self._broadcast(WatermarkStatus(is_idle))
+
+    def forward_latency(self, marker: LatencyMarker) -> None:
+        for node in self._nodes:
+            node.on_latency(marker)
+        self._broadcast(marker)
+
+    def finish(self, now_ms: int) -> None:
+        """No row follows: event time is complete, then the input of all that follow ends."""
+        self.emit_watermark(WATERMARK_MAX)
+        for node in self._nodes:
+            node.on_end_of_input(0)
+            node.finish(now_ms)
+        self._broadcast(EndOfInput())
+
+    def _broadcast(self, element: Element) -> None:
+        for partition in self._partitions:
+            partition.broadcast(element)
+
+
+class OperatorNode:
+    """One operator of the chain with its output and its counters. All calls come from the task's thread."""
+
+    def __init__(
+        self,
+        chained: ChainedOperator,
+        operator: Operator[Any],
+        output: ChainOutput,
+        counters: OperatorCounters,
+        position: ChainPosition,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self.chained = chained
+        self.operator = operator
+        self.output = output
+        self.counters = counters
+        self._position = position
+        self._now_ms = now_ms
+
+    def on_batch(self, batch: pa.RecordBatch, input_index: int) -> None:
+        caller = self._enter()
+        self.counters.records_in += batch.num_rows
+        self.operator.on_batch(batch, input_index, self.output)
+        self._position.current = caller
+
+    def on_watermark(self, watermark_ms: int) -> None:
+        caller = self._enter()
+        handed_on = self.operator.on_watermark(watermark_ms, self.output)
+        # The last watermark goes on with the end of input, after the rows that the operator emits when it
+        # finishes.
+        if handed_on is not None and handed_on != WATERMARK_MAX:
+            self.output.emit_watermark(handed_on)
+        self._position.current = caller
+
+    def on_idle(self, is_idle: bool) -> None:
+        caller = self._enter()
+        handed_on = self.operator.on_idle(is_idle, self.output)
+        if handed_on is not None:
+            self.output.emit_idle(handed_on)
+        self._position.current = caller
+
+    def on_latency(self, marker: LatencyMarker) -> None:
+        self.counters.record("latencyMs", self._now_ms() - marker.emitted_ms)
+        self.output.forward_latency(marker)
+
+    def on_processing_time(self, now_ms: int) -> None:
+        caller = self._enter()
+        self.operator.on_processing_time(now_ms, self.output)
+        self._position.current = caller
+
+    def on_end_of_input(self, input_index: int) -> None:
+        caller = self._enter()
+        self.operator.on_end_of_input(input_index, self.output)
+        self._position.current = caller
+
+    def finish(self, now_ms: int) -> None:
+        caller = self._enter()
+        self.operator.on_processing_time(now_ms, self.output)
+        self.operator.on_finish(self.output)
+        self.output.finish(now_ms)
+        self._position.current = caller
+
+    def _enter(self) -> ChainedOperator | None:
+        caller, self._position.current = self._position.current, self.chained
+        return caller
+
+
+class OperatorChain:
+    """All operators of a task, built head first, so that an output is known before what follows it.
+
+    `head_output` belongs to a source; `head` to a task that reads the network.
+    State: the operators', which are asked for their size by `update_state_bytes` and released by `close`.
+    """
+
+    def __init__(self, position: ChainPosition, now_ms: Callable[[], int]) -> None:
+        self.position = position
+        self.timers = ProcessingTimers(now_ms)
+        self.nodes: list[OperatorNode] = []
+        self.counters: dict[int, OperatorCounters] = {}
+        self._outputs: dict[int, ChainOutput] = {}
+        self._now_ms = now_ms
+
+    @property
+    def head(self) -> OperatorNode:
+        return self.nodes[0]
+
+    def add_source(self, chained: ChainedOperator) -> tuple[ChainOutput, OperatorCounters]:
+        """The output of a source head, which is no operator: the task polls its reader."""
+        counters = self.counters[chained.id] = OperatorCounters()
+        output = self._outputs[chained.id] = ChainOutput(counters)
+        return output, counters
+
+    def add(
+        self, chained: ChainedOperator, make: Callable[[OperatorCounters], Operator[Any]]
+    ) -> OperatorNode:
+        """Append an operator below the one it reads (`chained.input`), or as the head."""
+        self.position.current = chained
+        counters = self.counters[chained.id] = OperatorCounters()
+        output = self._outputs[chained.id] = ChainOutput(counters)
+        node = OperatorNode(chained, make(counters), output, counters, self.position, self._now_ms)
+        self.nodes.append(node)
+        self.timers.add(node.operator, node.on_processing_time)
+        if chained.input in self._outputs:
+            self._outputs[chained.input].add_node(node)
+        return node
+
+    def connect(self, operator_id: int, partition: ResultPartition) -> None:
+        """Send an operator's rows to a result partition too."""
+        self._outputs[operator_id].add_partition(partition)
+
+    def operators(self) -> Sequence[Operator[Any]]:
+        return [node.operator for node in self.nodes]
+
+    def update_state_bytes(self) -> None:
+        for node in self.nodes:
+            node.counters.state_bytes = node.operator.state_bytes()
+
+    def close(self) -> None:
+        """Close every operator, the last first, also when one of them fails to; a failure is raised at the
+        end."""
+        with contextlib.ExitStack() as stack:
+            for node in self.nodes:
+                stack.callback(node.operator.close)
+            self.nodes = []

@@ -1,0 +1,105 @@
+"""The rows of one output edge of a task, spread over the subtasks that consume it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from runtime.net.channels import ELEMENT_BYTES, Channel, StreamItem
+from runtime.taskmanager.metrics import TaskTimes
+from sqlstream.elements import Element
+from sqlstream.graph.stream_graph import Exchange, ExchangeKind
+
+Split = Callable[[pa.RecordBatch], list[tuple[int, pa.RecordBatch]]]
+"""A batch as parts, each with the number of the subpartition it goes to."""
+
+
+class ResultPartition:
+    """One output edge of one subtask: batches go where the exchange says, elements go everywhere.
+
+    A full channel makes the task wait, which is counted as backpressure. State: what is queued in the
+    channels."""
+
+    def __init__(self, channels: tuple[Channel, ...], split: Split, times: TaskTimes) -> None:
+        self._channels = channels
+        self._split = split
+        self._times = times
+        self.bytes_out = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Hand over a batch; waits while its channel is full. ChannelClosed when the task is being
+        cancelled."""
+        for subpartition, part in self._split(batch):
+            size = part.nbytes
+            self.bytes_out += size
+            self._put(self._channels[subpartition], part, size)
+
+    def broadcast(self, element: Element) -> None:
+        for channel in self._channels:
+            self._put(channel, element, ELEMENT_BYTES)
+
+    def _put(self, channel: Channel, item: StreamItem, size: int) -> None:
+        if not channel.put_if_room(item, size):
+            with self._times.backpressured():
+                channel.put(item, size)
+
+    def wait_connected(self) -> None:
+        """Wait until every consumer has found its channel: the rows outlive the task only in hands that will
+        read them."""
+        for channel in self._channels:
+            channel.wait_connected()
+
+    def close(self) -> None:
+        """Wake the task if it waits for room, and drop what nobody has read: the task failed or was
+        cancelled."""
+        for channel in self._channels:
+            channel.close()
+
+
+def splitter(exchange: Exchange, subpartitions: int, subtask: int, max_parallelism: int) -> Split:
+    """How an exchange spreads batches of one producer subtask over its subpartitions.
+
+    REBALANCE and RESCALE go round batch by batch; producers start at different consumers, so that few batches
+    spread too."""
+    if subpartitions == 1:
+        return _send_to_first
+    match exchange.kind:
+        case ExchangeKind.HASH:
+            return _split_by_key(exchange.keys, subpartitions, max_parallelism)
+        case ExchangeKind.REBALANCE | ExchangeKind.RESCALE:
+            return _RoundRobin(subpartitions, subtask % subpartitions)
+        case ExchangeKind.BROADCAST:
+            return lambda batch: [(i, batch) for i in range(subpartitions)]
+        case ExchangeKind.SINGLETON:
+            return _send_to_first
+        case ExchangeKind.FORWARD:
+            raise AssertionError(f"a FORWARD edge has one consumer a subtask, not {subpartitions}")
+
+
+def _send_to_first(batch: pa.RecordBatch) -> list[tuple[int, pa.RecordBatch]]:
+    return [(0, batch)]
+
+
+class _RoundRobin:
+    """Each batch to the next subpartition. State: whose turn it is."""
+
+    def __init__(self, subpartitions: int, first: int) -> None:
+        self._subpartitions = subpartitions
+        self._next = first
+
+    def __call__(self, batch: pa.RecordBatch) -> list[tuple[int, pa.RecordBatch]]:
+        chosen = self._next
+        self._next = (chosen + 1) % self._subpartitions
+        return [(chosen, batch)]
+
+
+def _split_by_key(keys: tuple[int, ...], subpartitions: int, max_parallelism: int) -> Split:
+    # Compiled kernels take half a second to load; a job without a hash exchange does not wait for them.
+    from runtime.kernels.partition import split_by_key
+
+    def split(batch: pa.RecordBatch) -> list[tuple[int, pa.RecordBatch]]:
+        parts = split_by_key(batch, keys, subpartitions, max_parallelism)
+        return [(i, part) for i, part in enumerate(parts) if part is not None and part.num_rows]
+
+    return split

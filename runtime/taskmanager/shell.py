@@ -1,0 +1,113 @@
+"""Carries out what the TaskExecutor decides: sends its messages, starts and cancels tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from runtime.event_loop import EventLoop
+from runtime.taskmanager.task_executor import (
+    Disconnected,
+    MessageReceived,
+    MetricsCollected,
+    SendToJobManager,
+    StartTask,
+    StopTask,
+    TaskExecutor,
+    TaskExecutorConfig,
+    TaskExecutorEvent,
+    TaskExecutorInstruction,
+    TaskStateChanged,
+    Terminate,
+    Tick,
+)
+from runtime.transport import Transport
+from sqlstream.errors import ErrorInfo
+from sqlstream.messages.rpc import ControlMessage, TaskDeploymentDescriptor, TaskMetrics
+
+
+class TaskRunner(Protocol):
+    """Runs tasks. Calls `TaskExecutorShell.task_state_changed` from any thread: RUNNING once its operators
+    are open, then exactly one of FINISHED, CANCELED and FAILED, for every task that was started, cancelled or
+    not."""
+
+    def start(self, descriptor: TaskDeploymentDescriptor) -> None:
+        """Start the task on a thread of its own and return at once; what goes wrong is reported, not
+        raised."""
+
+    def cancel(self, execution_id: str) -> None:
+        """Ask the task to end soon; harmless when it ended already."""
+
+    def metrics(self) -> tuple[TaskMetrics, ...]:
+        """The present figures of the tasks that run."""
+
+
+class TaskExecutorShell:
+    """One thread around a TaskExecutor. Thread-safe: `receive`, `task_state_changed`, `disconnected`, `stop`.
+
+    `on_terminate(error)` is called once, on the loop's thread, when the process has to end.
+    """
+
+    def __init__(
+        self,
+        config: TaskExecutorConfig,
+        job_manager_address: str,
+        transport: Transport,
+        runner: TaskRunner,
+        now_ms: Callable[[], int],
+        on_terminate: Callable[[ErrorInfo], None],
+        metrics_interval_ms: int = 250,
+    ) -> None:
+        self._executor = TaskExecutor(config)
+        self._job_manager_address = job_manager_address
+        self._transport = transport
+        self._runner = runner
+        self._now_ms = now_ms
+        self._on_terminate = on_terminate
+        self._metrics_interval_ms = metrics_interval_ms
+        self._metrics_collected_ms = 0
+        self._loop: EventLoop[TaskExecutorEvent] = EventLoop(
+            f"task-executor-{config.resource_id}", self._handle, self._tick, self._crashed
+        )
+
+    def start(self) -> None:
+        self._loop.start()
+
+    def stop(self) -> None:
+        self._loop.stop()
+
+    def receive(self, message: ControlMessage) -> None:
+        """A message from the JobManager."""
+        self._loop.put(MessageReceived(message))
+
+    def task_state_changed(self, change: TaskStateChanged) -> None:
+        """The runner's report."""
+        self._loop.put(change)
+
+    def disconnected(self) -> None:
+        self._loop.put(Disconnected())
+
+    def _tick(self) -> None:
+        now_ms = self._now_ms()
+        if now_ms - self._metrics_collected_ms >= self._metrics_interval_ms:
+            self._metrics_collected_ms = now_ms
+            self._handle(MetricsCollected(self._runner.metrics()))
+        self._handle(Tick())
+
+    def _handle(self, event: TaskExecutorEvent) -> None:
+        for instruction in self._executor.handle(event, self._now_ms()):
+            self._carry_out(instruction)
+
+    def _carry_out(self, instruction: TaskExecutorInstruction) -> None:
+        match instruction:
+            case SendToJobManager(message):
+                self._transport.send(self._job_manager_address, message)
+            case StartTask(descriptor):
+                self._runner.start(descriptor)
+            case StopTask(execution_id):
+                self._runner.cancel(execution_id)
+            case Terminate(error):
+                self._on_terminate(error)
+
+    def _crashed(self, error: BaseException) -> None:
+        self._on_terminate(ErrorInfo.of(error))

@@ -1,0 +1,35 @@
+"""The sink as an operator of a chain: rows go to the connector's writer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream.specs import SinkSpec
+from sqlstream.spi.connector import SinkWriter
+
+
+class SinkOperator(Operator[SinkSpec]):
+    """Write every batch, and at the end keep what the writer wants to have committed.
+
+    Nothing is emitted. A task that ends before its input does aborts the writer, which removes what it wrote.
+    State: the committables, once the writer has finished."""
+
+    def __init__(self, spec: SinkSpec, context: OperatorContext, writer: SinkWriter) -> None:
+        super().__init__(spec, context)
+        self._writer = writer
+        self._is_finished = False
+        self.committables: tuple[dict[str, Any], ...] = ()
+
+    def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        self._writer.write(batch)
+
+    def on_finish(self, output: Output) -> None:
+        self.committables = tuple(self._writer.finish())
+        self._is_finished = True
+
+    def close(self) -> None:
+        if not self._is_finished:
+            self._writer.abort()

@@ -1,0 +1,463 @@
+"""The control half of a TaskManager as a pure machine: slots, tasks, registration (Flink: TaskExecutor)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from runtime.story import Story
+from runtime.taskmanager.slot_table import SlotTable
+from sqlstream.errors import ErrorInfo, FailureReason, InternalError
+from sqlstream.messages.job_state import ExecutionState
+from sqlstream.messages.rpc import (
+    AcceptSlots,
+    CancelTask,
+    ControlMessage,
+    DeployTask,
+    FreeSlot,
+    Heartbeat,
+    HeartbeatReply,
+    MetricsReport,
+    OfferSlots,
+    RegisterTaskManager,
+    RegistrationAccepted,
+    RegistrationRefused,
+    RequestSlot,
+    SinkCommittables,
+    SlotFreed,
+    SlotRefused,
+    TaskDeploymentDescriptor,
+    TaskMetrics,
+    TaskStateAck,
+    TaskStateUpdate,
+    ToJobManager,
+    UnknownTaskManager,
+)
+
+FINISHED_EXECUTIONS_MAX = 4096
+"""How many ended executions are remembered; a DeployTask delayed past that many could start a second
+attempt."""
+
+
+@dataclass(frozen=True)
+class TaskExecutorConfig:
+    """`resource_id` names the process; `address` is where it listens."""
+
+    resource_id: str
+    address: str
+    slots: int
+    resend_ms: int = 500
+    cancellation_timeout_ms: int = 180_000
+    process_id: int = 0
+    cores: int = 0
+    memory_bytes: int = 0
+
+
+# --- events ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MessageReceived:
+    message: ControlMessage
+
+
+@dataclass(frozen=True)
+class TaskStateChanged:
+    """What the runner says of a task: RUNNING, then FINISHED, CANCELED or FAILED; or one of these at once."""
+
+    execution_id: str
+    state: ExecutionState
+    error: ErrorInfo | None = None
+    committables: tuple[SinkCommittables, ...] = ()
+    metrics: TaskMetrics | None = None
+
+
+@dataclass(frozen=True)
+class MetricsCollected:
+    metrics: tuple[TaskMetrics, ...]
+
+
+@dataclass(frozen=True)
+class Disconnected:
+    """The JobManager is known to be gone."""
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Time went by. Also the first event of all: it makes the TaskManager register."""
+
+
+TaskExecutorEvent = MessageReceived | TaskStateChanged | MetricsCollected | Disconnected | Tick
+
+
+# --- instructions ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SendToJobManager:
+    message: ToJobManager
+
+
+@dataclass(frozen=True)
+class StartTask:
+    descriptor: TaskDeploymentDescriptor
+
+
+@dataclass(frozen=True)
+class StopTask:
+    """Cancel a task; given once an execution, and TaskStateChanged with a final state has to follow."""
+
+    execution_id: str
+
+
+@dataclass(frozen=True)
+class Terminate:
+    """The process cannot go on: it was refused, or a task does not react to cancellation."""
+
+    error: ErrorInfo
+
+
+TaskExecutorInstruction = SendToJobManager | StartTask | StopTask | Terminate
+
+_ANSWERS_TO_REGISTRATION = (RegistrationAccepted, RegistrationRefused, UnknownTaskManager)
+
+
+@dataclass
+class TaskEntry:
+    """One execution: what is known of it until the JobMaster has acknowledged its end."""
+
+    job_id: str
+    execution_id: str
+    allocation_id: str
+    state: ExecutionState
+    sequence: int = 0
+    is_acknowledged: bool = False
+    sent_ms: int = 0
+    stopping_since_ms: int = -1
+    error: ErrorInfo | None = None
+    committables: tuple[SinkCommittables, ...] = ()
+    metrics: TaskMetrics | None = None
+
+
+class TaskExecutor:
+    """Runs what its JobManager deploys, once each, and reports until it is heard.
+
+    Repeated messages change nothing; updates are sent again until acknowledged. A TaskManager that loses its
+    JobManager (no heartbeat, or told that it is unknown) ends all tasks, frees all slots, and registers under
+    its next incarnation. State: the registration, the slot table, one entry an execution until its end is
+    acknowledged, and the ids of ended executions up to a bound.
+    """
+
+    def __init__(self, config: TaskExecutorConfig) -> None:
+        self.config = config
+        self.story = Story()
+        self.incarnation = 0
+        self.is_connected = False
+        self.slots = SlotTable(config.slots)
+        self.tasks: dict[str, TaskEntry] = {}
+        self._ended: OrderedDict[str, None] = OrderedDict()
+        self._is_leaving = False
+        self._is_terminated = False
+        self._heard_ms = 0
+        self._heartbeat_timeout_ms = 0
+        self._register_sent_ms: int | None = None
+        self._offers_sent_ms = 0
+        self._metrics_sequence = 0
+        self._instructions: list[TaskExecutorInstruction] = []
+
+    @property
+    def task_manager_id(self) -> str:
+        return f"{self.config.resource_id}#{self.incarnation}"
+
+    def handle(self, event: TaskExecutorEvent, now_ms: int) -> list[TaskExecutorInstruction]:
+        """Take one event in and say what to do. InternalError when the machine's own rules are broken."""
+        self._instructions = []
+        if self._is_terminated:
+            return []
+        match event:
+            case MessageReceived(message):
+                self._on_message(message, now_ms)
+            case TaskStateChanged():
+                self._on_task_state(event, now_ms)
+            case MetricsCollected(metrics):
+                self._on_metrics(metrics)
+            case Disconnected():
+                if self.is_connected:
+                    self._leave("the JobManager is gone", now_ms)
+            case Tick():
+                self._on_tick(now_ms)
+        self.check()
+        return self._instructions
+
+    def check(self) -> None:
+        """What has to hold after every step; InternalError with the story otherwise."""
+        self.slots.check()
+        held = set(self.slots.allocations())
+        for task in self.tasks.values():
+            if not task.state.is_terminal and task.allocation_id not in held:
+                raise InternalError(f"task {task.execution_id} runs without a slot", story=self.story.lines())
+
+    # --- messages
+
+    def _on_message(self, message: Any, now_ms: int) -> None:
+        if getattr(message, "task_manager_id", None) != self.task_manager_id or self._is_leaving:
+            return
+        handler = self._HANDLERS.get(type(message))
+        if handler is None:
+            raise InternalError(f"a TaskManager got {type(message).__name__}", story=self.story.lines())
+        if self.is_connected or isinstance(message, _ANSWERS_TO_REGISTRATION):
+            self._heard_ms = now_ms
+            handler(self, message, now_ms)
+
+    def _on_accepted(self, message: RegistrationAccepted, now_ms: int) -> None:
+        if not self.is_connected:
+            self.story.add(now_ms, f"registered as {self.task_manager_id}")
+        self.is_connected = True
+        self._heartbeat_timeout_ms = message.heartbeat_timeout_ms
+
+    def _on_refused(self, message: RegistrationRefused, now_ms: int) -> None:
+        self.story.add(now_ms, f"registration refused: {message.error.message}")
+        self._terminate(message.error)
+
+    def _on_unknown(self, message: UnknownTaskManager, now_ms: int) -> None:
+        self._leave("the JobManager does not know this TaskManager", now_ms)
+
+    def _on_heartbeat(self, message: Heartbeat, now_ms: int) -> None:
+        self._send(HeartbeatReply(self.task_manager_id, message.sequence, self.slots.report()))
+
+    def _on_request_slot(self, message: RequestSlot, now_ms: int) -> None:
+        if not self.slots.allocate(message.slot, message.allocation_id, message.job_id):
+            self._send(SlotRefused(self.task_manager_id, message.slot, message.allocation_id))
+            return
+        self.story.add(now_ms, f"slot {message.slot} allocated as {message.allocation_id}")
+        self._send_offers(now_ms)
+
+    def _on_accept_slots(self, message: AcceptSlots, now_ms: int) -> None:
+        for allocation_id in message.allocation_ids:
+            self.slots.activate(allocation_id)
+
+    def _on_free_slot(self, message: FreeSlot, now_ms: int) -> None:
+        running = self.slots.free(message.allocation_id)
+        self.story.add(now_ms, f"free {message.allocation_id}, {len(running)} tasks run in it")
+        for execution_id in sorted(running):
+            self._stop(self.tasks[execution_id], now_ms)
+        if not running:
+            self._send(SlotFreed(self.task_manager_id, message.allocation_id))
+
+    def _on_deploy(self, message: DeployTask, now_ms: int) -> None:
+        descriptor = message.descriptor
+        known = self.tasks.get(descriptor.execution_id)
+        if known is not None:
+            self._send_update(known, now_ms)
+        elif descriptor.execution_id not in self._ended:
+            self._start(descriptor, now_ms)
+
+    def _start(self, descriptor: TaskDeploymentDescriptor, now_ms: int) -> None:
+        task = TaskEntry(
+            descriptor.job_id, descriptor.execution_id, descriptor.allocation_id, ExecutionState.INITIALIZING
+        )
+        self.tasks[task.execution_id] = task
+        # The deployment proves that the JobMaster has the slot, even when its AcceptSlots was lost.
+        if self.slots.activate(descriptor.allocation_id):
+            self.slots.add_task(descriptor.allocation_id, task.execution_id)
+            self._instructions.append(StartTask(descriptor))
+        else:
+            task.state = ExecutionState.FAILED
+            task.error = ErrorInfo(
+                code="SS6004",
+                message=f"task {descriptor.task_name} was deployed into a slot that is not there",
+                reason=FailureReason.DEPLOYMENT_FAILED,
+                vertex=descriptor.vertex.name,
+                attempt=descriptor.attempt,
+            )
+        self.story.add(now_ms, f"{task.execution_id} {task.state.value}")
+        self._send_update(task, now_ms)
+
+    def _on_cancel(self, message: CancelTask, now_ms: int) -> None:
+        task = self.tasks.get(message.execution_id)
+        if task is None:
+            if message.execution_id in self._ended:
+                return
+            # The deployment is still under way, or lost: remembered as cancelled, it will not start when it
+            # comes.
+            task = TaskEntry(message.job_id, message.execution_id, "", ExecutionState.CANCELED)
+            self.tasks[message.execution_id] = task
+        if task.state.is_terminal:
+            self._send_update(task, now_ms)
+        else:
+            self._stop(task, now_ms)
+
+    def _on_ack(self, message: TaskStateAck, now_ms: int) -> None:
+        task = self.tasks.get(message.execution_id)
+        if task is None or message.sequence != task.sequence:
+            return
+        task.is_acknowledged = True
+        if task.state.is_terminal:
+            del self.tasks[task.execution_id]
+            self._bury(task.execution_id)
+
+    _HANDLERS: dict[type, Callable[[TaskExecutor, Any, int], None]] = {
+        RegistrationAccepted: _on_accepted,
+        RegistrationRefused: _on_refused,
+        UnknownTaskManager: _on_unknown,
+        Heartbeat: _on_heartbeat,
+        RequestSlot: _on_request_slot,
+        AcceptSlots: _on_accept_slots,
+        FreeSlot: _on_free_slot,
+        DeployTask: _on_deploy,
+        CancelTask: _on_cancel,
+        TaskStateAck: _on_ack,
+    }
+
+    # --- tasks
+
+    def _on_task_state(self, event: TaskStateChanged, now_ms: int) -> None:
+        task = self.tasks.get(event.execution_id)
+        if task is None or task.state.is_terminal:
+            raise InternalError(
+                f"task {event.execution_id} reports {event.state.value} but does not run",
+                story=self.story.lines(),
+            )
+        self.story.add(now_ms, f"{event.execution_id} {event.state.value}")
+        task.state, task.error, task.committables = event.state, event.error, event.committables
+        task.metrics = event.metrics or task.metrics
+        task.sequence += 1
+        task.is_acknowledged = False
+        if event.state.is_terminal and self.slots.remove_task(task.allocation_id, task.execution_id):
+            self._send(SlotFreed(self.task_manager_id, task.allocation_id))
+        self._send_update(task, now_ms)
+        if self._is_leaving:
+            self._register_anew_when_empty(now_ms)
+
+    def _on_metrics(self, metrics: tuple[TaskMetrics, ...]) -> None:
+        jobs: dict[str, tuple[TaskMetrics, ...]] = {}
+        for m in metrics:
+            task = self.tasks.get(m.execution_id)
+            if task is not None and not task.state.is_terminal:
+                jobs[task.job_id] = (*jobs.get(task.job_id, ()), m)
+        if jobs:
+            self._metrics_sequence += 1
+            self._send(MetricsReport(self.task_manager_id, self._metrics_sequence, jobs))
+
+    def _stop(self, task: TaskEntry, now_ms: int) -> None:
+        if task.state.is_terminal or task.stopping_since_ms >= 0:
+            return
+        task.stopping_since_ms = now_ms
+        self.story.add(now_ms, f"{task.execution_id} is being cancelled")
+        self._instructions.append(StopTask(task.execution_id))
+
+    # --- time
+
+    def _on_tick(self, now_ms: int) -> None:
+        self._check_cancellations(now_ms)
+        if self._is_terminated:
+            return
+        if self._is_leaving:
+            self._register_anew_when_empty(now_ms)
+        elif not self.is_connected:
+            self._register(now_ms)
+        elif now_ms - self._heard_ms > self._heartbeat_timeout_ms:
+            self._leave("no heartbeat from the JobManager", now_ms)
+        else:
+            self._resend(now_ms)
+
+    def _resend(self, now_ms: int) -> None:
+        for task in self.tasks.values():
+            if not task.is_acknowledged and now_ms - task.sent_ms >= self.config.resend_ms:
+                self._send_update(task, now_ms)
+        if now_ms - self._offers_sent_ms >= self.config.resend_ms:
+            self._send_offers(now_ms)
+
+    def _check_cancellations(self, now_ms: int) -> None:
+        for task in self.tasks.values():
+            is_stopping = task.stopping_since_ms >= 0 and not task.state.is_terminal
+            if is_stopping and now_ms - task.stopping_since_ms > self.config.cancellation_timeout_ms:
+                self._terminate(
+                    ErrorInfo(
+                        code="SS6005",
+                        message=f"task {task.execution_id} does not react to its cancellation",
+                        reason=FailureReason.TASK_MANAGER_LOST,
+                    )
+                )
+                return
+
+    # --- the tie to the JobManager
+
+    def _register(self, now_ms: int) -> None:
+        if self._register_sent_ms is not None and now_ms - self._register_sent_ms < self.config.resend_ms:
+            return
+        self._register_sent_ms = now_ms
+        c = self.config
+        self._send(
+            RegisterTaskManager(
+                task_manager_id=self.task_manager_id,
+                resource_id=c.resource_id,
+                incarnation=self.incarnation,
+                address=c.address,
+                slots=c.slots,
+                process_id=c.process_id,
+                cores=c.cores,
+                memory_bytes=c.memory_bytes,
+            )
+        )
+
+    def _leave(self, why: str, now_ms: int) -> None:
+        if self._is_leaving:
+            return
+        self.story.add(now_ms, f"leaving as {self.task_manager_id}: {why}")
+        self._is_leaving, self.is_connected = True, False
+        for task in self.tasks.values():
+            self._stop(task, now_ms)
+        self._register_anew_when_empty(now_ms)
+
+    def _register_anew_when_empty(self, now_ms: int) -> None:
+        if any(not t.state.is_terminal for t in self.tasks.values()):
+            return
+        for allocation_id in self.slots.allocations():
+            self.slots.free(allocation_id)
+        for execution_id in self.tasks:
+            self._bury(execution_id)
+        self.tasks.clear()
+        self._is_leaving = False
+        self.incarnation += 1
+        self._metrics_sequence = 0
+        self._register_sent_ms = None
+        self._register(now_ms)
+
+    def _terminate(self, error: ErrorInfo) -> None:
+        self._is_terminated = True
+        self._instructions.append(Terminate(error))
+
+    # --- sending
+
+    def _send(self, message: ToJobManager) -> None:
+        # Whatever a TaskManager on its way out could say is about a registration that is over.
+        if not self._is_leaving:
+            self._instructions.append(SendToJobManager(message))
+
+    def _send_offers(self, now_ms: int) -> None:
+        self._offers_sent_ms = now_ms
+        for job_id, offers in self.slots.offers().items():
+            self._send(OfferSlots(self.task_manager_id, job_id, offers))
+
+    def _send_update(self, task: TaskEntry, now_ms: int) -> None:
+        task.sent_ms = now_ms
+        self._send(
+            TaskStateUpdate(
+                self.task_manager_id,
+                task.job_id,
+                task.execution_id,
+                task.sequence,
+                task.state,
+                error=task.error,
+                committables=task.committables,
+                metrics=task.metrics,
+            )
+        )
+
+    def _bury(self, execution_id: str) -> None:
+        self._ended[execution_id] = None
+        while len(self._ended) > FINISHED_EXECUTIONS_MAX:
+            self._ended.popitem(last=False)

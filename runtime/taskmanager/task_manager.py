@@ -1,0 +1,98 @@
+"""The parts of a TaskManager process put together: server, connections, tasks and the TaskExecutor's
+shell."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable
+
+from runtime.host.clock import now_ms
+from runtime.host.files import LocalFiles
+from runtime.host.process import limit_library_threads, memory_bytes
+from runtime.logs import configure_logging
+from runtime.net.flight import FlightConnections, FlightServer
+from runtime.net.flight_exchange import FlightExchange
+from runtime.net.flight_transport import FlightTransport
+from runtime.net.memory import NetworkMemory
+from runtime.net.partition_table import PartitionTable
+from runtime.taskmanager.shell import TaskExecutorShell
+from runtime.taskmanager.task_executor import TaskExecutorConfig
+from runtime.taskmanager.task_manager_options import TaskManagerOptions
+from runtime.taskmanager.task_runner import ThreadTaskRunner
+from sqlstream.errors import ErrorInfo
+from sqlstream.messages.rpc import decode_control_message
+
+SWITCH_INTERVAL_S = 0.001
+"""How long a thread may keep the interpreter while another waits: network threads do little, but often."""
+
+logger = logging.getLogger(__name__)
+
+
+class TaskManager:
+    """Registers with its JobManager and runs what that deploys, until `stop`.
+
+    `on_over` is called when it cannot go on, from any thread. State: its tasks' and its TaskExecutor's.
+    """
+
+    def __init__(self, options: TaskManagerOptions, on_over: Callable[[], None]) -> None:
+        configure_logging(options.resource_id)
+        limit_library_threads(1)
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
+        self.failed = False
+        self._on_over = on_over
+        table = PartitionTable()
+        self._connections = FlightConnections(options.token)
+        self._server = FlightServer(
+            options.token, self._receive, table=table, host=options.host, port=options.port
+        )
+        self._transport = FlightTransport(self._connections)
+        exchange = FlightExchange(
+            self._connections, table, NetworkMemory(options.network_memory_bytes), self._server.address
+        )
+        self._runner = ThreadTaskRunner(
+            now_ms, LocalFiles(), exchange, lambda c: self._shell.task_state_changed(c)
+        )
+        self._shell = TaskExecutorShell(
+            self._executor_config(options),
+            options.job_manager_address,
+            self._transport,
+            self._runner,
+            now_ms,
+            self._terminate,
+        )
+
+    def _executor_config(self, options: TaskManagerOptions) -> TaskExecutorConfig:
+        return TaskExecutorConfig(
+            resource_id=options.resource_id,
+            address=self._server.address,
+            slots=options.slots,
+            process_id=os.getpid(),
+            cores=os.cpu_count() or 1,
+            memory_bytes=memory_bytes(),
+        )
+
+    def start(self) -> None:
+        self._shell.start()
+        # Loading the compiled kernels takes longer than anything else at the start of a first job.
+        threading.Thread(target=_load_kernels, name="load-kernels", daemon=True).start()
+
+    def stop(self, timeout_s: float) -> None:
+        """End all tasks, so that sinks remove what they had begun, and leave."""
+        self._runner.stop(timeout_s)
+        self._shell.stop()
+        self._transport.close()
+
+    def _receive(self, data: bytes) -> None:
+        self._shell.receive(decode_control_message(data))
+
+    def _terminate(self, error: ErrorInfo) -> None:
+        logger.critical("the TaskManager ends: %s", error.message)
+        self.failed = True
+        self._on_over()
+
+
+def _load_kernels() -> None:
+    import runtime.kernels.partition  # noqa: F401

@@ -1,0 +1,26 @@
+"""What a TaskManager process is told when it starts: one line of JSON on its standard input, so that no
+secret is in its arguments."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class TaskManagerOptions(msgspec.Struct, frozen=True):
+    """`host` and `port` are where it listens; port 0 takes a free one. `resource_id` names the process."""
+
+    resource_id: str
+    job_manager_address: str
+    token: str
+    slots: int
+    network_memory_bytes: int
+    host: str = "127.0.0.1"
+    port: int = 0
+
+
+def encode_options(options: TaskManagerOptions) -> bytes:
+    return msgspec.json.encode(options) + b"\n"
+
+
+def decode_options(line: bytes) -> TaskManagerOptions:
+    return msgspec.json.decode(line, type=TaskManagerOptions)

@@ -1,0 +1,73 @@
+"""The tasks of one TaskManager: starts, cancels and measures them for the TaskExecutor's shell."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from runtime.net.exchange import DataExchange
+from runtime.taskmanager.task import Task, TaskEnvironment
+from runtime.taskmanager.task_executor import TaskStateChanged
+from sqlstream.messages.job_state import ExecutionState
+from sqlstream.messages.rpc import TaskDeploymentDescriptor, TaskMetrics
+
+
+class ThreadTaskRunner:
+    """Runs each task on a thread of its own. Implements `TaskRunner`.
+
+    State: the tasks that have not ended.
+    """
+
+    def __init__(
+        self,
+        now_ms: Callable[[], int],
+        files: Any,
+        exchange: DataExchange,
+        on_state: Callable[[TaskStateChanged], None],
+    ) -> None:
+        self._on_state = on_state
+        self._environment = TaskEnvironment(now_ms, files, exchange, self._on_change)
+        self._tasks: dict[str, Task] = {}
+        self._lock = threading.Lock()
+
+    def start(self, descriptor: TaskDeploymentDescriptor) -> None:
+        task = Task(descriptor, self._environment)
+        with self._lock:
+            self._tasks[descriptor.execution_id] = task
+        task.start()
+
+    def cancel(self, execution_id: str) -> None:
+        with self._lock:
+            task = self._tasks.get(execution_id)
+        if task is not None:
+            task.cancel()
+
+    def metrics(self) -> tuple[TaskMetrics, ...]:
+        return tuple(task.metrics() for task in self._running())
+
+    def stop(self, timeout_s: float) -> None:
+        """Cancel all tasks and wait for their threads."""
+        tasks = self._running()
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            task.join(timeout_s)
+
+    def _running(self) -> list[Task]:
+        with self._lock:
+            return list(self._tasks.values())
+
+    def _on_change(self, change: TaskStateChanged) -> None:
+        if change.state.is_terminal:
+            self._forget(change)
+        self._on_state(change)
+
+    def _forget(self, change: TaskStateChanged) -> None:
+        with self._lock:
+            job_id = self._tasks.pop(change.execution_id).descriptor.job_id
+            is_last = all(task.descriptor.job_id != job_id for task in self._tasks.values())
+        # A task that finished has seen its channels opened by both ends; others may leave some that nobody
+        # will.
+        if is_last and change.state is not ExecutionState.FINISHED:
+            self._environment.exchange.release_job(job_id)

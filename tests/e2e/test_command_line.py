@@ -1,0 +1,183 @@
+"""The `sqlstream` command as a user meets it: a real process, its output and its exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TIMEOUT_S = 60
+
+
+def sqlstream(*words: str, cwd: Path = ROOT, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "sqlstream", *words]
+    return subprocess.run(
+        command, cwd=cwd, env=environment, input=stdin, text=True, capture_output=True, timeout=TIMEOUT_S, check=False
+    )
+
+
+@pytest.fixture
+def script(tmp_path: Path):  # type: ignore[no-untyped-def]
+    def write(text: str) -> str:
+        path = tmp_path / "script.sql"
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    return write
+
+
+UNBOUNDED = """
+CREATE TABLE ticks (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '1000', 'fields.n.kind' = 'sequence',
+  'fields.n.start' = '0', 'fields.n.end' = '1000000000');
+CREATE TABLE nowhere (n BIGINT) WITH ('connector' = 'blackhole');
+INSERT INTO nowhere SELECT n FROM ticks;
+"""
+
+
+def test_a_select_prints_its_final_table(script) -> None:  # type: ignore[no-untyped-def]
+    text = "SELECT name, SUM(v) AS total FROM (VALUES ('a', 1), ('b', 2), ('a', 3)) AS t(name, v) GROUP BY name;"
+    done = sqlstream("run", script(text))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "+------+-------+",
+        "| name | total |",
+        "+------+-------+",
+        "| a    |     4 |",
+        "| b    |     2 |",
+        "+------+-------+",
+        "2 rows in set",
+    ]
+
+
+def test_json_is_one_object_a_row_and_changelog_puts_op_first(script) -> None:  # type: ignore[no-untyped-def]
+    text = "SELECT v, CAST(NULL AS STRING) AS nothing FROM (VALUES (1), (2)) AS t(v);"
+    rows = [json.loads(line) for line in sqlstream("run", "--format", "json", script(text)).stdout.splitlines()]
+    assert rows == [{"v": 1, "nothing": None}, {"v": 2, "nothing": None}]
+    changes = sqlstream("run", "--format", "json", "--changelog", script(text)).stdout.splitlines()
+    assert [list(json.loads(line)) for line in changes] == [["op", "v", "nothing"]] * 2
+    assert json.loads(changes[0])["op"] == "+I"
+
+
+def test_csv_has_a_header_and_quotes_what_needs_it(script) -> None:  # type: ignore[no-untyped-def]
+    done = sqlstream("run", "--format", "csv", script("SELECT 'a,b' AS x, TRUE AS y, CAST(NULL AS INT) AS z;"))
+    assert done.stdout == 'x,y,z\n"a,b",TRUE,\n'
+
+
+def test_a_script_comes_from_standard_input_too() -> None:
+    assert "| 2" in sqlstream("run", "-", stdin="SELECT 1 + 1 AS two;").stdout
+
+
+def test_a_wrong_statement_is_underlined_and_exits_with_2(script) -> None:  # type: ignore[no-untyped-def]
+    text = "CREATE VIEW clicks AS SELECT 1 AS user_id;\nSELECT usr_id FROM clicks;\n"
+    done = sqlstream("run", script(text))
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        'error[SS2003]: column "usr_id" does not exist in table "clicks"',
+        "  2 | SELECT usr_id FROM clicks;",
+        "    |        ^^^^^^",
+        'hint: did you mean "user_id"?',
+    ]
+
+
+def test_a_job_that_fails_says_where_and_exits_with_1(script) -> None:  # type: ignore[no-untyped-def]
+    done = sqlstream("run", script("SELECT CAST(x AS INT) AS n FROM (VALUES ('1'), ('one')) AS t(x);"))
+    assert done.returncode == 1
+    assert "one" in done.stderr
+    assert "^" in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("run",), "FILE"),
+        (("run", "no_such_file.sql"), "no_such_file.sql"),
+        (("nonsense",), "invalid choice"),
+        (("run", "--set", "parallelism", "-"), "KEY=VALUE"),
+        (("bench", "nexmark", "--queries", "q99"), "q99"),
+    ],
+)
+def test_wrong_usage_exits_with_2(words: tuple[str, ...], said: str) -> None:
+    done = sqlstream(*words, stdin="")
+    assert done.returncode == 2
+    assert said.lower() in done.stderr.lower()
+
+
+def test_explain_prints_every_stage(script) -> None:  # type: ignore[no-untyped-def]
+    done = sqlstream("explain", str(ROOT / "queries/nexmark/q5.sql"))
+    assert done.returncode == 0
+    for stage in ("Abstract Syntax Tree", "Optimized Physical Plan", "Stream Graph", "Job Graph"):
+        assert f"== {stage} ==" in done.stdout
+    assert "changelogMode=[I]" in done.stdout
+
+
+def test_bench_writes_its_figures_as_json(tmp_path: Path) -> None:
+    out = tmp_path / "bench.json"
+    done = sqlstream("bench", "nexmark", "--queries", "gen,q5", "--events", "50000", "--json", str(out))
+    assert done.returncode == 0, done.stderr
+    generator, q5 = json.loads(out.read_text())
+    assert generator["query"] == "gen"
+    assert (q5["query"], q5["events"], q5["parallelism"]) == ("q5", 50_000, 2)
+    assert q5["result_rows"] > 0
+    assert len(q5["result_checksum"]) == 16
+    assert min(q5[name] for name in ("wall_s", "events_per_s", "cpu_s", "events_per_cpu_s", "peak_rss_bytes")) > 0
+
+
+def start(path: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "sqlstream", "run", path]
+    return subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def task_managers(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    """The child processes, once all of them are up."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < deadline:
+        children = psutil.Process(process.pid).children(recursive=True)
+        if len(children) >= (os.cpu_count() or 1) and process.poll() is None:
+            return children
+        time.sleep(0.05)
+    raise AssertionError("the TaskManagers did not come up")
+
+
+def wait_for_work(children: list[psutil.Process]) -> None:
+    """Until the TaskManagers have opened their network: their tasks follow at once."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < deadline:
+        if all(child.num_threads() > 8 for child in children):
+            time.sleep(0.5)
+            return
+        time.sleep(0.05)
+
+
+def test_ctrl_c_cancels_and_leaves_nothing_behind(script) -> None:  # type: ignore[no-untyped-def]
+    process = start(script(UNBOUNDED))
+    children = task_managers(process)
+    wait_for_work(children)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 130
+    assert "interrupted" in stderr
+    assert "Traceback" not in stderr
+    assert not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in children)
+
+
+def test_a_killed_task_manager_fails_the_job_with_the_reason(script) -> None:  # type: ignore[no-untyped-def]
+    process = start(script(UNBOUNDED))
+    children = task_managers(process)
+    wait_for_work(children)
+    children[0].kill()
+    _, stderr = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 1
+    assert "TaskManager" in stderr
+    assert not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in children)

@@ -1,0 +1,225 @@
+"""A whole cluster: JobManager in this process, TaskManagers as children or in this process too."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from runtime.embedded import EmbeddedCluster
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import FailureReason, Span
+from sqlstream.expressions import Call, InputRef, Literal
+from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobEdge, JobGraph, JobVertex
+from sqlstream.graph.stream_graph import Exchange, ExchangeKind
+from sqlstream.messages.job_state import ExecutionState, JobStatus
+from sqlstream.schema import Schema
+from sqlstream.specs import CalcSpec, SinkSpec, SourceSpec, ValuesSpec
+from sqlstream.types import BIGINT, BOOLEAN, INT, STRING
+
+NAMES = Schema.of(("name", STRING), ("amount", BIGINT))
+BIDS = Schema.of(("auction", BIGINT), ("price", BIGINT))
+INSERT_ONLY = ChangelogMode.INSERT_ONLY
+WAIT_S = 60
+
+job_ids = (f"{n:032x}" for n in itertools.count(1))
+
+
+class Graph:
+    """Vertices of one operator each, in a row."""
+
+    def __init__(self) -> None:
+        self.vertices: list[JobVertex] = []
+        self.edges: list[JobEdge] = []
+
+    def add(self, spec, schema, parallelism=1, exchange=ExchangeKind.HASH, span=None) -> Graph:
+        number = len(self.vertices)
+        before = self.vertices[-1] if self.vertices else None
+        inputs = (before.operators[-1].output_schema,) if before else ()
+        operator = ChainedOperator(
+            number, f"u{number}", type(spec).__name__, spec, NETWORK_INPUT, inputs,
+            (INSERT_ONLY,) * len(inputs), schema, INSERT_ONLY, span=span,
+        )  # fmt: skip
+        vertex = JobVertex(f"{number:032x}", operator.name, (operator,), parallelism, 128)
+        if before:
+            keys = (0,) if exchange is ExchangeKind.HASH else ()
+            edge = JobEdge(
+                number, before.id, number - 1, vertex.id, 0, Exchange(exchange, keys), inputs[0], INSERT_ONLY
+            )
+            self.edges.append(edge)
+        self.vertices.append(vertex)
+        return self
+
+    def build(self, config=None) -> JobGraph:
+        return JobGraph(next(job_ids), "test", tuple(self.vertices), tuple(self.edges), config or {})
+
+
+def sink(connector: str, schema: Schema) -> SinkSpec:
+    return SinkSpec("sink", connector, {}, schema)
+
+
+def bids(**options: str) -> SourceSpec:
+    options = {"nexmark.table": "bid", **{f"nexmark.{k}": v for k, v in options.items()}}
+    return SourceSpec("bid", "nexmark", options, BIDS, BIDS.names, is_bounded="nexmark.events" in options)
+
+
+def endless_job() -> JobGraph:
+    return Graph().add(bids(rate="1000"), BIDS, 2).add(sink("blackhole", BIDS), BIDS, 2).build()
+
+
+def values_job() -> JobGraph:
+    rows = tuple((f"name {i}", i) for i in range(100))
+    amount = InputRef(1, BIGINT)
+    project = CalcSpec(
+        (InputRef(0, STRING), Call("+", (amount, amount), BIGINT)),
+        Call(">=", (amount, Literal(50, BIGINT)), BOOLEAN),
+    )
+    graph = Graph().add(ValuesSpec(rows), NAMES).add(project, NAMES, 2)
+    return graph.add(sink("collect", NAMES), NAMES, exchange=ExchangeKind.SINGLETON).build()
+
+
+def collected(cluster: EmbeddedCluster, job_id: str) -> list[tuple[object, ...]]:
+    rows = [row for b in cluster.results(job_id) for row in zip(*b.to_pydict().values(), strict=True)]
+    status = cluster.wait(job_id, WAIT_S)
+    assert status.status is JobStatus.FINISHED, status
+    return sorted(rows)
+
+
+def wait_until(condition) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline
+
+
+def is_alive(process_id: int) -> bool:
+    """A process that ended but that nobody asked about is still listed, as a zombie."""
+    try:
+        return psutil.Process(process_id).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def wait_running(cluster: EmbeddedCluster, job_id: str) -> None:
+    def runs() -> bool:
+        assert not cluster.status(job_id).status.is_terminal, cluster.status(job_id)
+        subtasks = [s for v in cluster.details(job_id).vertices for s in v.subtasks]
+        return all(s.state is ExecutionState.RUNNING for s in subtasks)
+
+    wait_until(runs)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with EmbeddedCluster(task_managers=2) as running:
+        yield running
+
+
+def test_rows_flow_through_children_and_back_to_the_client(cluster):
+    job_id = cluster.submit(values_job())
+    assert collected(cluster, job_id) == sorted((f"name {i}", 2 * i) for i in range(50, 100))
+
+
+def test_the_same_job_runs_in_process():
+    with EmbeddedCluster(in_process=True) as running:
+        job_id = running.submit(values_job())
+        assert collected(running, job_id) == sorted((f"name {i}", 2 * i) for i in range(50, 100))
+        assert running.process_ids == ()
+
+
+def test_every_row_crosses_a_hash_exchange_between_processes_once(cluster):
+    graph = Graph().add(bids(events="200000"), BIDS, 2).add(sink("blackhole", BIDS), BIDS, 2)
+    job_id = cluster.submit(graph.build())
+    assert cluster.wait(job_id, WAIT_S).status is JobStatus.FINISHED
+    total = cluster.metrics(job_id).total
+    assert total["numRecordsRead"] == total["numRecordsWritten"] == 184_000
+    assert cluster.cpu_seconds() > 0
+    assert cluster.peak_rss_bytes() > 2**26
+
+
+def test_a_client_that_reads_slowly_loses_nothing(cluster):
+    graph = Graph().add(bids(events="10000000"), BIDS, 2)
+    job = graph.add(sink("collect", BIDS), BIDS, 2, ExchangeKind.FORWARD).build()
+    results = cluster.results(cluster.submit(job))
+    first = next(results)
+    # 147 MB of rows against a buffer of 16: the job is still at it when the client goes on.
+    assert cluster.status(job.job_id).status is JobStatus.RUNNING
+    assert first.num_rows + sum(b.num_rows for b in results) == 9_200_000
+
+
+def test_a_failing_operator_is_named_with_its_position(cluster):
+    cast = CalcSpec((InputRef(0, STRING), Call("CAST", (InputRef(0, STRING),), INT)))
+    schema = Schema.of(("name", STRING), ("number", INT))
+    graph = Graph().add(ValuesSpec((("not a number", 1),)), NAMES).add(cast, schema, 2, span=Span(7, 25))
+    job_id = cluster.submit(graph.add(sink("blackhole", schema), schema, 2).build())
+    status = cluster.wait(job_id, WAIT_S)
+    assert status.status is JobStatus.FAILED
+    assert status.error.span == Span(7, 25)
+    assert status.error.vertex == "CalcSpec"
+
+
+def test_a_job_is_cancelled_within_a_second(cluster):
+    job_id = cluster.submit(endless_job())
+    wait_running(cluster, job_id)
+    started = time.monotonic()
+    cluster.cancel(job_id)
+    assert cluster.wait(job_id, WAIT_S).status is JobStatus.CANCELED
+    assert time.monotonic() - started < 1
+
+
+def test_a_job_whose_client_does_not_read_can_be_cancelled(cluster):
+    graph = Graph().add(bids(events="100000000"), BIDS, 2)
+    job_id = cluster.submit(graph.add(sink("collect", BIDS), BIDS).build())
+    next(cluster.results(job_id))
+    cluster.cancel(job_id)
+    assert cluster.wait(job_id, WAIT_S).status is JobStatus.CANCELED
+
+
+def test_a_killed_task_manager_fails_its_job_at_once_and_is_replaced():
+    with EmbeddedCluster(task_managers=2) as running:
+        job_id = running.submit(endless_job())
+        wait_running(running, job_id)
+        killed = running.process_ids[0]
+        started = time.monotonic()
+        os.kill(killed, signal.SIGKILL)
+        status = running.wait(job_id, WAIT_S)
+        assert time.monotonic() - started < 5
+        assert status.status is JobStatus.FAILED
+        assert status.error.reason is FailureReason.TASK_MANAGER_LOST
+        assert f"process {killed}" in status.error.message
+        job_id = running.submit(values_job())
+        assert len(collected(running, job_id)) == 50
+
+
+def test_no_child_is_left_after_stop():
+    running = EmbeddedCluster(task_managers=2)
+    running.start()
+    children = running.process_ids
+    job_id = running.submit(endless_job())
+    wait_running(running, job_id)
+    running.stop()
+    assert len(children) == 2
+    assert not any(is_alive(p) for p in children)
+
+
+def test_children_end_when_their_parent_is_killed():
+    script = (
+        "from runtime.embedded import EmbeddedCluster\n"
+        "cluster = EmbeddedCluster(task_managers=2)\n"
+        "cluster.start()\n"
+        "print(*cluster.process_ids, flush=True)\n"
+        "input()\n"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    children = [int(p) for p in parent.stdout.readline().split()]
+    parent.kill()
+    parent.communicate(timeout=WAIT_S)
+    assert len(children) == 2
+    wait_until(lambda: not any(is_alive(p) for p in children))

@@ -1,0 +1,19 @@
+"""Which seeds the simulations run: a fixed range, or the one to replay."""
+
+from __future__ import annotations
+
+import pytest
+
+SEEDS = 200
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--seed", type=int, default=None, help="run the simulations with this seed alone")
+    parser.addoption("--seeds", type=int, default=SEEDS, help="run the simulations with seeds 0 to N-1")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "seed" in metafunc.fixturenames:
+        seed = metafunc.config.getoption("--seed", default=None)
+        count = metafunc.config.getoption("--seeds", default=SEEDS)
+        metafunc.parametrize("seed", range(count) if seed is None else [seed])

@@ -1,0 +1,437 @@
+"""The real control plane, a whole cluster of it, under a seeded clock, network and fate of tasks.
+
+A failing seed prints its story; replay it with `pytest tests/simulation --seed N`.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from runtime.jobmanager.events import (
+    AbortSinks,
+    CancelRequested,
+    CommitSinks,
+    JobFinished,
+    JobManagerEvent,
+    JobManagerInstruction,
+    JobStored,
+    JobStoreFailed,
+    MessageReceived,
+    RemoveJob,
+    RequestTaskManagers,
+    Send,
+    SinksAborted,
+    SinksCommitFailed,
+    SinksCommitted,
+    StoreJob,
+    SubmitRequested,
+    TaskManagerExited,
+    Tick,
+)
+from runtime.jobmanager.job_manager import JobManager, JobManagerConfig
+from runtime.jobmanager.job_master import JobMasterConfig
+from runtime.jobmanager.resource_manager import ResourceManagerConfig, SlotState
+from runtime.net.simulated import NetworkFaults, SimulatedNetwork
+from runtime.taskmanager import task_executor
+from runtime.taskmanager.task_executor import (
+    SendToJobManager,
+    StartTask,
+    StopTask,
+    TaskExecutor,
+    TaskExecutorConfig,
+    TaskStateChanged,
+    Terminate,
+)
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import ErrorInfo, FailureReason
+from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobEdge, JobGraph, JobVertex
+from sqlstream.graph.stream_graph import Exchange, ExchangeKind
+from sqlstream.messages.job_state import ExecutionState, JobStatus
+from sqlstream.messages.rpc import SinkCommittables, TaskDeploymentDescriptor, TaskMetrics
+from sqlstream.schema import Schema
+from sqlstream.specs import SinkSpec, SourceSpec
+
+JOB_MANAGER = "jobmanager:6123"
+TICK_MS = 200
+FAULTS_END_MS = 25_000
+GIVE_UP_MS = 240_000
+EMPTY = Schema(())
+DISK_FULL = ErrorInfo(code="SS5001", message="disk full", reason=FailureReason.EXTERNAL)
+BROKEN = ErrorInfo(code="SS5002", message="no such row", reason=FailureReason.OPERATOR_FAILED)
+KILLED = ErrorInfo(code="SS6001", message="process ended", reason=FailureReason.TASK_MANAGER_LOST)
+
+
+def operator(id: int, spec: SourceSpec | SinkSpec) -> ChainedOperator:
+    mode = ChangelogMode.INSERT_ONLY
+    return ChainedOperator(id, f"uid{id}", f"op{id}", spec, NETWORK_INPUT, (EMPTY,), (mode,), EMPTY, mode)
+
+
+def random_job(rng: random.Random, number: int) -> JobGraph:
+    """A line of one to three vertices; the last holds a sink."""
+    depth = rng.randint(1, 3)
+    parallelism = [rng.randint(1, 3) for _ in range(depth)]
+    source = SourceSpec("t", "values", {}, EMPTY, ())
+    sink = SinkSpec("s", "filesystem", {}, EMPTY)
+    vertices = tuple(
+        JobVertex(
+            f"{i:032x}", f"v{i}", (operator(i, sink if i == depth - 1 else source),), parallelism[i], 128
+        )
+        for i in range(depth)
+    )
+    edges = tuple(
+        JobEdge(
+            i,
+            vertices[i].id,
+            i,
+            vertices[i + 1].id,
+            0,
+            Exchange(rng.choice([ExchangeKind.HASH, ExchangeKind.RESCALE, ExchangeKind.BROADCAST])),
+            EMPTY,
+            ChangelogMode.INSERT_ONLY,
+        )
+        for i in range(depth - 1)
+    )
+    config = {"slot.request.timeout": "20 s", "task.cancellation.timeout": "8 s", "heartbeat.timeout": "3 s"}
+    return JobGraph(f"job{number}", f"job {number}", vertices, edges, config)
+
+
+@dataclass
+class Process:
+    """A TaskManager process: the real TaskExecutor, and tasks that run as long as the seed says."""
+
+    executor: TaskExecutor
+    address: str
+    is_alive: bool = True
+    running: dict[str, TaskDeploymentDescriptor] = field(default_factory=dict)
+
+
+class Cluster:
+    """One JobManager, some TaskManagers, a fate. `step` lets the next thing happen, then checks."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        rng = self.rng
+        is_calm = seed % 10 == 0
+        self.network = SimulatedNetwork(
+            random.Random(seed + 1),
+            NetworkFaults()
+            if is_calm
+            else NetworkFaults(rng.uniform(0, 0.3), rng.uniform(0, 0.3), rng.uniform(0, 0.1)),
+        )
+        self.job_manager = JobManager(
+            JobManagerConfig(
+                ResourceManagerConfig(heartbeat_interval_ms=1000, heartbeat_timeout_ms=4000),
+                JobMasterConfig(result_address=JOB_MANAGER),
+            )
+        )
+        self.is_calm = is_calm
+        self.now_ms = 0
+        self.story: list[str] = []
+        self.agenda: list[tuple[int, int, Callable[[], None]]] = []
+        self.planned = 0
+        self.processes: dict[str, Process] = {}
+        self.started: set[str] = set()
+        self.broken_jobs: set[str] = set()
+        self.cancelled_jobs: set[str] = set()
+        self.lost_processes = 0
+        self.commits: dict[str, int] = {}
+        self.finished: dict[str, JobFinished] = {}
+        self.jobs = [random_job(rng, n) for n in range(rng.randint(1, 4))]
+        self._plan()
+
+    def _plan(self) -> None:
+        for n in range(self.rng.randint(2, 4)):
+            self.at(self.rng.randint(0, 500), lambda n=n: self.start_process(n))
+        for job in self.jobs:
+            submitted_ms = self.rng.randint(0, 8000)
+            self.at(submitted_ms, lambda job=job: self.submit(job))
+            if not self.is_calm and self.rng.random() < 0.3:
+                self.at(submitted_ms + self.rng.randint(0, 9000), lambda job=job: self.cancel(job.job_id))
+        if not self.is_calm:
+            self.at(FAULTS_END_MS, self.end_faults)
+            for n in range(self.rng.randint(0, 2)):
+                self.at(self.rng.randint(1000, 15_000), lambda n=n: self.kill_one(n))
+            if self.rng.random() < 0.4:
+                self.at(self.rng.randint(1000, 12_000), self.isolate_one)
+        self.at(0, self.tick_job_manager)
+
+    # --- the clock
+
+    def at(self, ms: int, action: Callable[[], None]) -> None:
+        self.planned += 1
+        heapq.heappush(self.agenda, (ms, self.planned, action))
+
+    def after(self, delay_ms: int, action: Callable[[], None]) -> None:
+        self.at(self.now_ms + delay_ms, action)
+
+    def say(self, text: str) -> None:
+        self.story.append(f"{self.now_ms:>7} {text}")
+
+    def step(self) -> None:
+        message_ms = self.network.next_ms()
+        if message_ms is not None and message_ms <= self.agenda[0][0]:
+            self.now_ms = self.network.now_ms = max(self.now_ms, message_ms)
+            delivered = self.network.deliver()
+            if delivered is not None:
+                self.deliver(*delivered)
+        else:
+            ms, _, action = heapq.heappop(self.agenda)
+            self.now_ms = self.network.now_ms = ms
+            action()
+        self.check()
+
+    # --- the JobManager's shell
+
+    def tick_job_manager(self) -> None:
+        self.tell_job_manager(Tick())
+        self.after(TICK_MS, self.tick_job_manager)
+
+    def tell_job_manager(self, event: JobManagerEvent) -> None:
+        for instruction in self.job_manager.handle(event, self.now_ms):
+            self.carry_out(instruction)
+
+    def carry_out(self, instruction: JobManagerInstruction) -> None:
+        if isinstance(instruction, Send):
+            self.network.send(instruction.address, instruction.message)
+            return
+        self.say(f"JobManager: {type(instruction).__name__} {getattr(instruction, 'job_id', '')}")
+        match instruction:
+            case StoreJob(job):
+                fails = not self.is_calm and self.rng.random() < 0.05
+                done = JobStoreFailed(job.job_id, DISK_FULL) if fails else JobStored(job.job_id)
+                self.later(done)
+            case CommitSinks(job_id, _):
+                self.commits[job_id] = self.commits.get(job_id, 0) + 1
+                fails = not self.is_calm and self.rng.random() < 0.1
+                self.later(SinksCommitFailed(job_id, DISK_FULL) if fails else SinksCommitted(job_id))
+            case AbortSinks(job_id, commits):
+                assert all(c.committables for c in commits)
+                self.later(SinksAborted(job_id))
+            case JobFinished(job_id, _, _):
+                assert job_id not in self.finished, f"{job_id} ended twice"
+                self.finished[job_id] = instruction
+                self.say(f"{job_id} {instruction.status.value} {instruction.error}")
+            case RequestTaskManagers() | RemoveJob():
+                pass
+
+    def later(self, event: JobManagerEvent) -> None:
+        self.after(self.rng.randint(1, 500), lambda: self.tell_job_manager(event))
+
+    def submit(self, job: JobGraph) -> None:
+        self.say(f"submit {job.job_id} of {[v.parallelism for v in job.vertices]}")
+        self.job_manager.dispatcher.check_submission(job)
+        self.tell_job_manager(SubmitRequested(job))
+        if self.rng.random() < 0.3:
+            self.later(SubmitRequested(job))
+
+    def cancel(self, job_id: str) -> None:
+        self.say(f"cancel {job_id}")
+        self.cancelled_jobs.add(job_id)
+        self.tell_job_manager(CancelRequested(job_id))
+
+    # --- TaskManagers
+
+    def start_process(self, number: int) -> None:
+        address = f"tm{number}:1"
+        config = TaskExecutorConfig(
+            f"tm{number}", address, self.rng.randint(1, 3), cancellation_timeout_ms=8000
+        )
+        process = self.processes[address] = Process(TaskExecutor(config), address)
+        self.say(f"tm{number} starts with {config.slots} slots")
+        self.tick_process(process)
+
+    def tick_process(self, process: Process) -> None:
+        if not process.is_alive:
+            return
+        self.tell_process(process, task_executor.Tick())
+        metrics = tuple(TaskMetrics(e, {"numRecordsIn": self.now_ms}) for e in process.running)
+        self.tell_process(process, task_executor.MetricsCollected(metrics))
+        self.after(TICK_MS, lambda: self.tick_process(process))
+
+    def tell_process(self, process: Process, event: task_executor.TaskExecutorEvent) -> None:
+        if not process.is_alive:
+            return
+        for instruction in process.executor.handle(event, self.now_ms):
+            match instruction:
+                case SendToJobManager(message):
+                    self.network.send(JOB_MANAGER, message)
+                case StartTask(descriptor):
+                    self.start_task(process, descriptor)
+                case StopTask(execution_id):
+                    self.stop_task(process, execution_id)
+                case Terminate():
+                    self.kill(process)
+
+    def kill_one(self, number: int) -> None:
+        alive = [p for p in self.processes.values() if p.is_alive]
+        if not alive:
+            return
+        process = self.rng.choice(alive)
+        self.kill(process)
+        self.after(self.rng.randint(100, 5000), lambda: self.start_process(10 + number))
+
+    def kill(self, process: Process) -> None:
+        self.say(f"{process.address} dies with {sorted(process.running)}")
+        self.lost_processes += 1
+        process.is_alive = False
+        process.running.clear()
+        if self.rng.random() < 0.5:
+            resource_id = process.executor.config.resource_id
+            self.after(
+                self.rng.randint(1, 300),
+                lambda: self.tell_job_manager(TaskManagerExited(resource_id, KILLED)),
+            )
+
+    def isolate_one(self) -> None:
+        """The network to one TaskManager (one way) goes away for longer than heartbeats may."""
+        address = self.rng.choice(sorted(self.processes))
+        self.say(f"{address} hears nothing")
+        self.network.cut_off(address)
+        self.after(self.rng.randint(1000, 9000), lambda: self.network.reconnect(address))
+
+    def end_faults(self) -> None:
+        self.say("the network heals")
+        self.network.faults = NetworkFaults()
+        if not any(p.is_alive for p in self.processes.values()):
+            self.start_process(20)
+
+    def deliver(self, address: str, message: object) -> None:
+        if address == JOB_MANAGER:
+            self.tell_job_manager(MessageReceived(message))  # type: ignore[arg-type]
+            return
+        process = self.processes.get(address)
+        if process is not None:
+            self.tell_process(process, task_executor.MessageReceived(message))  # type: ignore[arg-type]
+
+    # --- tasks
+
+    def start_task(self, process: Process, descriptor: TaskDeploymentDescriptor) -> None:
+        execution_id = descriptor.execution_id
+        assert execution_id not in self.started, f"{execution_id} started twice"
+        self.started.add(execution_id)
+        self.say(f"{process.address} starts {execution_id}")
+        process.running[execution_id] = descriptor
+        opened_ms = self.rng.randint(1, 300)
+        self.after(opened_ms, lambda: self.report(process, execution_id, ExecutionState.RUNNING))
+        if self.is_calm or self.rng.random() < 0.8:
+            end = ExecutionState.FINISHED
+            if not self.is_calm and self.rng.random() < 0.05:
+                end = ExecutionState.FAILED
+            self.after(opened_ms + self.rng.randint(0, 4000), lambda: self.report(process, execution_id, end))
+        else:
+            self.after(60_000, lambda: self.report(process, execution_id, ExecutionState.FINISHED))
+
+    def stop_task(self, process: Process, execution_id: str) -> None:
+        if self.rng.random() < 0.03:
+            self.say(f"{execution_id} does not react")
+            return
+        end = ExecutionState.FINISHED if self.rng.random() < 0.1 else ExecutionState.CANCELED
+        self.after(self.rng.randint(1, 400), lambda: self.report(process, execution_id, end))
+
+    def report(self, process: Process, execution_id: str, state: ExecutionState) -> None:
+        descriptor = process.running.get(execution_id)
+        if descriptor is None:
+            return
+        self.say(f"{process.address} {execution_id} {state.value}")
+        committables: tuple[SinkCommittables, ...] = ()
+        if state.is_terminal:
+            del process.running[execution_id]
+        if state is ExecutionState.FAILED:
+            self.broken_jobs.add(descriptor.job_id)
+        if state is ExecutionState.FINISHED:
+            sinks = [o.id for o in descriptor.vertex.operators if isinstance(o.spec, SinkSpec)]
+            committables = tuple(SinkCommittables(id, ({"file": execution_id},)) for id in sinks)
+        error = BROKEN if state is ExecutionState.FAILED else None
+        self.tell_process(process, TaskStateChanged(execution_id, state, error, committables))
+
+    # --- what has to hold
+
+    def check(self) -> None:
+        """After every step."""
+        seen: set[tuple[str, str, int]] = set()
+        registered = self.job_manager.resource_manager.task_managers
+        for process in self.processes.values():
+            for d in process.running.values():
+                key = (d.job_id, d.vertex.id, d.subtask)
+                assert key not in seen, f"two attempts of {key} run"
+                seen.add(key)
+                if d.job_id in self.finished:
+                    tm = process.executor.task_manager_id
+                    assert tm not in registered, f"{d.execution_id} outlives its job on {tm}"
+        self._check_slots()
+        for master in self.job_manager.dispatcher.masters.values():
+            for e in master.graph.executions():
+                is_known = e.state.is_terminal or not e.task_manager_id or e.task_manager_id in registered
+                assert is_known, f"{e.execution_id} is {e.state.value} on {e.task_manager_id}, which is lost"
+
+    def _check_slots(self) -> None:
+        live = self.job_manager.dispatcher.masters
+        for tm in self.job_manager.resource_manager.task_managers.values():
+            for slot in tm.slots:
+                if slot.state in (SlotState.REQUESTED, SlotState.ALLOCATED):
+                    assert slot.job_id in live, f"{slot.allocation_id} outlives its job"
+
+    def is_quiet(self) -> bool:
+        if len(self.finished) < len(self.jobs):
+            return False
+        tms = self.job_manager.resource_manager.task_managers
+        alive = [p for p in self.processes.values() if p.is_alive]
+        are_free = all(s.state is SlotState.FREE for t in tms.values() for s in t.slots)
+        are_connected = {p.executor.task_manager_id for p in alive} == set(tms)
+        are_empty = all(not p.executor.slots.allocations() and not p.executor.tasks for p in alive)
+        return are_free and are_connected and are_empty
+
+    def check_ends(self) -> None:
+        """When all is quiet: every job ended for a reason that the fate gave."""
+        for job_id, end in self.finished.items():
+            commits = self.commits.get(job_id, 0)
+            if end.status is JobStatus.FINISHED:
+                assert commits == 1, f"{job_id} was committed {commits} times"
+            elif end.status is JobStatus.CANCELED:
+                assert job_id in self.cancelled_jobs
+                assert commits == 0
+            else:
+                self._check_cause(job_id, end)
+
+    def _check_cause(self, job_id: str, end: JobFinished) -> None:
+        assert end.error is not None
+        reason = end.error.reason
+        if self.is_calm:
+            assert reason is FailureReason.NO_RESOURCES, f"{job_id} failed on a calm day: {end.error}"
+        if reason is FailureReason.OPERATOR_FAILED:
+            assert job_id in self.broken_jobs
+        if reason is not FailureReason.EXTERNAL:
+            assert self.commits.get(job_id, 0) == 0, f"{job_id} was committed and failed"
+        assert reason is not FailureReason.INTERNAL
+
+
+def run(seed: int) -> Cluster:
+    cluster = Cluster(seed)
+    while not cluster.is_quiet():
+        assert cluster.now_ms < GIVE_UP_MS, "the cluster does not come to rest"
+        cluster.step()
+    cluster.check_ends()
+    return cluster
+
+
+def test_jobs_end_once_and_leave_nothing_behind_whatever_happens(seed: int) -> None:
+    cluster = Cluster(seed)
+    try:
+        while not cluster.is_quiet():
+            assert cluster.now_ms < GIVE_UP_MS, "the cluster does not come to rest"
+            cluster.step()
+        cluster.check_ends()
+    except Exception as error:
+        masters = cluster.job_manager.dispatcher.masters.values()
+        lines = [*cluster.story, *(line for m in masters for line in m.story.lines())]
+        lines += cluster.job_manager.resource_manager.story.lines()
+        pytest.fail(f"seed {seed}: {error!r}\n" + "\n".join(lines[-300:]))
+
+
+def test_a_seed_tells_the_same_story_twice() -> None:
+    assert run(7).story == run(7).story

@@ -1,0 +1,236 @@
+"""Operators and functions of numbers and of points in time."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_HALF_UP, Decimal
+
+import pyarrow as pa
+import pytest
+from expression_harness import call, cast, col, evaluate, lit, symbol
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runtime.evaluate import compile_expression
+from sqlstream import types as sql
+from sqlstream.errors import UserError
+from sqlstream.schema import Schema
+from sqlstream.types import BIGINT, BOOLEAN, DOUBLE, INT, SMALLINT
+
+D = Decimal
+LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
+
+
+def binary(symbol_: str, a: sql.LogicalType, b: sql.LogicalType) -> sql.LogicalType:
+    return call(symbol_, col(0, a), col(1, b)).type
+
+
+@pytest.mark.parametrize(
+    ("symbol_", "a", "b", "result"),
+    [
+        ("+", INT, BIGINT, "BIGINT"),
+        ("+", SMALLINT, SMALLINT, "SMALLINT"),
+        ("/", INT, INT, "INT"),
+        ("*", BIGINT, sql.decimal(3, 3), "DECIMAL(23, 3)"),
+        ("+", sql.decimal(10, 2), INT, "DECIMAL(13, 2)"),
+        ("/", sql.decimal(5, 2), sql.decimal(3, 1), "DECIMAL(10, 6)"),
+        ("%", BIGINT, INT, "INT"),
+        ("*", sql.decimal(10, 2), DOUBLE, "DOUBLE"),
+        ("-", sql.timestamp(3), sql.INTERVAL_DAY_TIME, "TIMESTAMP(3)"),
+        ("-", sql.timestamp(3), sql.timestamp(3), "INTERVAL DAY TO SECOND(3)"),
+    ],
+)
+def test_result_types_are_flinks(symbol_: str, a: sql.LogicalType, b: sql.LogicalType, result: str) -> None:
+    assert str(binary(symbol_, a, b)) == result
+
+
+def test_nullability_is_that_of_any_argument() -> None:
+    assert not binary("+", INT.not_null(), BIGINT.not_null()).nullable
+    assert binary("+", INT.not_null(), BIGINT).nullable
+
+
+@pytest.mark.parametrize(
+    ("symbol_", "expected"),
+    [
+        ("+", [5, None, LONG_MIN]),
+        ("-", [9, None, LONG_MAX - 1]),
+        ("*", [-14, None, LONG_MAX]),
+        ("/", [-3, None, LONG_MAX]),
+    ],
+)
+def test_whole_numbers_wrap_as_in_java(symbol_: str, expected: list[int | None]) -> None:
+    rows = [(7, -2), (None, 1), (LONG_MAX, 1)]
+    assert evaluate(call(symbol_, col(0, BIGINT), col(1, BIGINT)), rows) == expected
+
+
+def test_the_smallest_long_divided_by_minus_one_wraps() -> None:
+    assert evaluate(call("/", col(0, BIGINT), col(1, BIGINT)), [(LONG_MIN, -1), (8, -1)]) == [LONG_MIN, -8]
+
+
+def test_division_of_whole_numbers_by_zero_fails() -> None:
+    with pytest.raises(UserError, match="division by zero"):
+        evaluate(call("/", col(0, INT), col(1, INT)), [(1, 0)])
+
+
+def test_division_by_zero_of_null_is_null() -> None:
+    assert evaluate(call("/", col(0, INT), col(1, INT)), [(None, 0), (4, 2)]) == [None, 2]
+
+
+def test_division_of_doubles_by_zero_is_infinite() -> None:
+    assert evaluate(call("/", col(0, DOUBLE), col(1, DOUBLE)), [(1.0, 0.0)]) == [math.inf]
+
+
+def test_a_branch_that_is_not_taken_cannot_fail() -> None:
+    guarded = call(
+        "CASE", call("=", col(1, INT), lit(0, INT)), lit(-1, INT), call("/", col(0, INT), col(1, INT))
+    )
+    assert evaluate(guarded, [(8, 2), (1, 0), (None, 3)]) == [4, -1, None]
+    both = call(
+        "AND",
+        call("<>", col(1, INT), lit(0, INT)),
+        call(">", call("/", col(0, INT), col(1, INT)), lit(2, INT)),
+    )
+    assert evaluate(both, [(8, 2), (1, 0), (None, 3), (1, None)]) == [True, False, None, None]
+    either = call(
+        "OR", call("=", col(1, INT), lit(0, INT)), call(">", call("/", col(0, INT), col(1, INT)), lit(2, INT))
+    )
+    assert evaluate(either, [(8, 2), (1, 0), (2, 2)]) == [True, True, False]
+
+
+def test_the_remainder_has_the_sign_of_the_dividend() -> None:
+    assert evaluate(call("MOD", col(0, BIGINT), col(1, INT)), [(7, 3), (-7, 3), (7, -3), (None, 1)]) == [
+        1,
+        -1,
+        1,
+        None,
+    ]
+    decimals = call("%", col(0, sql.decimal(5, 2)), col(1, sql.decimal(3, 1)))
+    assert evaluate(decimals, [(D("7.55"), D("2.0")), (D("-7.55"), D("2.0"))]) == [D("1.55"), D("-1.55")]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(LONG_MIN, LONG_MAX) | st.none(), st.integers(-999, 999) | st.none()),
+        max_size=20,
+    )
+)
+@settings(max_examples=50, deadline=None)
+def test_bigint_times_decimal_is_exact(rows: list[tuple[int | None, int | None]]) -> None:
+    given_rows = [(a, None if b is None else D(b).scaleb(-3)) for a, b in rows]
+    expected = [None if a is None or b is None else D(a * b).scaleb(-3) for a, b in rows]
+    assert evaluate(call("*", col(0, BIGINT), col(1, sql.decimal(3, 3))), given_rows) == expected
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(-(10**15), 10**15), st.integers(-(10**7), 10**7).filter(bool)),
+        min_size=1,
+        max_size=20,
+    )
+)
+@settings(max_examples=50, deadline=None)
+def test_decimal_quotients_round_half_up(rows: list[tuple[int, int]]) -> None:
+    given_rows = [(D(a).scaleb(-2), D(b).scaleb(-3)) for a, b in rows]
+    divided = call("/", col(0, sql.decimal(16, 2)), col(1, sql.decimal(8, 3)))
+    unit = D(1).scaleb(-divided.type.scale)
+    expected = [(a / b).quantize(unit, ROUND_HALF_UP) for a, b in given_rows]
+    assert evaluate(divided, given_rows) == expected
+
+
+def test_sums_of_decimals_carry() -> None:
+    added = call("+", col(0, sql.decimal(4, 2)), col(1, sql.decimal(5, 4)))
+    assert evaluate(added, [(D("99.99"), D("9.9999")), (None, D("1"))]) == [D("109.9899"), None]
+
+
+def test_a_product_beyond_38_digits_is_null() -> None:
+    wide = sql.decimal(38, 0)
+    assert evaluate(call("*", col(0, wide), col(1, wide)), [(D(10**30), D(10**30)), (D(2), D(3))]) == [
+        None,
+        D(6),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "expected"),
+    [
+        (1.005, 2, 1.01),
+        (2.675, 2, 2.68),
+        (-2.5, 0, -3.0),
+        (1234.5, -2, 1200.0),
+        (1e300, 2, 1e300),
+        (None, 1, None),
+    ],
+)
+def test_round_of_doubles_is_half_up_in_decimal(
+    value: float | None, digits: int, expected: float | None
+) -> None:
+    assert evaluate(call("ROUND", col(0, DOUBLE), lit(digits, INT.not_null())), [(value,)]) == [expected]
+
+
+def test_round_and_truncate_of_exact_numbers() -> None:
+    price = col(0, sql.decimal(5, 3))
+    two = lit(2, INT.not_null())
+    assert evaluate(call("ROUND", price, two), [(D("99.995"),), (D("-1.234"),)]) == [D("100.00"), D("-1.23")]
+    assert evaluate(call("TRUNCATE", price, two), [(D("99.999"),)]) == [D("99.99")]
+    assert evaluate(call("ROUND", col(0, INT), lit(-2, INT.not_null())), [(1250,), (-1250,), (1249,)]) == [
+        1300,
+        -1300,
+        1200,
+    ]
+    assert evaluate(call("FLOOR", price), [(D("-1.5"),)]) == [D("-2")]
+    assert evaluate(call("CEIL", col(0, sql.decimal(2, 1))), [(D("9.9"),)]) == [D("10")]
+    assert evaluate(call("TRUNCATE", col(0, DOUBLE), lit(2, INT.not_null())), [(2.3,), (-2.347,)]) == [
+        2.3,
+        -2.34,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("SQRT", 9.0, 3.0),
+        ("LN", math.e, 1.0),
+        ("LOG10", 100.0, 2.0),
+        ("EXP", 0.0, 1.0),
+        ("ABS", -2.5, 2.5),
+        ("SIGN", -2.5, -1.0),
+    ],
+)
+def test_functions_of_one_double(name: str, value: float, expected: float) -> None:
+    assert evaluate(call(name, col(0, DOUBLE)), [(value,), (None,)]) == [expected, None]
+
+
+def test_timestamps_move_by_intervals() -> None:
+    moved = call("-", col(0, sql.timestamp(3)), lit(4_000, sql.INTERVAL_DAY_TIME))
+    assert evaluate(moved, [(10_000,), (None,), (1_000,)]) == [6_000, None, -3_000]
+    microseconds = call("+", col(0, sql.timestamp(6)), lit(1, sql.INTERVAL_DAY_TIME))
+    assert evaluate(microseconds, [(5,)]) == [1_005]
+    months = call("+", col(0, sql.DATE), lit(1, sql.INTERVAL_YEAR_MONTH))
+    assert evaluate(months, [(30,), (0,)]) == [58, 31]
+    assert evaluate(call("-", col(0, sql.timestamp(3)), col(1, sql.timestamp(3))), [(5, 12)]) == [-7]
+    assert evaluate(
+        call("+", col(0, sql.time(0)), lit(7_200_000, sql.INTERVAL_DAY_TIME)), [(82_800_000,)]
+    ) == [3_600_000]
+    assert evaluate(call("*", col(0, sql.INTERVAL_DAY_TIME), lit(3, INT)), [(5,), (None,)]) == [15, None]
+
+
+def test_floor_and_ceil_of_points_in_time() -> None:
+    floored = call("FLOOR", col(0, sql.timestamp(3)), symbol("HOUR"))
+    assert evaluate(floored, [(3_600_001,), (-1,)]) == [3_600_000, -3_600_000]
+    assert evaluate(call("CEIL", col(0, sql.timestamp(3)), symbol("DAY")), [(1,)]) == [86_400_000]
+    assert evaluate(call("FLOOR", col(0, sql.time(0)), symbol("MINUTE")), [(61_000,)]) == [60_000]
+    assert evaluate(call("FLOOR", col(0, sql.DATE), symbol("MONTH")), [(45,)]) == [31]
+
+
+def test_random_numbers_stay_in_their_range() -> None:
+    batch = pa.RecordBatch.from_struct_array(pa.array([{}] * 50, pa.struct([])))
+    function = compile_expression(call("RAND_INTEGER", lit(5, INT)), Schema(()))
+    assert set(function(batch).to_pylist()) == {0, 1, 2, 3, 4}
+
+
+def test_constants_are_folded_but_never_fail_early() -> None:
+    never = call("CASE", lit(False, BOOLEAN), call("/", lit(1, INT), lit(0, INT)), lit(7, INT))
+    assert evaluate(never, [(), ()]) == [7, 7]
+    with pytest.raises(UserError, match="division by zero"):
+        evaluate(call("/", lit(1, INT), lit(0, INT)), [()])
+    assert evaluate(cast(call("+", lit(1, INT), lit(2, INT)), BIGINT), [(), ()]) == [3, 3]

@@ -1,0 +1,175 @@
+"""CAST and TRY_CAST."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from expression_harness import cast, col, evaluate
+
+from runtime.evaluate import EvaluationContext
+from sqlstream import types as sql
+from sqlstream.errors import UserError
+from sqlstream.types import BIGINT, BOOLEAN, BYTES, DATE, DOUBLE, FLOAT, INT, STRING, TINYINT, LogicalType
+
+D = Decimal
+DAY = 86_400_000
+
+TO_TEXT: list[tuple[LogicalType, Any, str]] = [
+    (INT, -5, "-5"),
+    (BOOLEAN, True, "TRUE"),
+    (DOUBLE, 1.0, "1.0"),
+    (DOUBLE, 123.45, "123.45"),
+    (DOUBLE, 1e7, "1.0E7"),
+    (DOUBLE, 123456789.125, "1.23456789125E8"),
+    (DOUBLE, 1e-4, "1.0E-4"),
+    (DOUBLE, -0.0, "-0.0"),
+    (DOUBLE, 1.5e300, "1.5E300"),
+    (DOUBLE, float("inf"), "Infinity"),
+    (DOUBLE, float("nan"), "NaN"),
+    (FLOAT, 1.5, "1.5"),
+    (sql.decimal(5, 2), D("1.5"), "1.50"),
+    (sql.decimal(10, 8), D("-0.00000001"), "-0.00000001"),
+    (DATE, 19723, "2024-01-01"),
+    (DATE, -1, "1969-12-31"),
+    (sql.time(0), 3_661_000, "01:01:01"),
+    (sql.time(3), 3_661_007, "01:01:01.007"),
+    (sql.timestamp(3), 1_704_067_200_000, "2024-01-01 00:00:00.000"),
+    (sql.timestamp(0), 1_704_067_200_000, "2024-01-01 00:00:00"),
+    (sql.timestamp(6), -1, "1969-12-31 23:59:59.999999"),
+    (sql.timestamp(9), 1, "1970-01-01 00:00:00.000000001"),
+    (sql.INTERVAL_DAY_TIME, 93_784_005, "+1 02:03:04.005"),
+    (sql.INTERVAL_YEAR_MONTH, -14, "-1-02"),
+    (BYTES, b"abc", "abc"),
+]
+
+
+@pytest.mark.parametrize(("source", "value", "text"), TO_TEXT)
+def test_values_print_as_in_flink(source: LogicalType, value: Any, text: str) -> None:
+    assert evaluate(cast(col(0, source), STRING), [(value,), (None,)]) == [text, None]
+
+
+def test_text_is_cut_to_varchar_and_padded_to_char() -> None:
+    assert evaluate(cast(col(0, STRING), sql.varchar(3)), [("abcdef",), ("a",)]) == ["abc", "a"]
+    assert evaluate(cast(col(0, STRING), sql.char(3)), [("abcdef",), ("a",), (None,)]) == ["abc", "a  ", None]
+    assert evaluate(cast(col(0, INT), sql.varchar(2)), [(12345,)]) == ["12"]
+
+
+FROM_TEXT: list[tuple[str, LogicalType, Any]] = [
+    ("42", INT, 42),
+    (" +42 ", INT, 42),
+    ("-0042.9", BIGINT, -42),
+    ("9223372036854775807", BIGINT, 2**63 - 1),
+    ("1.5", DOUBLE, 1.5),
+    (" +1e3 ", DOUBLE, 1000.0),
+    ("Infinity", DOUBLE, float("inf")),
+    ("1.005", sql.decimal(5, 2), D("1.01")),
+    ("1e2", sql.decimal(5, 2), D("100.00")),
+    ("12345.6", sql.decimal(5, 2), None),
+    ("TRUE", BOOLEAN, True),
+    (" no ", BOOLEAN, False),
+    ("2024-01-01", DATE, 19723),
+    ("2024-1-1", DATE, 19723),
+    ("01:02:03", sql.time(0), 3_723_000),
+    ("2024-01-01 00:00:00.5", sql.timestamp(3), 1_704_067_200_500),
+    ("2024-01-01T00:00", sql.timestamp(3), 1_704_067_200_000),
+    ("2024-1-1", sql.timestamp(6), 1_704_067_200_000_000),
+    ("9999-12-31 23:59:59", sql.timestamp(3), 253_402_300_799_000),
+    ("abc", BYTES, b"abc"),
+]
+
+
+@pytest.mark.parametrize(("text", "target", "value"), FROM_TEXT)
+def test_text_is_read(text: str, target: LogicalType, value: Any) -> None:
+    assert evaluate(cast(col(0, STRING), target), [(text,), (None,)]) == [value, None]
+
+
+UNREADABLE: list[tuple[str, LogicalType]] = [
+    ("x", INT),
+    ("", INT),
+    ("1 2", INT),
+    ("2147483648", INT),
+    ("99999999999999999999999", BIGINT),
+    ("1.2.3", DOUBLE),
+    ("x", sql.decimal(5, 2)),
+    ("maybe", BOOLEAN),
+    ("2024-13-01", DATE),
+    ("2023-02-29", DATE),
+    ("25:00:00", sql.time(0)),
+    ("2024-01-01 00:61:00", sql.timestamp(3)),
+]
+
+
+@pytest.mark.parametrize(("text", "target"), UNREADABLE)
+def test_cast_of_unreadable_text_fails_and_try_cast_gives_null(text: str, target: LogicalType) -> None:
+    with pytest.raises(UserError, match=f'cannot cast "{text}" to') as error:
+        evaluate(cast(col(0, STRING), target), [(None,), (text,)])
+    assert error.value.code == "SS5102"
+    assert evaluate(cast(col(0, STRING), target, is_try=True), [(text,), (None,)]) == [None, None]
+
+
+NUMBERS: list[tuple[LogicalType, Any, LogicalType, Any]] = [
+    (BIGINT, 2**32 + 5, INT, 5),
+    (INT, 300, TINYINT, 44),
+    (DOUBLE, 1.9, INT, 1),
+    (DOUBLE, -1.9, INT, -1),
+    (DOUBLE, 1e30, INT, 2**31 - 1),
+    (DOUBLE, 1e30, BIGINT, 2**63 - 1),
+    (DOUBLE, float("nan"), INT, 0),
+    (sql.decimal(5, 2), D("-1.99"), INT, -1),
+    (sql.decimal(38, 0), D(2**64 + 7), BIGINT, 7),
+    (INT, 12345, sql.decimal(3, 0), None),
+    (INT, 12, sql.decimal(4, 2), D("12.00")),
+    (DOUBLE, 1.005, sql.decimal(5, 2), D("1.01")),
+    (sql.decimal(5, 3), D("9.995"), sql.decimal(3, 2), None),
+    (sql.decimal(5, 3), D("1.995"), sql.decimal(3, 2), D("2.00")),
+    (sql.decimal(5, 2), D("1.50"), DOUBLE, 1.5),
+    (INT, 2, BOOLEAN, True),
+    (BOOLEAN, True, INT, 1),
+    (sql.INTERVAL_DAY_TIME, 5, BIGINT, 5),
+    (BIGINT, 5, sql.INTERVAL_DAY_TIME, 5),
+]
+
+
+@pytest.mark.parametrize(("source", "value", "target", "expected"), NUMBERS)
+def test_numbers_convert_as_in_flink(
+    source: LogicalType, value: Any, target: LogicalType, expected: Any
+) -> None:
+    assert evaluate(cast(col(0, source), target), [(value,), (None,)]) == [expected, None]
+
+
+TIMES: list[tuple[LogicalType, Any, LogicalType, Any]] = [
+    (DATE, 1, sql.timestamp(3), DAY),
+    (sql.timestamp(3), -1, DATE, -1),
+    (sql.timestamp(6), DAY * 1000 + 1_500, sql.time(3), 1),
+    (sql.time(0), 1_000, sql.timestamp(3), 1_000),
+    (sql.timestamp(9), 1_999_999, sql.timestamp(3), 1),
+    (sql.timestamp(3), 1_999, sql.timestamp(0), 1_000),
+    (sql.timestamp(3), 5, sql.timestamp(6), 5_000),
+    (sql.timestamp(3), 0, sql.timestamp_ltz(3), -7_200_000),
+    (sql.timestamp_ltz(3), 0, sql.timestamp(3), 7_200_000),
+    (sql.timestamp_ltz(3), 0, STRING, "1970-01-01 02:00:00.000"),
+    (STRING, "1970-01-01 02:00:00", sql.timestamp_ltz(3), 0),
+]
+
+
+@pytest.mark.parametrize(("source", "value", "target", "expected"), TIMES)
+def test_times_convert_in_the_session_time_zone(
+    source: LogicalType, value: Any, target: LogicalType, expected: Any
+) -> None:
+    context = EvaluationContext(time_zone="Etc/GMT-2")
+    assert evaluate(cast(col(0, source), target), [(value,), (None,)], context) == [expected, None]
+
+
+def test_rows_and_arrays_convert_inside() -> None:
+    source, target = sql.array(INT), sql.array(STRING)
+    assert evaluate(cast(col(0, source), target), [([1, None],), (None,), ([],)]) == [["1", None], None, []]
+    row, wide = sql.row(("a", INT), ("b", STRING)), sql.row(("x", BIGINT), ("y", STRING))
+    values = [({"a": 1, "b": "q"},), (None,)]
+    assert evaluate(cast(col(0, row), wide), values) == [{"x": 1, "y": "q"}, None]
+
+
+def test_nested_values_have_no_text_form() -> None:
+    with pytest.raises(UserError, match="not supported"):
+        evaluate(cast(col(0, sql.array(INT)), STRING), [([1],)])

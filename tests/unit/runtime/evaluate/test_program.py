@@ -1,0 +1,95 @@
+"""Compiling: shared subexpressions, masks, constants, and two ways to the same answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from expression_harness import call, col, evaluate, lit
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runtime.evaluate import (
+    EvaluationContext,
+    compile_condition,
+    compile_expression,
+    compile_projections,
+    evaluate_literal,
+)
+from runtime.evaluate.fallible import can_fail
+from sqlstream import types as sql
+from sqlstream.errors import InternalError, UserError
+from sqlstream.schema import Schema
+from sqlstream.types import BIGINT, INT, STRING
+
+SCHEMA = Schema.of(("a", BIGINT), ("b", BIGINT))
+BATCH = pa.record_batch({"a": [1, None, 3], "b": [1, 2, 2]})
+
+
+def test_equal_subexpressions_are_computed_once() -> None:
+    total = call("+", col(0, BIGINT), col(1, BIGINT))
+    first, second = compile_projections((total, total), SCHEMA)(BATCH)
+    assert first.buffers()[1].address == second.buffers()[1].address
+
+
+def test_random_columns_are_not_shared() -> None:
+    first, second = compile_projections((call("RAND"), call("RAND")), SCHEMA)(BATCH)
+    assert first != second
+
+
+def test_a_condition_gives_a_mask_without_nulls() -> None:
+    mask = compile_condition(call(">", col(0, BIGINT), col(1, BIGINT)), SCHEMA)(BATCH)
+    assert mask.to_pylist() == [False, False, True]
+
+
+def test_a_column_outside_the_schema_is_our_bug() -> None:
+    with pytest.raises(InternalError, match="column 7 of 2"):
+        compile_expression(col(7, BIGINT), SCHEMA)
+
+
+def test_literals_have_the_arrow_type_of_their_logical_type() -> None:
+    assert evaluate_literal(lit(5_000_000, sql.timestamp(3))) == pa.scalar(5, pa.timestamp("ms"))
+    assert evaluate_literal(lit(-1, sql.timestamp(6))) == pa.scalar(-1, pa.timestamp("us"))
+    assert evaluate_literal(lit("ff00", sql.BYTES)).as_py() == b"\xff\x00"
+    assert evaluate_literal(lit(None, INT)) == pa.scalar(None, pa.int32())
+
+
+def test_a_division_by_a_constant_other_than_zero_cannot_fail() -> None:
+    assert not can_fail(call("MOD", col(0, BIGINT), lit(123, INT)))
+    assert can_fail(call("MOD", col(0, BIGINT), lit(0, INT)))
+    assert can_fail(call("/", col(0, BIGINT), col(1, BIGINT)))
+
+
+def test_an_unknown_time_zone_is_refused() -> None:
+    with pytest.raises(UserError, match='time zone "Europe/Atlantis" does not exist'):
+        EvaluationContext.of(lambda: 0, {"table.local-time-zone": "Europe/Atlantis"})
+    assert EvaluationContext.of(lambda: 0, {"table.local-time-zone": "GMT+08:00"}).time_zone == "+08:00"
+
+
+TEXTS = st.lists(st.text(alphabet="ab%_\\é", max_size=6) | st.none(), max_size=12)
+SMALL = st.integers(-4, 6)
+WORD = st.text(alphabet="ab", min_size=1, max_size=2)
+TWO_WAYS = st.one_of(
+    st.tuples(st.just("LIKE"), st.tuples(st.text(alphabet="ab%_\\é", max_size=5))),
+    st.tuples(st.just("SUBSTRING"), st.tuples(SMALL, SMALL)),
+    st.tuples(st.just("SUBSTRING"), st.tuples(SMALL)),
+    st.tuples(st.sampled_from(["LEFT", "RIGHT"]), st.tuples(SMALL)),
+    st.tuples(st.just("REPLACE"), st.tuples(WORD, WORD)),
+    st.tuples(st.sampled_from(["STARTSWITH", "ENDSWITH", "LTRIM", "RTRIM", "BTRIM"]), st.tuples(WORD)),
+    st.tuples(st.just("SPLIT_INDEX"), st.tuples(WORD, SMALL)),
+)
+
+
+@given(TEXTS, TWO_WAYS)
+@settings(max_examples=150, deadline=None)
+def test_constant_parameters_give_what_duckdb_gives_for_columns(
+    texts: list[str | None], function: tuple[str, tuple[Any, ...]]
+) -> None:
+    name, parameters = function
+    types = [INT if isinstance(p, int) else STRING for p in parameters]
+    literals = [lit(p, t.not_null()) for p, t in zip(parameters, types, strict=True)]
+    columns = [col(i + 1, t) for i, t in enumerate(types)]
+    by_constant = evaluate(call(name, col(0, STRING), *literals), [(t,) for t in texts])
+    by_column = evaluate(call(name, col(0, STRING), *columns), [(t, *parameters) for t in texts])
+    assert by_constant == by_column

@@ -1,0 +1,181 @@
+"""Functions of dates, times and timestamps."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from expression_harness import call, col, evaluate, lit, symbol
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runtime.evaluate import EvaluationContext
+from runtime.evaluate.date_pattern import TimestampFormat
+from runtime.evaluate.registry import BUILDERS
+from sqlstream import types as sql
+from sqlstream.errors import UserError
+from sqlstream.types import BIGINT, DATE, INT, STRING
+
+EPOCH = datetime.datetime(1970, 1, 1)
+TS = sql.timestamp(3)
+#: Tuesday.
+MOMENT = int((datetime.datetime(1994, 9, 27, 13, 14, 15, 678_000) - EPOCH).total_seconds() * 1000)
+
+
+def s(value: str) -> Any:
+    return lit(value, STRING.not_null())
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("YEAR", 1994),
+        ("QUARTER", 3),
+        ("MONTH", 9),
+        ("WEEK", 39),
+        ("DAYOFYEAR", 270),
+        ("DAYOFMONTH", 27),
+        ("DAYOFWEEK", 3),
+        ("HOUR", 13),
+        ("MINUTE", 14),
+        ("SECOND", 15),
+    ],
+)
+def test_parts_of_a_timestamp(name: str, expected: int) -> None:
+    assert evaluate(call(name, col(0, TS)), [(MOMENT,), (None,)]) == [expected, None]
+    unit = {"DAYOFYEAR": "DOY", "DAYOFMONTH": "DAY", "DAYOFWEEK": "DOW"}.get(name, name)
+    assert evaluate(call("EXTRACT", symbol(unit), col(0, TS)), [(MOMENT,)]) == [expected]
+
+
+def test_parts_of_dates_times_and_zoned_timestamps() -> None:
+    assert evaluate(call("YEAR", col(0, DATE)), [(-1,)]) == [1969]
+    assert evaluate(call("HOUR", col(0, sql.time(0))), [(7_200_000,)]) == [2]
+    context = EvaluationContext(time_zone="Etc/GMT-2")
+    assert evaluate(call("HOUR", col(0, sql.timestamp_ltz(3))), [(0,)], context) == [2]
+    assert evaluate(call("EXTRACT", symbol("EPOCH"), col(0, TS)), [(MOMENT,)]) == [MOMENT // 1000]
+
+
+def test_an_unknown_unit_is_refused() -> None:
+    with pytest.raises(UserError, match="not supported of FORTNIGHT"):
+        evaluate(call("EXTRACT", symbol("FORTNIGHT"), col(0, TS)), [(0,)])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("yyyy-MM-dd", "1994-09-27"),
+        ("yyyy-MM-dd HH:mm:ss.SSS", "1994-09-27 13:14:15.678"),
+        ("d/M/yy h:m a", "27/9/94 1:14 PM"),
+        ("EEE, dd MMM yyyy", "Tue, 27 Sep 1994"),
+        ("EEEE d MMMM", "Tuesday 27 September"),
+        ("'day' D 'o''clock' HHmm", "day 270 o'clock 1314"),
+        ("HH:mm:ss.SSSSSS", "13:14:15.678000"),
+        ("'x'", "x"),
+    ],
+)
+def test_date_format_reads_java_patterns(pattern: str, expected: str) -> None:
+    assert evaluate(call("DATE_FORMAT", col(0, TS), s(pattern)), [(MOMENT,), (None,)]) == [expected, None]
+
+
+def test_date_format_refuses_what_it_does_not_know() -> None:
+    with pytest.raises(UserError, match='letter "z"'):
+        evaluate(call("DATE_FORMAT", col(0, TS), s("HH z")), [(0,)])
+
+
+@given(
+    st.lists(st.integers(-(10**12), 10**12) | st.none(), max_size=30),
+    st.sampled_from(["yyyy-MM-dd", "yyyy-MM-dd HH", "HH:mm:ss.SSS", "yyyy", "mm:ss"]),
+)
+@settings(max_examples=80, deadline=None)
+def test_date_format_matches_python(values: list[int | None], pattern: str) -> None:
+    def reference(value: int | None) -> str | None:
+        if value is None:
+            return None
+        moment = EPOCH + datetime.timedelta(milliseconds=value)
+        form = pattern.replace("yyyy", f"{moment.year:04}").replace("MM", "%m").replace("dd", "%d")
+        form = form.replace("HH", "%H").replace("mm", "%M").replace("ss", "%S")
+        return moment.strftime(form).replace("SSS", f"{moment.microsecond // 1000:03}")
+
+    formatted = call("DATE_FORMAT", col(0, TS), s(pattern))
+    assert evaluate(formatted, [(v,) for v in values]) == [reference(v) for v in values]
+
+
+def test_days_are_formatted_faster_than_rows() -> None:
+    values = np.sort(np.random.default_rng(1).integers(MOMENT, MOMENT + 3 * 86_400_000, 500_000))
+    column = pa.array(values).view(pa.timestamp("ms"))
+    form = TimestampFormat("yyyy-MM-dd")
+    started = time.perf_counter()
+    form.format(column)
+    assert time.perf_counter() - started < 0.25
+
+
+def test_text_becomes_timestamps_by_pattern() -> None:
+    rows = [("1970-01-01 00:00:01",), ("1970-01-01",), ("nonsense",), (None,)]
+    assert evaluate(call("TO_TIMESTAMP", col(0, STRING)), rows) == [1_000, 0, None, None]
+    by_pattern = call("TO_TIMESTAMP", col(0, STRING), s("dd.MM.yyyy HH:mm"))
+    assert evaluate(by_pattern, [("02.01.1970 01:00",), ("2.1.1970 01:00",)]) == [90_000_000, None]
+    assert evaluate(call("TO_DATE", col(0, STRING), s("yyyyMMdd")), [("19700102",), ("19700231",)]) == [
+        1,
+        None,
+    ]
+
+
+def test_numbers_become_instants() -> None:
+    seconds = call("TO_TIMESTAMP_LTZ", col(0, BIGINT), lit(0, INT.not_null()))
+    assert evaluate(seconds, [(5,), (None,)]) == [5_000, None]
+    assert evaluate(call("TO_TIMESTAMP_LTZ", col(0, BIGINT), lit(3, INT.not_null())), [(5,)]) == [5]
+    assert evaluate(call("FROM_UNIXTIME", col(0, BIGINT)), [(44,)]) == ["1970-01-01 00:00:44"]
+    assert evaluate(call("UNIX_TIMESTAMP", col(0, STRING)), [("1970-01-01 00:00:44",), (None,)]) == [44, None]
+
+
+@pytest.mark.parametrize(
+    ("unit", "count", "expected"),
+    [
+        ("SECOND", 1, "1994-09-27 13:14:16.678"),
+        ("WEEK", 1, "1994-10-04 13:14:15.678"),
+        ("MONTH", 5, "1995-02-27 13:14:15.678"),
+        ("QUARTER", -1, "1994-06-27 13:14:15.678"),
+        ("YEAR", 1, "1995-09-27 13:14:15.678"),
+    ],
+)
+def test_timestampadd(unit: str, count: int, expected: str) -> None:
+    added = call("TIMESTAMPADD", symbol(unit), col(0, INT), col(1, TS))
+    moment = datetime.datetime.strptime(expected, "%Y-%m-%d %H:%M:%S.%f")
+    milliseconds = round((moment - EPOCH).total_seconds() * 1000)
+    assert evaluate(added, [(count, MOMENT), (None, MOMENT)]) == [milliseconds, None]
+
+
+@pytest.mark.parametrize(
+    ("unit", "first", "second", "expected"),
+    [
+        ("SECOND", "2024-01-01 00:00:00", "2024-01-01 00:00:59", 59),
+        ("DAY", "2024-01-01 12:00:00", "2024-01-03 11:00:00", 1),
+        ("DAY", "2024-01-03 11:00:00", "2024-01-01 12:00:00", -1),
+        ("MONTH", "2024-01-31 00:00:00", "2024-02-29 00:00:00", 0),
+        ("MONTH", "2024-01-15 00:00:00", "2024-03-15 00:00:00", 2),
+        ("YEAR", "2024-03-01 00:00:00", "2020-03-02 00:00:00", -3),
+    ],
+)
+def test_timestampdiff_counts_whole_units(unit: str, first: str, second: str, expected: int) -> None:
+    a, b = (call("TO_TIMESTAMP", col(i, STRING)) for i in (0, 1))
+    assert evaluate(call("TIMESTAMPDIFF", symbol(unit), a, b), [(first, second)]) == [expected]
+
+
+def test_the_clock_is_the_one_given() -> None:
+    context = EvaluationContext(now_ms=lambda: 86_400_000 + 3_661_500, time_zone="Etc/GMT-2")
+    zero_based = {
+        "PROCTIME": 90_061_500,
+        "CURRENT_TIMESTAMP": 90_061_500,
+        "LOCALTIMESTAMP": 97_261_500,
+        "CURRENT_DATE": 1,
+        "LOCALTIME": 10_861_000,
+    }
+    for name, expected in zero_based.items():
+        assert evaluate(call(name), [], context) == []
+        column = BUILDERS[name](call(name), context)(2)
+        integer = pa.int32() if column.type.bit_width == 32 else pa.int64()
+        assert column.view(integer).to_pylist() == [expected, expected]

@@ -1,0 +1,186 @@
+"""Functions of character strings, patterns and hashes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from expression_harness import call, col, evaluate, lit, symbol
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runtime.evaluate import EvaluationContext
+from runtime.evaluate.registry import BUILDERS
+from sqlstream.errors import UserError
+from sqlstream.types import INT, STRING, LogicalType
+
+T = col(0, STRING)
+SPLIT_ALPHABET = st.text(alphabet="ab/é", max_size=12)
+
+
+def s(value: str | None) -> Any:
+    return lit(value, STRING.not_null() if value is not None else STRING)
+
+
+def n(value: int) -> Any:
+    return lit(value, INT.not_null())
+
+
+CASES: list[tuple[str, tuple[Any, ...], Any]] = [
+    ("UPPER", ("aé",), "AÉ"),
+    ("LOWER", ("AÉ",), "aé"),
+    ("CHAR_LENGTH", ("aé",), 2),
+    ("REVERSE", ("aéb",), "béa"),
+    ("INITCAP", ("hello 2ND wORLD",), "Hello 2nd World"),
+    ("CONCAT", ("a", "b", "c"), "abc"),
+    ("||", ("a", "b"), "ab"),
+    ("CONCAT_WS", ("~", "a", None, "b", ""), "a~b~"),
+    ("CONCAT_WS", (None, "a", "b"), None),
+    ("SUBSTRING", ("hello", 2), "ello"),
+    ("SUBSTRING", ("hello", 2, 3), "ell"),
+    ("SUBSTRING", ("hello", 0, 2), "he"),
+    ("SUBSTRING", ("hello", -3), "llo"),
+    ("SUBSTRING", ("hello", -3, 2), "ll"),
+    ("SUBSTRING", ("hello", -9, 2), ""),
+    ("SUBSTRING", ("hello", 9), ""),
+    ("SUBSTRING", ("hello", 1, -1), None),
+    ("LEFT", ("hello", 2), "he"),
+    ("LEFT", ("hello", -2), ""),
+    ("RIGHT", ("hello", 2), "lo"),
+    ("RIGHT", ("hello", 0), ""),
+    ("REPLACE", ("ababab", "abab", "z"), "zab"),
+    ("OVERLAY", ("xxxxxtest", "xxxx", 6), "xxxxxxxxx"),
+    ("OVERLAY", ("xxxxxtest", "xxxx", 6, 2), "xxxxxxxxxst"),
+    ("TRANSLATE", ("www.apache.org", "wapcheorg", " APCHEcom"), "   .APACHE.com"),
+    ("LPAD", ("hi", 4, "??"), "??hi"),
+    ("LPAD", ("hi", 1, "??"), "h"),
+    ("RPAD", ("hi", 4, "?"), "hi??"),
+    ("LPAD", ("hi", -1, "?"), None),
+    ("REPEAT", ("ab", 2), "abab"),
+    ("REPEAT", ("ab", -1), ""),
+    ("LTRIM", ("  x ",), "x "),
+    ("RTRIM", ("xyy", "y"), "x"),
+    ("BTRIM", ("/www/", "/"), "www"),
+    ("POSITION", ("lo", "hello"), 4),
+    ("INSTR", ("hello", "x"), 0),
+    ("LOCATE", ("l", "hello", 4), 4),
+    ("ASCII", ("abc",), 97),
+    ("CHR", (353,), "a"),
+    ("HEX", (20,), "14"),
+    ("HEX", ("hello",), "68656C6C6F"),
+    ("TO_BASE64", ("hello world",), "aGVsbG8gd29ybGQ="),
+    ("FROM_BASE64", ("aGVsbG8gd29ybGQ=",), "hello world"),
+    ("MD5", ("a",), "0cc175b9c0f1b6a831c399e269772661"),
+    ("SHA1", ("a",), "86f7e437faa5a7fce15d1ddcb9eaeaea377667b8"),
+    ("SHA256", ("",), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
+    ("SPLIT_INDEX", ("a/b//c", "/", 1), "b"),
+    ("SPLIT_INDEX", ("a/b//c", "/", 2), ""),
+    ("SPLIT_INDEX", ("a/b//c", "/", 4), None),
+    ("SPLIT_INDEX", ("a/b", "/", -1), None),
+    ("SPLIT_INDEX", ("", "/", 0), None),
+    ("SPLIT_INDEX", ("aXYbXYc", "XY", 2), "c"),
+    ("SPLIT_INDEX", ("a/b", 47, 1), "b"),
+    ("STARTSWITH", ("hello", "he"), True),
+    ("ENDSWITH", ("hello", "lo"), True),
+    ("REGEXP", ("ab12", "\\d+"), True),
+    ("REGEXP", ("ab12", ""), False),
+    ("REGEXP_EXTRACT", ("x&channel_id=apple&y", "(&|^)channel_id=([^&]*)", 2), "apple"),
+    ("REGEXP_EXTRACT", ("foothebar", "foo(.*?)(bar)", 0), "foothebar"),
+    ("REGEXP_EXTRACT", ("nothing", "foo(.*)", 1), None),
+    ("REGEXP_REPLACE", ("foobar", "oo|ar", ""), "fb"),
+    ("REGEXP_REPLACE", ("ab", "(a)(b)", "$2-$1"), "b-a"),
+    ("REGEXP_COUNT", ("a1b22", "\\d+"), 2),
+    ("LIKE", ("hello", "h%o"), True),
+    ("LIKE", ("hello", "hel%"), True),
+    ("LIKE", ("hello", "%llo"), True),
+    ("LIKE", ("hello", "%ell%"), True),
+    ("LIKE", ("a.c", "a_c"), True),
+    ("LIKE", ("a\nc", "a%c"), True),
+    ("LIKE", ("axc", "a.c"), False),
+    ("LIKE", ("a%", "a!%", "!"), True),
+    ("LIKE", ("ab", "a!%", "!"), False),
+    ("LIKE", ("a\\b", "a\\b"), True),
+    ("SIMILAR TO", ("abc", "(b|a)%"), True),
+    ("SIMILAR TO", ("xabc", "(b|a)%"), False),
+]
+
+
+def literal(value: Any) -> Any:
+    return s(value) if value is None or isinstance(value, str) else n(value)
+
+
+def column_type(value: Any) -> LogicalType:
+    return INT if isinstance(value, int) else STRING
+
+
+@pytest.mark.parametrize(("name", "args", "expected"), CASES)
+def test_value_with_constant_parameters(name: str, args: tuple[Any, ...], expected: Any) -> None:
+    first = col(0, column_type(args[0]))
+    assert evaluate(call(name, first, *map(literal, args[1:])), [(args[0],)]) == [expected]
+
+
+NEEDS_CONSTANTS = {"SIMILAR TO", "REGEXP_COUNT"}
+COLUMN_CASES = [
+    c
+    for c in CASES
+    if c[0] not in NEEDS_CONSTANTS and not (c[0] == "SPLIT_INDEX" and isinstance(c[1][1], int))
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "expected"),
+    [c for c in COLUMN_CASES if c[0] != "REGEXP_EXTRACT" and "$" not in str(c[1])],
+)
+def test_value_with_columns_as_parameters(name: str, args: tuple[Any, ...], expected: Any) -> None:
+    expression = call(name, *(col(i, column_type(a)) for i, a in enumerate(args)))
+    if name == "LIKE" and len(args) == 3:
+        expression = call(name, col(0, STRING), col(1, STRING), s(args[2]))
+        args = args[:2]
+    assert evaluate(expression, [args, args]) == [expected, expected]
+
+
+STRICT = sorted({c[0] for c in CASES} - {"CONCAT_WS"})
+
+
+@pytest.mark.parametrize("name", STRICT)
+def test_null_in_null_out(name: str) -> None:
+    args = next(c[1] for c in CASES if c[0] == name)
+    first = col(0, column_type(args[0]))
+    assert evaluate(call(name, first, *map(literal, args[1:])), [(None,)]) == [None]
+
+
+@pytest.mark.parametrize(("mode", "expected"), [("BOTH", "a"), ("LEADING", "ax"), ("TRAILING", "xa")])
+def test_trim_removes_from_the_named_side(mode: str, expected: str) -> None:
+    assert evaluate(call("TRIM", symbol(mode), s("x"), T), [("xax",), (None,)]) == [expected, None]
+
+
+@pytest.mark.parametrize("regex", ["a(?=b)", "(?<!a)b", "(a)\\1", "a++b", "(a", "(?>a)"])
+def test_what_the_regex_engine_lacks_is_refused(regex: str) -> None:
+    with pytest.raises(UserError, match="regular expression") as error:
+        evaluate(call("REGEXP", T, s(regex)), [("a",)])
+    assert error.value.code == "SS3104"
+
+
+@given(
+    st.lists(SPLIT_ALPHABET | st.none(), max_size=20), st.sampled_from(["/", "a/", "é"]), st.integers(0, 4)
+)
+@settings(max_examples=80, deadline=None)
+def test_split_index_matches_python(texts: list[str | None], delimiter: str, index: int) -> None:
+    def reference(text: str | None) -> str | None:
+        parts = text.split(delimiter) if text else []
+        return parts[index] if index < len(parts) else None
+
+    split = call("SPLIT_INDEX", T, s(delimiter), n(index))
+    assert evaluate(split, [(t,) for t in texts]) == [reference(t) for t in texts]
+
+
+def test_uuids_have_the_form_of_version_4() -> None:
+    texts = BUILDERS["UUID"](call("UUID"), EvaluationContext())(100).to_pylist()
+    assert len(set(texts)) == 100
+    assert all(len(t) == 36 and t[14] == "4" and t[19] in "89ab" and t[8] == t[13] == "-" for t in texts)
+
+
+def test_a_constant_expression_counts_as_a_constant() -> None:
+    assert evaluate(call("SUBSTRING", T, call("NEGATE", n(2))), [("hello",)]) == ["lo"]
+    assert evaluate(call("LIKE", T, call("||", s("h"), s("%"))), [("hello",)]) == [True]
+    assert evaluate(call("REGEXP_COUNT", T, call("CONCAT", s("l"), s("+"))), [("hello",)]) == [1]

@@ -1,0 +1,41 @@
+"""The file system room: what it finds and how it fails."""
+
+import pytest
+
+from runtime.host.files import LocalFiles
+from sqlstream.errors import ExternalError
+
+
+def test_files_are_listed_in_order_without_hidden_ones(tmp_path):
+    for name in ("b.csv", "a/x.csv", "a/.hidden.csv", "_tmp/y.csv", "_success"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("1")
+    found = [f.path.removeprefix(f"{tmp_path}/") for f in LocalFiles().list_files(str(tmp_path))]
+    assert found == ["a/x.csv", "b.csv"]
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(ExternalError) as caught:
+        LocalFiles().open_read(str(tmp_path / "none.csv"))
+    assert caught.value.code == "SS5001"
+    assert caught.value.message == f'could not read "{tmp_path}/none.csv": no such file or directory'
+
+
+def test_writing_makes_directories_and_renaming_puts_a_file_in_place(tmp_path):
+    files = LocalFiles()
+    with files.open_write(str(tmp_path / "d/part.tmp")) as stream:
+        stream.write(b"rows")
+    files.rename(str(tmp_path / "d/part.tmp"), str(tmp_path / "e/part.csv"))
+    assert (tmp_path / "e/part.csv").read_bytes() == b"rows"
+    assert files.status(str(tmp_path / "d/part.tmp")) is None
+
+
+def test_removing_what_is_not_there_is_fine(tmp_path):
+    files = LocalFiles()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/f").write_text("x")
+    files.remove_directory_if_empty(str(tmp_path / "full"))
+    assert (tmp_path / "full").exists()
+    files.remove(str(tmp_path / "full"))
+    files.remove(str(tmp_path / "full"))
+    assert not (tmp_path / "full").exists()

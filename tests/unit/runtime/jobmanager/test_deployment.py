@@ -1,0 +1,66 @@
+"""The two ends of every channel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from runtime.jobmanager.deployment import consumers_of, describe_tasks
+from runtime.jobmanager.execution_graph import ExecutionGraph
+from runtime.story import Story
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.graph.stream_graph import ExchangeKind
+
+MakeJob = Callable[..., JobGraph]
+
+
+@pytest.mark.parametrize("producers", range(1, 8))
+@pytest.mark.parametrize("consumers", range(1, 8))
+def test_rescale_feeds_every_consumer_and_wastes_no_producer(producers: int, consumers: int) -> None:
+    fed = [consumers_of(ExchangeKind.RESCALE, p, producers, consumers) for p in range(producers)]
+    assert all(fed)
+    flat = sorted(c for f in fed for c in f)
+    assert set(flat) == set(range(consumers))
+    assert len(flat) == max(producers, consumers)
+
+
+@pytest.mark.parametrize(
+    ("exchange", "sources", "sinks"),
+    [
+        (ExchangeKind.HASH, 2, 3),
+        (ExchangeKind.FORWARD, 3, 3),
+        (ExchangeKind.RESCALE, 2, 5),
+        (ExchangeKind.RESCALE, 5, 2),
+        (ExchangeKind.SINGLETON, 4, 1),
+        (ExchangeKind.BROADCAST, 1, 4),
+    ],
+)
+def test_what_one_end_writes_the_other_reads(
+    make_job: MakeJob, exchange: ExchangeKind, sources: int, sinks: int
+) -> None:
+    graph = ExecutionGraph(make_job("j", sources, sinks, exchange), 0, Story())
+    for n, execution in enumerate(graph.executions()):
+        execution.task_manager_id, execution.address = f"tm{n}#0", f"tm{n}:1"
+    tasks = describe_tasks(graph, "jm:1")
+    written = {
+        (partition.partition_id, i, execution.address, c.execution_id, c.address)
+        for execution in graph.executions()
+        for partition in tasks[execution.execution_id].outputs
+        for i, c in enumerate(partition.consumers)
+    }
+    read = {
+        (c.partition_id, c.subpartition, c.address, execution.execution_id, execution.address)
+        for execution in graph.executions()
+        for gate in tasks[execution.execution_id].inputs
+        for c in gate.channels
+    }
+    assert written == read
+    assert all(t.result_address == "jm:1" for t in tasks.values())
+
+
+def test_forward_stays_with_its_subtask(make_job: MakeJob) -> None:
+    graph = ExecutionGraph(make_job("j", 2, 2, ExchangeKind.FORWARD), 0, Story())
+    tasks = describe_tasks(graph, "")
+    assert [c.subtask for c in tasks["j-1-1-0"].inputs[0].channels] == [1]
+    assert tasks["j-0-1-0"].outputs[0].subpartitions == 1

@@ -1,0 +1,98 @@
+"""Submission, questions and the record of jobs that are over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from runtime.jobmanager.events import (
+    CancelRequested,
+    JobFinished,
+    JobStored,
+    JobStoreFailed,
+    RemoveJob,
+    RequestTaskManagers,
+    StoreJob,
+    SubmitRequested,
+)
+from runtime.jobmanager.job_manager import JobManager, JobManagerConfig
+from sqlstream.errors import ErrorInfo, FailureReason, JobError, UserError
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.graph.stream_graph import ExchangeKind
+from sqlstream.messages.job_state import JobStatus
+
+MakeJob = Callable[..., JobGraph]
+DISK_FULL = ErrorInfo(code="SS5001", message="disk full", reason=FailureReason.EXTERNAL)
+
+
+def test_a_job_is_stored_before_it_runs(make_job: MakeJob) -> None:
+    manager = JobManager(JobManagerConfig())
+    job = make_job()
+    assert manager.handle(SubmitRequested(job), 0) == [StoreJob(job)]
+    assert manager.dispatcher.status("j1").status is JobStatus.INITIALIZING
+    assert manager.handle(JobStored("j1"), 1) == [RequestTaskManagers(1)]
+    assert manager.dispatcher.status("j1").status is JobStatus.RUNNING
+
+
+def test_submitting_a_job_twice_runs_it_once(make_job: MakeJob) -> None:
+    manager = JobManager(JobManagerConfig())
+    job = make_job()
+    manager.handle(SubmitRequested(job), 0)
+    manager.dispatcher.check_submission(job)
+    assert manager.handle(SubmitRequested(job), 1) == []
+    with pytest.raises(UserError) as caught:
+        manager.dispatcher.check_submission(make_job("j1", 2, 2))
+    assert caught.value.code == "SS6008"
+
+
+def test_a_job_that_cannot_be_stored_fails_without_running(make_job: MakeJob) -> None:
+    manager = JobManager(JobManagerConfig())
+    manager.handle(SubmitRequested(make_job()), 0)
+    out = manager.handle(JobStoreFailed("j1", DISK_FULL), 1)
+    assert JobFinished("j1", JobStatus.FAILED, DISK_FULL) in out
+    assert manager.dispatcher.status("j1").error == DISK_FULL
+
+
+def test_a_job_cancelled_while_it_is_stored_never_starts(make_job: MakeJob) -> None:
+    manager = JobManager(JobManagerConfig())
+    manager.handle(SubmitRequested(make_job()), 0)
+    out = manager.handle(CancelRequested("j1"), 1)
+    assert [i for i in out if isinstance(i, JobFinished | RemoveJob)] == [
+        JobFinished("j1", JobStatus.CANCELED, None),
+        RemoveJob("j1"),
+    ]
+    assert manager.handle(JobStored("j1"), 2) == []
+
+
+def test_the_record_keeps_the_newest_jobs(make_job: MakeJob) -> None:
+    manager = JobManager(JobManagerConfig(archive_max=2))
+    for n in range(3):
+        manager.handle(SubmitRequested(make_job(f"j{n}")), n)
+        manager.handle(CancelRequested(f"j{n}"), n)
+    assert [(j.job_id, j.status, j.tasks) for j in manager.dispatcher.overview()] == [
+        ("j1", JobStatus.CANCELED, {"CANCELED": 2}),
+        ("j2", JobStatus.CANCELED, {"CANCELED": 2}),
+    ]
+    with pytest.raises(UserError, match='job "j0" is not known'):
+        manager.dispatcher.status("j0")
+
+
+def test_graphs_that_no_scheduler_could_run_are_refused(make_job: MakeJob) -> None:
+    dispatcher = JobManager(JobManagerConfig()).dispatcher
+    job = make_job("j1", 1, 2, ExchangeKind.FORWARD)
+    with pytest.raises(JobError, match="FORWARD edge joins vertices of different parallelism"):
+        dispatcher.check_submission(job)
+    with pytest.raises(JobError, match="no vertices"):
+        dispatcher.check_submission(msgspec.structs.replace(job, vertices=(), edges=()))
+    with pytest.raises(UserError, match="restart-strategy"):
+        dispatcher.check_submission(make_job(config={"restart-strategy.type": "fixed-delay"}))
+
+
+def test_a_job_wider_than_the_cluster_can_ever_be_is_refused_at_once(make_job: MakeJob) -> None:
+    dispatcher = JobManager(JobManagerConfig(slots_max=2)).dispatcher
+    dispatcher.check_submission(make_job("j1", 2, 1))
+    with pytest.raises(JobError, match="needs 3 slots, the cluster has 2") as caught:
+        dispatcher.check_submission(make_job("j1", 2, 3))
+    assert caught.value.reason is FailureReason.NO_RESOURCES

@@ -1,0 +1,149 @@
+"""TaskManagers and their slots."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runtime.jobmanager.events import RequestTaskManagers, Send, TaskManagerLost
+from runtime.jobmanager.resource_manager import ResourceManager, ResourceManagerConfig, SlotState
+from sqlstream.errors import ErrorInfo, FailureReason
+from sqlstream.messages.rpc import (
+    FreeSlot,
+    Heartbeat,
+    HeartbeatReply,
+    OfferSlots,
+    RegisterTaskManager,
+    RegistrationAccepted,
+    RegistrationRefused,
+    RequestSlot,
+    SlotFreed,
+    SlotOffer,
+    SlotRefused,
+    SlotStatus,
+    UnknownTaskManager,
+)
+
+CONFIG = ResourceManagerConfig(heartbeat_interval_ms=1000, heartbeat_timeout_ms=3000, resend_ms=500)
+
+
+def register(
+    incarnation: int = 0, slots: int = 2, resource: str = "a", version: int = 1
+) -> RegisterTaskManager:
+    return RegisterTaskManager(
+        f"{resource}#{incarnation}", resource, incarnation, f"{resource}:1", slots, version
+    )
+
+
+def with_task_manager(slots: int = 2) -> ResourceManager:
+    manager = ResourceManager(CONFIG)
+    manager.on_register(register(slots=slots), 0)
+    return manager
+
+
+def sent(instructions: list[Any], kind: type) -> list[Any]:
+    return [i.message for i in instructions if isinstance(i, Send) and isinstance(i.message, kind)]
+
+
+def test_registering_twice_is_answered_twice_and_counted_once() -> None:
+    manager = ResourceManager(CONFIG)
+    for now_ms in (0, 5):
+        out = manager.on_register(register(), now_ms)
+        assert out == [Send("a:1", RegistrationAccepted("a#0", 1000, 3000))]
+    assert [(t.task_manager_id, t.free_slots) for t in manager.overview()] == [("a#0", 2)]
+
+
+def test_another_protocol_version_is_refused() -> None:
+    out = ResourceManager(CONFIG).on_register(register(version=99), 0)
+    assert sent(out, RegistrationRefused)[0].error.code == "SS6007"
+
+
+def test_a_job_gets_all_its_slots_or_none() -> None:
+    manager = with_task_manager(slots=2)
+    assert manager.on_request_slots("j1", 3, 0) == [RequestTaskManagers(1)]
+    out = manager.on_register(register(resource="b", slots=1), 10)
+    assert sorted(m.allocation_id for m in sent(out, RequestSlot)) == ["j1/1", "j1/2", "j1/3"]
+    assert RequestTaskManagers(0) in out
+
+
+def test_a_small_job_passes_one_that_does_not_fit() -> None:
+    manager = with_task_manager(slots=2)
+    manager.on_request_slots("big", 3, 0)
+    out = manager.on_request_slots("small", 1, 0)
+    assert [m.job_id for m in sent(out, RequestSlot)] == ["small"]
+
+
+def test_a_released_slot_is_handed_on_when_its_task_manager_says_that_it_is_free() -> None:
+    manager = with_task_manager(slots=1)
+    manager.on_request_slots("j1", 1, 0)
+    manager.on_task_manager_message(OfferSlots("a#0", "j1", (SlotOffer(0, "j1/1"),)), 5)
+    manager.on_request_slots("j2", 1, 10)
+    assert sent(manager.on_release_slots("j1", 20), FreeSlot) == [FreeSlot("a#0", "j1/1")]
+    assert sent(manager.on_tick(600), FreeSlot) == [FreeSlot("a#0", "j1/1")]
+    out = manager.on_task_manager_message(SlotFreed("a#0", "j1/1"), 700)
+    assert sent(out, RequestSlot) == [RequestSlot("a#0", 0, "j2/1", "j2")]
+
+
+def test_a_slot_request_is_repeated_until_the_slot_is_offered() -> None:
+    manager = with_task_manager()
+    manager.on_request_slots("j1", 1, 0)
+    assert sent(manager.on_tick(500), RequestSlot) == [RequestSlot("a#0", 0, "j1/1", "j1")]
+    manager.on_task_manager_message(OfferSlots("a#0", "j1", (SlotOffer(0, "j1/1"),)), 600)
+    assert sent(manager.on_tick(1500), RequestSlot) == []
+    assert manager.allocated("a#0", "j1/1")
+
+
+def test_a_refused_lease_ends_and_the_job_gets_another() -> None:
+    manager = with_task_manager(slots=2)
+    manager.on_request_slots("j1", 1, 0)
+    out = manager.on_task_manager_message(SlotRefused("a#0", 0, "j1/1"), 5)
+    assert sent(out, FreeSlot) == [FreeSlot("a#0", "j1/1")]
+    assert sent(out, RequestSlot) == [RequestSlot("a#0", 1, "j1/2", "j1")]
+
+
+def test_an_offer_of_a_lease_that_ended_is_turned_down() -> None:
+    manager = with_task_manager()
+    out = manager.on_task_manager_message(OfferSlots("a#0", "j1", (SlotOffer(0, "j1/1"),)), 5)
+    assert out == [Send("a:1", FreeSlot("a#0", "j1/1"))]
+
+
+def test_a_lease_that_nobody_holds_is_freed_when_a_heartbeat_reports_it() -> None:
+    manager = with_task_manager()
+    out = manager.on_task_manager_message(HeartbeatReply("a#0", 1, (SlotStatus(0, "old/1", "old"),)), 5)
+    assert out == [Send("a:1", FreeSlot("a#0", "old/1"))]
+
+
+def test_a_silent_task_manager_is_lost_and_told_so_when_it_speaks_again() -> None:
+    manager = with_task_manager()
+    assert sent(manager.on_tick(0), Heartbeat) == [Heartbeat("a#0", 1)]
+    assert manager.heard("a#0", 2000) == "a:1"
+    assert not any(isinstance(i, TaskManagerLost) for i in manager.on_tick(5000))
+    lost = manager.on_tick(5001)
+    assert isinstance(lost[0], TaskManagerLost)
+    assert lost[0].error.reason is FailureReason.TASK_MANAGER_LOST
+    assert manager.heard("a#0", 5002) is None
+    unknown = [Send("a:1", UnknownTaskManager("a#0"))]
+    assert manager.on_stranger("a#0") == unknown
+    assert manager.on_register(register(), 5003) == unknown
+
+
+def test_the_next_incarnation_replaces_the_one_before_and_a_late_registration_does_not() -> None:
+    manager = with_task_manager()
+    out = manager.on_register(register(incarnation=1), 10)
+    assert isinstance(out[0], TaskManagerLost)
+    manager.on_register(register(incarnation=0), 20)
+    assert list(manager.task_managers) == ["a#1"]
+
+
+def test_the_slots_of_a_process_that_ended_are_replaced_unless_the_job_wants_no_more() -> None:
+    manager = with_task_manager(slots=1)
+    manager.on_register(register(resource="b", slots=1), 0)
+    manager.on_request_slots("j1", 1, 0)
+    held = next(t for t in manager.task_managers.values() if t.slots[0].state is not SlotState.FREE)
+    gone = ErrorInfo(code="SS6001", message="killed", reason=FailureReason.TASK_MANAGER_LOST)
+    out = manager.on_exited(held.registration.resource_id, gone, 5)
+    assert out[0] == TaskManagerLost(held.id, gone)
+    assert [m.allocation_id for m in sent(out, RequestSlot)] == ["j1/2"]
+    manager.on_withdraw_request("j1", 6)
+    other = next(iter(manager.task_managers.values()))
+    manager.on_register(register(resource="c", slots=1), 7)
+    assert sent(manager.on_exited(other.registration.resource_id, gone, 8), RequestSlot) == []

@@ -1,0 +1,185 @@
+"""JobManager and TaskManager shells on real threads, joined within the process."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from runtime.jobmanager.events import SinkCommit
+from runtime.jobmanager.job_manager import JobManagerConfig
+from runtime.jobmanager.shell import JobManagerShell, KeepNothing
+from runtime.net.local_transport import LocalTransport
+from runtime.taskmanager.shell import TaskExecutorShell
+from runtime.taskmanager.task_executor import TaskExecutorConfig, TaskStateChanged
+from sqlstream.errors import ErrorInfo, ExternalError, FailureReason, InternalError, UserError
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages.job_state import ExecutionState, JobStatus
+from sqlstream.messages.rpc import (
+    CancelJob,
+    JobStatusReply,
+    JobSubmitted,
+    RequestFailed,
+    RequestJobStatus,
+    SinkCommittables,
+    SubmitJob,
+    TaskDeploymentDescriptor,
+    TaskMetrics,
+)
+
+MakeJob = Callable[..., JobGraph]
+TIMEOUT_S = 20.0
+
+
+class TasksThatEndAtOnce:
+    """A TaskRunner whose tasks do what the job's config says: finish, fail, or wait to be cancelled."""
+
+    def __init__(self) -> None:
+        self.report: Callable[[TaskStateChanged], None] = lambda change: None
+        self.running = threading.Event()
+
+    def start(self, descriptor: TaskDeploymentDescriptor) -> None:
+        id, how = descriptor.execution_id, descriptor.config.get("test.task", "finish")
+        metrics = TaskMetrics(id, {}, {o.id: {"numRecordsOut": 2} for o in descriptor.vertex.operators})
+        self.report(TaskStateChanged(id, ExecutionState.RUNNING, metrics=metrics))
+        if how == "finish":
+            files = (SinkCommittables(1, ({"file": id},)),)
+            self.report(TaskStateChanged(id, ExecutionState.FINISHED, None, files, metrics))
+        elif how == "fail":
+            error = ErrorInfo(code="SS5002", message="bad row", reason=FailureReason.USER_DATA)
+            self.report(TaskStateChanged(id, ExecutionState.FAILED, error))
+        else:
+            self.running.set()
+
+    def cancel(self, execution_id: str) -> None:
+        self.report(TaskStateChanged(execution_id, ExecutionState.CANCELED))
+
+    def metrics(self) -> tuple[TaskMetrics, ...]:
+        return ()
+
+
+class CommitsKept:
+    """A Committer that remembers, or cannot."""
+
+    def __init__(self) -> None:
+        self.committed: list[dict[str, Any]] = []
+        self.is_full = False
+
+    def commit(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
+        if self.is_full:
+            raise ExternalError("SS5001", "disk full")
+        self.committed += [c for commit in commits for c in commit.committables]
+
+    def abort(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
+        pass
+
+
+class NoMoreTaskManagers:
+    def request_slots(self, slots_missing: int) -> None:
+        pass
+
+
+class Cluster:
+    """One JobManager and two TaskManagers of one slot."""
+
+    def __init__(self) -> None:
+        def now_ms() -> int:
+            return time.monotonic_ns() // 1_000_000
+
+        self.crashes: list[ErrorInfo] = []
+        self.committer = CommitsKept()
+        self.runners = [TasksThatEndAtOnce(), TasksThatEndAtOnce()]
+        transport = LocalTransport()
+        self.job_manager = JobManagerShell(
+            JobManagerConfig(),
+            transport,
+            now_ms,
+            KeepNothing(),
+            self.committer,
+            NoMoreTaskManagers(),
+            self.crashes.append,
+        )
+        transport.listen("jm", self.job_manager.receive)  # type: ignore[arg-type]
+        self.task_managers = []
+        for n, runner in enumerate(self.runners):
+            config = TaskExecutorConfig(f"tm{n}", f"tm{n}:1", 1)
+            shell = TaskExecutorShell(config, "jm", transport, runner, now_ms, self.crashes.append)
+            runner.report = shell.task_state_changed
+            transport.listen(f"tm{n}:1", shell.receive)
+            self.task_managers.append(shell)
+        for shell in (self.job_manager, *self.task_managers):
+            shell.start()
+
+    def stop(self) -> None:
+        for shell in (*self.task_managers, self.job_manager):
+            shell.stop()
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    running = Cluster()
+    yield running
+    running.stop()
+    assert running.crashes == []
+
+
+def test_a_job_finishes_and_its_sinks_are_committed(cluster: Cluster, make_job: MakeJob) -> None:
+    job_id = cluster.job_manager.submit(make_job("j1", 2, 2))
+    assert cluster.job_manager.wait(job_id, TIMEOUT_S) == JobStatusReply("j1", JobStatus.FINISHED)
+    assert {c["file"] for c in cluster.committer.committed} == {"j1-1-0-0", "j1-1-1-0"}
+    assert cluster.job_manager.metrics(job_id).total["numRecordsRead"] == 4
+    assert [v.state for v in cluster.job_manager.details(job_id).vertices] == [ExecutionState.FINISHED] * 2
+
+
+def test_the_first_error_of_a_task_is_the_cause(cluster: Cluster, make_job: MakeJob) -> None:
+    cluster.job_manager.submit(make_job("j1", 1, 1, config={"test.task": "fail"}))
+    status = cluster.job_manager.wait("j1", TIMEOUT_S)
+    assert status.status is JobStatus.FAILED
+    assert [e.message for e in cluster.job_manager.exceptions("j1")] == ["bad row"]
+
+
+def test_a_running_job_is_cancelled_at_once(cluster: Cluster, make_job: MakeJob) -> None:
+    cluster.job_manager.submit(make_job("j1", 1, 1, config={"test.task": "wait"}))
+    assert any(runner.running.wait(TIMEOUT_S / 2) for runner in cluster.runners)
+    started_s = time.monotonic()
+    cluster.job_manager.cancel("j1")
+    assert cluster.job_manager.wait("j1", TIMEOUT_S).status is JobStatus.CANCELED
+    assert time.monotonic() - started_s < 1.0
+
+
+def test_a_commit_that_fails_is_the_cause_of_the_job(cluster: Cluster, make_job: MakeJob) -> None:
+    cluster.committer.is_full = True
+    cluster.job_manager.submit(make_job("j1"))
+    status = cluster.job_manager.wait("j1", TIMEOUT_S)
+    assert status.error is not None
+    assert (status.error.code, status.error.message) == ("SS5001", "disk full")
+
+
+def test_jobs_follow_each_other_through_the_same_slots(cluster: Cluster, make_job: MakeJob) -> None:
+    for n in range(5):
+        cluster.job_manager.submit(make_job(f"j{n}", 2, 2))
+    assert {cluster.job_manager.wait(f"j{n}", TIMEOUT_S).status for n in range(5)} == {JobStatus.FINISHED}
+
+
+def test_requests_as_messages_are_answered(cluster: Cluster, make_job: MakeJob) -> None:
+    answer = cluster.job_manager.answer
+    assert answer(SubmitJob(make_job("j1"))) == JobSubmitted("j1")
+    cluster.job_manager.wait("j1", TIMEOUT_S)
+    assert answer(RequestJobStatus("j1")) == JobStatusReply("j1", JobStatus.FINISHED)
+    refused = answer(CancelJob("j9"))
+    assert isinstance(refused, RequestFailed)
+    assert refused.error.code == "SS6009"
+    with pytest.raises(UserError, match="j9"):
+        cluster.job_manager.wait("j9", TIMEOUT_S)
+
+
+def test_whoever_waits_learns_that_the_job_manager_stopped(cluster: Cluster, make_job: MakeJob) -> None:
+    cluster.job_manager.submit(make_job("j1", 3, 1))
+    with pytest.raises(TimeoutError):
+        cluster.job_manager.wait("j1", 0.01)
+    cluster.job_manager.stop()
+    with pytest.raises(InternalError, match="stopped"):
+        cluster.job_manager.wait("j1", TIMEOUT_S)

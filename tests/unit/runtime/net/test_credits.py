@@ -1,0 +1,65 @@
+"""Credit arithmetic: what a sender may send, what a receiver grants."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.net.credits import CreditBalance, CreditWindow
+from runtime.net.memory import NetworkMemory
+
+
+def test_a_sender_may_overdraw_by_one_batch_and_no_more():
+    balance = CreditBalance()
+    assert not balance.can_send
+    balance.grant(10)
+    balance.spend(1000)
+    assert not balance.can_send
+    balance.grant(990)
+    assert not balance.can_send
+    balance.grant(1)
+    assert balance.can_send
+
+
+def test_a_backlog_widens_the_window_and_its_end_narrows_it():
+    memory = NetworkMemory(1000)
+    window = CreditWindow(100, 300, memory)
+    assert window.initial_grant() == 100
+    assert window.on_received(backlog_bytes=80) == 80
+    assert window.on_received(backlog_bytes=10_000) == 120
+    assert window.on_received(backlog_bytes=10_000) == 0
+    assert memory.lent_bytes == 200
+    assert window.on_read(150) == 150
+    assert window.on_received(backlog_bytes=0) == 0
+    assert window.on_read(150) == 0
+    assert memory.lent_bytes == 50
+    assert window.on_read(150) == 100
+    assert memory.lent_bytes == 0
+
+
+def test_reading_is_granted_again_in_quarters_of_the_window():
+    window = CreditWindow(100, 100, NetworkMemory(0))
+    assert [window.on_read(10) for _ in range(4)] == [0, 0, 30, 0]
+
+
+def test_released_windows_give_all_floating_memory_back():
+    memory = NetworkMemory(500)
+    windows = [CreditWindow(100, 400, memory) for _ in range(3)]
+    assert [w.on_received(10_000) for w in windows] == [300, 200, 0]
+    for window in windows:
+        window.release()
+        window.release()
+    assert memory.lent_bytes == 0
+    assert windows[0].on_received(10_000) == 0
+
+
+@given(st.lists(st.tuples(st.integers(1, 200), st.booleans()), max_size=60))
+def test_what_is_in_flight_never_exceeds_the_window_and_one_batch(steps):
+    window, balance, held = CreditWindow(100, 250, NetworkMemory(120)), CreditBalance(), []
+    balance.grant(window.initial_grant())
+    for size, reads in steps:
+        if reads and held:
+            balance.grant(window.on_read(held.pop(0)))
+        elif balance.can_send:
+            balance.spend(size)
+            held.append(size)
+            balance.grant(window.on_received(backlog_bytes=size))
+        assert sum(held[:-1]) <= 250

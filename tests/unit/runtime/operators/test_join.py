@@ -1,0 +1,214 @@
+"""A regular join equals nested loops over what both changelogs leave, cut, interleaved and moved anyhow."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from changelog_harness import changelogs, cut, cuts_strategy, final_rows, interleaved, run_moved
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from operator_harness import Clock, Collected, ManualClock, Row, feed, operator_context, run_operator
+
+from runtime.operators import make_operator
+from sqlstream import types as sql
+from sqlstream.changelog import ChangelogMode
+from sqlstream.expressions import TRUE, Call, Expression, InputRef
+from sqlstream.schema import Schema
+from sqlstream.specs import JoinKind, JoinSpec
+
+LEFT_ROWS = Schema.of(("key", sql.STRING), ("a", sql.BIGINT))
+RIGHT_ROWS = Schema.of(("b", sql.BIGINT), ("key", sql.STRING), ("name", sql.STRING))
+JOINED = LEFT_ROWS.concat(RIGHT_ROWS)
+RETRACT, APPEND = ChangelogMode.RETRACT, ChangelogMode.INSERT_ONLY
+A_BELOW_B: Expression = Call("<", (InputRef(1, sql.BIGINT), InputRef(2, sql.BIGINT)), sql.BOOLEAN)
+kinds = st.sampled_from(list(JoinKind))
+conditions = st.sampled_from([None, A_BELOW_B])
+keys = st.sampled_from(["a", "b", "c", None])
+numbers = st.sampled_from([0, 1, 2, None])
+left_rows = st.tuples(keys, numbers)
+right_rows = st.tuples(numbers, keys, st.sampled_from(["x", None]))
+turns_strategy = st.lists(st.booleans(), max_size=14)
+
+
+def reference(spec: JoinSpec, left: list[Row], right: list[Row]) -> Counter[Row]:
+    result: Counter[Row] = Counter()
+    for mine in left:
+        matched = False
+        for other in right:
+            equal = all(
+                mine[i] is not None and mine[i] == other[j]
+                for i, j in zip(spec.left_keys, spec.right_keys, strict=True)
+            )
+            below = mine[1] is not None and other[0] is not None and mine[1] < other[0]
+            if equal and (spec.condition is None or spec.condition is TRUE or below):
+                result[mine + other] += 1
+                matched = True
+        if spec.kind is JoinKind.LEFT and not matched:
+            result[(*mine, None, None, None)] += 1
+    return result
+
+
+def join_context(left: ChangelogMode, right: ChangelogMode, output: ChangelogMode, **others: Any) -> Any:
+    return operator_context(
+        [LEFT_ROWS, RIGHT_ROWS], JOINED, input_modes=[left, right], output_mode=output, **others
+    )
+
+
+@given(
+    st.lists(left_rows, max_size=25), st.lists(right_rows, max_size=25), cuts_strategy, cuts_strategy, turns_strategy,
+    kinds, conditions,
+)  # fmt: skip
+@settings(max_examples=80, deadline=None)
+def test_rows_that_only_come_give_the_batch_answer(
+    left: list[Row],
+    right: list[Row],
+    left_cuts: list[int],
+    right_cuts: list[int],
+    turns: list[bool],
+    kind: JoinKind,
+    condition: Expression | None,
+) -> None:
+    spec = JoinSpec(kind, (0,), (1,), condition)
+    context = join_context(APPEND, APPEND, APPEND if kind is JoinKind.INNER else RETRACT)
+    output = run_operator(spec, context, interleaved(cut(left, left_cuts), cut(right, right_cuts), turns))
+    assert output.table() == reference(spec, left, right)
+
+
+@given(
+    changelogs(left_rows), changelogs(right_rows), cuts_strategy, cuts_strategy, turns_strategy, kinds, conditions,
+    st.sampled_from([(), (0,)]),
+)  # fmt: skip
+@settings(max_examples=120, deadline=None)
+def test_rows_that_are_taken_back_leave_no_trace(
+    left: list[Row],
+    right: list[Row],
+    left_cuts: list[int],
+    right_cuts: list[int],
+    turns: list[bool],
+    kind: JoinKind,
+    condition: Expression | None,
+    left_keys: tuple[int, ...],
+) -> None:
+    spec = JoinSpec(kind, left_keys, (1,) if left_keys else (), condition)
+    items = interleaved(cut(left, left_cuts), cut(right, right_cuts), turns)
+    output = run_operator(spec, join_context(RETRACT, RETRACT, RETRACT), items)
+    assert output.table() == reference(spec, final_rows(left), final_rows(right))
+
+
+@given(
+    changelogs(left_rows), changelogs(right_rows), cuts_strategy, cuts_strategy, turns_strategy, kinds, conditions,
+    st.sampled_from([(), (0,)]), st.integers(0, 12),
+)  # fmt: skip
+@settings(max_examples=50, deadline=None)
+def test_state_moves_to_other_subtasks_without_a_trace(
+    left: list[Row],
+    right: list[Row],
+    left_cuts: list[int],
+    right_cuts: list[int],
+    turns: list[bool],
+    kind: JoinKind,
+    condition: Expression | None,
+    left_keys: tuple[int, ...],
+    at: int,
+) -> None:
+    spec = JoinSpec(kind, left_keys, (1,) if left_keys else (), condition)
+    items = interleaved(cut(left, left_cuts), cut(right, right_cuts), turns)
+    context = join_context(RETRACT, RETRACT, RETRACT)
+    output = run_moved(spec, context, items, at, (spec.left_keys, spec.right_keys))
+    assert output.table() == reference(spec, final_rows(left), final_rows(right))
+
+
+def test_a_left_join_pads_with_null_and_takes_that_back_when_a_match_comes_and_goes() -> None:
+    spec = JoinSpec(JoinKind.LEFT, (0,), (1,))
+    items = [
+        (0, [("+I", "a", 1)]),
+        (1, [("+I", 5, "a", "x")]),
+        (1, [("+I", 6, "a", "y")]),
+        (1, [("-D", 5, "a", "x")]),
+        (1, [("-U", 6, "a", "y"), ("+U", 7, "a", "y")]),
+        (1, [("-D", 7, "a", "y")]),
+        (0, [("-D", "a", 1)]),
+    ]
+    output = run_operator(spec, join_context(RETRACT, RETRACT, RETRACT), items)
+    assert output.rows == [
+        ("+I", "a", 1, None, None, None),
+        ("-D", "a", 1, None, None, None),
+        ("+I", "a", 1, 5, "a", "x"),
+        ("+I", "a", 1, 6, "a", "y"),
+        ("-D", "a", 1, 5, "a", "x"),
+        ("-U", "a", 1, 6, "a", "y"),
+        ("+U", "a", 1, 7, "a", "y"),
+        ("-D", "a", 1, 7, "a", "y"),
+        ("+I", "a", 1, None, None, None),
+        ("-D", "a", 1, None, None, None),
+    ]
+
+
+def test_a_left_update_is_taken_back_before_it_is_replaced_whichever_of_the_two_has_a_match() -> None:
+    spec = JoinSpec(JoinKind.LEFT, (0,), (1,))
+    items = [(1, [("+I", 5, "b", "x")]), (0, [("+I", "a", 1)]), (0, [("-U", "a", 1), ("+U", "b", 1)])]
+    output = run_operator(spec, join_context(RETRACT, RETRACT, RETRACT), items)
+    assert output.rows[1:] == [("-U", "a", 1, None, None, None), ("+U", "b", 1, 5, "b", "x")]
+
+
+def test_equal_rows_make_as_many_pairs() -> None:
+    spec = JoinSpec(JoinKind.INNER, (0,), (1,))
+    items = [(0, [("+I", "a", 1)] * 2), (1, [("+I", 5, "a", "x")] * 3)]
+    output = run_operator(spec, join_context(RETRACT, RETRACT, RETRACT), items)
+    assert output.rows == [("+I", "a", 1, 5, "a", "x")] * 6
+
+
+def test_each_side_forgets_its_rows_after_its_own_ttl() -> None:
+    spec = JoinSpec(JoinKind.INNER, (0,), (1,), left_ttl_ms=1_000, right_ttl_ms=100)
+    operator = make_operator(spec, join_context(APPEND, APPEND, APPEND, now_ms=ManualClock(0)))
+    output = Collected()
+    feed(operator, [(0, [("a", 1)]), (1, [(5, "a", "x")]), (0, Clock(100)), (0, [("a", 2)])], output)
+    feed(operator, [(0, Clock(500)), (1, [(6, "a", "x")]), (0, Clock(1_050)), (1, [(7, "a", "x")])], output)
+    assert output.rows == [("a", 1, 5, "a", "x"), ("a", 1, 6, "a", "x"), ("a", 2, 6, "a", "x"), ("a", 2, 7, "a", "x")]
+    feed(operator, [(0, Clock(9_000))], output)
+    assert [t.num_rows for t in operator.snapshot().keyed.values()] == [0, 0]
+
+
+def test_taking_back_a_row_that_has_expired_leaves_no_debt() -> None:
+    spec = JoinSpec(JoinKind.INNER, (0,), (1,), left_ttl_ms=100, right_ttl_ms=0)
+    operator = make_operator(spec, join_context(RETRACT, RETRACT, RETRACT, now_ms=ManualClock(0)))
+    output = Collected()
+    items = [(0, [("+I", "a", 1)]), (0, Clock(200)), (0, [("-D", "a", 1)]), (0, [("+I", "a", 1)])]
+    feed(operator, [*items, (1, [("+I", 5, "a", "x")])], output)
+    assert output.rows == [("+I", "a", 1, 5, "a", "x")]
+
+
+def test_ttl_goes_on_after_a_restore() -> None:
+    spec = JoinSpec(JoinKind.INNER, (0,), (1,), left_ttl_ms=100, right_ttl_ms=100)
+    clock = ManualClock(0)
+    context = join_context(APPEND, APPEND, APPEND, now_ms=clock)
+    first = make_operator(spec, context)
+    feed(first, [(0, [("a", 1)]), (0, Clock(60)), (0, [("a", 2)])], Collected())
+    second, output = make_operator(spec, context), Collected()
+    second.restore(first.snapshot())
+    feed(second, [(0, Clock(110)), (1, [(5, "a", "x")])], output)
+    assert output.rows == [("a", 2, 5, "a", "x")]
+
+
+@pytest.mark.parametrize("kind", list(JoinKind))
+def test_keys_of_every_simple_type_match(kind: JoinKind) -> None:
+    columns = (("i", sql.INT), ("d", sql.decimal(10, 2)), ("t", sql.timestamp(3)), ("f", sql.BOOLEAN))
+    schema = Schema.of(*columns)
+    row = (1, None, 5, True)
+    full = (1, sql_decimal("1.50"), 5, False)
+    mode = APPEND if kind is JoinKind.INNER else RETRACT
+    context = operator_context([schema, schema], schema.concat(schema), output_mode=mode)
+    spec = JoinSpec(kind, (0, 1, 2, 3), (0, 1, 2, 3))
+    table = run_operator(spec, context, [(0, [row, full]), (1, [row, full])]).table()
+    expected = Counter([full + full])
+    if kind is JoinKind.LEFT:
+        expected[row + (None,) * 4] += 1
+    assert table == expected
+
+
+def sql_decimal(text: str) -> Any:
+    from decimal import Decimal
+
+    return Decimal(text)

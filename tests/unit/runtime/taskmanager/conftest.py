@@ -1,0 +1,208 @@
+"""Tasks wired to one another in this process: a source of given rows, a sink that keeps them, and the job
+between."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from runtime.connectors import CONNECTORS
+from runtime.net.exchange import LocalExchange
+from runtime.net.partition_table import PartitionTable
+from runtime.net.results import ResultStore
+from runtime.taskmanager.task_executor import TaskStateChanged
+from runtime.taskmanager.task_runner import ThreadTaskRunner
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import Span
+from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobEdge, JobVertex
+from sqlstream.graph.stream_graph import Exchange, ExchangeKind
+from sqlstream.messages.job_state import ExecutionState
+from sqlstream.messages.rpc import (
+    ConsumerDescriptor,
+    InputChannelDescriptor,
+    InputGateDescriptor,
+    ResultPartitionDescriptor,
+    TaskDeploymentDescriptor,
+)
+from sqlstream.schema import Schema
+from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.spi.connector import Boundedness, ConnectorContext, ConnectorDescriptor, SourceStatus
+from sqlstream.types import BIGINT, STRING
+
+SCHEMA = Schema.of(("k", STRING), ("v", BIGINT))
+INSERT_ONLY = ChangelogMode.INSERT_ONLY
+
+
+def rows(*pairs: tuple[str, int]) -> pa.RecordBatch:
+    return pa.record_batch(
+        {"k": pa.array([k for k, _ in pairs]), "v": pa.array([v for _, v in pairs], pa.int64())}
+    )
+
+
+@dataclasses.dataclass
+class Stage:
+    """What the connectors of one test read and write. `polls` are shared out to subtask 0; `gate` holds up
+    the sink."""
+
+    polls: list[Any]
+    written: list[tuple[int, pa.RecordBatch]] = dataclasses.field(default_factory=list)
+    aborted: list[int] = dataclasses.field(default_factory=list)
+    gate: threading.Event = dataclasses.field(default_factory=threading.Event)
+    fail_at_write: bool = False
+
+
+STAGE: dict[str, Stage] = {}
+
+
+class Reader:
+    def __init__(self, polls: list[Any]) -> None:
+        self._polls = list(polls)
+
+    def poll(self) -> Any:
+        if not self._polls:
+            return SourceStatus.END
+        if self._polls[0] is SourceStatus.NOTHING_YET:
+            return SourceStatus.NOTHING_YET
+        return self._polls.pop(0)
+
+    def snapshot(self) -> list[dict[str, Any]]:
+        return []
+
+    def close(self) -> None:
+        return None
+
+
+class Writer:
+    def __init__(self, stage: Stage, context: ConnectorContext) -> None:
+        self._stage, self._subtask, self._rows = stage, context.subtask, 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._stage.gate.wait(20)
+        if self._stage.fail_at_write:
+            raise ValueError("cannot be written")
+        self._rows += batch.num_rows
+        self._stage.written.append((self._subtask, batch))
+
+    def finish(self) -> list[dict[str, Any]]:
+        return [{"subtask": self._subtask, "rows": self._rows}]
+
+    def abort(self) -> None:
+        self._stage.aborted.append(self._subtask)
+
+
+class StageConnector:
+    descriptor = ConnectorDescriptor("stage", (), is_source=True, is_sink=True, boundedness=Boundedness(True))
+
+    def source(self, spec: SourceSpec, context: ConnectorContext, splits: Any) -> Reader:
+        return Reader(STAGE[spec.table].polls if context.subtask == 0 else [])
+
+    def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> Writer:
+        return Writer(STAGE[spec.table], context)
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Stage:
+    monkeypatch.setitem(CONNECTORS, "stage", f"{__name__}:StageConnector")
+    STAGE[request.node.name] = Stage([])
+    yield STAGE[request.node.name]
+    del STAGE[request.node.name]
+
+
+class Job:
+    """source (1) ─exchange─► sink (n), each task on its thread, over local channels of `capacity_bytes`."""
+
+    def __init__(self, table: str, exchange: Exchange, sinks: int, capacity_bytes: int) -> None:
+        self.states: dict[str, list[TaskStateChanged]] = {}
+        self._changed = threading.Condition()
+        self.partitions = PartitionTable()
+        store = ResultStore(1 << 20, lambda job_id, lines, is_error: None)
+        self.exchange = LocalExchange(self.partitions, store)
+        self.runner = ThreadTaskRunner(lambda: 1000, None, self.exchange, self._on_state)
+        self._descriptors = _descriptors(table, exchange, sinks, capacity_bytes)
+
+    def _on_state(self, change: TaskStateChanged) -> None:
+        with self._changed:
+            self.states.setdefault(change.execution_id, []).append(change)
+            self._changed.notify_all()
+
+    def start(self) -> None:
+        for descriptor in self._descriptors:
+            self.runner.start(descriptor)
+
+    def wait(self, state: ExecutionState, *executions: str) -> list[TaskStateChanged]:
+        """The reports with that state, one an execution, once all of them have come."""
+
+        def found() -> list[TaskStateChanged]:
+            return [c for e in executions for c in self.states.get(e, []) if c.state is state]
+
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(found()) == len(executions), 20), self.states
+            return found()
+
+
+def _vertex(id: str, operator: ChainedOperator, parallelism: int) -> JobVertex:
+    return JobVertex(id, operator.name, (operator,), parallelism, 128)
+
+
+def _descriptors(
+    table: str, exchange: Exchange, sinks: int, capacity_bytes: int
+) -> list[TaskDeploymentDescriptor]:
+    read = SourceSpec(table, "stage", {}, SCHEMA, SCHEMA.names)
+    write = SinkSpec(table, "stage", {}, SCHEMA)
+    source = ChainedOperator(
+        0, "a", "Source", read, NETWORK_INPUT, (), (), SCHEMA, INSERT_ONLY, span=Span(10, 20)
+    )
+    sink = ChainedOperator(
+        1,
+        "b",
+        "Sink",
+        write,
+        NETWORK_INPUT,
+        (SCHEMA,),
+        (INSERT_ONLY,),
+        SCHEMA,
+        INSERT_ONLY,
+        span=Span(30, 40),
+    )
+    config = {"taskmanager.network.memory.max-buffered-bytes": str(capacity_bytes)}
+    edge = JobEdge(0, "s", 0, "t", 0, exchange, SCHEMA, INSERT_ONLY)
+    consumers = tuple(ConsumerDescriptor(i, f"sink-{i}", "tm", "here") for i in range(sinks))
+    made = [
+        TaskDeploymentDescriptor(
+            "job", "job", _vertex("s", source, 1), 0, 0, "source-0", "slot", (),
+            (ResultPartitionDescriptor("p", edge, consumers),), "client", config,
+        )
+    ]  # fmt: skip
+    for i in range(sinks):
+        channel = InputChannelDescriptor("p", i, 0, "source-0", "tm", "here")
+        made.append(
+            TaskDeploymentDescriptor(
+                "job", "job", _vertex("t", sink, sinks), i, 0, f"sink-{i}", "slot",
+                (InputGateDescriptor(edge, (channel,)),), (), "client", config,
+            )
+        )  # fmt: skip
+    return made
+
+
+@pytest.fixture
+def job(stage: Stage, request: pytest.FixtureRequest) -> Any:
+    made: list[Job] = []
+
+    def make(kind: ExchangeKind = ExchangeKind.FORWARD, sinks: int = 1, capacity_bytes: int = 1 << 20) -> Job:
+        keys = (0,) if kind is ExchangeKind.HASH else ()
+        made.append(Job(request.node.name, Exchange(kind, keys), sinks, capacity_bytes))
+        return made[-1]
+
+    yield make
+    stage.gate.set()
+    for one in made:
+        one.runner.stop(5)
+
+
+@pytest.fixture
+def make_rows() -> Any:
+    return rows

@@ -1,0 +1,163 @@
+"""A chain of operators: order of calls, watermarks, ends and blame."""
+
+import pyarrow as pa
+import pytest
+
+from runtime.net.channels import Channel
+from runtime.operators.operator import Operator, OperatorContext
+from runtime.taskmanager.metrics import TaskTimes
+from runtime.taskmanager.operator_chain import ChainPosition, OperatorChain
+from runtime.taskmanager.result_partition import ResultPartition, splitter
+from sqlstream.changelog import ChangelogMode
+from sqlstream.elements import WATERMARK_MAX, EndOfInput, Watermark, WatermarkStatus
+from sqlstream.errors import Span
+from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator
+from sqlstream.graph.stream_graph import FORWARD
+from sqlstream.schema import Schema
+from sqlstream.specs import DropUpdateBeforeSpec
+from sqlstream.types import BIGINT
+
+SCHEMA = Schema.of(("v", BIGINT))
+MODE = ChangelogMode.INSERT_ONLY
+
+
+class Recorder(Operator):
+    """Hands everything on, writes down what it saw, and emits one row when it finishes."""
+
+    def __init__(self, name, log, due_ms=None):
+        super().__init__(DropUpdateBeforeSpec(), OperatorContext((SCHEMA,), (MODE,), SCHEMA, MODE))
+        self.name, self.log, self.due_ms = name, log, due_ms
+
+    def on_batch(self, batch, input_index, output):
+        self.log.append((self.name, batch.column(0).to_pylist()))
+        if batch.column(0)[0].as_py() < 0:
+            raise ValueError(self.name)
+        output.emit(batch)
+
+    def on_watermark(self, watermark_ms, output):
+        self.log.append((self.name, f"watermark {watermark_ms}"))
+        return watermark_ms
+
+    def next_processing_time_ms(self):
+        return self.due_ms
+
+    def on_processing_time(self, now_ms, output):
+        self.log.append((self.name, f"time {now_ms}"))
+        self.due_ms = None
+
+    def on_end_of_input(self, input_index, output):
+        self.log.append((self.name, "end"))
+
+    def on_finish(self, output):
+        output.emit(rows(99))
+
+    def close(self):
+        self.log.append((self.name, "closed"))
+        if self.name == "b":
+            raise OSError("cannot close")
+
+
+def rows(*values):
+    return pa.record_batch({"v": pa.array(values, pa.int64())})
+
+
+class Chain:
+    """a ─► b and a ─► c; c sends to a channel."""
+
+    def __init__(self):
+        self.log, self.now_ms, self.position = [], 1000, ChainPosition()
+        self.chain = OperatorChain(self.position, lambda: self.now_ms)
+        self.operators = {}
+        for id, (name, input) in enumerate((("a", NETWORK_INPUT), ("b", 0), ("c", 0))):
+            chained = ChainedOperator(
+                id,
+                name,
+                name,
+                DropUpdateBeforeSpec(),
+                input,
+                (SCHEMA,),
+                (MODE,),
+                SCHEMA,
+                MODE,
+                span=Span(id, 9),
+            )
+            self.operators[name] = Recorder(name, self.log)
+            self.chain.add(chained, lambda counters, name=name: self.operators[name])
+        self.channel = Channel(1 << 20)
+        self.chain.connect(2, ResultPartition((self.channel,), splitter(FORWARD, 1, 0, 128), TaskTimes()))
+
+    def sent(self):
+        items = []
+        while (item := self.channel.take()[0]) is not None:
+            items.append(item.to_pydict()["v"] if isinstance(item, pa.RecordBatch) else item)
+        return items
+
+
+@pytest.fixture
+def chain():
+    return Chain()
+
+
+def test_a_batch_goes_down_every_branch_in_order(chain):
+    chain.chain.head.on_batch(rows(1, 2), 0)
+    assert chain.log == [("a", [1, 2]), ("b", [1, 2]), ("c", [1, 2])]
+    assert chain.sent() == [[1, 2]]
+    assert chain.chain.counters[2].read() == {"numRecordsIn": 2, "numRecordsOut": 2}
+
+
+def test_empty_batches_are_dropped(chain):
+    chain.chain.head.output.emit(rows())
+    assert chain.log == []
+    assert chain.sent() == []
+
+
+def test_watermarks_only_rise_and_a_status_is_said_once(chain):
+    head = chain.chain.head
+    for timestamp_ms in (5, 5, 3, 7):
+        head.on_watermark(timestamp_ms)
+    head.on_idle(True)
+    head.on_idle(True)
+    assert chain.sent() == [Watermark(5), Watermark(7), WatermarkStatus(True)]
+
+
+def test_rows_emitted_at_the_end_come_before_the_last_watermark(chain):
+    chain.chain.head.on_watermark(WATERMARK_MAX)
+    chain.chain.head.on_end_of_input(0)
+    chain.chain.head.finish(chain.now_ms)
+    last = f"watermark {WATERMARK_MAX}"
+    assert [e for name, e in chain.log if name == "c"] == [[99], last, "end", "time 1000"]
+    assert chain.sent() == [[99], [99], Watermark(WATERMARK_MAX), EndOfInput()]
+
+
+def test_the_operator_that_raised_is_to_blame(chain):
+    with pytest.raises(ValueError, match="a"):
+        chain.chain.head.on_batch(rows(-1), 0)
+    assert chain.position.current.name == "a"
+
+
+def test_after_a_call_the_caller_is_where_it_was(chain):
+    chain.chain.head.on_batch(rows(1), 0)
+    chain.chain.head.on_watermark(1)
+    assert chain.position.current.name == "c"
+    chain.position.current = None
+    chain.chain.head.on_batch(rows(1), 0)
+    assert chain.position.current is None
+
+
+def test_every_operator_is_closed_also_when_one_fails_to(chain):
+    with pytest.raises(OSError, match="cannot close"):
+        chain.chain.close()
+    assert chain.log == [("c", "closed"), ("b", "closed"), ("a", "closed")]
+
+
+def test_timers_fire_when_their_time_has_come_and_bound_the_wait(chain):
+    chain.operators["b"].due_ms = 1250
+    timers = chain.chain.timers
+    assert timers.wait_s(None) == 0.25
+    assert timers.wait_s(0.1) == 0.1
+    timers.fire_due()
+    assert chain.log == []
+    chain.now_ms = 1300
+    timers.fire_due()
+    assert chain.log == [("b", "time 1300")]
+    assert timers.wait_s(None) is None

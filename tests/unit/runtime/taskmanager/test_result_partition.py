@@ -1,0 +1,63 @@
+"""Where each exchange sends a batch, and what waiting for room counts as."""
+
+import threading
+
+import pyarrow as pa
+import pytest
+
+from runtime.net.channels import Channel
+from runtime.taskmanager.metrics import TaskTimes
+from runtime.taskmanager.result_partition import ResultPartition, splitter
+from sqlstream.elements import EndOfInput
+from sqlstream.graph.stream_graph import Exchange, ExchangeKind
+
+BATCH = pa.record_batch({"k": pa.array(range(100), pa.int64())})
+
+
+@pytest.mark.parametrize(
+    ("kind", "subtask", "targets"),
+    [
+        (ExchangeKind.REBALANCE, 0, [[0], [1], [2], [0]]),
+        (ExchangeKind.REBALANCE, 4, [[1], [2], [0], [1]]),
+        (ExchangeKind.RESCALE, 1, [[1], [2], [0], [1]]),
+        (ExchangeKind.BROADCAST, 0, [[0, 1, 2]] * 4),
+        (ExchangeKind.SINGLETON, 2, [[0]] * 4),
+    ],
+)
+def test_whole_batches_go_to(kind, subtask, targets):
+    split = splitter(Exchange(kind), 3, subtask, 128)
+    sent = [split(BATCH) for _ in targets]
+    assert [[i for i, _ in parts] for parts in sent] == targets
+    assert all(part is BATCH for parts in sent for _, part in parts)
+
+
+def test_a_hash_exchange_keeps_every_row_and_its_order_within_a_part():
+    parts = splitter(Exchange(ExchangeKind.HASH, (0,)), 4, 0, 128)(BATCH)
+    values = {i: part.column(0).to_pylist() for i, part in parts}
+    assert sorted(v for vs in values.values() for v in vs) == list(range(100))
+    assert all(vs == sorted(vs) for vs in values.values())
+    assert len(values) == 4
+
+
+def test_elements_go_to_every_consumer():
+    channels = tuple(Channel(1000) for _ in range(3))
+    partition = ResultPartition(channels, splitter(Exchange(ExchangeKind.SINGLETON), 3, 0, 128), TaskTimes())
+    partition.broadcast(EndOfInput())
+    assert [c.take()[0] for c in channels] == [EndOfInput()] * 3
+
+
+def test_waiting_for_room_is_backpressure():
+    channel, times = Channel(BATCH.nbytes), TaskTimes()
+    partition = ResultPartition((channel,), splitter(Exchange(ExchangeKind.FORWARD), 1, 0, 128), times)
+    partition.write(BATCH)
+    writer = threading.Thread(target=partition.write, args=(BATCH,))
+    writer.start()
+    # Read until the wait makes up nearly all of an interval.
+    while times.read_ratios()["backPressuredTimeMsPerSecond"] < 990:
+        continue
+    channel.take()
+    writer.join(5)
+    assert partition.bytes_out == 2 * BATCH.nbytes
+    ratios = times.total_ratios()
+    assert sum(ratios.values()) == 1000
+    assert ratios["backPressuredTimeMsPerSecond"] > 0

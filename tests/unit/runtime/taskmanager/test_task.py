@@ -1,0 +1,123 @@
+"""Tasks of one process, from source to sink."""
+
+import time
+
+from sqlstream.elements import CheckpointBarrier
+from sqlstream.errors import FailureReason, Span
+from sqlstream.graph.stream_graph import ExchangeKind
+from sqlstream.messages.job_state import ExecutionState
+from sqlstream.spi.connector import SourceStatus
+
+
+def written_rows(stage):
+    return sorted(row for _, batch in stage.written for row in zip(*batch.to_pydict().values(), strict=True))
+
+
+def test_every_row_arrives_and_the_committables_come_with_finished(job, stage, make_rows):
+    stage.polls = [make_rows(("a", 1), ("b", 2)), make_rows(("c", 3))]
+    stage.gate.set()
+    running = job()
+    running.start()
+    (end,) = running.wait(ExecutionState.FINISHED, "sink-0")
+    running.wait(ExecutionState.FINISHED, "source-0")
+    assert written_rows(stage) == [("a", 1), ("b", 2), ("c", 3)]
+    assert [c.committables for c in end.committables] == [({"subtask": 0, "rows": 3},)]
+    assert end.metrics.operators[1]["numRecordsIn"] == 3
+    assert end.metrics.task["currentInputWatermark"] == 2**63 - 1
+    assert len(running.partitions) == 0
+
+
+def test_equal_keys_meet_in_one_subtask(job, stage, make_rows):
+    stage.polls = [make_rows(*[(f"k{i % 7}", i) for i in range(100)]) for _ in range(3)]
+    stage.gate.set()
+    running = job(ExchangeKind.HASH, sinks=3)
+    running.start()
+    running.wait(ExecutionState.FINISHED, "source-0", "sink-0", "sink-1", "sink-2")
+    places: dict[str, set[int]] = {}
+    for subtask, batch in stage.written:
+        for key in batch.column(0).to_pylist():
+            places.setdefault(key, set()).add(subtask)
+    assert len(places) == 7
+    assert all(len(subtasks) == 1 for subtasks in places.values())
+    assert len(written_rows(stage)) == 300
+
+
+def test_rebalance_goes_round_batch_by_batch(job, stage, make_rows):
+    stage.polls = [make_rows(("a", i)) for i in range(6)]
+    stage.gate.set()
+    running = job(ExchangeKind.REBALANCE, sinks=3)
+    running.start()
+    running.wait(ExecutionState.FINISHED, "sink-0", "sink-1", "sink-2")
+    assert sorted(subtask for subtask, _ in stage.written) == [0, 0, 1, 1, 2, 2]
+
+
+def test_a_slow_consumer_makes_its_producer_wait_within_the_bound(job, stage, make_rows):
+    batch = make_rows(*[("x" * 1000, i) for i in range(100)])
+    stage.polls = [batch] * 50
+    running = job(capacity_bytes=3 * batch.nbytes)
+    running.start()
+    running.wait(ExecutionState.RUNNING, "source-0", "sink-0")
+    deadline = time.monotonic() + 10
+    backpressured = 0
+    while backpressured < 900 and time.monotonic() < deadline:
+        (source,) = [m for m in running.runner.metrics() if m.execution_id == "source-0"]
+        backpressured = source.task["backPressuredTimeMsPerSecond"]
+    assert backpressured >= 900
+    # Three in the channel and one in the hands of the sink.
+    assert source.task["numRecordsOut"] <= 5 * 100
+    stage.gate.set()
+    running.wait(ExecutionState.FINISHED, "source-0", "sink-0")
+    assert len(written_rows(stage)) == 5000
+
+
+def test_cancelling_wakes_readers_writers_and_idle_sources(job, stage, make_rows):
+    batch = make_rows(*[("x" * 100, i) for i in range(100)])
+    stage.polls = [batch, SourceStatus.NOTHING_YET]
+    stage.gate.set()
+    running = job(ExchangeKind.HASH, sinks=2, capacity_bytes=65536)
+    running.start()
+    running.wait(ExecutionState.RUNNING, "source-0", "sink-0", "sink-1")
+    started = time.monotonic()
+    for execution in ("source-0", "sink-0", "sink-1"):
+        running.runner.cancel(execution)
+    running.wait(ExecutionState.CANCELED, "source-0", "sink-0", "sink-1")
+    assert time.monotonic() - started < 1
+    assert sorted(stage.aborted) == [0, 1]
+    assert len(running.partitions) == 0
+
+
+def test_a_failure_names_the_vertex_and_the_position_of_the_operator(job, stage, make_rows):
+    stage.polls = [make_rows(("a", 1))]
+    stage.fail_at_write = True
+    stage.gate.set()
+    running = job()
+    running.start()
+    (failed,) = running.wait(ExecutionState.FAILED, "sink-0")
+    assert failed.error.message == "ValueError: cannot be written"
+    assert failed.error.vertex == "Sink"
+    assert failed.error.span == Span(30, 40)
+    assert failed.error.reason is FailureReason.OPERATOR_FAILED
+    assert stage.aborted == [0]
+
+
+def test_a_producer_whose_consumer_failed_waits_to_be_cancelled(job, stage, make_rows):
+    stage.polls = [make_rows(("a", 1))] * 1000
+    stage.fail_at_write = True
+    stage.gate.set()
+    running = job(capacity_bytes=65536)
+    running.start()
+    running.wait(ExecutionState.FAILED, "sink-0")
+    running.runner.cancel("source-0")
+    running.wait(ExecutionState.CANCELED, "source-0")
+    assert [c.state for c in running.states["source-0"]] == [ExecutionState.RUNNING, ExecutionState.CANCELED]
+
+
+def test_a_barrier_is_refused(job, stage):
+    stage.polls = [SourceStatus.NOTHING_YET]
+    running = job()
+    running.exchange.open_output("job", "p", 0, 65536).put(CheckpointBarrier(7, 0), 64)
+    running._descriptors = running._descriptors[1:]
+    running.start()
+    (failed,) = running.wait(ExecutionState.FAILED, "sink-0")
+    assert failed.error.code == "SS9001"
+    assert "checkpoint 7" in failed.error.message

@@ -1,0 +1,230 @@
+"""The control half of a TaskManager, message by message."""
+
+from __future__ import annotations
+
+import pytest
+
+from runtime.taskmanager.task_executor import (
+    Disconnected,
+    MessageReceived,
+    MetricsCollected,
+    SendToJobManager,
+    StartTask,
+    StopTask,
+    TaskExecutor,
+    TaskExecutorConfig,
+    TaskExecutorInstruction,
+    TaskStateChanged,
+    Terminate,
+    Tick,
+)
+from sqlstream.errors import ErrorInfo, FailureReason, InternalError
+from sqlstream.graph.job_graph import JobVertex
+from sqlstream.messages.job_state import ExecutionState
+from sqlstream.messages.rpc import (
+    AcceptSlots,
+    CancelTask,
+    ControlMessage,
+    DeployTask,
+    FreeSlot,
+    Heartbeat,
+    HeartbeatReply,
+    MetricsReport,
+    OfferSlots,
+    RegisterTaskManager,
+    RegistrationAccepted,
+    RegistrationRefused,
+    RequestSlot,
+    SinkCommittables,
+    SlotFreed,
+    SlotOffer,
+    SlotRefused,
+    SlotStatus,
+    TaskDeploymentDescriptor,
+    TaskMetrics,
+    TaskStateAck,
+    TaskStateUpdate,
+    UnknownTaskManager,
+)
+
+TM = "a#0"
+RUNNING, FINISHED, CANCELED = ExecutionState.RUNNING, ExecutionState.FINISHED, ExecutionState.CANCELED
+
+
+def descriptor(execution_id: str = "e1", allocation_id: str = "j/1") -> TaskDeploymentDescriptor:
+    vertex = JobVertex("0" * 32, "calc", (), 1, 128)
+    return TaskDeploymentDescriptor("j", "job", vertex, 0, 0, execution_id, allocation_id, (), (), "jm:1")
+
+
+def connected(now_ms: int = 0) -> TaskExecutor:
+    executor = TaskExecutor(TaskExecutorConfig("a", "a:1", 1, resend_ms=500, cancellation_timeout_ms=2000))
+    executor.handle(Tick(), now_ms)
+    tell(executor, RegistrationAccepted(TM, 1000, 3000), now_ms)
+    return executor
+
+
+def with_task(execution_id: str = "e1") -> TaskExecutor:
+    executor = connected()
+    tell(executor, RequestSlot(TM, 0, "j/1", "j"), 1)
+    tell(executor, AcceptSlots(TM, "j", ("j/1",)), 2)
+    assert StartTask(descriptor(execution_id)) in tell(executor, DeployTask(TM, descriptor(execution_id)), 3)
+    return executor
+
+
+def tell(executor: TaskExecutor, message: ControlMessage, now_ms: int) -> list[TaskExecutorInstruction]:
+    return executor.handle(MessageReceived(message), now_ms)
+
+
+def says(*messages: object) -> list[object]:
+    return [SendToJobManager(m) for m in messages]  # type: ignore[arg-type]
+
+
+def test_registration_is_repeated_until_it_is_accepted() -> None:
+    executor = TaskExecutor(TaskExecutorConfig("a", "a:1", 2, resend_ms=500))
+    register = says(RegisterTaskManager(TM, "a", 0, "a:1", 2))
+    assert executor.handle(Tick(), 0) == register
+    assert executor.handle(Tick(), 499) == []
+    assert executor.handle(Tick(), 500) == register
+    tell(executor, RegistrationAccepted(TM, 1000, 3000), 510)
+    assert executor.handle(Tick(), 1500) == []
+
+
+def test_a_refused_task_manager_ends_itself() -> None:
+    executor = TaskExecutor(TaskExecutorConfig("a", "a:1", 2))
+    error = ErrorInfo(code="SS6007", message="another version")
+    assert tell(executor, RegistrationRefused(TM, error), 0) == [Terminate(error)]
+    assert executor.handle(Tick(), 1000) == []
+
+
+def test_heartbeats_are_answered_with_the_slots() -> None:
+    assert tell(connected(), Heartbeat(TM, 7), 5) == says(HeartbeatReply(TM, 7, (SlotStatus(0),)))
+
+
+def test_a_slot_is_offered_until_the_job_master_answers() -> None:
+    executor = connected()
+    offer = says(OfferSlots(TM, "j", (SlotOffer(0, "j/1"),)))
+    assert tell(executor, RequestSlot(TM, 0, "j/1", "j"), 1) == offer
+    assert executor.handle(Tick(), 501) == offer
+    tell(executor, AcceptSlots(TM, "j", ("j/1",)), 510)
+    assert executor.handle(Tick(), 1500) == []
+    assert tell(executor, RequestSlot(TM, 0, "k/1", "k"), 1501) == says(SlotRefused(TM, 0, "k/1"))
+
+
+def test_a_task_is_started_once_however_often_it_is_deployed() -> None:
+    executor = with_task()
+    update = says(TaskStateUpdate(TM, "j", "e1", 0, ExecutionState.INITIALIZING))
+    assert tell(executor, DeployTask(TM, descriptor()), 4) == update
+    executor.handle(TaskStateChanged("e1", FINISHED), 5)
+    tell(executor, TaskStateAck(TM, "e1", 1), 6)
+    assert tell(executor, DeployTask(TM, descriptor()), 7) == []
+
+
+def test_a_deployment_is_taken_although_the_acceptance_of_its_slot_was_lost() -> None:
+    executor = connected()
+    tell(executor, RequestSlot(TM, 0, "j/1", "j"), 1)
+    assert StartTask(descriptor()) in tell(executor, DeployTask(TM, descriptor()), 3)
+
+
+def test_a_deployment_into_a_slot_that_is_not_there_fails() -> None:
+    out = tell(connected(), DeployTask(TM, descriptor()), 3)
+    assert len(out) == 1
+    assert isinstance(out[0], SendToJobManager)
+    update = out[0].message
+    assert isinstance(update, TaskStateUpdate)
+    assert update.error is not None
+    assert (update.state, update.error.reason) == (ExecutionState.FAILED, FailureReason.DEPLOYMENT_FAILED)
+
+
+def test_a_state_is_reported_until_it_is_acknowledged() -> None:
+    executor = with_task()
+    files = (SinkCommittables(1, ({"file": "a"},)),)
+    update = says(TaskStateUpdate(TM, "j", "e1", 1, FINISHED, None, files))
+    assert executor.handle(TaskStateChanged("e1", FINISHED, None, files), 10) == update
+    assert executor.handle(Tick(), 510) == update
+    tell(executor, TaskStateAck(TM, "e1", 0), 520)
+    assert executor.handle(Tick(), 1010) == update
+    tell(executor, TaskStateAck(TM, "e1", 1), 1020)
+    assert executor.handle(Tick(), 2000) == []
+
+
+def test_a_cancellation_that_overtakes_its_deployment_keeps_the_task_from_starting() -> None:
+    executor = connected()
+    tell(executor, RequestSlot(TM, 0, "j/1", "j"), 1)
+    update = says(TaskStateUpdate(TM, "j", "e1", 0, CANCELED))
+    assert tell(executor, CancelTask(TM, "j", "e1"), 2) == update
+    assert tell(executor, DeployTask(TM, descriptor()), 3) == update
+
+
+def test_a_task_is_cancelled_once_and_its_end_is_reported() -> None:
+    executor = with_task()
+    assert tell(executor, CancelTask(TM, "j", "e1"), 5) == [StopTask("e1")]
+    assert tell(executor, CancelTask(TM, "j", "e1"), 6) == []
+    assert executor.handle(TaskStateChanged("e1", CANCELED), 7) == says(
+        TaskStateUpdate(TM, "j", "e1", 1, CANCELED)
+    )
+
+
+def test_a_slot_is_reported_free_after_its_tasks_have_ended() -> None:
+    executor = with_task()
+    assert tell(executor, FreeSlot(TM, "j/1"), 5) == [StopTask("e1")]
+    out = executor.handle(TaskStateChanged("e1", CANCELED), 7)
+    assert out[0] == SendToJobManager(SlotFreed(TM, "j/1"))
+    assert tell(executor, FreeSlot(TM, "j/1"), 8) == says(SlotFreed(TM, "j/1"))
+    assert tell(executor, RequestSlot(TM, 0, "j/1", "j"), 9) == says(SlotRefused(TM, 0, "j/1"))
+
+
+@pytest.mark.parametrize("how", ["silence", "unknown", "disconnected"])
+def test_without_its_job_manager_it_ends_its_tasks_and_registers_anew(how: str) -> None:
+    executor = with_task()
+    if how == "silence":
+        out = executor.handle(Tick(), 3004)
+    elif how == "unknown":
+        out = tell(executor, UnknownTaskManager(TM), 3004)
+    else:
+        out = executor.handle(Disconnected(), 3004)
+    assert out == [StopTask("e1")]
+    assert tell(executor, Heartbeat(TM, 9), 3005) == []
+    out = executor.handle(TaskStateChanged("e1", CANCELED), 3100)
+    assert out == says(RegisterTaskManager("a#1", "a", 1, "a:1", 1))
+    assert executor.slots.report() == (SlotStatus(0),)
+
+
+def test_a_registration_that_was_given_up_before_it_was_accepted_is_replaced() -> None:
+    executor = TaskExecutor(TaskExecutorConfig("a", "a:1", 1))
+    executor.handle(Tick(), 0)
+    assert tell(executor, UnknownTaskManager(TM), 10) == says(RegisterTaskManager("a#1", "a", 1, "a:1", 1))
+
+
+def test_messages_for_an_earlier_registration_are_dropped() -> None:
+    executor = connected()
+    executor.handle(Disconnected(), 5)
+    tell(executor, RegistrationAccepted("a#1", 1000, 3000), 10)
+    assert tell(executor, RequestSlot(TM, 0, "j/1", "j"), 11) == []
+    assert tell(executor, RegistrationAccepted(TM, 1000, 3000), 12) == []
+
+
+def test_a_task_that_does_not_react_ends_the_process() -> None:
+    executor = with_task()
+    tell(executor, CancelTask(TM, "j", "e1"), 100)
+    tell(executor, Heartbeat(TM, 1), 2000)
+    assert not any(isinstance(i, Terminate) for i in executor.handle(Tick(), 2100))
+    out = executor.handle(Tick(), 2101)
+    assert isinstance(out[0], Terminate)
+    assert out[0].error.code == "SS6005"
+
+
+def test_figures_go_out_for_running_tasks_only() -> None:
+    executor = with_task()
+    mine, other = TaskMetrics("e1", {"numRecordsIn": 1}), TaskMetrics("e9")
+    out = executor.handle(MetricsCollected((mine, other)), 10)
+    assert out == says(MetricsReport(TM, 1, {"j": (mine,)}))
+    executor.handle(TaskStateChanged("e1", FINISHED), 20)
+    assert executor.handle(MetricsCollected((mine,)), 30) == []
+
+
+def test_a_runner_that_reports_a_task_twice_is_a_bug_with_a_story() -> None:
+    executor = with_task()
+    executor.handle(TaskStateChanged("e1", FINISHED), 20)
+    with pytest.raises(InternalError, match="does not run") as caught:
+        executor.handle(TaskStateChanged("e1", RUNNING), 30)
+    assert caught.value.story[-1] == "20 e1 FINISHED"
