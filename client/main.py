@@ -50,7 +50,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_OK
     except SqlStreamError as error:
         print(render_error(error), file=sys.stderr)
-        return EXIT_USAGE if isinstance(error, UserError) and not isinstance(error, JobError) else EXIT_JOB_FAILED
+        return (
+            EXIT_USAGE
+            if isinstance(error, UserError) and not isinstance(error, JobError)
+            else EXIT_JOB_FAILED
+        )
 
 
 def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:

@@ -109,7 +109,9 @@ class NexmarkBench:
             elif options["connector"] in ("blackhole", "checksum"):
                 options["connector"] = sink
             else:
-                raise UserError("SS4005", f'table "{entry.path.name}" of a Nexmark query reads "{options["connector"]}"')
+                raise UserError(
+                    "SS4005", f'table "{entry.path.name}" of a Nexmark query reads "{options["connector"]}"'
+                )
             session.catalog.put(msgspec.structs.replace(entry, options=options))
 
     def _generate(self, runs: int) -> Result:
@@ -126,7 +128,11 @@ class NexmarkBench:
             rows = 0
             for start in range(0, self._events, GENERATOR_BLOCK):
                 stop = min(start + GENERATOR_BLOCK, self._events)
-                made = (generator.bids(start, stop), generator.auctions(start, stop), generator.persons(start, stop))
+                made = (
+                    generator.bids(start, stop),
+                    generator.auctions(start, stop),
+                    generator.persons(start, stop),
+                )
                 rows += sum(batch.num_rows for batch in made)
             measured.append((time.perf_counter() - started, time.process_time() - cpu))
         wall_s = statistics.median(wall for wall, _ in measured[1:])
@@ -135,7 +141,14 @@ class NexmarkBench:
         return self._result(GENERATOR, 1, wall_s, cpu_s, peak, rows, None)
 
     def _result(
-        self, query: str, parallelism: int, wall_s: float, cpu_s: float, peak: int, rows: int | None, checksum: str | None
+        self,
+        query: str,
+        parallelism: int,
+        wall_s: float,
+        cpu_s: float,
+        peak: int,
+        rows: int | None,
+        checksum: str | None,
     ) -> Result:
         return {
             "query": query,
@@ -161,4 +174,4 @@ def _added(operators: Iterable[Metrics]) -> dict[str, Any]:
 
 
 def _unknown(status: JobStatus) -> ErrorInfo:
-    return ErrorInfo("SS6001", f"the job ended {status.value.lower()}")
+    return ErrorInfo("SS6012", f"the job ended {status.value.lower()}")

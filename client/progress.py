@@ -78,7 +78,9 @@ def progress_text(
     watermark = total.get("currentOutputWatermark")
     if watermark is not None and 0 < watermark < WATERMARK_MAX:
         lag_s = max(0.0, now_ms - watermark) / 1000
-        parts.append(f"watermark {time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(watermark / 1000))} (lag {_span(lag_s)})")
+        parts.append(
+            f"watermark {time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(watermark / 1000))} (lag {_span(lag_s)})"
+        )
     parts.append(f"state {size_text(total.get('stateBytes', 0))}")
     for label, key in (("late", "numLateRecordsDropped"), ("rejected", "numRecordsRejected")):
         if total.get(key):

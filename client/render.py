@@ -59,8 +59,20 @@ def sql_texts(column: pa.Array, type_: LogicalType) -> pa.Array:
             plain = column.cast(pa.timestamp(column.type.unit)) if column.type.tz else column
             texts = pc.strftime(plain.cast(pa.timestamp("ns")), "%Y-%m-%d %H:%M:%S")
             return pc.utf8_slice_codeunits(texts, 0, 19 + (digits + 1 if digits else 0))
-        case TypeRoot.ARRAY | TypeRoot.MAP | TypeRoot.ROW | TypeRoot.MULTISET | TypeRoot.BINARY | TypeRoot.VARBINARY:
+        case (
+            TypeRoot.ARRAY
+            | TypeRoot.MAP
+            | TypeRoot.ROW
+            | TypeRoot.MULTISET
+            | TypeRoot.BINARY
+            | TypeRoot.VARBINARY
+        ):
             return pa.array([None if v is None else _nested_text(v) for v in column.to_pylist()], pa.string())
+        case TypeRoot.FLOAT | TypeRoot.DOUBLE:
+            texts = column.cast(pa.string())
+            # A whole number shows that it is approximate, as in SQL's own CAST to STRING.
+            is_whole = pc.match_substring_regex(texts, r"^-?\d+$")
+            return pc.if_else(is_whole, pc.binary_join_element_wise(texts, "0", "."), texts)
         case TypeRoot.INTERVAL_DAY_TIME:
             return pa.array([None if v is None else str(v) for v in column.to_pylist()], pa.string())
         case _:
@@ -230,7 +242,13 @@ class JsonLines:
 
 def _json_values(column: pa.Array, type_: LogicalType) -> list[Any]:
     match type_.root:
-        case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ | TypeRoot.TIME | TypeRoot.DATE | TypeRoot.INTERVAL_DAY_TIME:
+        case (
+            TypeRoot.TIMESTAMP
+            | TypeRoot.TIMESTAMP_LTZ
+            | TypeRoot.TIME
+            | TypeRoot.DATE
+            | TypeRoot.INTERVAL_DAY_TIME
+        ):
             return list(sql_texts(column, type_).to_pylist())
         case TypeRoot.MAP | TypeRoot.MULTISET:
             return [None if v is None else {str(k): item for k, item in v} for v in column.to_pylist()]

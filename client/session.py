@@ -45,10 +45,11 @@ class Text:
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """A submitted job. `schema` is the result's when it is a query, else None. `is_bounded`: it ends by itself."""
+    """A submitted job. `label` is what to call it before a user; `schema` is the result's when it is a query, else None;
+    `is_bounded`: it ends by itself."""
 
     id: str
-    name: str
+    label: str
     is_bounded: bool
     schema: Schema | None
     cluster: EmbeddedCluster
@@ -130,7 +131,9 @@ class Session:
             case StatementSet():
                 sinks = tuple(bind_insert(insert, context) for insert in statement.inserts)
             case _:
-                raise UserError("SS3001", "only queries and INSERT statements have a plan", span=statement.span)
+                raise UserError(
+                    "SS3001", "only queries and INSERT statements have a plan", span=statement.span
+                )
         return compile_statements(sinks, context, job_id)
 
     def bind_context(self) -> BindContext:
@@ -183,7 +186,9 @@ class Session:
         cluster.submit(graph)
         sinks = [o.spec for v in graph.vertices for o in v.operators if isinstance(o.spec, SinkSpec)]
         collected = [s.schema for s in sinks if s.connector == COLLECT]
-        return Job(graph.job_id, graph.name, is_bounded(graph), collected[0] if collected else None, cluster)
+        tables = ", ".join(dict.fromkeys(s.table for s in sinks))
+        label = "SELECT" if collected else f"INSERT INTO {tables}"
+        return Job(graph.job_id, label, is_bounded(graph), collected[0] if collected else None, cluster)
 
     def cluster(self, in_process: bool = False) -> EmbeddedCluster:
         """The cluster of child processes, or the one in this process; started when first asked for."""

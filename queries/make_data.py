@@ -28,7 +28,9 @@ NULLS = pyarrow.csv.ConvertOptions(
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("out", type=Path, help="folder to write flights.csv and weather.csv to")
     parser.add_argument("--from", dest="first", default="2013-01-01", help="first day, UTC")
     parser.add_argument("--to", dest="last", default="2014-01-02", help="day after the last one, UTC")

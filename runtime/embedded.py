@@ -59,6 +59,13 @@ class TaskManagers(Protocol):
 
     def stop(self) -> None: ...
 
+    @property
+    def slots_max(self) -> int:
+        """Slots that there can ever be."""
+
+    def reserve(self, slots: int) -> None:
+        """Make sure that a job which needs so many slots can run."""
+
     def request_slots(self, slots_missing: int) -> None: ...
 
 
@@ -123,6 +130,7 @@ class EmbeddedCluster:
                 result_address=self._task_managers.address,
                 slot_request_timeout_ms=value("slot.request.timeout"),
             ),
+            slots_max=self._task_managers.slots_max,
         )
 
     def start(self) -> None:
@@ -142,6 +150,7 @@ class EmbeddedCluster:
     def submit(self, job_graph: JobGraph) -> str:
         """Take a job in; returns its id. UserError or JobError when it cannot run."""
         self._results.open(job_graph.job_id)
+        self._task_managers.reserve(max((v.parallelism for v in job_graph.vertices), default=1))
         try:
             job_id = self._shell.submit(job_graph)
         except SqlStreamError:

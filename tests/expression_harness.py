@@ -38,10 +38,7 @@ def cast(value: Expression, type_: LogicalType, *, is_try: bool = False) -> Call
 
 
 def call(name: str, *args: Expression) -> Call:
-    """The call as the binder would make it: arguments coerced, result typed.
-
-    AssertionError when they do not fit.
-    """
+    """The call as the binder would make it, arguments coerced; AssertionError when they do not fit."""
     function = SCALAR_FUNCTIONS[name]
     assert function.args_min <= len(args) <= function.args_max
     types = function.coerce(tuple(a.type for a in args))

@@ -32,8 +32,7 @@ _KINDS = {kind.symbol: int(kind) for kind in RowKind}
 
 
 class Collected:
-    """An `Output` that keeps all it gets: `elements` in order, batches and `Watermark` and `WatermarkStatus`.
-    """
+    """An `Output` that keeps all it gets: `elements` are batches, `Watermark` and `WatermarkStatus`."""
 
     def __init__(self) -> None:
         self.elements: list[pa.RecordBatch | Watermark | WatermarkStatus] = []

@@ -25,14 +25,22 @@ that counts and checksums the final rows. CPU time is that of all processes, fro
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.add_argument("workload", choices=["nexmark"], help="the workload")
-    parser.add_argument("--queries", default="", help="comma-separated, e.g. q0,q5 (default: all that run, and gen)")
-    parser.add_argument("--events", type=_count, default=10_000_000, help="events to read (default: 10,000,000)")
+    parser.add_argument(
+        "--queries", default="", help="comma-separated, e.g. q0,q5 (default: all that run, and gen)"
+    )
+    parser.add_argument(
+        "--events", type=_count, default=10_000_000, help="events to read (default: 10,000,000)"
+    )
     parser.add_argument("--parallelism", type=_count, default=2, help="parallelism of the job (default: 2)")
     parser.add_argument("--rate", type=_count, help="events per second of event time (default: events / 10)")
     parser.add_argument("--runs", type=_count, default=1, help="measured runs of each query (default: 1)")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting for all queries")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting for all queries"
+    )
     parser.add_argument("--no-checksum", action="store_true", help="leave out the run that checks the result")
-    parser.add_argument("--json", metavar="FILE", help="write a JSON list, an object a query, to FILE (- for standard output)")
+    parser.add_argument(
+        "--json", metavar="FILE", help="write a JSON list, an object a query, to FILE (- for standard output)"
+    )
 
 
 def _count(text: str) -> int:
@@ -88,5 +96,3 @@ def _chosen(text: str, available: list[str]) -> list[str]:
 
 def _line(cells: list[str]) -> str:
     return "".join(f"{cell:>18}" for cell in cells)
-
-

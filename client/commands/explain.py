@@ -21,7 +21,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.add_argument("file", help="the SQL file, or - for standard input")
     parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting in force before the first statement"
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting in force before the first statement",
     )
 
 
@@ -40,7 +44,9 @@ def execute(arguments: argparse.Namespace) -> int:
                 if isinstance(statement, Query | Insert | StatementSet):
                     line, _ = line_and_column(text, statement.span.start)
                     print(f"-- statement at line {line}\n{explain(session.compile(statement))}\n")
-                elif isinstance(outcome := session.execute(statement), Text) and isinstance(statement, Explain):
+                elif isinstance(outcome := session.execute(statement), Text) and isinstance(
+                    statement, Explain
+                ):
                     print(outcome.text)
         except UserError as error:
             print(render_error(error, text), file=sys.stderr)

@@ -29,12 +29,22 @@ comes, the first column `op` being +I, -U, +U or -D. INSERT waits until the job 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.add_argument("file", help="the SQL file, or - for standard input")
-    parser.add_argument("--format", choices=FORMATS, default="table", help="how rows are printed (default: table)")
-    parser.add_argument("--changelog", action="store_true", help="print changes as they come, not the final table")
     parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting in force before the first statement"
+        "--format", choices=FORMATS, default="table", help="how rows are printed (default: table)"
     )
-    parser.add_argument("--task-managers", type=int, metavar="N", help="child processes that run tasks (default: cores)")
+    parser.add_argument(
+        "--changelog", action="store_true", help="print changes as they come, not the final table"
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting in force before the first statement",
+    )
+    parser.add_argument(
+        "--task-managers", type=int, metavar="N", help="child processes that run tasks (default: cores)"
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress and no closing words, only rows")
 
 
@@ -52,9 +62,13 @@ def read_script(path: str) -> str:
     try:
         return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
     except OSError as error:
-        raise UserError("SS5001", f'cannot read "{path}": {error.strerror}', hint="give the path of a SQL file") from error
+        raise UserError(
+            "SS5001", f'cannot read "{path}": {error.strerror}', hint="give the path of a SQL file"
+        ) from error
     except UnicodeDecodeError as error:
-        raise UserError("SS5001", f'"{path}" is not UTF-8 text: {error.reason} at byte {error.start}') from error
+        raise UserError(
+            "SS5001", f'"{path}" is not UTF-8 text: {error.reason} at byte {error.start}'
+        ) from error
 
 
 def settings_of(pairs: list[str]) -> dict[str, str]:
@@ -75,7 +89,9 @@ def run_script(text: str, session: Session, arguments: argparse.Namespace) -> in
     try:
         statements = list(parse_script(text))
         if not statements:
-            raise UserError("SS1003", "the script holds no statement", hint="write a statement that ends with ;")
+            raise UserError(
+                "SS1003", "the script holds no statement", hint="write a statement that ends with ;"
+            )
         for statement in statements:
             code = _show(session.execute(statement), text, session, arguments)
             if code:
@@ -119,7 +135,7 @@ def _follow(job: Job, text: str, session: Session, arguments: argparse.Namespace
 
     started = time.monotonic()
     try:
-        with ProgressLine(job.name, job.metrics, None) if not arguments.quiet else _Silent() as progress:
+        with ProgressLine(job.label, job.metrics, None) if not arguments.quiet else _Silent() as progress:
             if job.schema is not None:
                 _print_rows(job, progress, session, arguments)
             status, error = job.wait()
@@ -136,7 +152,7 @@ def _follow(job: Job, text: str, session: Session, arguments: argparse.Namespace
     if not arguments.quiet and job.schema is None:
         from client.progress import closing_text
 
-        print(closing_text(job.name, job.metrics().total, time.monotonic() - started), file=sys.stderr)
+        print(closing_text(job.label, job.metrics().total, time.monotonic() - started), file=sys.stderr)
     return 0
 
 

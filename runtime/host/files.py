@@ -38,6 +38,10 @@ class LocalFiles:
         except OSError as error:
             raise file_error("write", path, error) from error
 
+    def sync(self, stream: BinaryIO) -> None:
+        """Return when what was written is on the disk. OSError, as from the stream itself."""
+        os.fsync(stream.fileno())
+
     def status(self, path: str) -> FileStatus | None:
         """None when nothing is there."""
         try:

@@ -142,7 +142,9 @@ def extreme_int128_into(best, seen, slots, values, weights, is_min):  # type: ig
 
 
 @njit(
-    "void(int64[::1], float64[::1], float64[::1], int64[::1], float64[::1], int8[::1])", nogil=True, cache=True
+    "void(int64[::1], float64[::1], float64[::1], int64[::1], float64[::1], int8[::1])",
+    nogil=True,
+    cache=True,
 )
 def variance_into(counts, means, squares, slots, values, weights):  # type: ignore[no-untyped-def]
     """Welford's update of (count, mean, sum of squared deviations), and its inverse for a row that is taken back."""

@@ -11,7 +11,7 @@ _S32 = np.uint64(32)
 
 @njit("void(int64[::1], int64[::1], int64, int64[::1], int64)", nogil=True, cache=True)
 def multiply_into(products, left, left_step, right, right_step):  # type: ignore[no-untyped-def]
-    """products[2i], products[2i + 1] = low and high word of left[i * left_step] * right[i * right_step], signed.
+    """products[2i], products[2i + 1] = low and high word of left[i * left_step] * right[i * right_step].
 
     A step of 0 repeats one value, 2 reads the low word of 16-byte cells.
     """

@@ -31,7 +31,7 @@ def group(columns: Sequence[pa.Array], hashes: np.ndarray | None = None) -> tupl
     if hashes is None:
         hashes = hash_columns(arrays)
     layout = RowLayout.of([array.type for array in arrays])
-    return _group_rows(layout.pack(arrays, hashes), layout.payloads)  # type: ignore[no-any-return]
+    return _group_rows(layout.pack(arrays, hashes), layout.payloads)
 
 
 def _group_one_word(
@@ -43,12 +43,12 @@ def _group_one_word(
         least, greatest = extent(signed)
         # Python's integers: the difference of two int64 need not fit one.
         if greatest - least < max(_DENSE_RANGE_MIN, 2 * len(words)):
-            return _group_dense(signed, least, greatest)  # type: ignore[no-any-return]
+            return _group_dense(signed, least, greatest)
     if hashes is None:
         hashes = hash_columns(arrays)
     if len(column.bitmap):
         words = zero_nulls(words, column.bitmap, column.bit)
-    return _group_words(words, hashes)  # type: ignore[no-any-return]
+    return _group_words(words, hashes)
 
 
 @njit("UniTuple(int64, 2)(int64[::1])", nogil=True, cache=True)

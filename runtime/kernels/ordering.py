@@ -15,7 +15,7 @@ def argsort_stable_by(group_ids: np.ndarray, n_groups: int) -> tuple[np.ndarray,
     group_ids = np.ascontiguousarray(group_ids)
     if group_ids.dtype != np.int32:
         group_ids = group_ids.astype(np.int64, copy=False)
-    return _argsort(group_ids, n_groups)  # type: ignore[no-any-return]
+    return _argsort(group_ids, n_groups)
 
 
 _RESULT = "Tuple((int64[::1], int64[::1]))"

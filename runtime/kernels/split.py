@@ -29,7 +29,7 @@ def _next_delimiter(data, at, end, delimiter):  # type: ignore[no-untyped-def]
     cache=True,
 )
 def find_parts_into(starts, ends, is_found, data, offsets, delimiter, index):  # type: ignore[no-untyped-def]
-    """Part `index` of row i begins at byte starts[i] and has ends[i + 1] - ends[i] bytes: `ends` are the copy's offsets."""
+    """Part `index` of row i begins at byte starts[i] and has ends[i + 1] - ends[i] bytes."""
     total = np.int64(0)
     ends[0] = 0
     width = np.int64(len(delimiter))

@@ -37,3 +37,24 @@ def merge_sessions_into(groups, starts, ends, order, sessions):  # type: ignore[
             reach = ends[row]
         sessions[row] = count
     return count + 1
+
+
+@njit("int64(int64[::1], int32[::1], int64[::1], int64[::1])", nogil=True, cache=True)
+def renumber_into(ids, scratch, groups, first_rows):  # type: ignore[no-untyped-def]
+    """Number the ids that occur densely, in order of first occurrence; returns how many there are.
+
+    `scratch` is int32 zeros for every possible id and is left as zeros; groups[i] is the number of ids[i], first_rows[g] the
+    first row with number g.
+    """
+    count = 0
+    for i in range(len(ids)):
+        number = scratch[ids[i]]
+        if number == 0:
+            first_rows[count] = i
+            count += 1
+            number = np.int32(count)
+            scratch[ids[i]] = number
+        groups[i] = number - 1
+    for number in range(count):
+        scratch[ids[first_rows[number]]] = 0
+    return count

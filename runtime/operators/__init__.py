@@ -1,5 +1,4 @@
-"""Operators: how each spec is carried out. `make_operator` picks the class; modules load when first needed.
-"""
+"""Operators: how each spec is carried out. `make_operator` picks one; modules load when first needed."""
 
 from __future__ import annotations
 
@@ -27,8 +26,7 @@ OPERATORS: dict[type[OperatorSpec], str] = {
     specs.DeduplicateSpec: "runtime.operators.deduplicate:make_deduplicate",
     specs.SortSpec: "runtime.operators.sort:Sort",
 }
-"""Spec → "module:class or function". Sources, VALUES and sinks are no operators: the task drives them itself.
-"""
+"""Spec → "module:class or function". Sources, VALUES and sinks are no operators: the task drives them."""
 
 
 def make_operator(spec: OperatorSpec, context: OperatorContext) -> Operator[Any]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from runtime.kernels.buffers import to_array
 from runtime.kernels.index import KeyIndex
+from runtime.kernels.ordering import argsort_stable_by
 from runtime.operators.aggregates.accumulator import Array
 from runtime.operators.aggregates.numbers import present_rows
 
@@ -21,48 +23,48 @@ def equal_pairs(left: list[pa.Array], right: list[pa.Array], rows: tuple[int, in
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     if rows[0] < rows[1]:
         small, large = _probe(left, right)
-        order = np.lexsort((large, small))
+        order, _ = argsort_stable_by(small, rows[0])
         return small[order], large[order]
     small, large = _probe(right, left)
     return large, small
 
 
 def _probe(small: list[pa.Array], large: list[pa.Array]) -> tuple[Array, Array]:
-    """Pairs (small row, large row), by large row."""
+    """Pairs (small row, large row), by large row, then small row."""
     small = [_same_type(s, probe) for s, probe in zip(small, large, strict=True)]
     small_rows = _complete_rows(small)
-    if len(small_rows) < len(small[0]):
-        small = [column.take(pa.array(small_rows)) for column in small]
+    if small_rows is not None:
+        chosen = to_array(pa.int64(), small_rows)
+        small = [column.take(chosen) for column in small]
     index = KeyIndex([column.type for column in small])
     slots, _ = index.get_or_insert(small)
-    starts, members = rows_by_slot(slots, len(index))
     found = index.get(large)
-    nulls = np.ones(len(found), dtype=bool)
-    nulls[_complete_rows(large)] = False
-    found[nulls] = -1
-    hits = np.flatnonzero(found >= 0)
-    matched, positions = expand(starts, found[hits])
-    return small_rows[members[positions]], hits[matched]
+    complete = _complete_rows(large)
+    hits = np.flatnonzero(found >= 0) if complete is None else complete[found[complete] >= 0]
+    slots_hit = found[hits]
+    if len(index) == len(slots):
+        # Every key once: slots are given in order of rows, so the slot is the row.
+        matched = slots_hit
+    else:
+        members, starts = argsort_stable_by(slots, len(index))
+        probes, positions = expand(starts, slots_hit)
+        hits, matched = hits[probes], members[positions]
+    return matched if small_rows is None else small_rows[matched], hits
 
 
 def _same_type(column: pa.Array, other: pa.Array) -> pa.Array:
     return column if column.type == other.type else column.cast(other.type)
 
 
-def _complete_rows(columns: list[pa.Array]) -> Array:
-    """Rows in which no column is NULL."""
+def _complete_rows(columns: list[pa.Array]) -> Array | None:
+    """Rows in which no column is NULL; None when those are all."""
+    if not any(column.null_count for column in columns):
+        return None
     complete = np.ones(len(columns[0]), dtype=bool)
     for column in columns:
         if column.null_count:
             complete &= present_rows(column)
     return np.flatnonzero(complete)
-
-
-def rows_by_slot(slots: Array, count: int) -> tuple[Array, Array]:
-    """Rows in slot order: `starts` int64[count + 1] and `members` int64[n], stable within a slot."""
-    starts = np.zeros(count + 1, dtype=np.int64)
-    np.cumsum(np.bincount(slots, minlength=count), out=starts[1:])
-    return starts, np.argsort(slots, kind="stable")
 
 
 def expand(starts: Array, slots: Array) -> tuple[Array, Array]:

@@ -12,7 +12,11 @@ from runtime.kernels.group import group
 from runtime.kernels.hashing import key_groups
 from runtime.kernels.index import KeyIndex
 from runtime.operators.aggregates.accumulator import NO_WEIGHTS, Array
-from runtime.operators.aggregates.accumulator_set import AccumulatorSet, partial_argument_types, row_argument_types
+from runtime.operators.aggregates.accumulator_set import (
+    AccumulatorSet,
+    partial_argument_types,
+    row_argument_types,
+)
 from runtime.operators.group_snapshot import GroupState, load_groups, save_groups
 from runtime.operators.operator import Operator, OperatorContext, OperatorSnapshot, Output
 from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, to_arrow_schema
@@ -79,7 +83,8 @@ class GroupAggregate(Operator[GroupAggregateSpec]):
         self._schema = to_arrow_schema(context.output_schema, context.output_mode)
         key_types = [self._schema.field(i).type for i in range(len(spec.keys))]
         self._state = GroupState(
-            KeyIndex(key_types) if key_types else None, AccumulatorSet(spec.aggregates, types, spec.is_retracting)
+            KeyIndex(key_types) if key_types else None,
+            AccumulatorSet(spec.aggregates, types, spec.is_retracting),
         )
         self._next_sweep_ms: int | None = None
 
@@ -106,7 +111,9 @@ class GroupAggregate(Operator[GroupAggregateSpec]):
         if self._is_global:
             state.accumulators.merge(slots, batch.columns[self._first_accumulator :])
             if self.spec.is_retracting:
-                add_into(state.row_counts, slots, view_values(batch.column(self._first_accumulator - 1), np.int64))
+                add_into(
+                    state.row_counts, slots, view_values(batch.column(self._first_accumulator - 1), np.int64)
+                )
             return
         signs = row_signs(batch)
         state.accumulators.accumulate(slots, batch, signs)
@@ -256,5 +263,3 @@ def _equal_rows(before: list[pa.Array], after: list[pa.Array], rows: int) -> Arr
         both_null = pc.and_(pc.is_null(old), pc.is_null(new))
         equal &= pc.or_(same, both_null).to_numpy(zero_copy_only=False)
     return equal
-
-

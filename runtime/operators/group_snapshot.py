@@ -74,7 +74,10 @@ def save_groups(state: GroupState, groups: Array) -> OperatorSnapshot:
     key_group_column = pa.array(groups)
     keys = [] if state.index is None else state.index.keys(slots)
     plain = [
-        column for a in state.accumulators.accumulators if a.kept_values is None for column in a.columns(slots)
+        column
+        for a in state.accumulators.accumulators
+        if a.kept_values is None
+        for column in a.columns(slots)
     ]
     columns = [
         key_group_column,
@@ -93,7 +96,12 @@ def save_groups(state: GroupState, groups: Array) -> OperatorSnapshot:
         if kept is not None:
             owners, values, counts = kept.table()
             keyed[f"values{position}"] = pa.table(
-                [pa.array(group_of_slot[owners]), to_array(pa.int64(), owners), values, to_array(pa.int64(), counts)],
+                [
+                    pa.array(group_of_slot[owners]),
+                    to_array(pa.int64(), owners),
+                    values,
+                    to_array(pa.int64(), counts),
+                ],
                 names=[KEY_GROUP_COLUMN, "slot", "value", "count"],
             )
     return OperatorSnapshot(keyed=keyed)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from runtime.kernels.buffers import to_array
 from runtime.operators.aggregates.accumulator import Array
 from runtime.operators.equal_pairs import equal_pairs
 from runtime.operators.joined import JoinedRows
-from runtime.operators.log_snapshot import load_log, save_log
+from runtime.operators.log_snapshot import load_sides, save_sides
 from runtime.operators.operator import Operator, OperatorContext, OperatorSnapshot, Output
 from runtime.operators.row_log import Chunk, RowLog
 from runtime.operators.windowing import times_ms
@@ -29,8 +30,7 @@ class IntervalJoin(Operator[IntervalJoinSpec]):
 
     def __init__(self, spec: IntervalJoinSpec, context: OperatorContext) -> None:
         super().__init__(spec, context)
-        self._schemas = [to_arrow_schema(schema) for schema in context.input_schemas]
-        self._logs = [RowLog(schema) for schema in self._schemas]
+        self._logs = [RowLog(to_arrow_schema(schema)) for schema in context.input_schemas]
         self._joined = JoinedRows(spec.condition, context)
         self._keys = (spec.left_keys, spec.right_keys)
         self._time_columns = (spec.left_time_column, spec.right_time_column)
@@ -55,7 +55,9 @@ class IntervalJoin(Operator[IntervalJoinSpec]):
     def _can_meet(self, times: Array, chunk: Chunk, side: int) -> bool:
         least, greatest = int(times.min(initial=WATERMARK_MAX)), int(times.max(initial=WATERMARK_MIN))
         if side == _LEFT:
-            return least - chunk.latest <= self.spec.upper_ms and greatest - chunk.earliest >= self.spec.lower_ms
+            return (
+                least - chunk.latest <= self.spec.upper_ms and greatest - chunk.earliest >= self.spec.lower_ms
+            )
         return chunk.earliest - greatest <= self.spec.upper_ms and chunk.latest - least >= self.spec.lower_ms
 
     def _probe(
@@ -86,8 +88,7 @@ class IntervalJoin(Operator[IntervalJoinSpec]):
             self._logs[side].append(batch, times, matched)
             return
         live = np.flatnonzero(times > limit)
-        chosen = pa.array(live)
-        self._logs[side].append(batch.take(chosen), times[live], matched[live])
+        self._logs[side].append(batch.take(to_array(pa.int64(), live)), times[live], matched[live])
         if side == _LEFT and self.spec.kind is JoinKind.LEFT:
             output.emit(self._joined.padded(batch, np.flatnonzero((times <= limit) & ~matched)))
 
@@ -130,17 +131,12 @@ class IntervalJoin(Operator[IntervalJoinSpec]):
         self._logs[_RIGHT].take_until(self._expired_until(_RIGHT))
 
     def snapshot(self) -> OperatorSnapshot:
-        parts = OperatorSnapshot(shared={"watermark": pa.table({"watermark_ms": [self._watermark_ms]})})
-        for side, name in enumerate(("left", "right")):
-            save_log(parts, name, self._logs[side], self._keys[side], self.context)
-        return parts
+        return save_sides(self._logs, self._keys, self._watermark_ms, self.spec.broadcast_input, self.context)
 
     def restore(self, snapshot: OperatorSnapshot) -> None:
-        watermark = snapshot.shared.get("watermark")
-        if watermark is not None and watermark.num_rows:
-            self._watermark_ms = int(watermark.column("watermark_ms").to_numpy().min())
-        for side, name in enumerate(("left", "right")):
-            load_log(snapshot, name, self._logs[side], self._schemas[side])
+        watermark_ms = load_sides(snapshot, self._logs, self.spec.broadcast_input)
+        if watermark_ms is not None:
+            self._watermark_ms = watermark_ms
 
     def state_bytes(self) -> int:
         return sum(log.nbytes() for log in self._logs)

@@ -49,37 +49,41 @@ class Join(Operator[JoinSpec]):
             self._join_right(rows, kinds, output)
         signs = np.where(is_accumulate(kinds), 1, -1).astype(np.int64)
         self._sides[input_index].apply(rows, signs, matches, self.context.now_ms())
-        self._plan_sweep(input_index)
+        self._plan_sweep(input_index, self.context.now_ms())
 
     # -- matching ----------------------------------------------------------------------------------
 
     def _join_left(self, rows: pa.RecordBatch, kinds: Array, output: Output) -> Array:
         """Emit the pairs of left rows; returns how many matches each has."""
-        mine, theirs = self._sides[_RIGHT].match([rows.column(k) for k in self._keys[_LEFT]], rows.num_rows)
-        counts = self._sides[_RIGHT].counts_of(theirs)
-        joined, passed = self._joined.pairs(rows, self._sides[_RIGHT].gather(theirs), mine, np.arange(len(theirs)))
-        self._emit(joined, np.repeat(kinds[mine[passed]], counts[passed]), counts[passed], output)
+        right = self._sides[_RIGHT]
+        mine, theirs = right.match([rows.column(k) for k in self._keys[_LEFT]], rows.num_rows)
+        joined, passed = self._joined.pairs(rows, right.gather(theirs), mine, None)
+        origins, counts = mine[passed], right.counts_of(theirs[passed])
         matches = np.zeros(rows.num_rows, dtype=np.int64)
-        add_into(matches, mine[passed], counts[passed])
-        if self._is_left_join:
+        add_into(matches, origins, counts)
+        if self._is_left_join and not matches.all():
             unmatched = np.flatnonzero(matches == 0)
-            ones = np.ones(len(unmatched), dtype=np.int64)
-            self._emit(self._joined.padded(rows, unmatched), kinds[unmatched], ones, output)
+            joined = pa.concat_batches([joined, self._joined.padded(rows, unmatched)])
+            origins = np.concatenate([origins, unmatched])
+            counts = np.concatenate([counts, np.ones(len(unmatched), dtype=np.int64)])
+            # In order of input, so that a -U stands before its +U whichever of the two has a match.
+            order = np.argsort(origins, kind="stable")
+            joined, origins, counts = joined.take(to_array(pa.int64(), order)), origins[order], counts[order]
+        self._emit(joined, kinds[origins], counts, output)
         return matches
 
     def _join_right(self, rows: pa.RecordBatch, kinds: Array, output: Output) -> None:
         left = self._sides[_LEFT]
         mine, theirs = left.match([rows.column(k) for k in self._keys[_RIGHT]], rows.num_rows)
-        left_rows = left.gather(theirs)
-        joined, passed = self._joined.pairs(left_rows, rows, np.arange(len(theirs)), mine)
-        counts = left.counts_of(theirs[passed])
-        pair_kinds = np.repeat(kinds[mine[passed]], counts)
+        joined, passed = self._joined.pairs(left.gather(theirs), rows, None, mine)
+        if len(passed) == 0:
+            return
+        counts, pair_kinds = left.counts_of(theirs[passed]), kinds[mine[passed]]
         if not self._is_left_join:
             self._emit(joined, pair_kinds, counts, output)
             return
-        touched, before, after = left.add_matches(
-            theirs[passed], np.where(is_accumulate(kinds[mine[passed]]), 1, -1).astype(np.int64)
-        )
+        signs = np.where(is_accumulate(pair_kinds), 1, -1).astype(np.int64)
+        touched, before, after = left.add_matches(theirs[passed], signs)
         # The batch as a whole decides whether a left row has lost or gained its NULLs.
         self._emit_padded(touched[(before <= 0) & (after > 0)], RowKind.DELETE, output)
         self._emit(joined, pair_kinds, counts, output)
@@ -91,16 +95,17 @@ class Join(Operator[JoinSpec]):
         if len(left_rows) == 0:
             return
         side = self._sides[_LEFT]
-        padded = self._joined.padded(side.gather(left_rows), np.arange(len(left_rows)))
-        counts = side.counts_of(left_rows)
-        self._emit(padded, np.full(int(counts.sum()), int(kind), dtype=np.int8), counts, output)
+        padded = self._joined.padded(side.gather(left_rows), None)
+        kinds = np.full(len(left_rows), int(kind), dtype=np.int8)
+        self._emit(padded, kinds, side.counts_of(left_rows), output)
 
     def _emit(self, rows: pa.RecordBatch, kinds: Array, counts: Array, output: Output) -> None:
-        """Each row as often as it counts; `kinds` is given for the repeated rows."""
+        """Each row as often as it counts."""
         if rows.num_rows == 0:
             return
-        if len(kinds) != rows.num_rows:
-            rows = rows.take(to_array(pa.int64(), np.repeat(np.arange(rows.num_rows), counts)))
+        if (counts != 1).any():
+            repeated = np.repeat(np.arange(rows.num_rows), counts)
+            rows, kinds = rows.take(to_array(pa.int64(), repeated)), kinds[repeated]
         if self.context.output_mode is ChangelogMode.INSERT_ONLY:
             output.emit(rows)
         else:
@@ -108,9 +113,11 @@ class Join(Operator[JoinSpec]):
 
     # -- expiry ------------------------------------------------------------------------------------
 
-    def _plan_sweep(self, side: int) -> None:
-        if self._ttl_ms[side] and self._next_sweep_ms is None:
-            self._next_sweep_ms = self.context.now_ms() + self._ttl_ms[side]
+    def _plan_sweep(self, side: int, came_ms: int) -> None:
+        """Look for expired rows when those that came at `came_ms` have expired, or earlier."""
+        if self._ttl_ms[side]:
+            due_ms = came_ms + self._ttl_ms[side]
+            self._next_sweep_ms = due_ms if self._next_sweep_ms is None else min(due_ms, self._next_sweep_ms)
 
     def next_processing_time_ms(self) -> int | None:
         return self._next_sweep_ms
@@ -121,13 +128,16 @@ class Join(Operator[JoinSpec]):
     def _expire(self, now_ms: int) -> None:
         if self._next_sweep_ms is None or now_ms < self._next_sweep_ms:
             return
-        due = []
-        for side, ttl_ms in zip(self._sides, self._ttl_ms, strict=True):
+        self._next_sweep_ms = None
+        for index, (side, ttl_ms) in enumerate(zip(self._sides, self._ttl_ms, strict=True)):
             if ttl_ms:
                 side.expire(now_ms - ttl_ms)
-                if side.oldest_ms is not None:
-                    due.append(side.oldest_ms + ttl_ms)
-        self._next_sweep_ms = min(due, default=None)
+                self._plan_next_sweep(index)
+
+    def _plan_next_sweep(self, side: int) -> None:
+        oldest_ms = self._sides[side].oldest_ms
+        if oldest_ms is not None:
+            self._plan_sweep(side, oldest_ms)
 
     # -- state -------------------------------------------------------------------------------------
 
@@ -143,7 +153,7 @@ class Join(Operator[JoinSpec]):
             table = snapshot.keyed.get(name)
             if table is not None and table.num_rows:
                 self._sides[index].load(table)
-                self._plan_sweep(index)
+                self._plan_next_sweep(index)
 
     def state_bytes(self) -> int:
         return sum(side.nbytes() for side in self._sides)

@@ -19,8 +19,8 @@ class JoinSide:
     """Rows found by join key and, where the input takes rows back, by their whole content.
 
     A row id names one row (of an input that takes back: one distinct row, with a count). A row whose key holds a NULL matches
-    nothing, now or later: its output never changes, so it is not stored. State: one entry a row, until its count is zero or
-    it expires.
+    nothing, now or later: its output never changes, so it is not stored. A row taken back that is not there (it has expired)
+    is passed over, as in Flink. State: one entry a row, until its count is zero or it expires.
     """
 
     def __init__(self, schema: pa.Schema, keys: tuple[int, ...], is_retracting: bool) -> None:
@@ -44,7 +44,7 @@ class JoinSide:
             return self._rows.match([_constant(rows)])
         probe = _rows_without_null(keys)
         if len(probe) < rows:
-            keys = [key.take(pa.array(probe)) for key in keys]
+            keys = [key.take(to_array(pa.int64(), probe)) for key in keys]
         types = self._rows.index.types
         keys = [key if key.type == t else key.cast(t) for key, t in zip(keys, types, strict=True)]
         positions, row_ids = self._rows.match(keys)
@@ -71,7 +71,7 @@ class JoinSide:
         if self._keys:
             kept = _rows_without_null([batch.column(k) for k in self._keys])
             if len(kept) < batch.num_rows:
-                batch, signs, matches = batch.take(pa.array(kept)), signs[kept], matches[kept]
+                batch, signs, matches = batch.take(to_array(pa.int64(), kept)), signs[kept], matches[kept]
         if batch.num_rows == 0:
             return
         if self._identity is None:
@@ -83,7 +83,7 @@ class JoinSide:
         self._came_ms[row_ids] = now_ms
         if self._identity is not None:
             touched = np.unique(row_ids)
-            self._forget(touched[self._counts[touched] == 0])
+            self._forget(touched[self._counts[touched] <= 0])
 
     def _append(self, batch: pa.RecordBatch) -> Array:
         keys = [batch.column(k) for k in self._keys] or [_constant(batch.num_rows)]
@@ -100,7 +100,7 @@ class JoinSide:
         slots, is_new = self._identity.get_or_insert(batch.columns)
         self._row_of_slot = grown(self._row_of_slot, self._identity.slot_count, -1)
         new = np.flatnonzero(is_new)
-        added = self._append(batch.take(pa.array(new)))
+        added = self._append(batch.take(to_array(pa.int64(), new)))
         self._row_of_slot[slots[new]] = added
         self._slot_of_row[added] = slots[new]
         self._counts[added] = 0
@@ -137,7 +137,13 @@ class JoinSide:
             hashes = hash_columns([batch.column(k) for k in self._keys])
             groups = key_groups(hashes, max_parallelism).astype(np.int32)
         numbers = [to_array(pa.int64(), c[row_ids]) for c in (self._counts, self._matches, self._came_ms)]
-        names = [KEY_GROUP_COLUMN, "count", "matches", "came_ms", *(f"c{i}" for i in range(batch.num_columns))]
+        names = [
+            KEY_GROUP_COLUMN,
+            "count",
+            "matches",
+            "came_ms",
+            *(f"c{i}" for i in range(batch.num_columns)),
+        ]
         return pa.table([pa.array(groups), *numbers, *batch.columns], names=names)
 
     def load(self, table: pa.Table) -> None:
@@ -152,7 +158,11 @@ class JoinSide:
 
     def nbytes(self) -> int:
         identity = 0 if self._identity is None else int(self._identity.nbytes)
-        return int(self._rows.nbytes) + identity + int(self._counts.nbytes + self._matches.nbytes + self._came_ms.nbytes)
+        return (
+            int(self._rows.nbytes)
+            + identity
+            + int(self._counts.nbytes + self._matches.nbytes + self._came_ms.nbytes)
+        )
 
 
 def _constant(rows: int) -> pa.Array:
@@ -165,4 +175,3 @@ def _rows_without_null(keys: list[pa.Array]) -> Array:
         if key.null_count:
             complete &= present_rows(key)
     return np.flatnonzero(complete)
-

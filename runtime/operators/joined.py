@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pyarrow as pa
 
-from runtime.evaluate import compile_condition
+from runtime.evaluate import EvaluationContext, compile_condition
+from runtime.kernels.buffers import to_array
 from runtime.operators.aggregates.accumulator import Array
 from runtime.operators.operator import OperatorContext
 from sqlstream.arrow import to_arrow_schema, without_row_kinds
 from sqlstream.expressions import Expression, inputs_of, remap
-
-PairFilter = Callable[[pa.RecordBatch], Array]
 
 
 class JoinedRows:
@@ -21,7 +18,7 @@ class JoinedRows:
 
     def __init__(self, condition: Expression | None, context: OperatorContext) -> None:
         left, right = context.input_schemas
-        self._schema = to_arrow_schema(left.concat(right))
+        self._schema = to_arrow_schema(context.output_schema)
         self._right_schema = to_arrow_schema(right)
         self._left_width = len(left)
         # The condition reads its own columns only: the others are put together for the pairs that pass.
@@ -30,48 +27,59 @@ class JoinedRows:
         if condition is not None:
             place = {column: position for position, column in enumerate(self._read)}
             read = left.concat(right).select(tuple(self._read))
-            self._condition = compile_condition(remap(condition, place), read)
+            evaluation = EvaluationContext.of(context.now_ms, context.config)
+            self._condition = compile_condition(remap(condition, place), read, evaluation)
             self._read_schema = to_arrow_schema(read)
 
     def pairs(
-        self, left: pa.RecordBatch, right: pa.RecordBatch, left_rows: Array, right_rows: Array
+        self, left: pa.RecordBatch, right: pa.RecordBatch, left_rows: Array | None, right_rows: Array | None
     ) -> tuple[pa.RecordBatch, Array]:
-        """The joined rows whose condition is TRUE, and the positions of the pairs that passed."""
+        """The joined rows whose condition is TRUE, and the positions of the pairs that passed.
+
+        None for the row numbers of a side says that its batch already holds one row a pair.
+        """
         passed = self._passed(left, right, left_rows, right_rows)
-        if len(passed) < len(left_rows):
-            left_rows, right_rows = left_rows[passed], right_rows[passed]
+        if passed is None:
+            passed = np.arange(left.num_rows if left_rows is None else len(left_rows))
+        else:
+            left_rows = passed if left_rows is None else left_rows[passed]
+            right_rows = passed if right_rows is None else right_rows[passed]
         columns = [*taken(left, left_rows), *taken(right, right_rows)]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema), passed
 
-    def _passed(self, left: pa.RecordBatch, right: pa.RecordBatch, left_rows: Array, right_rows: Array) -> Array:
-        """Positions of the pairs for which the condition is TRUE."""
-        if self._condition is None or len(left_rows) == 0:
-            return np.arange(len(left_rows))
-        chosen = (pa.array(left_rows), pa.array(right_rows))
-        columns = [
-            left.column(c).take(chosen[0]) if c < self._left_width else right.column(c - self._left_width).take(chosen[1])
-            for c in self._read
-        ]
+    def _passed(
+        self, left: pa.RecordBatch, right: pa.RecordBatch, left_rows: Array | None, right_rows: Array | None
+    ) -> Array | None:
+        """Positions of the pairs for which the condition is TRUE; None when all are."""
+        pairs = left.num_rows if left_rows is None else len(left_rows)
+        if self._condition is None or pairs == 0:
+            return None
+        sides = ((left, left_rows), (right, right_rows))
+        columns = []
+        for c in self._read:
+            side, rows = sides[c >= self._left_width]
+            column = side.column(c if c < self._left_width else c - self._left_width)
+            columns.append(column if rows is None else column.take(to_array(pa.int64(), rows)))
+        schema = self._read_schema
         if not columns:
-            columns, schema = [pa.nulls(len(left_rows))], pa.schema([pa.field("none", pa.null())])
-        else:
-            schema = self._read_schema
-        return np.flatnonzero(true_rows(self._condition(pa.RecordBatch.from_arrays(columns, schema=schema))))
+            # A condition without columns still has to know how many rows there are.
+            columns, schema = [pa.nulls(pairs)], pa.schema([pa.field("none", pa.null())])
+        mask = self._condition(pa.RecordBatch.from_arrays(columns, schema=schema))
+        if mask.true_count == pairs:
+            return None
+        return np.flatnonzero(mask.to_numpy(zero_copy_only=False))
 
-    def padded(self, left: pa.RecordBatch, left_rows: Array) -> pa.RecordBatch:
-        """Left rows with NULLs for the right columns."""
-        nulls = [pa.nulls(len(left_rows), field.type) for field in self._right_schema]
+    def padded(self, left: pa.RecordBatch, left_rows: Array | None) -> pa.RecordBatch:
+        """Left rows (None: all) with NULLs for the right columns."""
+        rows = left.num_rows if left_rows is None else len(left_rows)
+        nulls = [pa.nulls(rows, field.type) for field in self._right_schema]
         return pa.RecordBatch.from_arrays([*taken(left, left_rows), *nulls], schema=self._schema)
 
 
-def taken(batch: pa.RecordBatch, rows: Array) -> list[pa.Array]:
-    """The data columns of these rows."""
-    chosen = pa.array(rows)
-    return [column.take(chosen) for column in without_row_kinds(batch).columns]
-
-
-def true_rows(condition: object) -> Array:
-    """bool[n] of a compiled condition's result, NULL counting as FALSE."""
-    if isinstance(condition, pa.Array):
-        return np.asarray(condition.fill_null(False).to_numpy(zero_copy_only=False), dtype=bool)
-    return np.asarray(condition, dtype=bool)
+def taken(batch: pa.RecordBatch, rows: Array | None) -> list[pa.Array]:
+    """The data columns of these rows, all of them for None."""
+    columns = without_row_kinds(batch).columns
+    if rows is None:
+        return columns
+    chosen = to_array(pa.int64(), rows)
+    return [column.take(chosen) for column in columns]

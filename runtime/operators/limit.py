@@ -9,9 +9,7 @@ from sqlstream.specs.calc import LimitSpec
 
 
 class Limit(Operator[LimitSpec]):
-    """Hand on `fetch` rows after `offset`, in order of arrival, and drop all others. State: how many rows
-    came.
-    """
+    """Hand on `fetch` rows after `offset`, in order of arrival, and drop the others. State: rows so far."""
 
     def __init__(self, spec: LimitSpec, context: OperatorContext) -> None:
         super().__init__(spec, context)

@@ -1,14 +1,20 @@
-"""A RowLog as a keyed snapshot table and back."""
+"""RowLogs as snapshot tables and back: by key group, or, of an input that every subtask receives whole, shared."""
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.hashing import hash_columns, key_groups
+from runtime.operators.aggregates.accumulator import Array
 from runtime.operators.operator import KEY_GROUP_COLUMN, OperatorContext, OperatorSnapshot
 from runtime.operators.row_log import RowLog
+
+_SUBTASK_COLUMN = "$subtask"
+_PROGRESS = "progress"
+_SIDES = ("left", "right")
 
 
 def save_log(
@@ -25,17 +31,77 @@ def save_log(
     if keys:
         hashes = hash_columns([rows.batch.column(k) for k in keys])
         groups = key_groups(hashes, context.max_parallelism).astype(np.int32)
-    fixed = [pa.array(groups), to_array(pa.int64(), rows.times), pa.array(rows.is_matched)]
-    names = [KEY_GROUP_COLUMN, "time_ms", "is_matched", *(f"c{i}" for i in range(rows.batch.num_columns))]
-    snapshot.keyed[name] = pa.table([*fixed, *rows.batch.columns], names=names)
+    snapshot.keyed[name] = _log_table(KEY_GROUP_COLUMN, groups, log)
 
 
-def load_log(snapshot: OperatorSnapshot, name: str, log: RowLog, schema: pa.Schema) -> None:
+def load_log(snapshot: OperatorSnapshot, name: str, log: RowLog) -> None:
     """The inverse, on an empty log."""
-    table = snapshot.keyed.get(name)
+    _append_saved(log, snapshot.keyed.get(name))
+
+
+def save_sides(
+    logs: list[RowLog],
+    keys: tuple[tuple[int, ...], ...],
+    progress_ms: int,
+    broadcast_input: int,
+    context: OperatorContext,
+) -> OperatorSnapshot:
+    """Both sides of a join, and how far event time has come in this subtask.
+
+    A broadcast side is shared. Its subtasks differ in one thing: the further one's event time has come, the more rows it has
+    forgotten. So all save it, and the log of the slowest, which holds all that the others do, is restored. The rows of the
+    other side may go anywhere; they are spread evenly.
+    """
+    snapshot = OperatorSnapshot()
+    table = {
+        _SUBTASK_COLUMN: pa.array([context.subtask], pa.int32()),
+        "watermark_ms": pa.array([progress_ms], pa.int64()),
+    }
+    snapshot.shared[_PROGRESS] = pa.table(table)
+    for side, (name, log) in enumerate(zip(_SIDES, logs, strict=True)):
+        if broadcast_input < 0:
+            save_log(snapshot, name, log, keys[side], context)
+        elif log.chunks:
+            count = sum(len(chunk.times) for chunk in log.chunks)
+            if side == broadcast_input:
+                subtasks = np.full(count, context.subtask, dtype=np.int32)
+                snapshot.shared[name] = _log_table(_SUBTASK_COLUMN, subtasks, log)
+            else:
+                groups = ((context.subtask + np.arange(count)) % context.max_parallelism).astype(np.int32)
+                snapshot.keyed[name] = _log_table(KEY_GROUP_COLUMN, groups, log)
+    return snapshot
+
+
+def load_sides(snapshot: OperatorSnapshot, logs: list[RowLog], broadcast_input: int) -> int | None:
+    """The inverse, on empty logs; returns the event time of the slowest subtask, None when nothing was saved."""
+    progress = snapshot.shared.get(_PROGRESS)
+    if progress is None or progress.num_rows == 0:
+        return None
+    watermarks = progress.column("watermark_ms").to_numpy()
+    slowest = progress.column(_SUBTASK_COLUMN).to_numpy()[int(np.argmin(watermarks))]
+    for side, (name, log) in enumerate(zip(_SIDES, logs, strict=True)):
+        if side == broadcast_input:
+            table = snapshot.shared.get(name)
+            if table is not None:
+                table = table.filter(pc.equal(table.column(_SUBTASK_COLUMN), int(slowest)))
+            _append_saved(log, table)
+        else:
+            load_log(snapshot, name, log)
+    return int(watermarks.min())
+
+
+def _log_table(first_column: str, first_values: Array, log: RowLog) -> pa.Table:
+    rows = log.rows()
+    assert rows is not None
+    fixed = [to_array(pa.int32(), first_values), to_array(pa.int64(), rows.times), pa.array(rows.is_matched)]
+    names = [first_column, "time_ms", "is_matched", *(f"c{i}" for i in range(rows.batch.num_columns))]
+    return pa.table([*fixed, *rows.batch.columns], names=names)
+
+
+def _append_saved(log: RowLog, table: pa.Table | None) -> None:
     if table is None or table.num_rows == 0:
         return
     saved = table.combine_chunks().to_batches()[0]
-    batch = pa.RecordBatch.from_arrays(saved.columns[3:], schema=schema)
+    batch = pa.RecordBatch.from_arrays(saved.columns[3:], schema=log.schema)
     matched = saved.column(2).to_numpy(zero_copy_only=False).astype(bool)
     log.append(batch, view_values(saved.column(1), np.int64).copy(), matched)

@@ -40,7 +40,10 @@ def sort_indices(leading: list[Array], columns: list[pa.Array], order: tuple[Sor
 
 def is_single_number(order: tuple[SortKey, ...], types: tuple[LogicalType, ...]) -> bool:
     """Whether the order is one column whose values fit an int64 sort key."""
-    return len(order) == 1 and number_class(types[order[0].column]) in (NumberClass.INT64, NumberClass.FLOAT64)
+    return len(order) == 1 and number_class(types[order[0].column]) in (
+        NumberClass.INT64,
+        NumberClass.FLOAT64,
+    )
 
 
 def sort_keys(column: pa.Array, key: SortKey, number: NumberClass) -> Array:

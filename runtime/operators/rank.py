@@ -74,7 +74,9 @@ class TopLists:
         else:
             self._insert_sorted(batch, slots, first_row, store)
 
-    def _insert_sorted(self, batch: pa.RecordBatch, slots: Array, first_row: int, store: RowStore | None) -> None:
+    def _insert_sorted(
+        self, batch: pa.RecordBatch, slots: Array, first_row: int, store: RowStore | None
+    ) -> None:
         """Any order: the touched lists and the new rows are sorted together."""
         touched = np.unique(slots)
         held = self.rows[touched]
@@ -90,7 +92,9 @@ class TopLists:
         kept = ranks <= self._spec.rank_end
         self.rows[touched] = NO_ROW
         self.rows[owners[kept], ranks[kept] - 1] = ids[kept]
-        self._lengths[touched] = np.minimum(np.bincount(positions, minlength=len(touched)), self._spec.rank_end)
+        self._lengths[touched] = np.minimum(
+            np.bincount(positions, minlength=len(touched)), self._spec.rank_end
+        )
 
     def _order_columns(self, batch: pa.RecordBatch, held: Array, store: RowStore | None) -> list[pa.Array]:
         # Held rows come first, so that of equal rows the older one wins the stable sort.
@@ -99,7 +103,8 @@ class TopLists:
             return fresh
         old = store.gather(held)
         return [
-            pa.concat_arrays([old.column(k.column), column]) for k, column in zip(self._spec.order, fresh, strict=True)
+            pa.concat_arrays([old.column(k.column), column])
+            for k, column in zip(self._spec.order, fresh, strict=True)
         ]
 
     def clear(self, slots: Array) -> None:
@@ -186,7 +191,9 @@ class AppendRank(Operator[RankSpec]):
             self._lists.clear(expired)
             self._index.delete(expired)
         live = self._index.slots()
-        self._next_sweep_ms = int(self._touched_ms[live].min()) + self.spec.state_ttl_ms if len(live) else None
+        self._next_sweep_ms = (
+            int(self._touched_ms[live].min()) + self.spec.state_ttl_ms if len(live) else None
+        )
 
     def next_processing_time_ms(self) -> int | None:
         return self._next_sweep_ms
@@ -206,7 +213,11 @@ class AppendRank(Operator[RankSpec]):
         if self._index is not None:
             groups = key_groups(self._index.hashes(slots), self.context.max_parallelism).astype(np.int32)
         rows = self._store.gather(lists[present])
-        columns = [pa.array(groups[owners]), to_array(pa.int64(), self._touched_ms[slots][owners]), *rows.columns]
+        columns = [
+            pa.array(groups[owners]),
+            to_array(pa.int64(), self._touched_ms[slots][owners]),
+            *rows.columns,
+        ]
         names = [KEY_GROUP_COLUMN, "touched_ms", *(f"c{i}" for i in range(rows.num_columns))]
         return OperatorSnapshot(keyed={"rows": pa.table(columns, names=names)})
 

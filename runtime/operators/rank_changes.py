@@ -55,7 +55,9 @@ class RankChanges:
             takes_back &= ~has
         picked = np.stack([takes_back, is_changed & has], axis=-1)
         ids = np.stack([before, after], axis=-1)[picked]
-        ranks = np.broadcast_to(self._spec.rank_start + np.arange(before.shape[1])[None, :, None], picked.shape)[picked]
+        ranks = np.broadcast_to(
+            self._spec.rank_start + np.arange(before.shape[1])[None, :, None], picked.shape
+        )[picked]
         removed = np.where(has, RowKind.UPDATE_BEFORE, RowKind.DELETE)
         added = np.where(had, RowKind.UPDATE_AFTER, RowKind.INSERT)
         kinds = np.stack([removed, added], axis=-1)[picked].astype(np.int8)

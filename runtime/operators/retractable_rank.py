@@ -31,7 +31,9 @@ class RetractableRank(Operator[RankSpec]):
     def __init__(self, spec: RankSpec, context: OperatorContext) -> None:
         super().__init__(spec, context)
         if spec.rank_end >= 1 << _COPY_BITS:
-            raise UserError("SS3091", f"a Top-N over updating input keeps at most {(1 << _COPY_BITS) - 1} ranks")
+            raise UserError(
+                "SS3091", f"a Top-N over updating input keeps at most {(1 << _COPY_BITS) - 1} ranks"
+            )
         self._schema = to_arrow_schema(context.input_schemas[0])
         types = [self._schema.field(k).type for k in spec.partition_keys]
         self._index = KeyIndex(types) if types else None
@@ -97,7 +99,9 @@ class RetractableRank(Operator[RankSpec]):
             groups = key_groups(hashes, self.context.max_parallelism).astype(np.int32)
         counts = to_array(pa.int64(), self._rows.counts[slots])
         names = [KEY_GROUP_COLUMN, "count", *(f"c{i}" for i in range(rows.num_columns))]
-        return OperatorSnapshot(keyed={"rows": pa.table([pa.array(groups), counts, *rows.columns], names=names)})
+        return OperatorSnapshot(
+            keyed={"rows": pa.table([pa.array(groups), counts, *rows.columns], names=names)}
+        )
 
     def restore(self, snapshot: OperatorSnapshot) -> None:
         table = snapshot.keyed.get("rows")

@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pyarrow as pa
 
+from runtime.kernels.buffers import to_array
 from runtime.operators.aggregates.accumulator import Array
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 
@@ -31,13 +32,16 @@ class RowLog:
     """Rows in order of arrival. State: all rows that were appended and not yet taken out."""
 
     def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
+        self.schema = schema
         self.chunks: list[Chunk] = []
         self._small_chunks = 0
 
     def append(self, batch: pa.RecordBatch, times: Array, is_matched: Array | None = None) -> None:
         if batch.num_rows == 0:
             return
+        if batch.schema != self.schema:
+            # Inputs of a UNION ALL may differ in their column names; chunks are put together.
+            batch = pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
         matched = np.zeros(batch.num_rows, dtype=bool) if is_matched is None else is_matched
         self.chunks.append(Chunk(batch, times, matched, int(times.min()), int(times.max())))
         self._small_chunks += batch.num_rows < _LARGE_ROWS
@@ -89,7 +93,7 @@ class RowLog:
 
     def _select(self, chunk: Chunk, rows: Array) -> Chunk:
         times = chunk.times[rows]
-        batch = chunk.batch.take(pa.array(rows))
+        batch = chunk.batch.take(to_array(pa.int64(), rows))
         return Chunk(batch, times, chunk.is_matched[rows], int(times.min()), int(times.max()))
 
     def rows(self) -> Chunk | None:

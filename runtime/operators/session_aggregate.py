@@ -13,18 +13,18 @@ from runtime.kernels.windows import merge_sessions_into
 from runtime.operators.aggregates.accumulator import Array
 from runtime.operators.aggregates.accumulator_set import row_argument_types
 from runtime.operators.aggregates.partials import MergedPartials, Partials, RawRows, is_mergeable
-from runtime.operators.operator import KEY_GROUP_COLUMN, Operator, OperatorContext, OperatorSnapshot, Output
+from runtime.operators.closing import LATE, ClosingOperator
+from runtime.operators.operator import KEY_GROUP_COLUMN, OperatorContext, OperatorSnapshot, Output
 from runtime.operators.windowing import times_ms, window_batch
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.specs.aggregate import WindowAggregateSpec
 
-LATE = "numLateRecordsDropped"
 _LOG_ROWS_MIN = 262_144
 """Partials that may wait unmerged, at least."""
 
 
-class SessionAggregate(Operator[WindowAggregateSpec]):
+class SessionAggregate(ClosingOperator):
     """Emits one row a key and session, when no row can extend the session any more.
 
     State: one partial a key and open session (every row, when a call cannot be merged), kept as a log that is merged before
@@ -47,8 +47,6 @@ class SessionAggregate(Operator[WindowAggregateSpec]):
         self._log: list[list[pa.Array]] = []
         self._log_rows = 0
         self._merged_rows = 0
-        self._closed_ms = WATERMARK_MIN
-        self._next_end = WATERMARK_MAX
 
     # -- input -------------------------------------------------------------------------------------
 
@@ -59,8 +57,8 @@ class SessionAggregate(Operator[WindowAggregateSpec]):
         self._log_rows += len(columns[-1])
         ends = view_values(columns[-2], np.int64)
         earliest = int(ends.min(initial=WATERMARK_MAX))
-        self._next_end = min(self._next_end, earliest)
-        if earliest - 1 <= self._closed_ms:
+        self.next_end = min(self.next_end, earliest)
+        if earliest - 1 <= self.closed_ms:
             # Some rows may be late; whether they are depends on the sessions they fall into.
             self._merge_log()
             self._drop_late()
@@ -111,7 +109,7 @@ class SessionAggregate(Operator[WindowAggregateSpec]):
 
     def _drop_late(self) -> None:
         sessions, ends = self._sessions()
-        late = (ends - 1 <= self._closed_ms)[sessions]
+        late = (ends - 1 <= self.closed_ms)[sessions]
         if late.any():
             self.context.count(LATE, int(view_values(self._log[0][-1], np.int64)[late].sum()))
             self._keep(np.flatnonzero(~late))
@@ -120,39 +118,17 @@ class SessionAggregate(Operator[WindowAggregateSpec]):
         chosen = pa.array(rows)
         self._log = [[column.take(chosen) for column in self._log[0]]]
         self._log_rows = self._merged_rows = len(rows)
-        # A kept row of a longer session may name an earlier end than the session's: then closing finds nothing to do.
-        self._next_end = int(view_values(self._log[0][-2], np.int64).min(initial=WATERMARK_MAX))
+        self.next_end = int(self._sessions()[1].min(initial=WATERMARK_MAX))
 
     # -- time --------------------------------------------------------------------------------------
 
-    def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
-        if self.spec.window.is_event_time:
-            self._close(watermark_ms, output)
-        return watermark_ms
-
-    def next_processing_time_ms(self) -> int | None:
-        if self.spec.window.is_event_time or self._next_end == WATERMARK_MAX:
-            return None
-        return self._next_end
-
-    def on_processing_time(self, now_ms: int, output: Output) -> None:
-        if not self.spec.window.is_event_time:
-            self._close(now_ms - 1, output)
-
-    def on_finish(self, output: Output) -> None:
-        self._close(WATERMARK_MAX, output)
-
-    def _close(self, watermark_ms: int, output: Output) -> None:
-        if watermark_ms <= self._closed_ms:
-            return
-        if self._next_end - 1 <= watermark_ms and self._log:
-            self._merge_log()
-            sessions, ends = self._sessions()
-            closed = (ends - 1 <= watermark_ms)[sessions]
-            if closed.any():
-                self._emit(np.flatnonzero(closed), sessions[closed], output)
-                self._keep(np.flatnonzero(~closed))
-        self._closed_ms = watermark_ms
+    def close_windows(self, watermark_ms: int, output: Output) -> None:
+        self._merge_log()
+        sessions, ends = self._sessions()
+        closed = (ends - 1 <= watermark_ms)[sessions]
+        if closed.any():
+            self._emit(np.flatnonzero(closed), sessions[closed], output)
+        self._keep(np.flatnonzero(~closed))
 
     def _emit(self, rows: Array, sessions: Array, output: Output) -> None:
         chosen = pa.array(rows)
@@ -173,20 +149,21 @@ class SessionAggregate(Operator[WindowAggregateSpec]):
 
     def snapshot(self) -> OperatorSnapshot:
         self._merge_log()
-        shared = {"closed": pa.table({"closed_ms": [self._closed_ms]})}
         if not self._log:
-            return OperatorSnapshot(shared=shared)
+            return self.save_clock(OperatorSnapshot())
         columns = self._log[0]
         groups = np.zeros(len(columns[-1]), dtype=np.int32)
         if self._keys:
-            groups = key_groups(hash_columns(columns[: self._keys]), self.context.max_parallelism).astype(np.int32)
+            groups = key_groups(hash_columns(columns[: self._keys]), self.context.max_parallelism).astype(
+                np.int32
+            )
         names = [KEY_GROUP_COLUMN, *(f"c{i}" for i in range(len(columns)))]
-        return OperatorSnapshot({"sessions": pa.table([pa.array(groups), *columns], names=names)}, shared)
+        return self.save_clock(
+            OperatorSnapshot({"sessions": pa.table([pa.array(groups), *columns], names=names)})
+        )
 
     def restore(self, snapshot: OperatorSnapshot) -> None:
-        closed = snapshot.shared.get("closed")
-        if closed is not None and closed.num_rows:
-            self._closed_ms = int(closed.column("closed_ms").to_numpy().min())
+        self.restore_clock(snapshot)
         sessions = snapshot.keyed.get("sessions")
         if sessions is not None and sessions.num_rows:
             batch = sessions.combine_chunks().to_batches()[0]
@@ -198,7 +175,13 @@ class SessionAggregate(Operator[WindowAggregateSpec]):
 
 
 def _one_each(
-    keys: list[pa.Array], partials: list[pa.Array], sessions: Array, count: int, starts: Array, ends: Array, rows: Array
+    keys: list[pa.Array],
+    partials: list[pa.Array],
+    sessions: Array,
+    count: int,
+    starts: Array,
+    ends: Array,
+    rows: Array,
 ) -> list[pa.Array]:
     """One row a session: its keys, `partials` (already one a session), least start, greatest end, number of rows."""
     first = np.full(count, WATERMARK_MAX)
@@ -222,5 +205,7 @@ def _number_sessions(groups: Array, starts: Array, ends: Array) -> tuple[Array, 
     """Dense session number of each interval, and how many sessions there are."""
     order = np.lexsort((starts, groups))
     sessions = np.empty(len(order), dtype=np.int64)
-    count = merge_sessions_into(groups, np.ascontiguousarray(starts), np.ascontiguousarray(ends), order, sessions)
+    count = merge_sessions_into(
+        groups, np.ascontiguousarray(starts), np.ascontiguousarray(ends), order, sessions
+    )
     return sessions, int(count)

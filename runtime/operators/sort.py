@@ -58,7 +58,9 @@ class Sort(Operator[SortSpec]):
         if self._changes is not None:
             return self._changes.rows()
         if not self._batches:
-            return pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in self._schema], schema=self._schema)
+            return pa.RecordBatch.from_arrays(
+                [pa.nulls(0, f.type) for f in self._schema], schema=self._schema
+            )
         return pa.concat_batches(self._batches)
 
     def on_finish(self, output: Output) -> None:
@@ -90,5 +92,3 @@ class Sort(Operator[SortSpec]):
         if self._changes is not None:
             return self._changes.nbytes()
         return sum(batch.nbytes for batch in self._batches)
-
-

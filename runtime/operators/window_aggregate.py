@@ -10,8 +10,13 @@ from runtime.kernels.group import extent, group
 from runtime.kernels.hashing import hash_columns, key_groups
 from runtime.kernels.windows import renumber_into
 from runtime.operators.aggregates.accumulator import Array
-from runtime.operators.aggregates.accumulator_set import AccumulatorSet, partial_argument_types, row_argument_types
+from runtime.operators.aggregates.accumulator_set import (
+    AccumulatorSet,
+    partial_argument_types,
+    row_argument_types,
+)
 from runtime.operators.aggregates.partials import MergedPartials, Partials, RawRows, is_mergeable
+from runtime.operators.closing import LATE, ClosingOperator
 from runtime.operators.group_aggregate import batch_groups
 from runtime.operators.operator import KEY_GROUP_COLUMN, Operator, OperatorContext, OperatorSnapshot, Output
 from runtime.operators.session_aggregate import SessionAggregate
@@ -31,12 +36,13 @@ from sqlstream.errors import UserError
 from sqlstream.specs.aggregate import AggregatePhase, WindowAggregateSpec
 from sqlstream.specs.window import WindowKind
 
-LATE = "numLateRecordsDropped"
 _LOG_ROWS_MIN = 262_144
 """Partials that may wait uncompacted, at least: below it compaction costs more than it saves."""
 
 
-def make_window_aggregate(spec: WindowAggregateSpec, context: OperatorContext) -> Operator[WindowAggregateSpec]:
+def make_window_aggregate(
+    spec: WindowAggregateSpec, context: OperatorContext
+) -> Operator[WindowAggregateSpec]:
     """The operator of a phase and window kind."""
     if spec.window.time_zone != "UTC" and spec.time_column >= 0:
         raise UserError(
@@ -88,12 +94,12 @@ class RowSlicer:
         if self._is_attached:
             return times_ms(batch.column(self._spec.window_end_column))
         if not self._spec.window.is_event_time:
-            return np.repeat(slice_ends(self._spec.window, np.array([self._context.now_ms()])), batch.num_rows)
+            return np.repeat(
+                slice_ends(self._spec.window, np.array([self._context.now_ms()])), batch.num_rows
+            )
         return slice_ends(self._spec.window, times_ms(batch.column(self._spec.time_column)))
 
-    def _drop_late(
-        self, batch: pa.RecordBatch, ends: Array, closed_ms: int
-    ) -> tuple[pa.RecordBatch, Array]:
+    def _drop_late(self, batch: pa.RecordBatch, ends: Array, closed_ms: int) -> tuple[pa.RecordBatch, Array]:
         has_watermarks = self._spec.row_watermark_column >= 0
         if not has_watermarks and (closed_ms == WATERMARK_MIN or not self._spec.window.is_event_time):
             return batch, ends
@@ -126,7 +132,7 @@ class LocalWindowAggregate(Operator[WindowAggregateSpec]):
         output.emit(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
 
-class SliceAggregate(Operator[WindowAggregateSpec]):
+class SliceAggregate(ClosingOperator):
     """Keeps partials of open windows and emits a window's results when it closes.
 
     State: one partial a key and slice (every row, when a call cannot be merged), in an append-only log that is compacted
@@ -149,13 +155,15 @@ class SliceAggregate(Operator[WindowAggregateSpec]):
         self._log: list[list[pa.Array]] = []
         self._log_rows = 0
         self._compacted_rows = 0
-        self._closed_ms = WATERMARK_MIN
-        self._next_end = WATERMARK_MAX
 
     # -- input -------------------------------------------------------------------------------------
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
-        columns = self._drop_late_partials(batch) if self._is_global else self._slicer.partials(batch, self._closed_ms)
+        columns = (
+            self._drop_late_partials(batch)
+            if self._is_global
+            else self._slicer.partials(batch, self.closed_ms)
+        )
         if len(columns[-1]) == 0:
             return
         self._log.append(columns)
@@ -168,12 +176,12 @@ class SliceAggregate(Operator[WindowAggregateSpec]):
         columns = batch.columns
         ends = self._ends(columns)
         last = ends if self._is_attached else last_window_ends(self.spec.window, ends)
-        if self._closed_ms == WATERMARK_MIN or int(last.min(initial=WATERMARK_MAX)) - 1 > self._closed_ms:
+        if self.closed_ms == WATERMARK_MIN or int(last.min(initial=WATERMARK_MAX)) - 1 > self.closed_ms:
             return list(columns)
-        late = last - 1 <= self._closed_ms
+        late = last - 1 <= self.closed_ms
         if not self.spec.window.is_event_time:
             # A partial that was under way while its window closed belongs to the window that is open now.
-            current = slice_ends(self.spec.window, np.array([self._closed_ms + 1]))[0]
+            current = slice_ends(self.spec.window, np.array([self.closed_ms + 1]))[0]
             columns = list(columns)
             columns[self._end_position()] = to_array(pa.int64(), np.where(late, current, ends))
             return columns
@@ -189,43 +197,22 @@ class SliceAggregate(Operator[WindowAggregateSpec]):
     def _note_next_end(self, ends: Array) -> None:
         first = int(ends.min(initial=WATERMARK_MAX))
         if not self._is_attached:
-            first = int(first_window_ends(self.spec.window, np.array([first]))[0]) if len(ends) else WATERMARK_MAX
-        self._next_end = min(self._next_end, first)
+            first = (
+                int(first_window_ends(self.spec.window, np.array([first]))[0]) if len(ends) else WATERMARK_MAX
+            )
+        self.next_end = min(self.next_end, first)
 
     # -- time --------------------------------------------------------------------------------------
 
-    def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
-        if self.spec.window.is_event_time:
-            self._close(watermark_ms, output)
-        return watermark_ms
-
-    def next_processing_time_ms(self) -> int | None:
-        if self.spec.window.is_event_time or self._next_end == WATERMARK_MAX:
-            return None
-        return self._next_end
-
-    def on_processing_time(self, now_ms: int, output: Output) -> None:
-        if not self.spec.window.is_event_time:
-            self._close(now_ms - 1, output)
-
-    def on_finish(self, output: Output) -> None:
-        # Bounded input ends all windows, also those whose moment of processing time has not come.
-        self._close(WATERMARK_MAX, output)
-
-    def _close(self, watermark_ms: int, output: Output) -> None:
-        """Emit all windows with end - 1 <= watermark that have not fired."""
-        if watermark_ms <= self._closed_ms:
-            return
-        if self._next_end - 1 <= watermark_ms:
-            self._compact()
-            for columns in self._log:
-                self._fire(columns, watermark_ms, output)
-            self._forget(watermark_ms)
-        self._closed_ms = watermark_ms
+    def close_windows(self, watermark_ms: int, output: Output) -> None:
+        self._compact()
+        for columns in self._log:
+            self._fire(columns, watermark_ms, output)
+        self._forget(watermark_ms)
 
     def _forget(self, watermark_ms: int) -> None:
         kept = []
-        self._next_end = WATERMARK_MAX
+        self.next_end = WATERMARK_MAX
         for columns in self._log:
             ends = self._ends(columns)
             last = ends if self._is_attached else last_window_ends(self.spec.window, ends)
@@ -237,7 +224,7 @@ class SliceAggregate(Operator[WindowAggregateSpec]):
         self._log_rows = self._compacted_rows = sum(len(columns[-1]) for columns in kept)
         for columns in kept:
             first = self._first_open_ends(self._ends(columns), watermark_ms)
-            self._next_end = min(self._next_end, int(first.min(initial=WATERMARK_MAX)))
+            self.next_end = min(self.next_end, int(first.min(initial=WATERMARK_MAX)))
 
     # -- putting windows together --------------------------------------------------------------------
 
@@ -280,7 +267,7 @@ class SliceAggregate(Operator[WindowAggregateSpec]):
         if self._is_attached or self.spec.window.kind is WindowKind.TUMBLE:
             self._fire_slices(columns, np.flatnonzero(ends - 1 <= watermark_ms), output)
             return
-        first = self._first_open_ends(ends, self._closed_ms)
+        first = self._first_open_ends(ends, self.closed_ms)
         last = last_window_ends(self.spec.window, ends)
         if watermark_ms != WATERMARK_MAX:
             last = np.minimum(last, greatest_end(self.spec.window, watermark_ms))
@@ -304,10 +291,14 @@ class SliceAggregate(Operator[WindowAggregateSpec]):
             groups = first_rows = np.arange(len(rows))
         else:
             groups, first_rows = group([*taken[: self._keys], *taken[self._keys + self._form.width :]])
-        starts = view_values(taken[-1], np.int64) if self._is_attached else window_starts(self.spec.window, ends)
+        starts = (
+            view_values(taken[-1], np.int64) if self._is_attached else window_starts(self.spec.window, ends)
+        )
         self._emit(taken, groups, first_rows, starts[first_rows], ends[first_rows], output)
 
-    def _fire_overlapping(self, columns: list[pa.Array], first_end: int, last_end: int, output: Output) -> None:
+    def _fire_overlapping(
+        self, columns: list[pa.Array], first_end: int, last_end: int, output: Output
+    ) -> None:
         """Windows of several slices, one after the other: rows sorted by slice make each window one run of rows."""
         by_slice = np.argsort(self._ends(columns), kind="stable")
         chosen = pa.array(by_slice)
@@ -327,7 +318,13 @@ class SliceAggregate(Operator[WindowAggregateSpec]):
             self._emit(window, groups, first_rows, *bounds, output)
 
     def _emit(
-        self, columns: list[pa.Array], groups: Array, first_rows: Array, starts: Array, ends: Array, output: Output
+        self,
+        columns: list[pa.Array],
+        groups: Array,
+        first_rows: Array,
+        starts: Array,
+        ends: Array,
+        output: Output,
     ) -> None:
         """One result row a group of log rows."""
         partials = columns[self._keys : self._keys + self._form.width]
@@ -343,26 +340,20 @@ class SliceAggregate(Operator[WindowAggregateSpec]):
     def snapshot(self) -> OperatorSnapshot:
         self._compact()
         if not self._log:
-            return OperatorSnapshot(shared={"closed": pa.table({"closed_ms": [self._closed_ms]})})
+            return self.save_clock(OperatorSnapshot())
         columns = self._log[0]
         groups = partial_key_groups(columns[: self._keys], len(columns[-1]), self.context.max_parallelism)
         names = [KEY_GROUP_COLUMN, *(f"c{i}" for i in range(len(columns)))]
-        return OperatorSnapshot(
-            keyed={"slices": pa.table([groups, *columns], names=names)},
-            shared={"closed": pa.table({"closed_ms": [self._closed_ms]})},
-        )
+        return self.save_clock(OperatorSnapshot({"slices": pa.table([groups, *columns], names=names)}))
 
     def restore(self, snapshot: OperatorSnapshot) -> None:
-        closed = snapshot.shared.get("closed")
-        if closed is not None and closed.num_rows:
-            # Barriers follow the watermark on every channel, so all old subtasks had closed the same windows.
-            self._closed_ms = int(closed.column("closed_ms").to_numpy().min())
+        self.restore_clock(snapshot)
         slices = snapshot.keyed.get("slices")
         if slices is not None and slices.num_rows:
             self._log = [list(slices.combine_chunks().to_batches()[0].columns[1:])]
             self._log_rows = self._compacted_rows = slices.num_rows
-            first = self._first_open_ends(self._ends(self._log[0]), self._closed_ms)
-            self._next_end = int(first.min(initial=WATERMARK_MAX))
+            first = self._first_open_ends(self._ends(self._log[0]), self.closed_ms)
+            self.next_end = int(first.min(initial=WATERMARK_MAX))
 
     def state_bytes(self) -> int:
         return sum(column.nbytes for columns in self._log for column in columns)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from runtime.kernels.buffers import to_array
 from runtime.operators.equal_pairs import equal_pairs
 from runtime.operators.joined import JoinedRows
-from runtime.operators.log_snapshot import load_log, save_log
+from runtime.operators.log_snapshot import load_sides, save_sides
 from runtime.operators.operator import Operator, OperatorContext, OperatorSnapshot, Output
 from runtime.operators.row_log import RowLog, concat_chunks
 from runtime.operators.windowing import times_ms
@@ -40,7 +41,7 @@ class WindowJoin(Operator[WindowJoinSpec]):
             late = ends - 1 <= self._closed_ms
             self.context.count(LATE, int(np.count_nonzero(late)))
             kept = np.flatnonzero(~late)
-            batch, ends = batch.take(pa.array(kept)), ends[kept]
+            batch, ends = batch.take(to_array(pa.int64(), kept)), ends[kept]
         self._logs[input_index].append(batch, ends)
 
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
@@ -54,7 +55,9 @@ class WindowJoin(Operator[WindowJoinSpec]):
         closed = [log.take_until(limit) for log in self._logs]
         if not closed[0]:
             return
-        left, right = (concat_chunks(chunks, schema) for chunks, schema in zip(closed, self._schemas, strict=True))
+        left, right = (
+            concat_chunks(chunks, schema) for chunks, schema in zip(closed, self._schemas, strict=True)
+        )
         left_rows, right_rows = equal_pairs(
             self._match_columns(left, 0), self._match_columns(right, 1), (left.num_rows, right.num_rows)
         )
@@ -66,24 +69,17 @@ class WindowJoin(Operator[WindowJoinSpec]):
             output.emit(self._joined.padded(left, np.flatnonzero(~matched)))
 
     def _match_columns(self, batch: pa.RecordBatch, side: int) -> list[pa.Array]:
-        # A bound that a side lacks (-1) follows from the other: equal ends of equal-sized windows.
-        bounds = [self._starts[side]] if min(self._starts) >= 0 else []
-        return [batch.column(k) for k in (*self._keys[side], *bounds, self._ends[side])]
+        # Windows of a fixed size may be told apart by their ends alone: the start column is the end column then.
+        window = dict.fromkeys((self._starts[side], self._ends[side]))
+        return [batch.column(k) for k in (*self._keys[side], *window)]
 
     def snapshot(self) -> OperatorSnapshot:
-        parts = OperatorSnapshot(shared={"closed": pa.table({"closed_ms": [self._closed_ms]})})
-        for side, name in enumerate(("left", "right")):
-            save_log(parts, name, self._logs[side], self._keys[side], self.context)
-        return parts
+        return save_sides(self._logs, self._keys, self._closed_ms, self.spec.broadcast_input, self.context)
 
     def restore(self, snapshot: OperatorSnapshot) -> None:
-        closed = snapshot.shared.get("closed")
-        if closed is not None and closed.num_rows:
-            self._closed_ms = int(closed.column("closed_ms").to_numpy().min())
-        for side, name in enumerate(("left", "right")):
-            load_log(snapshot, name, self._logs[side], self._schemas[side])
+        closed_ms = load_sides(snapshot, self._logs, self.spec.broadcast_input)
+        if closed_ms is not None:
+            self._closed_ms = closed_ms
 
     def state_bytes(self) -> int:
         return sum(log.nbytes() for log in self._logs)
-
-

@@ -63,7 +63,9 @@ class WindowRank(Operator[WindowRankSpec]):
     def _ranked(self, batch: pa.RecordBatch, rank_end: int, rank_start: int) -> tuple[Array, Array]:
         """Rows with rank_start <= rank <= rank_end, by window end, key and rank; and their ranks."""
         window = [self.spec.window_start_column, self.spec.window_end_column]
-        groups, first_rows = batch_groups([batch.column(c) for c in (*window, *self.spec.partition_keys)], batch.num_rows)
+        groups, first_rows = batch_groups(
+            [batch.column(c) for c in (*window, *self.spec.partition_keys)], batch.num_rows
+        )
         ends = times_ms(batch.column(self.spec.window_end_column))
         columns = [batch.column(k.column) for k in self.spec.order]
         order = sort_indices([ends, groups], columns, self.spec.order)
@@ -100,7 +102,7 @@ class WindowRank(Operator[WindowRankSpec]):
         closed = snapshot.shared.get("closed")
         if closed is not None and closed.num_rows:
             self._closed_ms = int(closed.column("closed_ms").to_numpy().min())
-        load_log(snapshot, "rows", self._log, self._input_schema)
+        load_log(snapshot, "rows", self._log)
         self._rows = sum(chunk.batch.num_rows for chunk in self._log.chunks)
 
     def state_bytes(self) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.evaluate.intervals import milliseconds_of
-from runtime.evaluate.local_time import from_local, to_local
+from runtime.evaluate.local_time import check_time_zone, from_local, to_local
 from runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.arrow import is_changelog, to_arrow_schema
 from sqlstream.errors import UserError
@@ -18,10 +18,7 @@ Times = np.ndarray[Any, Any]
 
 
 class WindowTvf(Operator[WindowTvfSpec]):
-    """Each row once for each of its windows, earliest first, with window_start, window_end and window_time.
-
-    No state.
-    """
+    """Each row once for each of its windows, earliest first, with the window's bounds and time. No state."""
 
     def __init__(self, spec: WindowTvfSpec, context: OperatorContext) -> None:
         super().__init__(spec, context)
@@ -31,6 +28,7 @@ class WindowTvf(Operator[WindowTvfSpec]):
                 "a SESSION window has no rows before it is aggregated",
                 hint="GROUP BY window_start and window_end",
             )
+        self._time_zone = check_time_zone(spec.window.time_zone)
         self._schema = to_arrow_schema(context.output_schema, context.output_mode)
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
@@ -46,7 +44,7 @@ class WindowTvf(Operator[WindowTvfSpec]):
 
     def _times_ms(self, batch: pa.RecordBatch) -> Times:
         """Wall-clock milliseconds of each row: its event time, or the clock's."""
-        zone = self.spec.window.time_zone
+        zone = self._time_zone
         if not self.spec.window.is_event_time:
             instant = pa.array([self.context.now_ms()], pa.int64()).view(pa.timestamp("ms", tz="UTC"))
             return np.full(
@@ -58,20 +56,18 @@ class WindowTvf(Operator[WindowTvfSpec]):
             raise UserError(
                 "SS5104", f'rowtime "{name}" is null', hint=f"filter such rows out: WHERE {name} IS NOT NULL"
             )
-        return milliseconds_of(to_local(column, zone)).to_numpy()  # type: ignore[no-any-return]
+        return milliseconds_of(to_local(column, zone)).to_numpy()
 
     def _bound(self, times_ms: Times, column: int) -> pa.Array:
         """A window column; window_time of a TIMESTAMP_LTZ input is an instant again."""
         has_kinds = not self.context.output_mode.is_insert_only
         target = self._schema.field(len(self._schema) + column - has_kinds).type
         local = pa.array(times_ms).view(pa.timestamp("ms"))
-        return local if local.type == target else from_local(local, target, self.spec.window.time_zone)
+        return local if local.type == target else from_local(local, target, self._time_zone)
 
 
 def assign_windows(times_ms: Times, window: WindowSpec) -> tuple[Times | None, Times, Times]:
-    """(row of the input or None when each has one window, window starts, window ends), rows in order,
-    earliest first.
-    """
+    """(rows of the input, or None when each has one window; window starts; window ends), earliest first."""
     if window.kind is WindowKind.TUMBLE:
         starts = floor_to(times_ms, window.size_ms, window.offset_ms)
         return None, starts, starts + window.size_ms

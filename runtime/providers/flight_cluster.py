@@ -8,7 +8,7 @@ from typing import Any
 from runtime.net.flight import FlightConnections, FlightServer
 from runtime.net.flight_transport import FlightTransport
 from runtime.net.results import ResultReceiver
-from runtime.providers.local import LocalProvider, OnExit
+from runtime.providers.local import TASK_MANAGERS_MAX, LocalProvider, OnExit
 from runtime.taskmanager.task_manager_options import TaskManagerOptions
 from sqlstream.messages.rpc import decode_control_message
 
@@ -28,6 +28,7 @@ class ChildTaskManagers:
         receive: Callable[[Any], None],
         on_exit: OnExit,
     ) -> None:
+        self._slots = slots
         self._connections = FlightConnections(token)
         self._server = FlightServer(
             token, lambda data: receive(decode_control_message(data)), receiver=receiver
@@ -51,6 +52,13 @@ class ChildTaskManagers:
         self.transport.close()
         self._connections.close()
         self._server.shutdown()
+
+    @property
+    def slots_max(self) -> int:
+        return TASK_MANAGERS_MAX * self._slots
+
+    def reserve(self, slots: int) -> None:
+        self._provider.reserve(slots)
 
     def request_slots(self, slots_missing: int) -> None:
         self._provider.request_slots(slots_missing)

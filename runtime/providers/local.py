@@ -14,6 +14,8 @@ from sqlstream.errors import ErrorInfo, FailureReason
 
 STOP_TIMEOUT_S = 5.0
 REPLACEMENTS_MAX = 10
+TASK_MANAGERS_MAX = 64
+"""Children at most: a wider job is refused instead of filling the machine with processes."""
 
 KEEP_FREED_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(256 << 20)}
 """Environment of a child: glibc keeps the memory of one batch for the next instead of returning it to the
@@ -25,7 +27,7 @@ cause."""
 
 
 class LocalProvider:
-    """Keeps a fixed number of TaskManagers running and tells of each that dies. Implements
+    """Keeps a number of TaskManagers running, more when a job is wider, and tells of each that dies. Implements
     `ResourceProvider`.
 
     Children start at once and side by side. One that dies is replaced, so that the next job finds its slots,
@@ -51,6 +53,15 @@ class LocalProvider:
         for _ in range(self._count):
             self._start_one()
 
+    def reserve(self, slots: int) -> None:
+        """Start children until there are that many slots; a wider job than there are cores shares them."""
+        with self._lock:
+            wanted = min(-(-slots // self._options.slots), TASK_MANAGERS_MAX)
+            missing = max(0, wanted - self._count)
+            self._count += missing
+        for _ in range(missing):
+            self._start_one()
+
     def _start_one(self) -> None:
         with self._lock:
             if self._is_stopping:
@@ -65,7 +76,7 @@ class LocalProvider:
         threading.Thread(target=self._watch, args=(resource_id, child), name=name, daemon=True).start()
 
     def request_slots(self, slots_missing: int) -> None:
-        """The number of children is fixed: a job that wants more slots waits, and fails by
+        """`reserve` has started what the widest job needs: a job whose slots others hold waits for them, and fails by
         slot.request.timeout."""
         del slots_missing
 

@@ -34,6 +34,7 @@ class InProcessTaskManager:
         receive: Callable[[Any], None],
         on_crash: Callable[[ErrorInfo], None],
     ) -> None:
+        self.slots_max = slots
         self.transport = LocalTransport()
         exchange = LocalExchange(PartitionTable(), receiver)
         self._runner = ThreadTaskRunner(
@@ -62,6 +63,10 @@ class InProcessTaskManager:
     def stop(self) -> None:
         self._runner.stop(STOP_TIMEOUT_S)
         self._shell.stop()
+
+    def reserve(self, slots: int) -> None:
+        """There is one TaskManager, whose slots are fixed."""
+        del slots
 
     def request_slots(self, slots_missing: int) -> None:
         """There is one TaskManager: a job that wants more slots waits, and fails by slot.request.timeout."""

@@ -39,7 +39,9 @@ def make_accumulator(
     return Distinct(call, argument_types, inner) if is_distinct else inner
 
 
-def _make_plain(call: AggregateCall, argument_types: tuple[LogicalType, ...], is_retracting: bool) -> Accumulator:
+def _make_plain(
+    call: AggregateCall, argument_types: tuple[LogicalType, ...], is_retracting: bool
+) -> Accumulator:
     if call.function in ("MIN", "MAX"):
         kind = RetractableExtreme if is_retracting else Extreme
         return kind(call, argument_types)

@@ -20,7 +20,9 @@ def accumulator_width(call: AggregateCall) -> int:
     return len(accumulator_types(call, (call.type,) * len(call.args)))
 
 
-def accumulator_types(call: AggregateCall, argument_types: tuple[LogicalType, ...]) -> tuple[LogicalType, ...]:
+def accumulator_types(
+    call: AggregateCall, argument_types: tuple[LogicalType, ...]
+) -> tuple[LogicalType, ...]:
     layout = AGGREGATE_FUNCTIONS[call.function].accumulator
     assert layout is not None, f"{call.function} has one phase"
     return layout(argument_types)
@@ -58,7 +60,8 @@ class AccumulatorSet:
     ) -> None:
         self.calls = calls
         self.accumulators: list[Accumulator] = [
-            make_accumulator(call, types, is_retracting) for call, types in zip(calls, argument_types, strict=True)
+            make_accumulator(call, types, is_retracting)
+            for call, types in zip(calls, argument_types, strict=True)
         ]
 
     def resize(self, capacity: int) -> None:
@@ -105,7 +108,12 @@ def _as_declared(column: pa.Array, declared: pa.DataType) -> pa.Array:
 
 def _true_rows(condition: pa.Array, signs: Array) -> Array:
     """`signs` (empty: +1) where the BOOLEAN column is TRUE, 0 where it is FALSE or NULL."""
-    bits = view_buffer(condition.buffers()[1], np.uint8, condition.offset >> 3, (condition.offset % 8 + len(condition) + 7) >> 3)
+    bits = view_buffer(
+        condition.buffers()[1],
+        np.uint8,
+        condition.offset >> 3,
+        (condition.offset % 8 + len(condition) + 7) >> 3,
+    )
     mask = unpack_bits(bits, condition.offset & 7, len(condition))
     bitmap, bit = view_bitmap(condition)
     if len(bitmap):

@@ -54,5 +54,3 @@ class ListAggregate(Accumulator):
 
     def nbytes(self) -> int:
         return self._texts.nbytes()
-
-

@@ -6,7 +6,13 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.operators.aggregates.accumulator import Array, grown
-from runtime.operators.aggregates.numbers import NumberClass, as_numbers, from_numbers, number_class, present_rows
+from runtime.operators.aggregates.numbers import (
+    NumberClass,
+    as_numbers,
+    from_numbers,
+    number_class,
+    present_rows,
+)
 from sqlstream.arrow import to_arrow_type
 from sqlstream.types import LogicalType
 

@@ -76,16 +76,22 @@ class Average(Sum):
         quotients = np.sign(sums) * (np.abs(sums) // divisors)
         return from_numbers(quotients, result_type, valid)
 
-    def _divide_decimals(self, sums: Array, divisors: Array, valid: Array, result_type: pa.DataType) -> pa.Array:
+    def _divide_decimals(
+        self, sums: Array, divisors: Array, valid: Array, result_type: pa.DataType
+    ) -> pa.Array:
         # Arrow divides decimals exactly as DECIMAL256 and keeps enough digits to round once. The dividend gets no more digits
         # than it can have, so that the quotient's precision stays within DECIMAL256.
         digits = self._sum_type.precision - self._sum_type.scale + result_type.scale + 1
-        wide = pc.cast(from_numbers(sums, self._sum_type, valid), pa.decimal256(digits, result_type.scale + 1))
+        wide = pc.cast(
+            from_numbers(sums, self._sum_type, valid), pa.decimal256(digits, result_type.scale + 1)
+        )
         quotient = pc.divide(wide, pc.cast(pa.array(divisors), pa.decimal256(19, 0)))
         return pc.cast(pc.round(quotient, result_type.scale, "half_towards_infinity"), result_type)
 
 
-def _accumulator_types(call: AggregateCall, argument_types: tuple[LogicalType, ...]) -> tuple[LogicalType, ...]:
+def _accumulator_types(
+    call: AggregateCall, argument_types: tuple[LogicalType, ...]
+) -> tuple[LogicalType, ...]:
     layout = AGGREGATE_FUNCTIONS[call.function].accumulator
     assert layout is not None
     return layout(argument_types)

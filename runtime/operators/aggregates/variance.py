@@ -51,7 +51,9 @@ class Variance(Accumulator):
         valid = divisors > 0
         # A cancelled-out deviation may end a hair below zero.
         values = np.maximum(self._squares[slots], 0.0) / np.where(valid, divisors, 1)
-        return from_numbers(np.sqrt(values) if self._is_deviation else values, to_arrow_type(self.call.type), valid)
+        return from_numbers(
+            np.sqrt(values) if self._is_deviation else values, to_arrow_type(self.call.type), valid
+        )
 
     def reset(self, slots: Array) -> None:
         self._counts[slots] = 0

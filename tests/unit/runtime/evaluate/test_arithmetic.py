@@ -200,6 +200,14 @@ def test_functions_of_one_double(name: str, value: float, expected: float) -> No
     assert evaluate(call(name, col(0, DOUBLE)), [(value,), (None,)]) == [expected, None]
 
 
+def test_the_sign_of_a_decimal_is_one() -> None:
+    sign = call("SIGN", col(0, sql.decimal(3, 1)))
+    assert evaluate(sign, [(D("-2.5"),), (D("0"),), (None,)]) == [D("-1"), D("0"), None]
+    assert evaluate(call("SIGN", col(0, BIGINT)), [(-9,), (4,)]) == [-1, 1]
+    assert evaluate(call("ABS", col(0, sql.decimal(3, 1))), [(D("-2.5"),)]) == [D("2.5")]
+    assert evaluate(call("NEGATE", col(0, sql.decimal(3, 1))), [(D("-2.5"),)]) == [D("2.5")]
+
+
 def test_timestamps_move_by_intervals() -> None:
     moved = call("-", col(0, sql.timestamp(3)), lit(4_000, sql.INTERVAL_DAY_TIME))
     assert evaluate(moved, [(10_000,), (None,), (1_000,)]) == [6_000, None, -3_000]

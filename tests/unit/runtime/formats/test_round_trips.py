@@ -47,7 +47,7 @@ SCALARS: dict[str, tuple[LogicalType, st.SearchStrategy[Any]]] = {
     "double": (sql.DOUBLE, floats(64)),
     "decimal": (
         sql.decimal(38, 9),
-        st.decimals(-(10**28), 10**28, allow_nan=False, places=9).map(lambda d: round(d, 9)),
+        st.integers(-(10**38) + 1, 10**38 - 1).map(lambda n: decimal.Decimal(n).scaleb(-9, decimal.Context(prec=50))),
     ),
     "date": (sql.DATE, st.dates(datetime.date(1, 1, 1), datetime.date(9999, 1, 1))),
     "time": (sql.time(3), st.times().map(lambda t: t.replace(microsecond=t.microsecond // 1000 * 1000))),

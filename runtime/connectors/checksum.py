@@ -1,0 +1,61 @@
+"""The connector `checksum`: takes rows, keeps none, and says how many the final table has and what they sum up to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sqlstream.arrow import is_accumulate, row_kinds, without_row_kinds
+from sqlstream.changelog import ChangelogMode
+from sqlstream.schema import Schema
+from sqlstream.spi.connector import ConnectorContext, ConnectorDescriptor, SinkWriter, SourceReader
+from sqlstream.specs import SinkSpec, SourceSpec
+
+ROWS = "resultRows"
+CHECKSUM = "resultChecksum"
+_HASH_BITS = np.uint64(0xFFFF_FFFF)
+
+
+class ChecksumWriter:
+    """Adds each row's hash (32 bits of it), and subtracts it when the row is taken back: independent of order and batches."""
+
+    def __init__(self, context: ConnectorContext) -> None:
+        self._count = context.count
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        from runtime.kernels.hashing import hash_columns
+
+        hashes = (hash_columns(without_row_kinds(batch).columns) & _HASH_BITS).astype(np.int64)
+        signs = np.where(is_accumulate(row_kinds(batch)), 1, -1)
+        self._count(ROWS, int(signs.sum()))
+        self._count(CHECKSUM, int((hashes * signs).sum()))
+
+    def finish(self) -> list[dict[str, Any]]:
+        return []
+
+    def abort(self) -> None:
+        return None
+
+
+class Checksum:
+    """For tests and benchmarks. Needs -U rows: without them a changelog's sum would not be that of its final table."""
+
+    descriptor = ConnectorDescriptor(
+        "checksum", options=(), is_source=False, is_sink=True, sink_mode=ChangelogMode.RETRACT
+    )
+
+    def validate(self, table: str, schema: Schema, options: dict[str, str]) -> None:
+        return None
+
+    def source(
+        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
+    ) -> SourceReader:
+        raise AssertionError("the connector is no source")
+
+    def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:
+        return ChecksumWriter(context)
+
+    def commit(self, spec: SinkSpec, committables: list[dict[str, Any]], files: Any) -> None:
+        return None

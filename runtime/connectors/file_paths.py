@@ -1,0 +1,110 @@
+"""Which files a table has: paths, patterns, partitions written into directory names."""
+
+from __future__ import annotations
+
+import os
+import re
+import urllib.parse
+from typing import Any
+
+from sqlstream.errors import UserError
+
+_SCHEME = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]+):/")
+_WILDCARD = re.compile(r"[*?\[]")
+_UNSAFE_IN_NAME = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
+
+
+def local_path(path: str) -> str:
+    """The path as the operating system takes it. UserError SS4002 for a scheme that is not `file`."""
+    scheme = _SCHEME.match(path)
+    if scheme is None:
+        return path
+    if scheme.group(1).lower() != "file":
+        raise UserError(
+            "SS4002",
+            f'option "path" names the file system "{scheme.group(1)}", but files must be local: "{path}"',
+            hint="write a path of this machine, with or without file:// in front",
+        )
+    return urllib.parse.unquote("/" + path[scheme.end() :].lstrip("/"))
+
+
+def is_pattern(path: str) -> bool:
+    return _WILDCARD.search(path) is not None
+
+
+def root_of(path: str) -> str:
+    """The directory under which all files of a table are: of a pattern, the part before its first wildcard."""
+    if not is_pattern(path):
+        return path
+    parts = path.split("/")
+    fixed = next(i for i, part in enumerate(parts) if is_pattern(part))
+    return "/".join(parts[:fixed]) or ("/" if path.startswith("/") else ".")
+
+
+def rejected_rows_path(path: str) -> str:
+    """Where rows that could not be decoded are kept unless the table says so: beside the root, hidden from readers."""
+    parent, name = os.path.split(os.path.abspath(root_of(path)))
+    return os.path.join(parent, f"_{name}.rejected")
+
+
+def find_files(path: str, pattern: str, files: Any, *, may_be_empty: bool) -> list[Any]:
+    """The files (FileStatus) of a table in order of their paths; `pattern` must match a whole path.
+
+    UserError SS5002 when nothing is at the path, or a wildcard matches nothing and `may_be_empty` is false.
+    """
+    found = _match(path, files) if is_pattern(path) else _list(path, files)
+    if found is None or (not found and is_pattern(path) and not may_be_empty):
+        raise UserError(
+            "SS5002",
+            f'no file matches "{path}"' if is_pattern(path) else f'there is no file or directory "{path}"',
+            detail=f"looked in {os.getcwd()}" if not os.path.isabs(path) else "",
+            hint="check the option 'path'; a relative one starts where sqlstream was started",
+        )
+    matcher = re.compile(pattern) if pattern else None
+    return [f for f in found if matcher is None or matcher.fullmatch(f.path)]
+
+
+def _list(path: str, files: Any) -> list[Any] | None:
+    status = files.status(path)
+    if status is None:
+        return None
+    return files.list_files(path) if status.is_directory else [status]
+
+
+def _match(path: str, files: Any) -> list[Any]:
+    root = root_of(path)
+    found: dict[str, Any] = {}
+    for match in files.match_glob(path):
+        if _is_hidden(os.path.relpath(match, root)):
+            continue
+        for status in _list(match, files) or []:
+            found[status.path] = status
+    return [found[name] for name in sorted(found)]
+
+
+def _is_hidden(relative: str) -> bool:
+    return any(part.startswith(("_", ".")) for part in relative.split(os.sep))
+
+
+def partition_values(path: str, root: str) -> dict[str, str]:
+    """The `key=value` directories between root and file.
+
+    >>> partition_values("/t/day=2020-01-01/city=New%3AYork/part-0.csv", "/t")
+    {'day': '2020-01-01', 'city': 'New:York'}
+    """
+    directories = os.path.relpath(os.path.dirname(path), root).split(os.sep)
+    pairs = (directory.partition("=") for directory in directories if "=" in directory)
+    return {urllib.parse.unquote(key): urllib.parse.unquote(value) for key, _, value in pairs}
+
+
+def partition_directory(key: str, value: str) -> str:
+    """Hive's name of a partition's directory, with unsafe characters as %XX.
+
+    >>> partition_directory("city", "New:York")
+    'city=New%3AYork'
+    """
+    return f"{_escape(key)}={_escape(value)}"
+
+
+def _escape(text: str) -> str:
+    return _UNSAFE_IN_NAME.sub(lambda m: f"%{ord(m.group()):02X}", text)

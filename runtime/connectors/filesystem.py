@@ -1,0 +1,147 @@
+"""Connector `filesystem`: files of csv, json, parquet or raw rows, as source and sink."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+from runtime.connectors.file_paths import is_pattern, local_path
+from runtime.formats import format_of, format_options
+from sqlstream import types as sql
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import ExternalError, UserError
+from sqlstream.schema import Schema
+from sqlstream.spi.connector import (
+    Boundedness,
+    ConnectorContext,
+    ConnectorDescriptor,
+    OptionDescriptor,
+    OptionType,
+    SinkWriter,
+    SourceReader,
+)
+
+if TYPE_CHECKING:
+    from sqlstream.specs import SinkSpec, SourceSpec
+
+_OPTIONS = (
+    OptionDescriptor(
+        "path",
+        OptionType.STRING,
+        "A file, a directory with all files below it, or for reading a pattern with *, ?, […] and **.",
+        is_required=True,
+    ),
+    OptionDescriptor(
+        "source.monitor-interval",
+        OptionType.DURATION,
+        "Look for further files this often; the table then has no end.",
+        minimum=1,
+    ),
+    OptionDescriptor(
+        "source.path.regex-pattern",
+        OptionType.STRING,
+        "Read only files whose whole path matches this regular expression.",
+    ),
+    OptionDescriptor(
+        "source.rejected-rows.path",
+        OptionType.STRING,
+        "Directory for rows that could not be decoded; by default `_<name>.rejected` beside the table's path.",
+    ),
+    OptionDescriptor(
+        "partition.default-name",
+        OptionType.STRING,
+        "The directory value of a partition whose column is NULL or empty.",
+        "__DEFAULT_PARTITION__",
+    ),
+    OptionDescriptor(
+        "sink.rolling-policy.file-size",
+        OptionType.MEMORY_SIZE,
+        "Go on in another file when one has this size.",
+        "128MB",
+        minimum=1,
+    ),
+    OptionDescriptor("sink.parallelism", OptionType.INTEGER, "How many subtasks write.", minimum=1),
+)
+
+
+class Filesystem:
+    """Files of this machine.
+
+    Files are split between subtasks whole, by their place in the sorted list. Directories `key=value` below the path
+    stand for the columns that they name, which are then not in the files. What a job writes is hidden until it ends.
+    """
+
+    descriptor = ConnectorDescriptor(
+        identifier="filesystem",
+        options=_OPTIONS,
+        is_source=True,
+        is_sink=True,
+        boundedness=Boundedness(True, unless_set="source.monitor-interval"),
+        has_format=True,
+        metadata={
+            "file.path": sql.STRING.not_null(),
+            "file.name": sql.STRING.not_null(),
+            "file.size": sql.BIGINT.not_null(),
+            "file.modification-time": sql.timestamp_ltz(3).not_null(),
+        },
+        projects=True,
+        limits=True,
+    )
+
+    def validate(self, table: str, schema: Schema, options: dict[str, str]) -> None:
+        """A local path, a regular expression that is one, types that the format carries. UserError SS4002, SS4006."""
+        local_path(options["path"])
+        try:
+            re.compile(options.get("source.path.regex-pattern", ""))
+        except re.error as error:
+            raise UserError(
+                "SS4002",
+                f'option "source.path.regex-pattern" of table "{table}" is no regular expression: {error}',
+                hint="write one such as '.*/part-[0-9]+[.]csv'",
+            ) from error
+        identifier = options["format"]
+        format_of(identifier).validate(schema, format_options(identifier, options))
+
+    def source(
+        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
+    ) -> SourceReader:
+        from runtime.connectors.filesystem_source import FileSourceReader
+
+        return FileSourceReader(spec, context, splits)
+
+    def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:
+        from runtime.connectors.filesystem_sink import FileSinkWriter
+
+        path = local_path(spec.options["path"])
+        if is_pattern(path):
+            raise UserError(
+                "SS5013",
+                f'table "{spec.table}" cannot be written: its path is the pattern "{path}"',
+                hint="declare another table whose path is a directory",
+            )
+        return FileSinkWriter(spec, path, context)
+
+    def commit(self, spec: SinkSpec, committables: list[dict[str, Any]], files: Any) -> None:
+        """Move every hidden file to its name. What has been moved already is left alone."""
+        for committable in committables:
+            hidden, final = committable["hidden"], committable["final"]
+            if files.status(hidden) is not None:
+                files.rename(hidden, final)
+            elif files.status(final) is None:
+                raise ExternalError(
+                    "SS5015",
+                    f'could not make "{final}" visible: the file written for it has vanished',
+                    hint="run the statement again, and let nothing remove hidden files meanwhile",
+                )
+        _remove_staging(committables, files)
+
+    def abort(self, spec: SinkSpec, committables: list[dict[str, Any]], files: Any) -> None:
+        for committable in committables:
+            files.remove(committable["hidden"])
+        _remove_staging(committables, files)
+
+
+def _remove_staging(committables: list[dict[str, Any]], files: Any) -> None:
+    for directory in {os.path.dirname(c["hidden"]) for c in committables}:
+        files.remove_directory_if_empty(directory)

@@ -1,0 +1,167 @@
+"""Writes the rows of one subtask into hidden files, which the commit of the job makes visible."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.connectors.file_paths import partition_directory
+from runtime.connectors.filesystem_source import DEFAULT_PARTITION_NAME
+from runtime.formats import format_of, format_options
+from runtime.formats.text_values import format_text
+from runtime.host.files import file_error
+from sqlstream.config import parse_memory_bytes
+from sqlstream.errors import UserError
+from sqlstream.spi.connector import ConnectorContext
+from sqlstream.spi.format import FileWriter
+from sqlstream.specs import SinkSpec
+
+OPEN_FILES_MAX = 100
+"""Partitions that are written at once; with more, the one opened first goes on in another file later."""
+
+_KEY_SEPARATOR = "\x1f"
+
+
+@dataclass
+class _OpenFile:
+    hidden: str
+    final: str
+    stream: BinaryIO
+    writer: FileWriter
+
+
+class FileSinkWriter:
+    """Write one file at a time for each partition.
+
+    Files stand in a directory of this writer alone, `.staging-<job>-<id>` within the table's, which readers pass over.
+    State: the open files, and the names of the finished ones until the job commits.
+    """
+
+    def __init__(self, spec: SinkSpec, path: str, context: ConnectorContext) -> None:
+        self._spec = spec
+        self._path = path
+        self._context = context
+        status = context.files.status(path)
+        if status is not None and not status.is_directory:
+            raise UserError(
+                "SS5013",
+                f'table "{spec.table}" cannot be written: its path "{path}" is a file',
+                hint="name a directory; each job adds files to it",
+            )
+        self._is_directory_ours = status is None
+        self._id = uuid.uuid4().hex[:12]
+        self._staging = os.path.join(path, f".staging-{context.job_id}-{self._id}")
+        identifier = spec.options["format"]
+        self._format = format_of(identifier)
+        self._format_options = format_options(identifier, spec.options)
+        self._file_bytes = parse_memory_bytes(spec.options.get("sink.rolling-policy.file-size", "128MB"))
+        self._default_name = spec.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
+        kept = [i for i in range(len(spec.schema)) if i not in spec.partition_keys]
+        self._kept = kept
+        self._file_schema = spec.schema.select(tuple(kept))
+        self._open: dict[str, _OpenFile] = {}
+        self._finished: list[dict[str, Any]] = []
+        self._file_count = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        for directory, rows in self._partitions(batch):
+            file = self._open.get(directory) or self._start(directory)
+            with self._errors_of(file):
+                file.writer.write(rows)
+                size = file.stream.tell()
+            if size >= self._file_bytes:
+                self._end(directory)
+
+    def finish(self) -> list[dict[str, Any]]:
+        for directory in list(self._open):
+            self._end(directory)
+        # A table into which a job has put no rows is an empty table, not a missing one.
+        self._context.files.make_directories(self._path)
+        return self._finished
+
+    def abort(self) -> None:
+        for file in self._open.values():
+            # Whatever the file still wants to write is not wanted any more.
+            with contextlib.suppress(OSError):
+                file.stream.close()
+        self._open.clear()
+        self._context.files.remove(self._staging)
+        if self._is_directory_ours:
+            self._context.files.remove_directory_if_empty(self._path)
+
+    # --- partitions ---------------------------------------------------------------------------------------------------
+
+    def _partitions(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The rows of each partition, without its columns, and its directory."""
+        if not batch.num_rows:
+            return
+        data = batch.select(self._kept)
+        if not self._spec.partition_keys:
+            yield "", data
+            return
+        keys = [self._key_texts(batch, key) for key in self._spec.partition_keys]
+        encoded = pc.binary_join_element_wise(*keys, pa.scalar(_KEY_SEPARATOR)).dictionary_encode()
+        codes = encoded.indices.to_numpy()
+        order = np.argsort(codes, kind="stable")
+        ends = np.cumsum(np.bincount(codes, minlength=len(encoded.dictionary)))
+        ordered = data.take(pa.array(order))
+        start = 0
+        for value, end in zip(encoded.dictionary.to_pylist(), ends.tolist(), strict=True):
+            yield self._directory(value), ordered.slice(start, end - start)
+            start = end
+
+    def _key_texts(self, batch: pa.RecordBatch, key: int) -> pa.Array:
+        texts = pc.fill_null(format_text(batch.column(key), self._spec.schema.types[key]), "")
+        return pc.if_else(pc.equal(texts, ""), self._default_name, texts)
+
+    def _directory(self, key: str) -> str:
+        names = [self._spec.schema.names[k] for k in self._spec.partition_keys]
+        parts = key.split(_KEY_SEPARATOR)
+        return os.path.join(*(partition_directory(n, v) for n, v in zip(names, parts, strict=True)))
+
+    # --- files --------------------------------------------------------------------------------------------------------
+
+    def _start(self, directory: str) -> _OpenFile:
+        if len(self._open) >= OPEN_FILES_MAX:
+            self._end(next(iter(self._open)))
+        suffix = self._format.descriptor.file_suffix
+        name = f"part-{self._id}-{self._context.subtask}-{self._file_count}{suffix}"
+        self._file_count += 1
+        hidden = os.path.join(self._staging, name)
+        stream = self._context.files.open_write(hidden)
+        # The file is known before anything is written to it, so that `abort` finds it.
+        try:
+            writer = self._format.writer(stream, self._file_schema, self._format_options)
+        except OSError as error:
+            stream.close()
+            raise file_error("write", hidden, error) from error
+        file = _OpenFile(hidden, os.path.join(self._path, directory, name), stream, writer)
+        self._open[directory] = file
+        return file
+
+    def _end(self, directory: str) -> None:
+        file = self._open[directory]
+        with self._errors_of(file):
+            file.writer.close()
+            size = file.stream.tell()
+            file.stream.flush()
+            self._context.files.sync(file.stream)
+            file.stream.close()
+        del self._open[directory]
+        self._context.count("numBytesOut", size)
+        self._finished.append({"hidden": file.hidden, "final": file.final})
+
+    @contextlib.contextmanager
+    def _errors_of(self, file: _OpenFile) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise file_error("write", file.final, error) from error

@@ -1,0 +1,98 @@
+"""Connector `print`: a line for every row on the terminal of the user."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import UserError
+from sqlstream.schema import Schema
+from sqlstream.spi.connector import (
+    ConnectorContext,
+    ConnectorDescriptor,
+    OptionDescriptor,
+    OptionType,
+    SinkWriter,
+    SourceReader,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sqlstream.specs import SinkSpec, SourceSpec
+
+_OPTIONS = (
+    OptionDescriptor("print-identifier", OptionType.STRING, "What every line begins with."),
+    OptionDescriptor(
+        "standard-error", OptionType.BOOLEAN, "Print to standard error instead of standard output.", "false"
+    ),
+    OptionDescriptor("sink.parallelism", OptionType.INTEGER, "How many subtasks print.", minimum=1),
+)
+
+
+class Print:
+    """A sink without format; lines are Flink's: `id:subtask> +I[1, abc, null]`."""
+
+    descriptor = ConnectorDescriptor(
+        identifier="print",
+        options=_OPTIONS,
+        is_source=False,
+        is_sink=True,
+        sink_mode=ChangelogMode.RETRACT,
+    )
+
+    def validate(self, table: str, schema: Schema, options: dict[str, str]) -> None:
+        """Anything goes."""
+
+    def source(
+        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
+    ) -> SourceReader:
+        raise UserError(
+            "SS4003",
+            f'table "{spec.table}" cannot be read: connector "print" keeps no rows',
+            hint="read from a table of another connector",
+        )
+
+    def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:
+        return PrintWriter(spec, context)
+
+    def commit(self, spec: SinkSpec, committables: list[dict[str, Any]], files: Any) -> None:
+        """The lines have been printed already."""
+
+
+def line_prefix(identifier: str, subtask: int, parallelism: int) -> str:
+    """What Flink puts before a row: the identifier, when there is one, and the number of the subtask, from 1, when there are
+    several.
+
+    >>> line_prefix("late", 1, 4)
+    'late:2> '
+    >>> line_prefix("", 0, 1)
+    ''
+    """
+    number = str(subtask + 1) if parallelism > 1 else ""
+    parts = ":".join(part for part in (identifier, number) if part)
+    return f"{parts}> " if parts else ""
+
+
+class PrintWriter:
+    """Turn each batch into lines, column by column. No state."""
+
+    def __init__(self, spec: SinkSpec, context: ConnectorContext) -> None:
+        self._schema = spec.schema
+        self._print_lines = context.print_lines
+        self._is_error = spec.options.get("standard-error", "false").strip().lower() == "true"
+        self._prefix = line_prefix(
+            spec.options.get("print-identifier", ""), context.subtask, context.parallelism
+        )
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        from runtime.connectors.print_lines import row_lines
+
+        if batch.num_rows:
+            self._print_lines(row_lines(batch, self._schema, self._prefix), self._is_error)
+
+    def finish(self) -> list[dict[str, Any]]:
+        return []
+
+    def abort(self) -> None:
+        """What is printed, is printed."""

@@ -1,0 +1,89 @@
+"""Rows as Flink's `Row.toString` writes them, whole columns at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.formats.text_values import format_text
+from sqlstream.arrow import row_kinds, without_row_kinds
+from sqlstream.changelog import RowKind
+from sqlstream.schema import Schema
+from sqlstream.types import BINARY_ROOTS, TIMESTAMP_ROOTS, LogicalType, TypeRoot
+
+_SYMBOLS = pa.array([f"{kind.symbol}[" for kind in RowKind])
+_NULL = "null"
+
+
+def row_lines(batch: pa.RecordBatch, schema: Schema, prefix: str) -> list[str]:
+    """A line a row, such as `late:2> +I[1, abc, null]`."""
+    data = without_row_kinds(batch)
+    kinds = _SYMBOLS.take(pa.array(row_kinds(batch).astype(np.int32)))
+    fields = _joined(data.columns, schema.types)
+    lines: list[str] = pc.binary_join_element_wise(pa.scalar(prefix), kinds, fields, pa.scalar("]"), "").to_pylist()
+    return lines
+
+
+def _joined(columns: Sequence[pa.Array], types: Sequence[LogicalType]) -> pa.Array:
+    texts = [pc.fill_null(_text(column, t), _NULL) for column, t in zip(columns, types, strict=True)]
+    return pc.binary_join_element_wise(*texts, pa.scalar(", "))
+
+
+def _text(column: pa.Array, t: LogicalType) -> pa.Array:
+    """Each value as text; NULL stays NULL."""
+    match t.root:
+        case TypeRoot.ROW:
+            joined = _joined(column.flatten(), [f.type for f in t.fields])
+            texts = pc.binary_join_element_wise(pa.scalar("+I["), joined, pa.scalar("]"), "")
+            return pc.if_else(column.is_valid(), texts, pa.scalar(None, pa.string()))
+        case TypeRoot.ARRAY:
+            assert t.element is not None
+            return _wrap(column, pc.fill_null(_text(column.values, t.element), _NULL), "[", "]")
+        case TypeRoot.MAP | TypeRoot.MULTISET:
+            return _map_text(column, t)
+        case _ if t.root in BINARY_ROOTS:
+            return _bytes_text(column)
+        case _ if t.root in TIMESTAMP_ROOTS:
+            return format_text(column, t, "T")
+        case TypeRoot.FLOAT | TypeRoot.DOUBLE:
+            return _float_text(column, t)
+        case _:
+            return format_text(column, t)
+
+
+def _map_text(column: pa.MapArray, t: LogicalType) -> pa.Array:
+    key, value = (t.key, t.element) if t.key is not None else (t.element, LogicalType(TypeRoot.INTEGER))
+    assert key is not None
+    assert value is not None
+    keys = pc.fill_null(_text(column.keys, key), _NULL)
+    items = pc.fill_null(_text(column.items, value), _NULL)
+    return _wrap(column, pc.binary_join_element_wise(keys, items, pa.scalar("=")), "{", "}")
+
+
+def _wrap(column: pa.Array, items: pa.Array, opening: str, closing: str) -> pa.Array:
+    """Lists of texts, laid out as `column` is, each joined by commas within brackets."""
+    lists = pa.ListArray.from_buffers(
+        pa.list_(pa.string()), len(column), column.buffers()[:2], column.null_count, column.offset, [items]
+    )
+    return pc.binary_join_element_wise(opening, pc.binary_join(lists, ", "), closing, "")
+
+
+def _bytes_text(column: pa.Array) -> pa.Array:
+    """Java prints bytes as signed numbers: [1, -1]."""
+    lengths = pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False)
+    offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32))
+    present = column.drop_null()
+    joined = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(present)], pa.int32()), present), b"")
+    numbers = pa.Array.from_buffers(pa.int8(), int(lengths.sum()), [None, joined.buffers()[2]]).cast(pa.string())
+    return _wrap(pa.ListArray.from_arrays(offsets, numbers, mask=column.is_null()), numbers, "[", "]")
+
+
+def _float_text(column: pa.Array, t: LogicalType) -> pa.Array:
+    """Java's way: 1 is 1.0, and 1e+20 is 1.0E20."""
+    texts = format_text(column, t)
+    texts = pc.replace_substring_regex(texts, r"^(-?\d+)$", r"\1.0")
+    texts = pc.replace_substring_regex(texts, r"^(-?\d+)e", r"\1.0e")
+    return pc.replace_substring_regex(texts, r"e\+?", "E")

@@ -1,0 +1,250 @@
+"""CAST and TRY_CAST."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.evaluate import decimals
+from runtime.evaluate.cast_from_text import text_reader, unread
+from runtime.evaluate.cast_to_text import text_writer
+from runtime.evaluate.context import EvaluationContext
+from runtime.evaluate.intervals import DAY_MS, milliseconds_of
+from runtime.evaluate.kernel import Builder, Kernel, null_mask, numbers, zero
+from runtime.evaluate.local_time import from_local, to_local
+from sqlstream import types as sql
+from sqlstream.arrow import to_arrow_type
+from sqlstream.errors import UserError
+from sqlstream.expressions import Call
+from sqlstream.types import LogicalType, TypeRoot
+
+_PER_SECOND_DIGITS = {"ms": 3, "us": 6, "ns": 9}
+
+
+def _cast(call: Call, context: EvaluationContext) -> Kernel:
+    return cast_kernel(call.args[0].type, call.type, context.time_zone, is_try=call.function == "TRY_CAST")
+
+
+def cast_kernel(source: LogicalType, target: LogicalType, time_zone: str, *, is_try: bool) -> Kernel:
+    """From a column of `source` to one of `target`; unreadable text fails, or is NULL when `is_try`."""
+    if source.root is TypeRoot.NULL:
+        return lambda value: pa.nulls(len(value), to_arrow_type(target))
+    if sql.is_string(target):
+        return _to_text(source, target, time_zone, is_try)
+    if target.root in sql.BINARY_ROOTS:
+        return lambda value: _to_bytes(value, target)
+    if sql.is_string(source):
+        return _from_text(target, time_zone, is_try)
+    if source.same_as(target):
+        return lambda value: value
+    if source.element is not None or source.fields:
+        return _nested(source, target, time_zone, is_try)
+    if sql.is_timestamp(target):
+        return _to_timestamp(source, target, time_zone)
+    if sql.is_timestamp(source):
+        return _from_timestamp(target, time_zone)
+    return _to_number(source, target)
+
+
+def _from_text(target: LogicalType, time_zone: str, is_try: bool) -> Kernel:
+    reader = text_reader(target, time_zone)
+
+    def kernel(text: pa.Array) -> pa.Array:
+        values = reader(text)
+        if is_try or (target.root is TypeRoot.DECIMAL and not _is_malformed(text, values)):
+            return values
+        bad = unread(text, values)
+        if len(bad):
+            raise UserError(
+                "SS5102",
+                f'cannot cast "{text[int(bad[0])].as_py()}" to {target.with_nullable(True)}',
+                hint="use TRY_CAST to get NULL for what cannot be read",
+            )
+        return values
+
+    return kernel
+
+
+def _is_malformed(text: pa.Array, values: pa.Array) -> bool:
+    """Whether a string that became NULL is no number at all; one merely too large is NULL, as in Flink."""
+    bad = unread(text, values)
+    if not len(bad):
+        return False
+    kept = pc.utf8_trim_whitespace(text.take(pa.array(bad)))
+    return not pc.all(
+        pc.match_substring_regex(kept, r"\A[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\z")
+    ).as_py()
+
+
+def _to_text(source: LogicalType, target: LogicalType, time_zone: str, is_try: bool) -> Kernel:
+    if sql.is_string(source):
+        write: Any = None
+    elif source.root in sql.BINARY_ROOTS:
+        write = _decoder(is_try)
+    else:
+        write = text_writer(source, time_zone)
+    is_shorter = target.length < sql.VARCHAR_LENGTH_MAX and not (
+        sql.is_string(source) and source.length <= target.length
+    )
+    is_padded = target.root is TypeRoot.CHAR and not (
+        source.root is TypeRoot.CHAR and source.length == target.length
+    )
+
+    def kernel(value: pa.Array) -> pa.Array:
+        text = value if write is None else write(value)
+        if is_shorter:
+            text = pc.utf8_slice_codeunits(text, 0, target.length)
+        return pc.utf8_rpad(text, target.length) if is_padded else text
+
+    return kernel
+
+
+def _decoder(is_try: bool) -> Kernel:
+    def decode(value: pa.Array) -> pa.Array:
+        try:
+            return pc.cast(value, pa.string())
+        except pa.ArrowInvalid as error:
+            if not is_try:
+                raise UserError("SS5102", "cannot cast bytes to STRING: they are not UTF-8") from error
+        from runtime.evaluate.duckdb_function import evaluate_in_duckdb
+
+        return evaluate_in_duckdb("try(decode(a0))", value)
+
+    return decode
+
+
+def _to_bytes(value: pa.Array, target: LogicalType) -> pa.Array:
+    """Cut off at the target's length; BINARY is filled up with zeros."""
+    data = pc.cast(value, pa.binary())
+    if target.length == sql.VARCHAR_LENGTH_MAX:
+        return data
+    data = pc.binary_slice(data, 0, target.length)
+    if target.root is TypeRoot.BINARY:
+        filled = pc.binary_join_element_wise(data, pa.scalar(b"\0" * target.length), pa.scalar(b""))
+        return pc.binary_slice(filled, 0, target.length)
+    return data
+
+
+def _to_timestamp(source: LogicalType, target: LogicalType, time_zone: str) -> Kernel:
+    arrow = to_arrow_type(target)
+    plain = pa.timestamp(arrow.unit)
+
+    def kernel(value: pa.Array) -> pa.Array:
+        if source.root is TypeRoot.TIME:
+            value = pc.cast(pc.cast(value, pa.int32()), pa.int64()).view(pa.timestamp("ms"))
+        is_same_kind = source.root is target.root
+        local = value if is_same_kind else pc.cast(to_local(value, time_zone), plain, safe=False)
+        return _with_precision(
+            local if is_same_kind else from_local(local, arrow, time_zone), arrow, target.precision
+        )
+
+    return kernel
+
+
+def _with_precision(value: pa.Array, arrow: pa.DataType, precision: int) -> pa.Array:
+    """Digits beyond the precision are cut off."""
+    digits = _PER_SECOND_DIGITS[value.type.unit]
+    if precision < digits:
+        step = 10 ** (digits - precision)
+        values = numbers(value, np.int64)
+        value = pa.array(values - values % step, mask=null_mask(value)).view(value.type)
+    return value if value.type == arrow else pc.cast(value, arrow, safe=False)
+
+
+def _from_timestamp(target: LogicalType, time_zone: str) -> Kernel:
+    def to_date(value: pa.Array) -> pa.Array:
+        days = numbers(milliseconds_of(to_local(value, time_zone)), np.int64) // DAY_MS
+        return pa.array(days.astype(np.int32), mask=null_mask(value)).view(pa.date32())
+
+    def to_time(value: pa.Array) -> pa.Array:
+        of_day = numbers(milliseconds_of(to_local(value, time_zone)), np.int64) % DAY_MS
+        return pa.array(of_day.astype(np.int32), mask=null_mask(value)).view(pa.time32("ms"))
+
+    return to_date if target.root is TypeRoot.DATE else to_time
+
+
+def _to_number(source: LogicalType, target: LogicalType) -> Kernel:
+    """Between numbers, booleans and intervals, as Flink: integers wrap, floats saturate, decimals round."""
+    arrow = to_arrow_type(target)
+    if target.root is TypeRoot.BOOLEAN:
+        return lambda value: pc.not_equal(value, zero(value.type))
+    if target.root is TypeRoot.DECIMAL:
+        return _to_decimal(source, arrow)
+    if source.root is TypeRoot.DECIMAL and sql.is_integer(target):
+        return lambda value: _whole_part(value, arrow)
+    if source.root in sql.APPROXIMATE_ROOTS and sql.is_integer(target):
+        return lambda value: _saturated(value, arrow)
+    if source.root is TypeRoot.INTERVAL_DAY_TIME:
+        return lambda value: pc.cast(pc.cast(value, pa.int64()), arrow, safe=False)
+    if target.root is TypeRoot.INTERVAL_DAY_TIME:
+        return lambda value: pc.cast(pc.cast(value, pa.int64()), arrow)
+    return lambda value: value if value.type == arrow else pc.cast(value, arrow, safe=False)
+
+
+def _to_decimal(source: LogicalType, arrow: pa.DataType) -> Kernel:
+    if source.root is TypeRoot.BOOLEAN:
+        return lambda value: decimals.fit(pc.cast(value, pa.int8()), arrow)
+    if source.root in sql.APPROXIMATE_ROOTS:
+        reader = text_reader(sql.decimal(arrow.precision, arrow.scale), "UTC")
+        # Through text: the shortest decimal that prints as the number is what Java converts.
+        return lambda value: reader(pc.cast(value, pa.string()))
+    return lambda value: decimals.fit(value, arrow)
+
+
+def _whole_part(value: pa.Array, arrow: pa.DataType) -> pa.Array:
+    whole = pc.cast(pc.trunc(value), pa.decimal128(38, 0))
+    words = pa.array(decimals.low_words(whole), mask=null_mask(value))
+    return pc.cast(words, arrow, safe=False)
+
+
+def _saturated(value: pa.Array, arrow: pa.DataType) -> pa.Array:
+    """NaN is 0; what is too large is the largest INT or BIGINT; narrower types take the low bits of that."""
+    is_long = arrow.bit_width == 64
+    values = numbers(value, np.float64)
+    low, high = (-(2.0**63), 2.0**63) if is_long else (-(2.0**31), 2.0**31 - 1)
+    with np.errstate(invalid="ignore"):
+        clipped = np.clip(np.nan_to_num(values, nan=0.0, posinf=high, neginf=low), low, high)
+        integers = np.where(clipped >= 2.0**63, np.int64(2**63 - 1), clipped.astype(np.int64))
+    return pc.cast(pa.array(integers, mask=null_mask(value)), arrow, safe=False)
+
+
+def _nested(source: LogicalType, target: LogicalType, time_zone: str, is_try: bool) -> Kernel:
+    if source.root is TypeRoot.ROW:
+        return _row(source, target, time_zone, is_try)
+    if source.root is not TypeRoot.ARRAY or source.element is None or target.element is None:
+        raise UserError("SS3106", f"CAST of {source} to {target} is not supported")
+    element = cast_kernel(source.element, target.element, time_zone, is_try=is_try)
+    arrow = to_arrow_type(target)
+
+    def kernel(value: pa.Array) -> pa.Array:
+        mask = null_mask(value)
+        offsets = pa.array(value.offsets.to_numpy(), pa.int32())
+        values = element(value.values)
+        return pa.ListArray.from_arrays(
+            offsets, values, type=arrow, mask=None if mask is None else pa.array(mask)
+        )
+
+    return kernel
+
+
+def _row(source: LogicalType, target: LogicalType, time_zone: str, is_try: bool) -> Kernel:
+    kernels = [
+        cast_kernel(s.type, t.type, time_zone, is_try=is_try)
+        for s, t in zip(source.fields, target.fields, strict=True)
+    ]
+    fields = list(to_arrow_type(target))
+
+    def kernel(value: pa.Array) -> pa.Array:
+        mask = null_mask(value)
+        children = [k(c) for k, c in zip(kernels, value.flatten(), strict=True)]
+        return pa.StructArray.from_arrays(
+            children, fields=fields, mask=None if mask is None else pa.array(mask)
+        )
+
+    return kernel
+
+
+BUILDERS: dict[str, Builder] = {"CAST": _cast, "TRY_CAST": _cast}

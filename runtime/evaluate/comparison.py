@@ -1,0 +1,55 @@
+"""Comparisons, IN and the tests for NULL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.evaluate.kernel import Builder, Datum, as_arrays, plain
+
+
+def _is_not_distinct(left: Datum, right: Datum) -> pa.Array:
+    a, b = as_arrays(left, right)
+    same = pc.fill_null(pc.equal(a, b), False)
+    return pc.or_(same, pc.and_(pc.is_null(a), pc.is_null(b)))
+
+
+def _is_distinct(left: Datum, right: Datum) -> pa.Array:
+    return pc.invert(_is_not_distinct(left, right))
+
+
+def _in(value: Datum, *candidates: Datum) -> Any:
+    """NULL when the value is, or when it is not found beside a NULL."""
+    if isinstance(value, pa.Scalar) or not all(isinstance(c, pa.Scalar) for c in candidates):
+        return _in_any(value, *candidates)
+    known = pa.array([c.as_py() for c in candidates if c.is_valid], value.type)
+    found = pc.is_in(value, value_set=known)
+    if len(known) == len(candidates) and value.null_count == 0:
+        return found
+    has_null = len(known) < len(candidates)
+    unknown = pc.or_(pc.is_null(value), pc.invert(found)) if has_null else pc.is_null(value)
+    return pc.if_else(unknown, pa.scalar(None, pa.bool_()), found)
+
+
+def _in_any(value: Datum, *candidates: Datum) -> Any:
+    result = pc.equal(value, candidates[0])
+    for candidate in candidates[1:]:
+        result = pc.or_kleene(result, pc.equal(value, candidate))
+    return result
+
+
+BUILDERS: dict[str, Builder] = {
+    "=": plain(pc.equal),
+    "<>": plain(pc.not_equal),
+    "<": plain(pc.less),
+    "<=": plain(pc.less_equal),
+    ">": plain(pc.greater),
+    ">=": plain(pc.greater_equal),
+    "IS DISTINCT FROM": plain(_is_distinct),
+    "IS NOT DISTINCT FROM": plain(_is_not_distinct),
+    "IS NULL": plain(lambda value: pc.is_null(value)),
+    "IS NOT NULL": plain(lambda value: pc.is_valid(value)),
+    "IN": plain(_in),
+}

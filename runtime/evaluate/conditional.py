@@ -1,0 +1,50 @@
+"""CASE and its kin, where no branch can fail (those that can are the compiler's: see program.py)."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.evaluate.kernel import Builder, Datum, as_array, plain, rows_of
+
+
+def _case(*args: Datum) -> Datum:
+    """From the last branch to the first: a condition that is FALSE or NULL leaves what follows it."""
+    result = args[-1]
+    for condition, value in reversed(list(zip(args[0:-1:2], args[1:-1:2], strict=True))):
+        result = pc.if_else(_true(condition), value, result)
+    return result
+
+
+def _true(condition: Datum) -> Datum:
+    if isinstance(condition, pa.Scalar):
+        return pa.scalar(bool(condition.as_py()))
+    return pc.fill_null(condition, False) if condition.null_count else condition
+
+
+def _null_if(value: Datum, other: Datum) -> Datum:
+    value = as_array(value, rows_of(value, other))
+    return pc.if_else(_true(pc.equal(value, other)), pa.scalar(None, value.type), value)
+
+
+def _extreme(is_greatest: bool, *args: Datum) -> Datum:
+    """NULL when any argument is."""
+    is_wanted = pc.greater_equal if is_greatest else pc.less_equal
+
+    def better(a: Datum, b: Datum) -> Datum:
+        return pc.if_else(is_wanted(a, b), a, b)
+
+    return reduce(better, args)
+
+
+BUILDERS: dict[str, Builder] = {
+    "CASE": plain(_case),
+    "IF": plain(_case),
+    "COALESCE": plain(lambda *args: pc.coalesce(*args)),
+    "IFNULL": plain(lambda *args: pc.coalesce(*args)),
+    "NULLIF": plain(_null_if),
+    "GREATEST": plain(lambda *args: _extreme(True, *args)),
+    "LEAST": plain(lambda *args: _extreme(False, *args)),
+}

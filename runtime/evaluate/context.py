@@ -1,0 +1,26 @@
+"""What an expression may know besides its input: the clock, the time zone and a source of random numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from runtime.evaluate.local_time import check_time_zone
+
+TIME_ZONE_OPTION = "table.local-time-zone"
+
+
+@dataclasses.dataclass
+class EvaluationContext:
+    """`time_zone` is where TIMESTAMP_LTZ values are seen; `now_ms` gives milliseconds since the epoch."""
+
+    now_ms: Callable[[], int] = lambda: 0
+    time_zone: str = "UTC"
+    random: np.random.Generator = dataclasses.field(default_factory=np.random.default_rng)
+
+    @staticmethod
+    def of(now_ms: Callable[[], int], config: Mapping[str, str]) -> EvaluationContext:
+        """The context of an operator with this clock and these settings; UserError for an unknown time zone."""
+        return EvaluationContext(now_ms, check_time_zone(config.get(TIME_ZONE_OPTION, "UTC")))

@@ -1,0 +1,263 @@
+"""Java's date patterns ('yyyy-MM-dd HH:mm'): columns of timestamps to text, and of text to timestamps."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.evaluate.kernel import Values, null_mask, numbers
+from sqlstream.errors import UserError
+
+PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_DAY_S = 86_400
+_STEP_S = {"H": 3_600, "h": 3_600, "k": 3_600, "K": 3_600, "a": 43_200, "m": 60, "s": 1}
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+_FORMATTED = "yuMLdDHhkKmsSEa"
+_PARSED = "yuMdHmsS"
+_BUCKETS_MAX = 65_536
+
+
+@dataclasses.dataclass(frozen=True)
+class Token:
+    """A run of one pattern letter, or literal text (`letter` empty)."""
+
+    letter: str
+    text: str
+
+    @property
+    def width(self) -> int:
+        return len(self.text)
+
+
+def read_pattern(pattern: str) -> tuple[Token, ...]:
+    """
+    >>> [t.text for t in read_pattern("yyyy-MM-dd'T'HH''mm")]
+    ['yyyy', '-', 'MM', '-', 'dd', 'T', 'HH', "'", 'mm']
+    """
+    tokens = []
+    for match in re.finditer(r"''|'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+|(')", pattern):
+        if match[3]:
+            raise UserError("SS3105", f'date pattern "{pattern}" has a quote without its end')
+        if match[2]:
+            tokens.append(Token(match[2], match[0]))
+        else:
+            quoted = match[1].replace("''", "'") if match[1] is not None else match[0].replace("''", "'")
+            tokens.append(Token("", quoted))
+    return tuple(tokens)
+
+
+def _require(tokens: tuple[Token, ...], letters: str, pattern: str, purpose: str) -> None:
+    for token in tokens:
+        if token.letter and token.letter not in letters:
+            raise UserError(
+                "SS3105",
+                f'letter "{token.letter}" of date pattern "{pattern}" is not supported in {purpose}',
+                hint=f"use the letters {' '.join(letters)}; put other text in single quotes",
+            )
+
+
+class TimestampFormat:
+    """Timestamps to text, once a distinct value of the pattern's finest unit: 'yyyy-MM-dd' once a day."""
+
+    def __init__(self, pattern: str) -> None:
+        self._tokens = read_pattern(pattern)
+        _require(self._tokens, _FORMATTED, pattern, "formatting")
+
+    def format(self, timestamps: pa.Array) -> pa.Array:
+        """Text of TIMESTAMP values (wall clock, no time zone)."""
+        rows = len(timestamps)
+        bounds = pc.min_max(timestamps)
+        if not bounds["min"].is_valid:
+            return pa.nulls(rows, pa.string())
+        step = self._step(timestamps.type.unit)
+        low, high = (b.value // step for b in (bounds["min"], bounds["max"]))
+        if low == high:
+            text = self._format_each(np.array([low * step]), timestamps.type)[0]
+            same = pa.repeat(text, rows)
+            return same if not timestamps.null_count else pc.if_else(pc.is_valid(timestamps), same, None)
+        buckets = np.floor_divide(numbers(timestamps, np.int64), step)
+        nulls = null_mask(timestamps)
+        if high - low < min(_BUCKETS_MAX, rows):
+            texts = self._format_each(np.arange(low, high + 1) * step, timestamps.type)
+            codes = pa.array((buckets - low).astype(np.int32), mask=nulls)
+            return texts.take(codes)
+        distinct = pa.array(buckets, mask=nulls).dictionary_encode()
+        texts = self._format_each(distinct.dictionary.to_numpy() * step, timestamps.type)
+        return texts.take(distinct.indices)
+
+    def _step(self, unit: str) -> int:
+        """The finest unit that the pattern shows, in units of the column."""
+        per_second = PER_SECOND[unit]
+        steps = [_DAY_S * per_second]
+        for token in self._tokens:
+            if token.letter == "S":
+                steps.append(max(per_second // 10**token.width, 1))
+            elif token.letter in _STEP_S and token.letter:
+                steps.append(_STEP_S[token.letter] * per_second)
+        return min(steps)
+
+    def _format_each(self, values: Values, timestamp_type: pa.DataType) -> pa.Array:
+        timestamps = pa.array(values, pa.int64()).view(timestamp_type)
+        parts = [_format_token(t, timestamps) for t in self._tokens]
+        if not any(isinstance(p, pa.Array) for p in parts):
+            return pa.repeat("".join(p.as_py() for p in parts), len(values))
+        return pc.binary_join_element_wise(*parts, "")
+
+
+def _format_token(token: Token, timestamps: pa.Array) -> Any:
+    width = token.width
+    match token.letter:
+        case "":
+            return pa.scalar(token.text)
+        case "y" | "u":
+            year = pc.year(timestamps)
+            return _padded(numbers(year, np.int64) % 100, 2) if width == 2 else _padded(year, width)
+        case "M" | "L":
+            return (
+                _padded(pc.month(timestamps), width)
+                if width < 3
+                else _named(_MONTHS, pc.month(timestamps), width)
+            )
+        case "E":
+            return _named(_DAYS, pc.day_of_week(timestamps, count_from_zero=False), width)
+        case "a":
+            return pa.array(["AM", "PM"]).take(pa.array(numbers(pc.hour(timestamps), np.int64) // 12))
+        case "S":
+            return _fraction(timestamps, width)
+        case "d":
+            return _padded(pc.day(timestamps), width)
+        case "D":
+            return _padded(pc.day_of_year(timestamps), width)
+        case "m":
+            return _padded(pc.minute(timestamps), width)
+        case "s":
+            return _padded(pc.second(timestamps), width)
+        case _:
+            return _padded(_hour(token.letter, numbers(pc.hour(timestamps), np.int64)), width)
+
+
+def _hour(letter: str, hours: Values) -> Values:
+    """H from 0 to 23, k from 1 to 24, K from 0 to 11, h from 1 to 12."""
+    if letter == "H":
+        return hours
+    if letter == "k":
+        return np.where(hours == 0, 24, hours)
+    return hours % 12 if letter == "K" else (hours + 11) % 12 + 1
+
+
+def _padded(values: Any, width: int) -> pa.Array:
+    values = values if isinstance(values, pa.Array) else pa.array(values)
+    return pc.utf8_lpad(pc.cast(values, pa.string()), width, "0")
+
+
+def _named(names: tuple[str, ...], numbers_from_one: pa.Array, width: int) -> pa.Array:
+    texts = pa.array([n if width > 3 else n[:3] for n in names])
+    return texts.take(pc.subtract(numbers_from_one, 1))
+
+
+def _fraction(timestamps: pa.Array, digits: int) -> pa.Array:
+    per_second = PER_SECOND[timestamps.type.unit]
+    fraction = numbers(timestamps, np.int64) % per_second * (1_000_000_000 // per_second)
+    text = pc.utf8_lpad(pc.cast(pa.array(fraction), pa.string()), 9, "0")
+    return pc.utf8_slice_codeunits(text, 0, digits) if digits <= 9 else pc.utf8_rpad(text, digits, "0")
+
+
+@dataclasses.dataclass(frozen=True)
+class Parsed:
+    """Points in time as days since the epoch and nanoseconds of the day; what was not read is not valid."""
+
+    days: Values
+    nanoseconds: Values
+    valid: Values
+
+    def timestamps(self, unit: str) -> pa.Array:
+        """In units of a timestamp column; digits beyond the unit are cut off."""
+        per_second = PER_SECOND[unit]
+        values = self.days * (_DAY_S * per_second) + self.nanoseconds // (1_000_000_000 // per_second)
+        return pa.array(values, mask=~self.valid).view(pa.timestamp(unit))
+
+    def dates(self) -> pa.Array:
+        return pa.array(self.days.astype(np.int32), mask=~self.valid).view(pa.date32())
+
+    def times(self) -> pa.Array:
+        values = (self.nanoseconds // 1_000_000).astype(np.int32)
+        return pa.array(values, mask=~self.valid).view(pa.time32("ms"))
+
+
+_DATE = r"(?P<y>\d{1,4})-(?P<M>\d{1,2})-(?P<d>\d{1,2})"
+_TIME = r"(?P<H>\d{1,2}):(?P<m>\d{1,2})(?::(?P<s>\d{1,2})(?:\.(?P<S>\d{1,9})\d*)?)?"
+
+
+class TimestampParser:
+    """Text to points in time, by a regular expression with the groups y M d H m s S."""
+
+    def __init__(self, regex: str) -> None:
+        self._regex = rf"\A{regex}\z"
+        self._fields = frozenset(re.findall(r"\?P<(\w)>", regex))
+
+    @staticmethod
+    def of_pattern(pattern: str) -> TimestampParser:
+        tokens = read_pattern(pattern)
+        _require(tokens, _PARSED, pattern, "parsing")
+        return TimestampParser("".join(_token_regex(t) for t in tokens))
+
+    @staticmethod
+    def of_sql_timestamp() -> TimestampParser:
+        """'2024-01-31 10:20:30.123': the time, its seconds and its fraction may be missing."""
+        return TimestampParser(rf"\s*{_DATE}(?:[ T]{_TIME})?\s*")
+
+    @staticmethod
+    def of_sql_date() -> TimestampParser:
+        return TimestampParser(rf"\s*{_DATE}(?:[ T]{_TIME})?\s*")
+
+    @staticmethod
+    def of_sql_time() -> TimestampParser:
+        return TimestampParser(rf"\s*{_TIME}\s*")
+
+    def parse(self, text: pa.Array) -> Parsed:
+        found = pc.extract_regex(text, self._regex)
+        valid = numbers(pc.is_valid(found), np.bool_)
+        year, month, day, hour, minute, second = (
+            self._number(found, name, default)
+            for name, default in zip("yMdHms", (1970, 1, 1, 0, 0, 0), strict=True)
+        )
+        fraction = self._fraction(found)
+        valid = (
+            valid & (month >= 1) & (month <= 12) & (hour < 24) & (minute < 60) & (second < 60) & (day >= 1)
+        )
+        start = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
+        first = start.astype("datetime64[D]").astype(np.int64)
+        length = (start + 1).astype("datetime64[D]").astype(np.int64) - first
+        valid = valid & (day <= length)
+        nanoseconds = ((hour * 60 + minute) * 60 + second) * 1_000_000_000 + fraction
+        return Parsed(first + day - 1, nanoseconds, valid)
+
+    def _text(self, found: pa.Array, name: str) -> pa.Array:
+        return pc.fill_null(pc.struct_field(found, name), "")
+
+    def _number(self, found: pa.Array, name: str, default: int) -> Values:
+        if name not in self._fields:
+            return np.full(len(found), default, dtype=np.int64)
+        text = self._text(found, name)
+        return numbers(pc.cast(pc.if_else(pc.equal(text, ""), str(default), text), pa.int64()), np.int64)
+
+    def _fraction(self, found: pa.Array) -> Values:
+        if "S" not in self._fields:
+            return np.zeros(len(found), dtype=np.int64)
+        return numbers(pc.cast(pc.utf8_rpad(self._text(found, "S"), 9, "0"), pa.int64()), np.int64)
+
+
+def _token_regex(token: Token) -> str:
+    if not token.letter:
+        return re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", token.text)
+    width = f"{token.width}" if token.width > 1 else "1,2"
+    return f"(?P<{'y' if token.letter == 'u' else token.letter}>\\d{{{width}}})"

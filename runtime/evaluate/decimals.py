@@ -1,0 +1,169 @@
+"""Exact decimal arithmetic with Flink's rounding (half up) and its NULL on overflow."""
+
+from __future__ import annotations
+
+import decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.evaluate.kernel import Datum, as_array, rows_of
+from runtime.kernels.buffers import valid_mask, view_buffer
+from sqlstream.errors import UserError
+
+_INT64_DIGITS = 18
+_DECIMAL128_DIGITS = 38
+_DECIMAL256_DIGITS = 76
+_EXACT = decimal.Context(prec=_DECIMAL256_DIGITS)
+
+
+def fit(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Round half up to the target's scale; NULL where the result has more digits than the target."""
+    if values.type == target:
+        return values
+    if pa.types.is_null(values.type):
+        return pa.nulls(len(values), target)
+    if pa.types.is_integer(values.type):
+        values = pc.cast(values, pa.decimal128(19, 0))
+    have = values.type
+    if have.scale > target.scale:
+        values = pc.round(_with_headroom(values), target.scale, "half_towards_infinity")
+    elif have.precision - have.scale <= target.precision - target.scale:
+        return pc.cast(values, target)
+    try:
+        return pc.cast(values, target)
+    except pa.ArrowInvalid:
+        wide = pc.cast(values, pa.decimal256(_DECIMAL256_DIGITS, values.type.scale))
+        limit = pa.scalar(decimal.Decimal(10) ** (target.precision - target.scale), wide.type)
+        fits = pc.less(pc.abs(wide), limit)
+        return pc.cast(pc.if_else(fits, wide, pa.scalar(None, wide.type)), target)
+
+
+def _with_headroom(values: pa.Array) -> pa.Array:
+    """One digit more before the point: rounding up 9.99 must not overflow."""
+    t = values.type
+    if pa.types.is_decimal128(t) and t.precision < _DECIMAL128_DIGITS:
+        return pc.cast(values, pa.decimal128(t.precision + 1, t.scale))
+    return pc.cast(values, pa.decimal256(min(max(t.precision + 1, 39), _DECIMAL256_DIGITS), t.scale))
+
+
+def _digits_and_scale(t: pa.DataType) -> tuple[int, int]:
+    if pa.types.is_decimal(t):
+        return t.precision, t.scale
+    return {8: 3, 16: 5, 32: 10, 64: 19}[t.bit_width], 0
+
+
+def _as_decimal256(datum: Datum, scale: int | None = None) -> Datum:
+    digits, own_scale = _digits_and_scale(datum.type)
+    scale = own_scale if scale is None else scale
+    precision = digits + scale - own_scale
+    if precision > _DECIMAL256_DIGITS:
+        raise UserError(
+            "SS5103",
+            f"the operands have too many digits for exact arithmetic ({precision})",
+            hint="cast the operands to DECIMAL with fewer digits",
+        )
+    if not pa.types.is_decimal(datum.type):
+        datum = pc.cast(datum, pa.decimal128(max(digits, 3), 0))
+    return pc.cast(datum, pa.decimal256(max(precision, 1), scale))
+
+
+def _arithmetic(function: Any, left: Datum, right: Datum, target: pa.DataType) -> pa.Array:
+    """Any operands: as DECIMAL256, whose 76 digits hold every exact sum and nearly every product."""
+    a, b = _as_decimal256(left), _as_decimal256(right)
+    if a.type.precision + b.type.precision >= _DECIMAL256_DIGITS:
+        a, b = _tightened(a), _tightened(b)
+    result = function(a, b)
+    return fit(as_array(result, rows_of(left, right)), target)
+
+
+def _tightened(datum: Datum) -> Datum:
+    """Typed with the digits that its values have, so that Arrow sees that the result fits."""
+    highest = pc.max(pc.abs(as_array(datum, 1))).as_py()
+    scale = datum.type.scale
+    digits = 1 if highest is None else len(str(int(highest.scaleb(scale, _EXACT))))
+    return pc.cast(datum, pa.decimal256(max(digits, scale, 1), scale))
+
+
+def add(left: Datum, right: Datum, target: pa.DataType) -> pa.Array:
+    return _sum(pc.add, left, right, target)
+
+
+def subtract(left: Datum, right: Datum, target: pa.DataType) -> pa.Array:
+    return _sum(pc.subtract, left, right, target)
+
+
+def _sum(function: Any, left: Datum, right: Datum, target: pa.DataType) -> pa.Array:
+    if target.precision == _DECIMAL128_DIGITS:
+        return _arithmetic(function, left, right, target)
+    # Flink's result type holds every sum, so both operands fit it and nothing can overflow.
+    return fit(function(_widened(left, target), _widened(right, target)), target)
+
+
+def _widened(datum: Datum, target: pa.DataType) -> Datum:
+    if not pa.types.is_decimal(datum.type):
+        digits, _ = _digits_and_scale(datum.type)
+        datum = pc.cast(datum, pa.decimal128(digits, 0))
+    return pc.cast(datum, pa.decimal128(target.precision - 1, target.scale))
+
+
+def multiply(left: Datum, right: Datum, target: pa.DataType) -> pa.Array:
+    (left_digits, left_scale), (right_digits, right_scale) = map(_digits_and_scale, (left.type, right.type))
+    is_short = (left_digits <= 19 and right_digits <= _INT64_DIGITS) or (
+        right_digits <= 19 and left_digits <= _INT64_DIGITS
+    )
+    if not is_short or left_scale + right_scale != target.scale:
+        return _arithmetic(pc.multiply, left, right, target)
+    return _multiply_words(left, right, target)
+
+
+def _multiply_words(left: Datum, right: Datum, target: pa.DataType) -> pa.Array:
+    """Factors of one machine word each: a compiled 64 x 64 → 128-bit loop."""
+    from runtime.kernels.decimals import multiply_into
+
+    rows = rows_of(left, right)
+    if any(isinstance(d, pa.Scalar) and not d.is_valid for d in (left, right)):
+        return pa.nulls(rows, target)
+    product = np.empty(2 * rows, dtype=np.int64)
+    multiply_into(product, *_words(left), *_words(right))
+    return pa.Array.from_buffers(target, rows, [_validity(left, right), pa.py_buffer(product)])
+
+
+def _words(datum: Datum) -> tuple[Any, int]:
+    """The unscaled values as int64 and the step between them: 0 for a constant, 2 in a decimal column."""
+    if isinstance(datum, pa.Scalar):
+        datum, is_constant = pa.array([datum.as_py()], datum.type), True
+    else:
+        is_constant = False
+    if pa.types.is_decimal(datum.type):
+        if not pa.types.is_decimal128(datum.type):
+            datum = pc.cast(datum, pa.decimal128(datum.type.precision, datum.type.scale))
+        return view_buffer(
+            datum.buffers()[1], np.int64, 2 * datum.offset, 2 * len(datum)
+        ), 0 if is_constant else 2
+    words = datum if datum.type == pa.int64() else pc.cast(datum, pa.int64())
+    return view_buffer(words.buffers()[1], np.int64, words.offset, len(words)), 0 if is_constant else 1
+
+
+def _validity(*datums: Datum) -> pa.Buffer | None:
+    valid = None
+    for datum in datums:
+        mask = valid_mask(datum) if isinstance(datum, pa.Array) else None
+        if mask is not None:
+            valid = mask if valid is None else valid & mask
+    return None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+
+
+def divide(left: Datum, right: Datum, target: pa.DataType) -> pa.Array:
+    """Arrow cuts the quotient off; one digit more than wanted is enough to round half up exactly."""
+    (_, left_scale), (right_digits, right_scale) = map(_digits_and_scale, (left.type, right.type))
+    scale = max(left_scale, target.scale - right_digits + right_scale)
+    result = pc.divide(_as_decimal256(left, scale), _as_decimal256(right))
+    return fit(as_array(result, rows_of(left, right)), target)
+
+
+def low_words(values: pa.Array) -> Any:
+    """The low 64 bits of the unscaled values (items under NULLs are arbitrary)."""
+    return view_buffer(values.buffers()[1], np.int64, 2 * values.offset, 2 * len(values))[::2]

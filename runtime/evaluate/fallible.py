@@ -1,0 +1,31 @@
+"""Which expressions can fail on some row: those are evaluated only where SQL asks for them."""
+
+from __future__ import annotations
+
+from sqlstream import types as sql
+from sqlstream.expressions import Call, Expression, Literal, walk
+from sqlstream.types import TypeRoot
+
+_DIVISIONS = frozenset({"/", "%", "MOD"})
+
+
+def can_fail(expression: Expression) -> bool:
+    """Whether evaluating it may raise a UserError: a division of exact numbers, or a CAST that reads text."""
+    return any(isinstance(node, Call) and _call_can_fail(node) for node in walk(expression))
+
+
+def _is_nonzero_literal(divisor: Expression) -> bool:
+    while isinstance(divisor, Call) and divisor.function == "CAST":
+        divisor = divisor.args[0]
+    return isinstance(divisor, Literal) and divisor.value is not None and float(divisor.value) != 0
+
+
+def _call_can_fail(call: Call) -> bool:
+    if call.function in _DIVISIONS:
+        return call.type.root not in sql.APPROXIMATE_ROOTS and not _is_nonzero_literal(call.args[1])
+    source = call.args[0].type if call.args else sql.NULL
+    if call.function != "CAST":
+        return False
+    if source.root in sql.BINARY_ROOTS:
+        return sql.is_string(call.type)
+    return (sql.is_string(source) and not sql.is_string(call.type)) or source.root is TypeRoot.ROW

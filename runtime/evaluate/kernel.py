@@ -1,0 +1,99 @@
+"""What compiled functions are made of: kernels over columns and constants, and how a call gets its kernel."""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.evaluate.context import EvaluationContext
+from runtime.kernels.buffers import valid_mask
+from sqlstream.errors import UserError
+from sqlstream.expressions import Call, Literal
+
+Datum = Any
+"""A `pa.Array`, or a `pa.Scalar` for an argument that is constant."""
+
+Kernel = Callable[..., Datum]
+"""From evaluated arguments, at least one an array, to the result; it is then cast to the call's type."""
+
+Builder = Callable[[Call, EvaluationContext], Kernel]
+"""Makes the kernel of one call, once, when the task opens; a call it cannot serve is a UserError."""
+
+Values = np.ndarray[Any, Any]
+
+
+def plain(kernel: Kernel) -> Builder:
+    """A kernel that is the same for every call."""
+    return lambda call, context: kernel
+
+
+def rows_of(*args: Datum) -> int:
+    return next(len(a) for a in args if isinstance(a, pa.Array))
+
+
+def as_array(datum: Datum, rows: int) -> pa.Array:
+    """A column, whether it is one already or a constant."""
+    if isinstance(datum, pa.Array):
+        return datum
+    return pa.repeat(datum, rows) if datum.is_valid else pa.nulls(rows, datum.type)
+
+
+def as_arrays(*args: Datum) -> tuple[pa.Array, ...]:
+    rows = rows_of(*args)
+    return tuple(as_array(a, rows) for a in args)
+
+
+def null_mask(*arrays: pa.Array) -> Values | None:
+    """bool[n], true where any of the arrays is NULL; None when there is no NULL."""
+    mask: Values | None = None
+    for array in arrays:
+        valid = valid_mask(array)
+        if valid is not None:
+            mask = valid == 0 if mask is None else mask | (valid == 0)
+    return mask
+
+
+def numbers(array: pa.Array, dtype: Any) -> Values:
+    """Numbers, dates, times or timestamps as numpy; values under NULLs are arbitrary."""
+    array_type = array.type
+    if pa.types.is_temporal(array_type):
+        array = array.view(pa.int32() if array_type.bit_width == 32 else pa.int64())
+    if array.null_count:
+        array = pc.fill_null(array, 0)
+    return array.to_numpy(zero_copy_only=False).astype(dtype, copy=False)
+
+
+def zero(number_type: pa.DataType) -> pa.Scalar:
+    """0 as a constant of any numeric type."""
+    return pa.scalar(decimal.Decimal(0) if pa.types.is_decimal(number_type) else 0, number_type)
+
+
+def literal_of(call: Call, position: int) -> Any:
+    """The value of an argument that must be known beforehand; UserError when it is not a constant."""
+    arg = call.args[position]
+    if not isinstance(arg, Literal):
+        raise UserError(
+            "SS3101",
+            f"argument {position + 1} of {call.function} is not a constant",
+            hint="write a literal there",
+        )
+    return arg.value
+
+
+def is_literal(call: Call, *positions: int) -> bool:
+    """Whether these arguments (those that the call has) are constants other than NULL."""
+    return all(
+        isinstance(arg := call.args[p], Literal) and arg.value is not None
+        for p in positions
+        if p < len(call.args)
+    )
+
+
+def refuse(call: Call, reason: str, hint: str = "") -> UserError:
+    """The error for a call that type-checks but that this engine does not compute."""
+    return UserError("SS3102", f"{call.function} is not supported {reason}", hint=hint)

@@ -1,0 +1,52 @@
+"""TIMESTAMP_LTZ as the wall clock of the session's time zone shows it, and back."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sqlstream.errors import UserError
+
+Datum = Any
+"""A `pa.Array` or a `pa.Scalar`."""
+
+
+def is_utc(time_zone: str) -> bool:
+    return time_zone.upper() in ("UTC", "Z", "ETC/UTC", "GMT", "UTC+0", "+00:00")
+
+
+def check_time_zone(time_zone: str) -> str:
+    """The zone in the form that Arrow knows (`GMT+08:00` is `+08:00`); UserError for one that does not exist."""
+    zone = re.sub(r"\A(?:GMT|UTC)(?=[+-]\d\d:\d\d\Z)", "", time_zone)
+    try:
+        to_local(pa.array([0]).view(pa.timestamp("ms", tz="UTC")), zone)
+    except pa.ArrowInvalid as error:
+        raise UserError(
+            "SS4020",
+            f'time zone "{time_zone}" does not exist',
+            hint="use a name as Europe/Berlin or an offset as GMT+08:00",
+        ) from error
+    return zone
+
+
+def to_local(datum: Datum, time_zone: str) -> Datum:
+    """A TIMESTAMP of the local wall clock; values without a time zone pass unchanged."""
+    if not pa.types.is_timestamp(datum.type) or datum.type.tz is None:
+        return datum
+    unit = datum.type.unit
+    if is_utc(time_zone):
+        return pc.cast(datum, pa.timestamp(unit))
+    return pc.local_timestamp(pc.cast(datum, pa.timestamp(unit, tz=time_zone)))
+
+
+def from_local(datum: Datum, target: pa.DataType, time_zone: str) -> Datum:
+    """The inverse, for a target with a time zone. A skipped time moves on; of a repeated one, the first."""
+    if not pa.types.is_timestamp(target) or target.tz is None or datum.type == target:
+        return datum
+    if is_utc(time_zone):
+        return pc.cast(datum, target)
+    zoned = pc.assume_timezone(datum, time_zone, ambiguous="earliest", nonexistent="latest")
+    return pc.cast(zoned, target)

@@ -1,0 +1,215 @@
+"""Expressions compiled to a list of steps over Arrow columns; equal subexpressions are one step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.evaluate.context import EvaluationContext
+from runtime.evaluate.fallible import can_fail
+from runtime.evaluate.kernel import Datum, as_array
+from runtime.evaluate.literal import evaluate_literal
+from sqlstream.arrow import to_arrow_type
+from sqlstream.errors import InternalError, UserError
+from sqlstream.expressions import Call, Expression, InputRef, Literal, inputs_of
+from sqlstream.functions import SCALAR_FUNCTIONS
+from sqlstream.types import BOOLEAN
+
+Columns = Sequence[Any]
+_Step = Callable[[list[Datum], Columns, int], Datum]
+_IS_LAZY = frozenset({"CASE", "IF", "COALESCE", "IFNULL", "AND", "OR"})
+
+
+class Program:
+    """Evaluates expressions over the same input, each distinct subexpression once a batch.
+
+    A branch of CASE, AND, OR or COALESCE that can fail (a division) sees only the rows that reach it.
+    """
+
+    def __init__(self, expressions: Sequence[Expression], context: EvaluationContext) -> None:
+        self._context = context
+        self._steps: list[_Step] = []
+        self._slots: dict[Expression, int] = {}
+        self._constants: dict[int, pa.Scalar] = {}
+        self._results = [self._compile(e) for e in expressions]
+
+    def run(self, columns: Columns, rows: int) -> list[pa.Array]:
+        """One column an expression. `columns` are the input's; those that no expression reads may be None."""
+        values: list[Datum] = []
+        for step in self._steps:
+            values.append(step(values, columns, rows))
+        return [as_array(values[slot], rows) for slot in self._results]
+
+    def _compile(self, expression: Expression) -> int:
+        slot = self._slots.get(expression)
+        if slot is None:
+            slot = self._add(self._step_of(expression), expression)
+        return slot
+
+    def _add(self, step: _Step, expression: Expression) -> int:
+        self._steps.append(step)
+        slot = len(self._steps) - 1
+        # What is not deterministic (RAND) is made anew for each place that asks.
+        if not isinstance(expression, Call) or SCALAR_FUNCTIONS[expression.function].is_deterministic:
+            self._slots[expression] = slot
+        if isinstance(expression, Literal):
+            self._constants[slot] = step([], (), 0)
+        elif self._folds(expression):
+            self._fold(slot)
+        return slot
+
+    def _folds(self, expression: Expression) -> bool:
+        if not isinstance(expression, Call) or not SCALAR_FUNCTIONS[expression.function].is_deterministic:
+            return False
+        slots = [self._slots.get(a) for a in expression.args]
+        return bool(slots) and all(s in self._constants for s in slots)
+
+    def _fold(self, slot: int) -> None:
+        values: list[Datum] = []
+        try:
+            for step in self._steps:
+                is_needed = len(values) == slot or len(values) in self._constants
+                values.append(step(values, (), 1) if is_needed else None)
+        except UserError:
+            # It fails when a row is there to fail on: the branch may never be taken.
+            return
+        scalar = as_array(values[slot], 1)[0]
+        self._constants[slot] = scalar
+        self._steps[slot] = lambda values, columns, rows: scalar
+
+    def _step_of(self, expression: Expression) -> _Step:
+        if isinstance(expression, InputRef):
+            index = expression.index
+            return lambda values, columns, rows: columns[index]
+        if isinstance(expression, Literal):
+            constant = evaluate_literal(expression)
+            return lambda values, columns, rows: constant
+        if expression.function in _IS_LAZY and any(can_fail(a) for a in expression.args[1:]):
+            return self._lazy_step(expression)
+        return self._call_step(expression)
+
+    def _call_step(self, call: Call) -> _Step:
+        from runtime.evaluate.registry import BUILDERS
+
+        builder = BUILDERS.get(call.function)
+        if builder is None:
+            raise InternalError(f"function {call.function} has no implementation")
+        args = [self._compile(a) for a in call.args]
+        kernel = builder(self._with_known_args(call, args), self._context)
+        target = to_arrow_type(call.type)
+        is_constant = all(a in self._constants for a in args)
+
+        def step(values: list[Datum], columns: Columns, rows: int) -> Datum:
+            given = [values[a] for a in args]
+            if is_constant:
+                given = [as_array(g, rows) for g in given]
+            result = kernel(*given) if given else kernel(rows)
+            return result if result.type == target else pc.cast(result, target, safe=False)
+
+        return step
+
+    def _with_known_args(self, call: Call, slots: list[int]) -> Call:
+        """The call with arguments that turned out to be constant (-3, CAST('a' AS CHAR)) as literals."""
+        known = tuple(
+            _as_literal(arg, self._constants[slot]) if slot in self._constants else arg
+            for arg, slot in zip(call.args, slots, strict=True)
+        )
+        return Call(call.function, known, call.type)
+
+    def _lazy_step(self, call: Call) -> _Step:
+        if call.function in ("AND", "OR"):
+            return _lazy_connective(call, self._context)
+        return _lazy_case(_as_case(call), self._context)
+
+
+def _as_literal(expression: Expression, constant: pa.Scalar) -> Expression:
+    if isinstance(expression, Literal):
+        return expression
+    value = constant.as_py()
+    is_plain = value is None or isinstance(value, bool | int | float | str)
+    return Literal(value, expression.type) if is_plain else expression
+
+
+def _as_case(call: Call) -> Call:
+    """IF, COALESCE and IFNULL as the CASE that they stand for."""
+    if call.function in ("CASE", "IF"):
+        return call
+    not_null = BOOLEAN.not_null()
+    args: list[Expression] = []
+    for arg in call.args[:-1]:
+        args += [Call("IS NOT NULL", (arg,), not_null), arg]
+    return Call("CASE", (*args, call.args[-1]), call.type)
+
+
+def _select(columns: Columns, rows: int, selected: Any, expression: Expression) -> tuple[list[Any], int]:
+    """The rows `selected` (positions) of the columns that the expression reads."""
+    if len(selected) == rows:
+        return list(columns), rows
+    taken: list[Any] = [None] * len(columns)
+    for index in inputs_of(expression):
+        taken[index] = columns[index].take(pa.array(selected))
+    return taken, len(selected)
+
+
+def _is_true(mask: pa.Array) -> Any:
+    return pc.fill_null(mask, False).to_numpy(zero_copy_only=False)
+
+
+def _scatter(parts: list[tuple[Any, pa.Array]], rows: int, target: pa.DataType) -> pa.Array:
+    """Put the values of each (positions, values) where they belong; the positions cover all rows."""
+    if len(parts) == 1:
+        return parts[0][1]
+    order = np.concatenate([positions for positions, _ in parts])
+    inverse = np.empty(rows, dtype=np.int64)
+    inverse[order] = np.arange(rows)
+    return pa.concat_arrays([values.cast(target) for _, values in parts]).take(pa.array(inverse))
+
+
+def _lazy_case(call: Call, context: EvaluationContext) -> _Step:
+    branches = [
+        (condition, Program((condition,), context), value, Program((value,), context))
+        for condition, value in zip(call.args[0:-1:2], call.args[1:-1:2], strict=True)
+    ]
+    otherwise = Program(call.args[-1:], context)
+    target = to_arrow_type(call.type)
+
+    def step(values: list[Datum], columns: Columns, rows: int) -> pa.Array:
+        remaining = np.arange(rows)
+        parts: list[tuple[Any, pa.Array]] = []
+        for condition, is_met, value, result in branches:
+            mask = _is_true(is_met.run(*_select(columns, rows, remaining, condition))[0])
+            chosen = remaining[mask]
+            if len(chosen):
+                parts.append((chosen, result.run(*_select(columns, rows, chosen, value))[0]))
+            remaining = remaining[~mask]
+        if len(remaining) or not parts:
+            parts.append((remaining, otherwise.run(*_select(columns, rows, remaining, call.args[-1]))[0]))
+        return _scatter(parts, rows, target)
+
+    return step
+
+
+def _lazy_connective(call: Call, context: EvaluationContext) -> _Step:
+    """AND and OR from left to right: the next operand is asked only where the ones before left it open."""
+    operands = [(arg, Program((arg,), context)) for arg in call.args]
+    decided = call.function == "OR"
+    combine = pc.or_kleene if decided else pc.and_kleene
+
+    def step(values: list[Datum], columns: Columns, rows: int) -> pa.Array:
+        result = operands[0][1].run(columns, rows)[0]
+        for arg, program in operands[1:]:
+            open_rows = pc.fill_null(pc.not_equal(result, decided), True).to_numpy(zero_copy_only=False)
+            chosen = np.flatnonzero(open_rows)
+            if not len(chosen):
+                return result
+            part = program.run(*_select(columns, rows, chosen, arg))[0]
+            rest = np.flatnonzero(~open_rows)
+            neutral = pa.repeat(pa.scalar(decided), len(rest))
+            result = combine(result, _scatter([(chosen, part), (rest, neutral)], rows, pa.bool_()))
+        return result
+
+    return step

@@ -1,0 +1,62 @@
+"""FLOOR and CEIL, of numbers and of points in time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.evaluate import decimals
+from runtime.evaluate.context import EvaluationContext
+from runtime.evaluate.kernel import Kernel, literal_of, null_mask, numbers, refuse
+from runtime.evaluate.local_time import from_local, to_local
+from sqlstream import types as sql
+from sqlstream.arrow import to_arrow_type
+from sqlstream.expressions import Call
+from sqlstream.types import TypeRoot
+
+_TIME_UNITS_MS = {"HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1_000, "MILLISECOND": 1}
+_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", *_TIME_UNITS_MS)
+
+
+def floor_or_ceil(call: Call, context: EvaluationContext) -> Kernel:
+    is_floor = call.function == "FLOOR"
+    if len(call.args) == 2:
+        return _temporal(call, context, is_floor)
+    if sql.is_integer(call.type):
+        return lambda value: value
+    function = pc.floor if is_floor else pc.ceil
+    if call.type.root is TypeRoot.DECIMAL:
+        target = to_arrow_type(call.type)
+        return lambda value: decimals.fit(function(_with_headroom(value)), target)
+    return lambda value: function(value)
+
+
+def _with_headroom(value: pa.Array) -> pa.Array:
+    """CEIL(9.9) has a digit more than its argument."""
+    return pc.cast(value, pa.decimal256(value.type.precision + 1, value.type.scale))
+
+
+def _temporal(call: Call, context: EvaluationContext, is_floor: bool) -> Kernel:
+    unit = str(literal_of(call, 1)).upper()
+    if unit not in _UNITS:
+        raise refuse(call, f"to {unit}", f"use one of {', '.join(_UNITS)}")
+    root = call.args[0].type.root
+    if root is TypeRoot.TIME:
+        if unit not in _TIME_UNITS_MS:
+            raise refuse(call, f"of a TIME to {unit}")
+        return lambda value, _: _floor_time(value, _TIME_UNITS_MS[unit], is_floor)
+    function = pc.floor_temporal if is_floor else pc.ceil_temporal
+
+    def kernel(value: pa.Array, _: pa.Scalar) -> pa.Array:
+        # Weeks start on Sunday here, as in Calcite and unlike WEEK().
+        moved = function(to_local(value, context.time_zone), unit=unit.lower(), week_starts_monday=False)
+        return from_local(moved, value.type, context.time_zone)
+
+    return kernel
+
+
+def _floor_time(value: pa.Array, unit_ms: int, is_floor: bool) -> pa.Array:
+    values = numbers(value, np.int32)
+    result = values // unit_ms * unit_ms if is_floor else -(-values // unit_ms) * unit_ms
+    return pa.array(result, pa.int32(), mask=null_mask(value)).view(pa.time32("ms"))

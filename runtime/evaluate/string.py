@@ -1,0 +1,213 @@
+"""Functions of character strings: Arrow kernels for constant parameters, DuckDB where they are columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.evaluate.context import EvaluationContext
+from runtime.evaluate.duckdb_function import evaluate_in_duckdb
+from runtime.evaluate.kernel import Builder, Datum, Kernel, as_array, is_literal, literal_of, plain, rows_of
+from runtime.evaluate.split import split_index
+from sqlstream.expressions import Call
+from sqlstream.types import TypeRoot
+
+
+def in_duckdb(expression: str) -> Builder:
+    return plain(lambda *args: evaluate_in_duckdb(expression, *args))
+
+
+def _concat(*args: Datum) -> pa.Array:
+    arrays = [as_array(a, rows_of(*args)) if i == 0 else a for i, a in enumerate(args)]
+    empty = pa.scalar(b"" if pa.types.is_binary(arrays[0].type) else "", arrays[0].type)
+    return pc.binary_join_element_wise(*arrays, empty)
+
+
+def _concat_with_separator(separator: Datum, *parts: Datum) -> pa.Array:
+    rows = rows_of(separator, *parts)
+    return (
+        pc.binary_join_element_wise(as_array(parts[0], rows), *parts[1:], separator, null_handling="skip")
+        if not isinstance(separator, pa.Scalar) or separator.is_valid
+        else pa.nulls(rows, pa.string())
+    )
+
+
+_TRIM = {
+    "BOTH": (pc.utf8_trim, "trim(a0, a1)"),
+    "LEADING": (pc.utf8_ltrim, "ltrim(a0, a1)"),
+    "TRAILING": (pc.utf8_rtrim, "rtrim(a0, a1)"),
+}
+_TRIM_MODE = {"BTRIM": "BOTH", "LTRIM": "LEADING", "RTRIM": "TRAILING"}
+
+
+def _trim_standard(call: Call, context: EvaluationContext) -> Kernel:
+    """TRIM(mode, chars, text): every character of `chars` goes, in any order."""
+    function, in_columns = _TRIM[str(literal_of(call, 0)).upper()]
+    if is_literal(call, 1):
+        chars = literal_of(call, 1)
+        return lambda mode, _, text: function(text, characters=chars) if chars else text
+    return lambda mode, chars, text: evaluate_in_duckdb(in_columns, text, chars)
+
+
+def _trim(call: Call, context: EvaluationContext) -> Kernel:
+    function, in_columns = _TRIM[_TRIM_MODE[call.function]]
+    if is_literal(call, 1):
+        chars = literal_of(call, 1) if len(call.args) == 2 else " "
+        return lambda text, _=None: function(text, characters=chars) if chars else text
+    return lambda text, chars: evaluate_in_duckdb(in_columns, text, chars)
+
+
+_SUBSTRING = (
+    "CASE WHEN {length} < 0 THEN NULL WHEN a1 > 0 THEN substr(a0, a1, {length}) "
+    "WHEN a1 = 0 THEN substr(a0, 1, {length}) "
+    "WHEN length(a0) + a1 < 0 THEN '' ELSE substr(a0, length(a0) + a1 + 1, {length}) END"
+)
+
+
+def _substring(call: Call, context: EvaluationContext) -> Kernel:
+    """Positions from 1; below 0 from the end, and '' when before the start. A negative length gives NULL."""
+    if not is_literal(call, 1, 2):
+        expression = _SUBSTRING.format(length="a2" if len(call.args) == 3 else "length(a0)")
+        return lambda *args: evaluate_in_duckdb(expression, *args)
+    start = literal_of(call, 1)
+    length = literal_of(call, 2) if len(call.args) == 3 else None
+    return lambda text, *_: _slice(text, start, length)
+
+
+def _slice(text: pa.Array, start: int, length: int | None) -> pa.Array:
+    if length is not None and length < 0:
+        return pa.nulls(len(text), pa.string())
+    if start >= 0:
+        first = max(start - 1, 0)
+        return pc.utf8_slice_codeunits(text, first, None if length is None else first + length)
+    stop = None if length is None or start + length >= 0 else start + length
+    is_short = pc.less(pc.utf8_length(text), -start)
+    return pc.if_else(is_short, "", pc.utf8_slice_codeunits(text, start, stop))
+
+
+def _left(call: Call, context: EvaluationContext) -> Kernel:
+    if not is_literal(call, 1):
+        return lambda *args: evaluate_in_duckdb("substr(a0, 1, greatest(a1, 0))", *args)
+    length = max(literal_of(call, 1), 0)
+    return lambda text, _: pc.utf8_slice_codeunits(text, 0, length)
+
+
+def _right(call: Call, context: EvaluationContext) -> Kernel:
+    if not is_literal(call, 1):
+        return lambda *args: evaluate_in_duckdb("right(a0, greatest(a1, 0))", *args)
+    length = literal_of(call, 1)
+    return lambda text, _: pc.utf8_slice_codeunits(text, -length) if length > 0 else _left_of_none(text)
+
+
+def _left_of_none(text: pa.Array) -> pa.Array:
+    return pc.utf8_slice_codeunits(text, 0, 0)
+
+
+def _replace(call: Call, context: EvaluationContext) -> Kernel:
+    if not is_literal(call, 1, 2):
+        return lambda *args: evaluate_in_duckdb("replace(a0, a1, a2)", *args)
+    search, replacement = literal_of(call, 1), literal_of(call, 2)
+    if not search:
+        return lambda text, *_: text
+    return lambda text, *_: pc.replace_substring(text, search, replacement)
+
+
+def _affix(function: Callable[..., pa.Array], in_columns: str) -> Builder:
+    """STARTSWITH and ENDSWITH."""
+
+    def build(call: Call, context: EvaluationContext) -> Kernel:
+        is_text = call.args[1].type.root in (TypeRoot.CHAR, TypeRoot.VARCHAR)
+        if not (is_literal(call, 1) and is_text):
+            return lambda *args: evaluate_in_duckdb(in_columns, *args)
+        affix = literal_of(call, 1)
+        return lambda text, _: function(text, affix)
+
+    return build
+
+
+def _repeat(text: Datum, times: Datum) -> pa.Array:
+    counts = pc.if_else(pc.greater(times, 0), times, pa.scalar(0, times.type))
+    return pc.binary_repeat(as_array(text, rows_of(text, times)), counts)
+
+
+def _uuid(call: Call, context: EvaluationContext) -> Kernel:
+    def kernel(rows: int) -> pa.Array:
+        raw = context.random.integers(0, 256, size=(rows, 16), dtype=np.uint8)
+        raw[:, 6] = raw[:, 6] & 0x0F | 0x40
+        raw[:, 8] = raw[:, 8] & 0x3F | 0x80
+        digits = np.frombuffer(raw.tobytes().hex().encode(), dtype=np.uint8).reshape(rows, 32)
+        text = np.full((rows, 36), ord("-"), dtype=np.uint8)
+        for start, stop, at in ((0, 8, 0), (8, 12, 9), (12, 16, 14), (16, 20, 19), (20, 32, 24)):
+            text[:, at : at + stop - start] = digits[:, start:stop]
+        offsets = np.arange(0, 36 * (rows + 1), 36, dtype=np.int32)
+        return pa.StringArray.from_buffers(rows, pa.py_buffer(offsets), pa.py_buffer(text))
+
+    return kernel
+
+
+_INITCAP = (
+    "array_to_string(list_transform(regexp_extract_all(a0, '[A-Za-z0-9]+|[^A-Za-z0-9]+'), "
+    "lambda x: upper(x[1]) || lower(x[2:])), '')"
+)
+_OVERLAY = (
+    "CASE WHEN a2 <= 0 OR a2 > length(a0) THEN a0 ELSE substr(a0, 1, a2 - 1) || a1 || "
+    "CASE WHEN a2 + {length} <= length(a0) AND {length} > 0 THEN substr(a0, a2 + {length}) ELSE '' END END"
+)
+_LOCATE_FROM = (
+    "CASE WHEN a2 < 1 OR a2 > length(a1) THEN 0 WHEN instr(substr(a1, a2), a0) = 0 THEN 0 "
+    "ELSE instr(substr(a1, a2), a0) + a2 - 1 END"
+)
+
+
+def _overlay(*args: Datum) -> pa.Array:
+    return evaluate_in_duckdb(_OVERLAY.format(length="a3" if len(args) == 4 else "length(a1)"), *args)
+
+
+def _locate(*args: Datum) -> pa.Array:
+    return evaluate_in_duckdb(_LOCATE_FROM if len(args) == 3 else "instr(a1, a0)", *args)
+
+
+def _pad(function: str) -> Builder:
+    return in_duckdb(f"CASE WHEN a1 < 0 OR a2 = '' THEN NULL ELSE {function}(a0, a1, a2) END")
+
+
+BUILDERS: dict[str, Builder] = {
+    "||": plain(_concat),
+    "CONCAT": plain(_concat),
+    "CONCAT_WS": plain(_concat_with_separator),
+    "CHAR_LENGTH": plain(lambda text: pc.utf8_length(text)),
+    "CHARACTER_LENGTH": plain(lambda text: pc.utf8_length(text)),
+    "UPPER": plain(lambda text: pc.utf8_upper(text)),
+    "LOWER": plain(lambda text: pc.utf8_lower(text)),
+    "REVERSE": plain(lambda text: pc.utf8_reverse(text)),
+    "INITCAP": in_duckdb(_INITCAP),
+    "TO_BASE64": in_duckdb("base64(a0::BLOB)"),
+    "FROM_BASE64": in_duckdb("decode(from_base64(a0))"),
+    "TRIM": _trim_standard,
+    "LTRIM": _trim,
+    "RTRIM": _trim,
+    "BTRIM": _trim,
+    "SUBSTRING": _substring,
+    "SUBSTR": _substring,
+    "LEFT": _left,
+    "RIGHT": _right,
+    "REPLACE": _replace,
+    "OVERLAY": plain(_overlay),
+    "TRANSLATE": in_duckdb("translate(a0, a1, a2)"),
+    "LPAD": _pad("lpad"),
+    "RPAD": _pad("rpad"),
+    "REPEAT": plain(_repeat),
+    "POSITION": in_duckdb("instr(a1, a0)"),
+    "INSTR": in_duckdb("instr(a0, a1)"),
+    "LOCATE": plain(_locate),
+    "SPLIT_INDEX": split_index,
+    "STARTSWITH": _affix(pc.starts_with, "starts_with(a0, a1)"),
+    "ENDSWITH": _affix(pc.ends_with, "ends_with(a0, a1)"),
+    "ASCII": in_duckdb("ascii(a0)"),
+    "CHR": in_duckdb("CASE WHEN a0 < 0 THEN '' ELSE chr((a0 & 255)::INTEGER) END"),
+    "HEX": in_duckdb("hex(a0)"),
+    "UUID": _uuid,
+}

@@ -1,0 +1,272 @@
+"""Functions of dates, times, timestamps and the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.evaluate.context import EvaluationContext
+from runtime.evaluate.date_pattern import TimestampFormat, TimestampParser
+from runtime.evaluate.intervals import DAY_MS, add_months, milliseconds_of
+from runtime.evaluate.kernel import (
+    Builder,
+    Datum,
+    Kernel,
+    as_array,
+    as_arrays,
+    literal_of,
+    null_mask,
+    numbers,
+    refuse,
+    rows_of,
+)
+from runtime.evaluate.local_time import from_local, to_local
+from sqlstream import types as sql
+from sqlstream.arrow import to_arrow_type
+from sqlstream.expressions import Call
+from sqlstream.types import TypeRoot
+
+_EXTRACT: dict[str, Callable[[Any], Any]] = {
+    "YEAR": pc.year,
+    "QUARTER": pc.quarter,
+    "MONTH": pc.month,
+    "WEEK": pc.iso_week,
+    "DOY": pc.day_of_year,
+    "DAY": pc.day,
+    # Sunday is day 1, as in Calcite.
+    "DOW": lambda t: pc.day_of_week(t, count_from_zero=False, week_start=7),
+    "ISODOW": lambda t: pc.day_of_week(t, count_from_zero=False, week_start=1),
+    "ISOYEAR": pc.iso_year,
+    "HOUR": pc.hour,
+    "MINUTE": pc.minute,
+    "SECOND": pc.second,
+    "EPOCH": lambda t: pa.array(numbers(milliseconds_of(t), np.int64) // 1000, mask=null_mask(t)),
+}
+_UNIT_OF = {"DAYOFYEAR": "DOY", "DAYOFMONTH": "DAY", "DAYOFWEEK": "DOW"}
+_UNIT_MS = {
+    "WEEK": 7 * DAY_MS,
+    "DAY": DAY_MS,
+    "HOUR": 3_600_000,
+    "MINUTE": 60_000,
+    "SECOND": 1_000,
+    "MILLISECOND": 1,
+}
+_UNIT_MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
+_DEFAULT_PATTERN = "yyyy-MM-dd HH:mm:ss"
+
+
+def _extract(call: Call, context: EvaluationContext) -> Kernel:
+    """EXTRACT(unit, x), and YEAR(x) and the others."""
+    unit = (
+        str(literal_of(call, 0)).upper()
+        if call.function == "EXTRACT"
+        else _UNIT_OF.get(call.function, call.function)
+    )
+    function = _EXTRACT.get(unit)
+    if function is None:
+        raise refuse(call, f"of {unit}", f"use one of {', '.join(_EXTRACT)}")
+
+    def kernel(*args: Datum) -> pa.Array:
+        value = to_local(as_array(args[-1], rows_of(*args)), context.time_zone)
+        if pa.types.is_time32(value.type):
+            value = pc.cast(pc.cast(value, pa.int32()), pa.int64()).view(pa.timestamp("ms"))
+        elif pa.types.is_date32(value.type):
+            value = pc.cast(value, pa.timestamp("ms"))
+        return function(value)
+
+    return kernel
+
+
+def _date_format(call: Call, context: EvaluationContext) -> Kernel:
+    form = TimestampFormat(literal_of(call, 1) or "")
+    parser = TimestampParser.of_sql_timestamp()
+
+    def kernel(value: Datum, _: pa.Scalar) -> pa.Array:
+        value = as_array(value, rows_of(value))
+        if pa.types.is_string(value.type):
+            value = parser.parse(value).timestamps("ms")
+        elif pa.types.is_date32(value.type):
+            value = pc.cast(value, pa.timestamp("s"))
+        return form.format(to_local(value, context.time_zone))
+
+    return kernel
+
+
+def _parser(call: Call, position: int) -> TimestampParser:
+    if len(call.args) > position:
+        return TimestampParser.of_pattern(literal_of(call, position) or "")
+    return TimestampParser.of_sql_timestamp()
+
+
+def _to_timestamp(call: Call, context: EvaluationContext) -> Kernel:
+    """NULL for text that does not match."""
+    parser = _parser(call, 1)
+    return lambda text, _=None: parser.parse(text).timestamps("ms")
+
+
+def _to_date(call: Call, context: EvaluationContext) -> Kernel:
+    parser = _parser(call, 1)
+    return lambda text, _=None: parser.parse(text).dates()
+
+
+def _to_timestamp_ltz(call: Call, context: EvaluationContext) -> Kernel:
+    target = to_arrow_type(call.type)
+    if not sql.is_string(call.args[0].type):
+        precision = literal_of(call, 1) if len(call.args) == 2 else 3
+        if precision is None or not 0 <= precision <= 9:
+            raise refuse(call, f"with precision {precision}", "use a precision from 0 to 9")
+        return lambda epoch, _=None: _epoch(epoch, precision).view(pa.timestamp("ms")).cast(target)
+    parser = _parser(call, 1)
+    zone = literal_of(call, 2) if len(call.args) == 3 else "UTC"
+    return lambda text, *_: from_local(parser.parse(text).timestamps("ms"), target, zone)
+
+
+def _epoch(epoch: pa.Array, precision: int) -> pa.Array:
+    """A count of 10^-precision seconds as milliseconds."""
+    if pa.types.is_integer(epoch.type):
+        values = numbers(epoch, np.int64)
+        scaled = values * 10 ** (3 - precision) if precision <= 3 else values // 10 ** (precision - 3)
+    else:
+        floats = numbers(pc.cast(epoch, pa.float64()), np.float64)
+        scaled = np.floor(floats * 10.0 ** (3 - precision)).astype(np.int64)
+    return pa.array(scaled, mask=null_mask(epoch))
+
+
+def _from_unixtime(call: Call, context: EvaluationContext) -> Kernel:
+    form = TimestampFormat(literal_of(call, 1) if len(call.args) == 2 else _DEFAULT_PATTERN)
+
+    def kernel(seconds: pa.Array, _: Any = None) -> pa.Array:
+        return form.format(
+            to_local(seconds.cast(pa.int64()).view(pa.timestamp("s", tz="UTC")), context.time_zone)
+        )
+
+    return kernel
+
+
+def _unix_timestamp(call: Call, context: EvaluationContext) -> Kernel:
+    if not call.args:
+        return lambda rows: as_array(pa.scalar(context.now_ms() // 1000, pa.int64()), rows)
+    parser = _parser(call, 1)
+    unreadable = pa.scalar(-(2**63), pa.int64())
+
+    def kernel(text: Datum, _: Any = None) -> pa.Array:
+        text = as_array(text, rows_of(text))
+        instants = from_local(
+            parser.parse(text).timestamps("s"), pa.timestamp("s", tz="UTC"), context.time_zone
+        )
+        return pc.if_else(pc.is_valid(text), pc.fill_null(pc.cast(instants, pa.int64()), unreadable), None)
+
+    return kernel
+
+
+def _unit(call: Call) -> str:
+    unit = str(literal_of(call, 0)).upper()
+    unit = unit.removeprefix("SQL_TSI_")
+    if unit not in _UNIT_MS and unit not in _UNIT_MONTHS:
+        raise refuse(call, f"with unit {unit}", f"use one of {', '.join((*_UNIT_MS, *_UNIT_MONTHS))}")
+    return unit
+
+
+def _timestamp_add(call: Call, context: EvaluationContext) -> Kernel:
+    unit = _unit(call)
+    is_date = call.args[2].type.root is TypeRoot.DATE
+
+    def kernel(_: pa.Scalar, count: Datum, point: Datum) -> pa.Array:
+        counts, points = as_arrays(count, point)
+        if is_date:
+            points = pc.cast(points, pa.timestamp("ms"))
+        if unit in _UNIT_MONTHS:
+            return add_months(
+                points, numbers(counts, np.int64) * _UNIT_MONTHS[unit], null_mask(counts, points)
+            )
+        shift = pc.multiply(pc.cast(counts, pa.int64()), _UNIT_MS[unit])
+        return pc.add(points, pc.cast(shift, pa.duration("ms")))
+
+    return kernel
+
+
+def _timestamp_diff(call: Call, context: EvaluationContext) -> Kernel:
+    """Whole units from the first to the second point, towards zero."""
+    unit = _unit(call)
+
+    def kernel(_: pa.Scalar, first: Datum, second: Datum) -> pa.Array:
+        a, b = as_arrays(first, second)
+        mask = null_mask(a, b)
+        start, end = (numbers(milliseconds_of(to_local(x, context.time_zone)), np.int64) for x in (a, b))
+        if unit in _UNIT_MONTHS:
+            units = _months_between(start, end)
+            step = _UNIT_MONTHS[unit]
+        else:
+            units, step = end - start, _UNIT_MS[unit]
+        return pa.array(np.sign(units) * (np.abs(units) // step), mask=mask)
+
+    return kernel
+
+
+def _months_between(start: Any, end: Any) -> Any:
+    """Full months: one that has not reached its day and time of day does not count."""
+    start_month, start_rest = _month_and_rest(start)
+    end_month, end_rest = _month_and_rest(end)
+    months = end_month - start_month
+    months = months - ((months > 0) & (end_rest < start_rest))
+    return months + ((months < 0) & (end_rest > start_rest))
+
+
+def _month_and_rest(milliseconds: Any) -> tuple[Any, Any]:
+    month = milliseconds.astype("datetime64[ms]").astype("datetime64[M]")
+    return month.astype(np.int64), milliseconds - month.astype("datetime64[ms]").astype(np.int64)
+
+
+def _now(call: Call, context: EvaluationContext) -> Kernel:
+    """The clock's time, the same for all rows of a batch."""
+    target = to_arrow_type(call.type)
+    is_instant = call.type.root is TypeRoot.TIMESTAMP_LTZ
+
+    def kernel(rows: int) -> pa.Array:
+        instant = pa.array([context.now_ms()], pa.int64()).view(pa.timestamp("ms", tz="UTC"))
+        if is_instant:
+            return as_array(instant[0], rows)
+        local = to_local(instant, context.time_zone)
+        if target == pa.date32() or pa.types.is_time32(target):
+            of_day = local.view(pa.int64()).to_numpy()
+            value = of_day // DAY_MS if target == pa.date32() else of_day % DAY_MS // 1000 * 1000
+            return as_array(pa.array(value.astype(np.int32)).view(target)[0], rows)
+        return as_array(local[0], rows)
+
+    return kernel
+
+
+_PARTS = (
+    "YEAR",
+    "QUARTER",
+    "MONTH",
+    "WEEK",
+    "DAYOFYEAR",
+    "DAYOFMONTH",
+    "DAYOFWEEK",
+    "HOUR",
+    "MINUTE",
+    "SECOND",
+)
+_CLOCK = (
+    *("CURRENT_TIMESTAMP", "CURRENT_ROW_TIMESTAMP", "NOW", "LOCALTIMESTAMP"),
+    *("CURRENT_DATE", "CURRENT_TIME", "LOCALTIME", "PROCTIME"),
+)
+
+BUILDERS: dict[str, Builder] = {
+    "EXTRACT": _extract,
+    **dict.fromkeys(_PARTS, _extract),
+    "DATE_FORMAT": _date_format,
+    "TO_TIMESTAMP": _to_timestamp,
+    "TO_DATE": _to_date,
+    "TO_TIMESTAMP_LTZ": _to_timestamp_ltz,
+    "FROM_UNIXTIME": _from_unixtime,
+    "UNIX_TIMESTAMP": _unix_timestamp,
+    "TIMESTAMPADD": _timestamp_add,
+    "TIMESTAMPDIFF": _timestamp_diff,
+    **dict.fromkeys(_CLOCK, _now),
+}

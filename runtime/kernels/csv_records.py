@@ -1,0 +1,139 @@
+"""Where the records of a CSV text begin and end, and the text without what Arrow's reader does not know."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import int64, njit, types
+
+NO_CHARACTER = -1
+UNTERMINATED = -1
+"""Field count of a record whose quote is never closed."""
+
+_TEXT = types.Array(types.uint8, 1, "C", readonly=True)
+_OUT = types.Array(types.uint8, 1, "C")
+_NUMBERS = types.Array(types.int64, 1, "C")
+
+TRIM, COMMENTS, TRAILING_DELIMITER, EXTRA_FIELDS, EMPTY_LINES = 1, 2, 4, 8, 16
+
+
+@njit(int64(_TEXT, int64, int64, int64), nogil=True, cache=True)
+def complete_length(data, delimiter, quote, escape):  # type: ignore[no-untyped-def]
+    """Bytes up to the end of the last record that is complete, its line end included."""
+    end, i, n = 0, 0, len(data)
+    is_field_start, in_quotes = True, False
+    while i < n:
+        c = np.int64(data[i])
+        i += 1
+        if c == escape:
+            i += 1
+            is_field_start = False
+        elif in_quotes:
+            if c == quote:
+                in_quotes = False
+        elif c == quote:
+            # A doubled quote inside quotes closes and opens again; one within plain text is text.
+            in_quotes = is_field_start or (i >= 2 and np.int64(data[i - 2]) == quote)
+            is_field_start = False
+        elif c == 10:
+            end, is_field_start = i, True
+        else:
+            is_field_start = c == delimiter
+    return end
+
+
+@njit(
+    types.UniTuple(int64, 2)(
+        _TEXT, int64, int64, int64, int64, int64, _OUT, _NUMBERS, _NUMBERS, _NUMBERS, _NUMBERS
+    ),
+    nogil=True,
+    cache=True,
+)
+def tidy(data, delimiter, quote, escape, fields, flags, out, starts, ends, lines, counts):  # type: ignore[no-untyped-def]
+    """Copy the records that have `fields` fields to `out`; returns (records seen, bytes of `out`).
+
+    Of every record: where it stands in `data`, on which line (from 0) it begins, and how many fields it has. `flags`: TRIM
+    drops blanks around unquoted values, COMMENTS drops lines that begin with #, TRAILING_DELIMITER and EXTRA_FIELDS let
+    records pass that have one empty or any further fields (which are dropped), EMPTY_LINES makes an empty line a record.
+    """
+    n, i, o, line, record = len(data), 0, 0, 0, 0
+    trims = (flags & TRIM) != 0
+    while i < n:
+        if (flags & COMMENTS) != 0 and data[i] == 35:
+            while i < n and data[i] != 10:
+                i += 1
+            i, line = i + 1, line + 1
+            continue
+        if (flags & EMPTY_LINES) == 0 and (data[i] == 10 or data[i] == 13):
+            line += data[i] == 10
+            i += 1
+            continue
+        starts[record], lines[record] = i, line
+        first_out, wanted_end, count = o, 0, 0
+        is_open, is_record = False, True
+        while is_record:
+            if trims:
+                while i < n and (data[i] == 32 or data[i] == 9) and np.int64(data[i]) != delimiter:
+                    i += 1
+            field_out = o
+            keep = o
+            if i < n and np.int64(data[i]) == quote:
+                out[o] = data[i]
+                i, o, is_open = i + 1, o + 1, True
+                while i < n and is_open:
+                    c = np.int64(data[i])
+                    out[o] = data[i]
+                    i, o = i + 1, o + 1
+                    if c == escape and i < n:
+                        line += data[i] == 10
+                        out[o] = data[i]
+                        i, o = i + 1, o + 1
+                    elif c == quote:
+                        if i < n and np.int64(data[i]) == quote:
+                            out[o] = data[i]
+                            i, o = i + 1, o + 1
+                        else:
+                            is_open = False
+                    elif c == 10:
+                        line += 1
+                keep = o
+            while i < n and np.int64(data[i]) != delimiter and data[i] != 10 and data[i] != 13:
+                if np.int64(data[i]) == escape and i + 1 < n:
+                    out[o] = data[i]
+                    i, o = i + 1, o + 1
+                out[o] = data[i]
+                i, o = i + 1, o + 1
+            if trims:
+                while o > keep and (out[o - 1] == 32 or out[o - 1] == 9):
+                    o -= 1
+            count += 1
+            if count == fields:
+                wanted_end = o
+            is_last_empty = o == field_out
+            if i < n and np.int64(data[i]) == delimiter:
+                out[o] = data[i]
+                i, o = i + 1, o + 1
+            else:
+                is_record = False
+        ends[record] = i
+        if i < n and data[i] == 13:
+            i += 1
+            if i >= n or data[i] != 10:
+                i -= 1
+        if i < n:
+            line += data[i] == 10
+            i += 1
+        passes = count == fields
+        if (flags & TRAILING_DELIMITER) != 0 and count == fields + 1 and is_last_empty:
+            passes = True
+        if (flags & EXTRA_FIELDS) != 0 and count > fields:
+            passes = True
+        if is_open:
+            counts[record], o = UNTERMINATED, first_out
+        elif passes:
+            counts[record], o = fields, wanted_end
+            out[o] = 10
+            o += 1
+        else:
+            counts[record], o = count, first_out
+        record += 1
+    return record, o

@@ -1,0 +1,111 @@
+"""Inputs for tests of stateful operators: changelogs, cut into batches anywhere, and state moved to other subtasks midway."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hypothesis import strategies as st
+from operator_harness import Collected, Row, column_of, feed, finish, restored
+
+from runtime.kernels.hashing import hash_columns, key_groups
+from runtime.operators import make_operator
+from runtime.operators.operator import OperatorContext
+from sqlstream.arrow import to_arrow_type
+from sqlstream.schema import Schema
+from sqlstream.specs.spec import OperatorSpec
+
+Item = tuple[int, Any]
+"""(input index, element)."""
+
+cuts_strategy = st.lists(st.integers(1, 40), max_size=6)
+
+
+@st.composite
+def changelogs(draw: st.DrawFn, rows: st.SearchStrategy[Row], max_size: int = 25) -> list[Row]:
+    """Rows that come, some of them taken back later and some of those replaced."""
+    log: list[Row] = []
+    live: list[Row] = []
+    for row in draw(st.lists(rows, max_size=max_size)):
+        log.append(("+I", *row))
+        live.append(row)
+        match draw(st.integers(0, 4)):
+            case 0 | 1:
+                log.append(("-D", *live.pop(draw(st.integers(0, len(live) - 1)))))
+            case 2:
+                log.append(("-U", *live.pop(draw(st.integers(0, len(live) - 1)))))
+                live.append(draw(rows))
+                log.append(("+U", *live[-1]))
+    return log
+
+
+def final_rows(log: Sequence[Row]) -> list[Row]:
+    """What a changelog leaves."""
+    live: list[Row] = []
+    for kind, *row in log:
+        live.append(tuple(row)) if kind in ("+I", "+U") else live.remove(tuple(row))
+    return live
+
+
+def cut(rows: Sequence[Row], cuts: Sequence[int]) -> list[list[Row]]:
+    """The rows in order, in batches."""
+    places = [0, *sorted({c for c in cuts if c < len(rows)}), len(rows)]
+    return [list(rows[a:b]) for a, b in zip(places, places[1:], strict=False) if a < b]
+
+
+def interleaved(left: Sequence[Any], right: Sequence[Any], turns: Sequence[bool]) -> list[Item]:
+    """Items of two inputs, each in its own order, taken in turns (True: left) while there are any."""
+    left, right, items = list(left), list(right), []
+    for is_left in [*turns, *[True] * len(left), *[False] * len(right)]:
+        side = left if is_left else right
+        if side:
+            items.append((0 if is_left else 1, side.pop(0)))
+    return items
+
+
+def owner(schema: Schema, row: Row, keys: Sequence[int], parallelism: int) -> int:
+    """The subtask that a hash exchange on `keys` sends the row to; without keys the first."""
+    if not keys:
+        return 0
+    columns = [column_of([row[k]], to_arrow_type(schema.types[k])) for k in keys]
+    return int(key_groups(hash_columns(columns), 128)[0]) * parallelism // 128
+
+
+def run_moved(
+    spec: OperatorSpec,
+    context: OperatorContext,
+    items: Sequence[Any],
+    at: int,
+    keys: Sequence[Sequence[int]],
+    parallelism: int = 3,
+    between: Callable[[Collected], None] = lambda output: None,
+) -> Collected:
+    """One subtask takes the first `at` items, then `parallelism` subtasks restored from its snapshot take the rest: rows by
+    the hash of each input's `keys`, everything else to all."""
+    first, output = make_operator(spec, context), Collected()
+    feed(first, items[:at], output)
+    snapshot = first.snapshot()
+    # The snapshot is a copy: what the operator does afterwards leaves no trace in it.
+    feed(first, items[at:], Collected())
+    between(output)
+    for subtask in range(parallelism):
+        operator = restored(spec, context, [snapshot], subtask, parallelism)
+        feed(operator, _share(context, items[at:], subtask, keys, parallelism), output)
+        finish(operator, output)
+    return output
+
+
+def _share(
+    context: OperatorContext, items: Sequence[Any], subtask: int, keys: Sequence[Sequence[int]], parallelism: int
+) -> list[Item]:
+    share = []
+    for item in items:
+        index, element = item if isinstance(item, tuple) else (0, item)
+        if isinstance(element, list):
+            skipped = 0 if context.input_modes[index].is_insert_only else 1
+            schema = context.input_schemas[index]
+            element = [r for r in element if owner(schema, r[skipped:], keys[index], parallelism) == subtask]
+            if not element:
+                continue
+        share.append((index, element))
+    return share

@@ -1,0 +1,204 @@
+"""The differential oracle: what a query over a finished stream must answer is what DuckDB answers over the same rows.
+
+Rows go to the engine as Parquet files through the `filesystem` connector, and to DuckDB as Arrow tables through
+`lower_duckdb`, which lowers the bound plan: parser and binder are shared, all else is not.
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import math
+import secrets
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from client.render import final_rows
+from client.session import Session
+from planner.compile import CompiledPlan
+from planner.dialect.parser import parse_statements
+from planner.dialect.statements import Insert, Query, StatementSet
+from planner.lower.duckdb import lower_duckdb
+from planner.relational.nodes import Sort
+from sqlstream.arrow import to_arrow_schema
+from sqlstream.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, CatalogTable, MemoryCatalog
+from sqlstream.messages.job_state import JobStatus
+from sqlstream.schema import Schema
+
+Row = tuple[Any, ...]
+Tables = dict[str, tuple[str, list[Row]]]
+"""By name: the columns as in CREATE TABLE (computed ones and WATERMARK too), and rows of the physical ones. Times may be
+text."""
+
+TIMEOUT_S = 60
+LATE = "numLateRecordsDropped"
+
+
+
+
+class Engine:
+    """Runs scripts to their end on a cluster in this process; `parallelism` and `batch_rows` as asked for each time."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._session = Session()
+        self._numbers = itertools.count()
+        self.catalog = MemoryCatalog()
+
+    def close(self) -> None:
+        self._session.close()
+
+    def configure(self, parallelism: int, batch_rows: int) -> None:
+        """Start anew: an empty catalog, and these settings."""
+        self.catalog = self._session.catalog = MemoryCatalog()
+        self._session.config.clear()
+        self._session.config |= {
+            "parallelism.default": str(parallelism),
+            "execution.batch-rows": str(batch_rows),
+        }
+
+    def create(self, name: str, columns: str, rows: list[Row], files: int, options: str = "") -> pa.Table:
+        """A table over `rows`, dealt out to `files` files one by one; its rows as Arrow."""
+        path = self._directory / f"{next(self._numbers)}_{name}"
+        path.mkdir()
+        self.run(
+            f"CREATE TABLE {name} ({columns}) WITH "
+            f"('connector' = 'filesystem', 'path' = '{path}', 'format' = 'parquet'{options})"
+        )
+        schema = to_arrow_schema(self.table(name).physical_schema())
+        table = arrow_table(schema, rows)
+        for file in range(files):
+            pq.write_table(table.take(pa.array(range(file, len(rows), files))), path / f"{file}.parquet")
+        return table
+
+    def table(self, name: str) -> CatalogTable:
+        found = next(e for e in self.catalog.list(DEFAULT_CATALOG, DEFAULT_DATABASE) if e.path.name == name)
+        assert isinstance(found, CatalogTable)
+        return found
+
+    def run(self, script: str) -> tuple[CompiledPlan, Schema, list[pa.RecordBatch], dict[str, Any]] | None:
+        """Run each statement; of the last query its plan, schema, final rows and the job's metrics."""
+        result = None
+        for statement in parse_statements(script):
+            if isinstance(statement, Query | Insert | StatementSet):
+                result = self.job(self._session.compile(statement, secrets.token_hex(16)))
+            else:
+                self._session.execute(statement)
+        return result
+
+    def job(self, plan: CompiledPlan) -> tuple[CompiledPlan, Schema, list[pa.RecordBatch], dict[str, Any]]:
+        cluster = self._session.cluster(in_process=True)
+        job_id = cluster.submit(plan.job_graph)
+        schema = plan.relational[-1].schema
+        batches = list(final_rows(schema, cluster.results(job_id)))
+        reply = cluster.wait(job_id, TIMEOUT_S)
+        if reply.status is not JobStatus.FINISHED:
+            assert reply.error is not None
+            raise reply.error.to_job_error()
+        totals: dict[str, Any] = {}
+        for metrics in cluster.metrics(job_id).operators.values():
+            for key, value in metrics.items():
+                totals[key] = totals.get(key, 0) + value
+        return plan, schema, batches, totals
+
+
+class Differential:
+    """Holds a query's answer on the engine to DuckDB's. Fails when rows differ, or when the engine found rows late."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def __call__(
+        self, sql: str, tables: Tables, *, parallelism: int = 2, batch_rows: int = 7, files: int | None = None
+    ) -> list[Row]:
+        """The rows, which both agree on. `sql`: views and settings, then one SELECT."""
+        self._engine.configure(parallelism, batch_rows)
+        arrow = {
+            name: self._engine.create(name, columns, rows, files or parallelism)
+            for name, (columns, rows) in tables.items()
+        }
+        found = self._engine.run(sql)
+        assert found is not None, "the script holds no query"
+        plan, schema, batches, metrics = found
+        (sink,) = plan.relational
+        expected = duckdb_answer(lower_duckdb(sink, {name: name for name in arrow}), schema, arrow)
+        is_ordered = isinstance(sink.input, Sort) and bool(sink.input.order)
+        actual = rows_of(pa.Table.from_batches(batches, to_arrow_schema(schema)))
+        assert_same_rows(actual, expected, is_ordered=is_ordered)
+        assert metrics.get(LATE, 0) == 0, "rows were late: the batch answer counts them"
+        return actual
+
+
+def arrow_table(schema: pa.Schema, rows: list[Row]) -> pa.Table:
+    columns = [
+        pa.array([_value(row[i], field.type) for row in rows], field.type) for i, field in enumerate(schema)
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _value(value: Any, t: pa.DataType) -> Any:
+    """Times and decimals may be written as text."""
+    if not isinstance(value, str) or pa.types.is_string(t):
+        return value
+    if pa.types.is_timestamp(t):
+        moment = datetime.datetime.fromisoformat(value)
+        return moment.replace(tzinfo=datetime.UTC) if t.tz else moment
+    if pa.types.is_date(t):
+        return datetime.date.fromisoformat(value)
+    return Decimal(value)
+
+
+def duckdb_answer(sql: str, schema: Schema, tables: dict[str, pa.Table]) -> list[Row]:
+    """The rows of a lowered query over Arrow tables, in the engine's types."""
+    with duckdb.connect() as connection:
+        for name, table in tables.items():
+            connection.register(name, table)
+        answer = connection.sql(sql).to_arrow_table()
+    wanted = to_arrow_schema(schema)
+    columns = [_as(c, f.type) for c, f in zip(answer.columns, wanted, strict=True)]
+    return rows_of(pa.Table.from_arrays(columns, schema=wanted))
+
+
+def _as(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
+    if pa.types.is_timestamp(column.type) and pa.types.is_timestamp(wanted) and wanted.tz:
+        return column.cast(pa.timestamp(wanted.unit)).cast(wanted)
+    return column.cast(wanted)
+
+
+def rows_of(table: pa.Table) -> list[Row]:
+    return list(zip(*(c.to_pylist() for c in table.columns), strict=True)) if table.num_columns else []
+
+
+def assert_same_rows(actual: list[Row], expected: list[Row], *, is_ordered: bool = False) -> None:
+    """Equal as multisets (or as lists), floats up to a few units of the last place."""
+    if not is_ordered:
+        actual, expected = sorted(actual, key=_sort_key), sorted(expected, key=_sort_key)
+    if len(actual) == len(expected) and all(map(_is_same_row, actual, expected)):
+        return
+    missing = [row for row in expected if not any(_is_same_row(row, other) for other in actual)]
+    surplus = [row for row in actual if not any(_is_same_row(row, other) for other in expected)]
+    raise AssertionError(
+        f"{len(actual)} rows, not {len(expected)}\nmissing: {missing[:10]}\nsurplus: {surplus[:10]}\n"
+        f"actual: {actual[:20]}\nexpected: {expected[:20]}"
+    )
+
+
+def _sort_key(row: Row) -> tuple[list[str], list[float]]:
+    """Exact values decide first: two floats that differ in their last place only must not part equal rows."""
+    floats = [v for v in row if isinstance(v, float)]
+    return [repr(v) for v in row if not isinstance(v, float)], [0.0 if math.isnan(f) else f for f in floats]
+
+
+def _is_same_row(a: Row, b: Row) -> bool:
+    return len(a) == len(b) and all(map(_is_same, a, b))
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    if isinstance(a, float) and isinstance(b, float):
+        return math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-12) or (math.isnan(a) and math.isnan(b))
+    return bool(a == b) and type(a) is type(b)

@@ -1,0 +1,106 @@
+"""The function registry: names, argument types and result types."""
+
+from __future__ import annotations
+
+import pytest
+from expression_harness import accepts, call, col, lit, symbol
+
+from runtime.evaluate.registry import BUILDERS
+from sqlstream import types as sql
+from sqlstream.expressions import AggregateCall
+from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS, AggregateFunction, ScalarFunction
+from sqlstream.functions.aggregates import accumulator_fields
+from sqlstream.schema import Schema
+from sqlstream.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, NULL, STRING, LogicalType
+
+
+def test_every_function_has_an_implementation_and_every_implementation_a_function() -> None:
+    assert set(SCALAR_FUNCTIONS) == set(BUILDERS)
+
+
+@pytest.mark.parametrize("functions", [SCALAR_FUNCTIONS, AGGREGATE_FUNCTIONS])
+def test_functions_stand_under_their_own_upper_case_name(
+    functions: dict[str, ScalarFunction | AggregateFunction],
+) -> None:
+    assert all(name == f.name == name.upper() for name, f in functions.items())
+
+
+@pytest.mark.parametrize(
+    ("function", "argument", "result"),
+    [
+        ("SUM", INT, "INT"),
+        ("SUM", BIGINT.not_null(), "BIGINT"),
+        ("SUM", sql.decimal(10, 2), "DECIMAL(38, 2)"),
+        ("AVG", INT, "INT"),
+        ("AVG", DOUBLE, "DOUBLE"),
+        ("AVG", sql.decimal(10, 2), "DECIMAL(38, 6)"),
+        ("AVG", sql.decimal(20, 8), "DECIMAL(38, 8)"),
+        ("COUNT", STRING, "BIGINT NOT NULL"),
+        ("MAX", sql.as_rowtime(sql.timestamp(3).not_null()), "TIMESTAMP(3)"),
+        ("STDDEV_POP", DOUBLE, "DOUBLE"),
+    ],
+)
+def test_aggregates_have_flinks_result_types(function: str, argument: LogicalType, result: str) -> None:
+    assert str(AGGREGATE_FUNCTIONS[function].result_type((argument,))) == result
+
+
+@pytest.mark.parametrize(
+    ("function", "argument", "layout"),
+    [
+        ("COUNT", INT, ["BIGINT"]),
+        ("SUM", INT, ["BIGINT", "BIGINT"]),
+        ("AVG", sql.decimal(5, 2), ["DECIMAL(38, 2)", "BIGINT"]),
+        ("MIN", STRING, ["STRING"]),
+        ("VAR_POP", DOUBLE, ["BIGINT", "DOUBLE", "DOUBLE"]),
+    ],
+)
+def test_accumulators_have_the_documented_layout(
+    function: str, argument: LogicalType, layout: list[str]
+) -> None:
+    schema = Schema.of(("k", INT), ("v", argument))
+    fields = accumulator_fields(AggregateCall(function, (1,), argument), schema)
+    assert fields is not None
+    assert [str(f.type) for f in fields] == layout
+    assert accumulator_fields(AggregateCall(function, (1,), argument, is_distinct=True), schema) is None
+    assert accumulator_fields(AggregateCall("FIRST_VALUE", (1,), argument), schema) is None
+
+
+def test_arguments_that_do_not_fit_are_not_accepted() -> None:
+    assert not accepts("UPPER", INT)
+    assert not accepts("SQRT", STRING)
+    assert not accepts("+", STRING, INT)
+    assert not accepts("AND", INT, BOOLEAN)
+    assert not accepts("CASE", BOOLEAN, INT, STRING)
+    assert not accepts("CASE", BOOLEAN, INT)
+    assert not accepts("FLOOR", STRING)
+    assert not accepts("FLOOR", INT, sql.SYMBOL)
+    assert not accepts("-", sql.INTERVAL_DAY_TIME, sql.timestamp(3))
+
+
+def test_an_untyped_null_takes_the_type_that_is_asked_for() -> None:
+    assert str(call("UPPER", lit(None, NULL)).type) == "STRING"
+    assert str(call("+", col(0, BIGINT), lit(None, NULL)).type) == "BIGINT"
+    assert str(call("CASE", col(0, BOOLEAN), lit(None, NULL), col(1, INT.not_null())).type) == "INT"
+
+
+def test_literal_digits_set_the_scale_of_round() -> None:
+    two = lit(2, INT.not_null())
+    assert str(call("ROUND", col(0, sql.decimal(10, 4)), two).type) == "DECIMAL(9, 2)"
+    assert str(call("ROUND", col(0, sql.decimal(10, 4)), col(1, INT)).type) == "DECIMAL(10, 4)"
+
+
+def test_time_attributes_end_at_functions() -> None:
+    rowtime = sql.as_rowtime(sql.timestamp(3))
+    assert not sql.is_rowtime(call("+", col(0, rowtime), lit(1, sql.INTERVAL_DAY_TIME)).type)
+    assert not sql.is_rowtime(call("FLOOR", col(0, rowtime), symbol("DAY")).type)
+    assert not sql.is_rowtime(call("COALESCE", col(0, rowtime)).type)
+    assert sql.is_proctime(call("PROCTIME").type)
+
+
+def test_strings_concatenate_their_lengths() -> None:
+    assert str(call("||", col(0, sql.char(2)), col(1, sql.char(3))).type) == "CHAR(5)"
+    assert str(call("||", col(0, sql.varchar(2)), col(1, STRING)).type) == "STRING"
+
+
+def test_dates_and_timestamps_share_a_type() -> None:
+    assert str(call("COALESCE", col(0, DATE), col(1, sql.timestamp(3))).type) == "TIMESTAMP(3)"
