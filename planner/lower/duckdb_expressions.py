@@ -115,7 +115,7 @@ class ExpressionLowering:
         if call.function == "+" and sql.is_interval(left.type) and not sql.is_interval(right.type):
             left, right = right, left
         if sql.is_numeric(left.type) or sql.is_interval(left.type):
-            return self.in_type(f"({self.render(left)} {call.function} {self.render(right)})", call.type)
+            return self._exact(call.function, left, right, call.type)
         if TypeRoot.TIME in (left.type.root, right.type.root):
             raise refuse("arithmetic of TIME")
         if not sql.is_interval(right.type):
@@ -132,8 +132,14 @@ class ExpressionLowering:
         return f"({point} + to_microseconds((0 {signed}) * 1000))"
 
     def times(self, call: Call) -> str:
-        left, right = self.args(call)
-        return self.in_type(f"({left} * {right})", call.type)
+        return self._exact("*", *call.args, call.type)
+
+    def _exact(self, symbol: str, left: Expression, right: Expression, result: LogicalType) -> str:
+        a = self.render(left)
+        if result.root is TypeRoot.DECIMAL:
+            # DuckDB overflows at 18 digits unless an operand has more.
+            a = f"CAST({a} AS DECIMAL({DECIMAL_PRECISION_MAX}, {as_decimal(left.type).scale}))"
+        return self.in_type(f"({a} {symbol} {self.render(right)})", result)
 
     def divided(self, call: Call) -> str:
         left, right = self.args(call)
@@ -195,7 +201,8 @@ class ExpressionLowering:
         return f"strftime({self.local(point)}, {text(strftime_format(_constant(call, 1)))})"
 
     def to_timestamp(self, call: Call) -> str:
-        pattern = _constant(call, 1) if len(call.args) == 2 else "yyyy-MM-dd HH:mm:ss"
+        usual = "yyyy-MM-dd" if call.type.root is TypeRoot.DATE else "yyyy-MM-dd HH:mm:ss"
+        pattern = _constant(call, 1) if len(call.args) == 2 else usual
         value = self.render(call.args[0])
         read = f"try_strptime({value}, {text(strftime_format(pattern))})"
         result = f"CASE WHEN regexp_full_match({value}, {text(pattern_regex(pattern))}) THEN {read} END"
@@ -286,7 +293,7 @@ def scaled_quotient(dividend: str, shift: int, divisor: str, result: LogicalType
     half = f"(abs({divisor}) // 2 + abs({divisor}) % 2)"
     # Half up, away from zero: one more when twice the rest reaches the divisor.
     carry = f"CASE WHEN abs({whole} % {divisor}) >= {half} THEN sign({whole}) * sign({divisor}) ELSE 0 END"
-    unit = f"CAST('1e-{result.scale}' AS DECIMAL({max(result.scale, 1)}, {result.scale}))"
+    unit = f"CAST('0.{'1'.zfill(result.scale)}' AS DECIMAL({result.scale}, {result.scale}))"
     digits = f"CAST({whole} // {divisor} + {carry} AS DECIMAL({DECIMAL_PRECISION_MAX - result.scale}, 0))"
     return f"TRY_CAST({digits} * {unit} AS {type_name(result)})"
 

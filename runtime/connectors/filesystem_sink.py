@@ -20,9 +20,9 @@ from runtime.formats.text_values import format_text
 from runtime.host.files import file_error
 from sqlstream.config import parse_memory_bytes
 from sqlstream.errors import UserError
+from sqlstream.specs import SinkSpec
 from sqlstream.spi.connector import ConnectorContext
 from sqlstream.spi.format import FileWriter
-from sqlstream.specs import SinkSpec
 
 OPEN_FILES_MAX = 100
 """Partitions that are written at once; with more, the one opened first goes on in another file later."""

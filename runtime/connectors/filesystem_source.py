@@ -26,9 +26,9 @@ from sqlstream.arrow import to_arrow_type
 from sqlstream.config import parse_duration_ms
 from sqlstream.errors import UserError
 from sqlstream.schema import Field, Schema
+from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import ConnectorContext, SourceStatus
 from sqlstream.spi.format import FileReader
-from sqlstream.specs import SourceSpec
 
 DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
 
@@ -63,7 +63,9 @@ class FileSourceReader:
         interval = spec.options.get("source.monitor-interval")
         self._interval_ms = parse_duration_ms(interval) if interval is not None else None
         rejected = spec.options.get("source.rejected-rows.path")
-        self._rejected = RejectedRows(local_path(rejected) if rejected else rejected_rows_path(self._path), context)
+        self._rejected = RejectedRows(
+            local_path(rejected) if rejected else rejected_rows_path(self._path), context
+        )
         self._limit = spec.limit
         self._pending: deque[tuple[FileSplit, pa.RecordBatch]] = deque()
         self._pending_rows = 0
@@ -187,7 +189,8 @@ class FileSourceReader:
         if not names:
             return empty_columns(batch.num_rows)
         columns = [
-            pa.repeat(constants[name], batch.num_rows) if name in constants else batch.column(name) for name in names
+            pa.repeat(constants[name], batch.num_rows) if name in constants else batch.column(name)
+            for name in names
         ]
         return pa.RecordBatch.from_arrays(columns, names=names)
 

@@ -23,7 +23,9 @@ def row_lines(batch: pa.RecordBatch, schema: Schema, prefix: str) -> list[str]:
     data = without_row_kinds(batch)
     kinds = _SYMBOLS.take(pa.array(row_kinds(batch).astype(np.int32)))
     fields = _joined(data.columns, schema.types)
-    lines: list[str] = pc.binary_join_element_wise(pa.scalar(prefix), kinds, fields, pa.scalar("]"), "").to_pylist()
+    lines: list[str] = pc.binary_join_element_wise(
+        pa.scalar(prefix), kinds, fields, pa.scalar("]"), ""
+    ).to_pylist()
     return lines
 
 
@@ -77,7 +79,9 @@ def _bytes_text(column: pa.Array) -> pa.Array:
     offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32))
     present = column.drop_null()
     joined = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(present)], pa.int32()), present), b"")
-    numbers = pa.Array.from_buffers(pa.int8(), int(lengths.sum()), [None, joined.buffers()[2]]).cast(pa.string())
+    numbers = pa.Array.from_buffers(pa.int8(), int(lengths.sum()), [None, joined.buffers()[2]]).cast(
+        pa.string()
+    )
     return _wrap(pa.ListArray.from_arrays(offsets, numbers, mask=column.is_null()), numbers, "[", "]")
 
 

@@ -70,9 +70,12 @@ class TopLists:
         if self._is_number:
             key = self._spec.order[0]
             keys = sort_keys(batch.column(key.column), key, number_class(self._types[key.column]))
-            top_n_into(self._keys, self.rows, self._lengths, slots, keys, first_row)
-        else:
-            self._insert_sorted(batch, slots, first_row, store)
+            if keys is not None:
+                top_n_into(self._keys, self.rows, self._lengths, slots, keys, first_row)
+                return
+            # Keys cannot tell such a value from NULL: from here on rows are compared by their columns.
+            self._is_number = False
+        self._insert_sorted(batch, slots, first_row, store)
 
     def _insert_sorted(
         self, batch: pa.RecordBatch, slots: Array, first_row: int, store: RowStore | None

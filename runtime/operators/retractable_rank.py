@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import to_array
+from runtime.kernels.chains import Chains
 from runtime.kernels.hashing import hash_columns, key_groups
 from runtime.kernels.index import KeyIndex
 from runtime.kernels.rank import rank_within
@@ -25,7 +25,8 @@ _COPY_BITS = 16
 class RetractableRank(Operator[RankSpec]):
     """Keeps every row, because the next best takes the place of one that is taken back.
 
-    State: all rows with their counts, and the listed ids of each key. A row is forgotten when its count is zero.
+    State: all rows with their counts, by key, and the listed ids of each key. A row is forgotten when its count is zero, a key
+    with its last row.
     """
 
     def __init__(self, spec: RankSpec, context: OperatorContext) -> None:
@@ -38,30 +39,30 @@ class RetractableRank(Operator[RankSpec]):
         types = [self._schema.field(k).type for k in spec.partition_keys]
         self._index = KeyIndex(types) if types else None
         self._rows = RowMultiset(self._schema)
-        self._owners: Array = np.empty(0, dtype=np.int64)
+        self._rows_of_key = Chains()
         self._lists: Array = np.full((0, spec.rank_end), NO_ROW, dtype=np.int64)
         self._changes = RankChanges(spec, context)
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
-        keys, row_slots = self._apply(batch)
+        keys = self._key_slots([batch.column(k) for k in self.spec.partition_keys], batch.num_rows)
+        row_slots, new_rows = self._rows.apply(batch)
+        self._rows_of_key.append(keys[new_rows], row_slots[new_rows])
         touched = np.unique(keys)
         before = self._lists[touched]
         after = self._best(touched)
         self._lists[touched] = after
         self._changes.emit(before, after, self, output)
-        self._rows.sweep(row_slots)
+        emptied = self._rows_of_key.remove(self._rows.sweep(row_slots))
+        if self._index is not None:
+            self._index.delete(emptied)
 
-    def _apply(self, batch: pa.RecordBatch) -> tuple[Array, Array]:
-        """Key slots and row slots of the batch's rows."""
+    def _key_slots(self, columns: list[pa.Array], rows: int) -> Array:
         if self._index is None:
-            keys = np.zeros(batch.num_rows, dtype=np.int64)
+            keys = np.zeros(rows, dtype=np.int64)
         else:
-            keys, _ = self._index.get_or_insert([batch.column(k) for k in self.spec.partition_keys])
+            keys, _ = self._index.get_or_insert(columns)
         self._lists = grown(self._lists, int(keys.max(initial=0)) + 1, NO_ROW)
-        row_slots = self._rows.apply(batch)
-        self._owners = grown(self._owners, len(self._rows.counts), -1)
-        self._owners[row_slots] = keys
-        return keys, row_slots
+        return keys
 
     def gather(self, row_ids: Array) -> pa.RecordBatch:
         """The rows of listed ids."""
@@ -69,13 +70,10 @@ class RetractableRank(Operator[RankSpec]):
 
     def _best(self, touched: Array) -> Array:
         """The lists of these keys from all their rows."""
-        live = self._rows.live_slots()
-        position_of = np.full(len(self._lists), -1, dtype=np.int64)
-        position_of[touched] = np.arange(len(touched))
-        live = live[position_of[self._owners[live]] >= 0]
-        live = live[np.argsort(self._rows.sequence[live], kind="stable")]
+        positions, live = self._rows_of_key.match(touched)
+        is_there = self._rows.counts[live] > 0
+        positions, live = positions[is_there], live[is_there]
         rows = self._rows.take(live)
-        positions = position_of[self._owners[live]]
         order = sort_indices([positions], [rows.column(k.column) for k in self.spec.order], self.spec.order)
         # Each row as often as it counts, but never more often than a list is long.
         copies = np.minimum(self._rows.counts[live[order]], self.spec.rank_end)
@@ -90,30 +88,23 @@ class RetractableRank(Operator[RankSpec]):
         return lists
 
     def snapshot(self) -> OperatorSnapshot:
-        slots = self._rows.live_slots()
-        slots = slots[np.argsort(self._rows.sequence[slots], kind="stable")]
-        rows = self._rows.take(slots)
-        groups = np.zeros(len(slots), dtype=np.int32)
+        columns, names = self._rows.save()
+        groups = np.zeros(len(columns[0]), dtype=np.int32)
         if self._index is not None:
-            hashes = hash_columns([rows.column(k) for k in self.spec.partition_keys])
+            hashes = hash_columns([columns[1 + k] for k in self.spec.partition_keys])
             groups = key_groups(hashes, self.context.max_parallelism).astype(np.int32)
-        counts = to_array(pa.int64(), self._rows.counts[slots])
-        names = [KEY_GROUP_COLUMN, "count", *(f"c{i}" for i in range(rows.num_columns))]
-        return OperatorSnapshot(
-            keyed={"rows": pa.table([pa.array(groups), counts, *rows.columns], names=names)}
-        )
+        return OperatorSnapshot(keyed={"rows": pa.table([pa.array(groups), *columns], names=[KEY_GROUP_COLUMN, *names])})
 
     def restore(self, snapshot: OperatorSnapshot) -> None:
         table = snapshot.keyed.get("rows")
         if table is None or table.num_rows == 0:
             return
-        saved = table.combine_chunks().to_batches()[0]
-        batch = pa.RecordBatch.from_arrays(saved.columns[2:], schema=self._schema)
-        keys, row_slots = self._apply(batch)
-        self._rows.counts[row_slots] = saved.column(1).to_numpy()
+        batch, row_slots = self._rows.load(table.combine_chunks().to_batches()[0].columns[1:])
+        keys = self._key_slots([batch.column(k) for k in self.spec.partition_keys], batch.num_rows)
+        self._rows_of_key.append(keys, row_slots)
         touched = np.unique(keys)
         self._lists[touched] = self._best(touched)
 
     def state_bytes(self) -> int:
         index = 0 if self._index is None else int(self._index.nbytes)
-        return index + self._rows.nbytes() + int(self._lists.nbytes + self._owners.nbytes)
+        return index + self._rows.nbytes() + int(self._lists.nbytes + self._rows_of_key.nbytes)

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.kernels.accumulate import add_into
+from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.index import KeyIndex
 from runtime.operators.aggregates.accumulator import Array, grown
 from sqlstream.arrow import is_accumulate, row_kinds, without_row_kinds
@@ -25,30 +26,35 @@ class RowMultiset:
         self.sequence: Array = np.empty(0, dtype=np.int64)
         self._next_sequence = 0
 
-    def apply(self, batch: pa.RecordBatch) -> Array:
-        """Add and take back the batch's rows; returns the slot of each row. Entries of count zero stay until `sweep`."""
+    def apply(self, batch: pa.RecordBatch) -> tuple[Array, Array]:
+        """Add and take back the batch's rows; returns the slot of each row and the batch's rows that made a new entry.
+
+        Entries of count zero stay until `sweep`.
+        """
         signs = np.where(is_accumulate(row_kinds(batch)), 1, -1).astype(np.int64)
         slots, is_new = self._index.get_or_insert(without_row_kinds(batch).columns)
-        capacity = int(slots.max(initial=-1)) + 1
+        capacity = self._index.slot_count
         self.counts = grown(self.counts, capacity)
         self.sequence = grown(self.sequence, capacity)
         new_rows = np.flatnonzero(is_new)
+        self.counts[slots[new_rows]] = 0
         self.sequence[slots[new_rows]] = self._next_sequence + new_rows
         self._next_sequence += batch.num_rows
         add_into(self.counts, slots, signs)
-        return slots
+        return slots, new_rows
 
-    def sweep(self, slots: Array) -> None:
-        """Forget those of the slots whose count is zero."""
+    def sweep(self, slots: Array) -> Array:
+        """Forget those of the slots whose count is zero; returns them."""
         empty = np.unique(slots)
         empty = empty[self.counts[empty] == 0]
         if len(empty):
             self._index.delete(empty)
+        return empty
 
-    def live_slots(self) -> Array:
-        """Slots with a positive count."""
+    def slots(self) -> Array:
+        """All slots, in order of first arrival."""
         slots = self._index.slots()
-        return slots[self.counts[slots] > 0]
+        return slots[np.argsort(self.sequence[slots], kind="stable")]
 
     def take(self, slots: Array) -> pa.RecordBatch:
         """The rows of slots."""
@@ -56,9 +62,22 @@ class RowMultiset:
 
     def rows(self) -> pa.RecordBatch:
         """All rows, each as often as it counts, in order of first arrival."""
-        slots = self.live_slots()
-        slots = slots[np.argsort(self.sequence[slots], kind="stable")]
-        return self.take(np.repeat(slots, self.counts[slots]))
+        slots = self.slots()
+        return self.take(np.repeat(slots, np.maximum(self.counts[slots], 0)))
+
+    def save(self) -> tuple[list[pa.Array], list[str]]:
+        """Columns and names of a snapshot: the counts, also those below zero, then the rows."""
+        slots = self.slots()
+        rows = self.take(slots)
+        columns = [to_array(pa.int64(), self.counts[slots]), *rows.columns]
+        return columns, ["count", *(f"c{i}" for i in range(rows.num_columns))]
+
+    def load(self, columns: list[pa.Array]) -> tuple[pa.RecordBatch, Array]:
+        """The inverse of `save`, on an empty multiset; returns the distinct rows and their slots."""
+        batch = pa.RecordBatch.from_arrays(columns[1:], schema=self.schema)
+        slots, _ = self.apply(batch)
+        self.counts[slots] = view_values(columns[0], np.int64)
+        return batch, slots
 
     def nbytes(self) -> int:
         return int(self._index.nbytes) + int(self.counts.nbytes + self.sequence.nbytes)

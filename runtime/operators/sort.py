@@ -33,8 +33,11 @@ class Sort(Operator[SortSpec]):
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         if self._changes is not None:
-            self._changes.sweep(self._changes.apply(batch))
+            self._changes.sweep(self._changes.apply(batch)[0])
             return
+        if batch.schema != self._schema:
+            # Inputs of a UNION ALL may differ in their column names; batches are put together.
+            batch = pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
         self._batches.append(batch)
         self._rows += batch.num_rows
         limit = max(_PRUNE_ROWS_MIN, 2 * self._pruned_rows)
@@ -72,21 +75,25 @@ class Sort(Operator[SortSpec]):
         self._batches = []
 
     def snapshot(self) -> OperatorSnapshot:
-        batch = self._collected()
-        groups = pa.array(np.zeros(batch.num_rows, dtype=np.int32))
-        names = [KEY_GROUP_COLUMN, *(f"c{i}" for i in range(batch.num_columns))]
-        return OperatorSnapshot(keyed={"rows": pa.table([groups, *batch.columns], names=names)})
+        if self._changes is not None:
+            columns, names = self._changes.save()
+        else:
+            columns = self._collected().columns
+            names = [f"c{i}" for i in range(len(columns))]
+        # Parallelism is 1, so any one key group will do.
+        groups = pa.array(np.zeros(len(columns[0]) if columns else 0, dtype=np.int32))
+        return OperatorSnapshot(keyed={"rows": pa.table([groups, *columns], names=[KEY_GROUP_COLUMN, *names])})
 
     def restore(self, snapshot: OperatorSnapshot) -> None:
         table = snapshot.keyed.get("rows")
         if table is None or table.num_rows == 0:
             return
-        saved = table.combine_chunks().to_batches()[0]
-        batch = pa.RecordBatch.from_arrays(saved.columns[1:], schema=self._schema)
+        columns = table.combine_chunks().to_batches()[0].columns[1:]
         if self._changes is not None:
-            self._changes.apply(batch)
+            self._changes.load(columns)
         else:
-            self._batches, self._rows = [batch], batch.num_rows
+            self._batches = [pa.RecordBatch.from_arrays(columns, schema=self._schema)]
+            self._rows = table.num_rows
 
     def state_bytes(self) -> int:
         if self._changes is not None:

@@ -7,12 +7,13 @@ from typing import Any
 import pyarrow as pa
 
 from runtime.operators.operator import Operator, OperatorContext, Output
+from runtime.taskmanager.not_null_enforcer import NotNullEnforcer
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.connector import SinkWriter
 
 
 class SinkOperator(Operator[SinkSpec]):
-    """Write every batch, and at the end keep what the writer wants to have committed.
+    """Write every batch whose NOT NULL columns hold no NULL, and at the end keep what the writer wants to have committed.
 
     Nothing is emitted. A task that ends before its input does aborts the writer, which removes what it wrote.
     State: the committables, once the writer has finished."""
@@ -20,11 +21,12 @@ class SinkOperator(Operator[SinkSpec]):
     def __init__(self, spec: SinkSpec, context: OperatorContext, writer: SinkWriter) -> None:
         super().__init__(spec, context)
         self._writer = writer
+        self._enforcer = NotNullEnforcer(spec, context)
         self._is_finished = False
         self.committables: tuple[dict[str, Any], ...] = ()
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
-        self._writer.write(batch)
+        self._writer.write(self._enforcer.enforce(batch))
 
     def on_finish(self, output: Output) -> None:
         self.committables = tuple(self._writer.finish())

@@ -47,7 +47,9 @@ SCALARS: dict[str, tuple[LogicalType, st.SearchStrategy[Any]]] = {
     "double": (sql.DOUBLE, floats(64)),
     "decimal": (
         sql.decimal(38, 9),
-        st.integers(-(10**38) + 1, 10**38 - 1).map(lambda n: decimal.Decimal(n).scaleb(-9, decimal.Context(prec=50))),
+        st.integers(-(10**38) + 1, 10**38 - 1).map(
+            lambda n: decimal.Decimal(n).scaleb(-9, decimal.Context(prec=50))
+        ),
     ),
     "date": (sql.DATE, st.dates(datetime.date(1, 1, 1), datetime.date(9999, 1, 1))),
     "time": (sql.time(3), st.times().map(lambda t: t.replace(microsecond=t.microsecond // 1000 * 1000))),
@@ -88,7 +90,8 @@ NESTED: dict[str, tuple[LogicalType, st.SearchStrategy[Any]]] = {
     "rows_in_array": (
         sql.array(sql.row(("x", sql.DOUBLE), ("y", sql.STRING))),
         st.lists(
-            st.none() | st.fixed_dictionaries({"x": st.none() | floats(64), "y": st.none() | TEXT}), max_size=2
+            st.none() | st.fixed_dictionaries({"x": st.none() | floats(64), "y": st.none() | TEXT}),
+            max_size=2,
         ),
     ),
 }
@@ -159,7 +162,9 @@ def test_what_is_written_is_read_back(identifier: str, name: str) -> None:
         batch = batch_of(schema, rows)
         data = written(identifier, schema, [batch.slice(0, cut), batch.slice(cut)], options)
         assert read(identifier, schema, data, options) == batch.to_pylist()
-        assert read(identifier, schema, data, options, ("v",), 2) == [{"v": r["v"]} for r in batch.to_pylist()[2:]]
+        assert read(identifier, schema, data, options, ("v",), 2) == [
+            {"v": r["v"]} for r in batch.to_pylist()[2:]
+        ]
 
     check()
 

@@ -1,0 +1,162 @@
+"""Connector `datagen`: made-up rows, each a pure function of its number and the seed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from runtime.connectors.datagen_options import FIELD_OPTIONS, make_generators
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import InternalError, UserError
+from sqlstream.schema import Schema
+from sqlstream.spi.connector import (
+    Boundedness,
+    ConnectorContext,
+    ConnectorDescriptor,
+    OptionDescriptor,
+    OptionType,
+    SinkWriter,
+    SourceReader,
+    SourceStatus,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sqlstream.specs import SinkSpec, SourceSpec
+
+_OPTIONS = (
+    OptionDescriptor(
+        "rows-per-second", OptionType.LONG, "How many rows all subtasks make in a second.", "10000", minimum=1
+    ),
+    OptionDescriptor(
+        "number-of-rows",
+        OptionType.LONG,
+        "How many rows the table has; without it, it has no end.",
+        minimum=0,
+    ),
+    OptionDescriptor("seed", OptionType.LONG, "Another seed gives other values.", "0"),
+    OptionDescriptor("scan.parallelism", OptionType.INTEGER, "How many subtasks make rows.", minimum=1),
+    *FIELD_OPTIONS,
+)
+
+
+class Datagen:
+    """A source without format. All readers share one sequence of rows; a table with a sequence field ends when that does."""
+
+    descriptor = ConnectorDescriptor(
+        identifier="datagen",
+        options=_OPTIONS,
+        is_source=True,
+        is_sink=False,
+        boundedness=Boundedness(False, unless_set="number-of-rows"),
+        projects=True,
+        limits=True,
+    )
+
+    def validate(self, table: str, schema: Schema, options: dict[str, str]) -> None:
+        """Every field option fits its column's type and is of use. UserError SS4002, SS4003, SS4005."""
+        make_generators(schema, options)
+
+    def source(
+        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
+    ) -> SourceReader:
+        return DatagenReader(spec, context, splits)
+
+    def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:
+        raise UserError(
+            "SS4003",
+            f'table "{spec.table}" cannot be written to: connector "datagen" only makes rows',
+            hint="insert into a table of another connector",
+        )
+
+    def commit(self, spec: SinkSpec, committables: list[dict[str, Any]], files: Any) -> None:
+        raise InternalError(f'connector "datagen" was asked to commit rows of table "{spec.table}"')
+
+
+class DatagenReader:
+    """Make every `shares`-th block of rows, none before the clock says that it is due.
+
+    State: one position a split, which is the number of the next row.
+    """
+
+    def __init__(
+        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
+    ) -> None:
+        generators = make_generators(spec.schema, spec.options)
+        self._generators = [generators[spec.schema.index_of(name)] for name in spec.columns]
+        self._names = list(spec.columns)
+        self._rate = int(spec.options.get("rows-per-second", "10000"))
+        ends = [g.rows for g in generators if g.rows is not None]
+        if "number-of-rows" in spec.options:
+            ends.append(int(spec.options["number-of-rows"]))
+        self._end = min(ends) if ends else None
+        self._limit = spec.limit
+        self._now_ms = context.now_ms
+        if splits is None:
+            # A hundredth of a second at a time, so that the subtasks advance together.
+            block = max(1, min(context.batch_rows, self._rate // 100))
+            start = context.subtask * block
+            splits = [
+                {
+                    "share": context.subtask,
+                    "shares": context.parallelism,
+                    "block_rows": block,
+                    "position": start,
+                }
+            ]
+        self._splits = [dict(split) for split in splits]
+        self._drop_finished()
+        self._origin_ms: int | None = None
+        # A restored reader goes on at the rate from where it stands, and does not make up for the time between.
+        restored = [
+            int(s["position"]) for s in self._splits if s["position"] >= s["block_rows"] * s["shares"]
+        ]
+        self._origin_position = min(restored, default=0)
+
+    def poll(self) -> pa.RecordBatch | SourceStatus:
+        if not self._splits or self._limit == 0:
+            return SourceStatus.END
+        split = min(self._splits, key=lambda s: int(s["position"]))
+        start = int(split["position"])
+        block_end = (start // split["block_rows"] + 1) * split["block_rows"]
+        stop = min(block_end, self._due(), start + self._limit if self._limit > 0 else block_end)
+        if stop <= start:
+            return SourceStatus.NOTHING_YET
+        split["position"] = stop + (split["shares"] - 1) * split["block_rows"] if stop == block_end else stop
+        self._drop_finished()
+        if self._limit > 0:
+            self._limit -= stop - start
+        return self._make(start, stop)
+
+    def snapshot(self) -> list[dict[str, Any]]:
+        return [dict(split) for split in self._splits]
+
+    def close(self) -> None:
+        """Nothing outside this process is held."""
+        self._splits = []
+
+    def _drop_finished(self) -> None:
+        if self._end is not None:
+            self._splits = [s for s in self._splits if s["position"] < self._end]
+
+    def _due(self) -> int:
+        """The first row that must not be made yet."""
+        now_ms = self._now_ms()
+        if self._origin_ms is None:
+            self._origin_ms = now_ms
+        # The first rows are due at once: a table of few rows does not wait for its clock.
+        due = self._origin_position + (now_ms - self._origin_ms + 10) * self._rate // 1000 + 1
+        return due if self._end is None else min(due, self._end)
+
+    def _make(self, start: int, stop: int) -> pa.RecordBatch:
+        import numpy as np
+        import pyarrow as pa
+
+        from runtime.formats.row_count import empty_columns
+
+        if not self._names:
+            return empty_columns(stop - start)
+        rows = np.arange(start, stop, dtype=np.uint64)
+        now_ms = self._now_ms()
+        columns = [generator.make(rows, now_ms) for generator in self._generators]
+        return pa.RecordBatch.from_arrays(columns, names=self._names)

@@ -1,0 +1,323 @@
+"""Format `csv`: rows of delimited text, decoded a block at a time by Arrow's reader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from runtime.formats.blocks import Block, read_blocks
+from runtime.formats.csv_dialect import OPTIONS, CsvDialect
+from runtime.formats.flat_types import refuse_types
+from runtime.formats.rejection import quoted, undecodable
+from sqlstream.errors import UserError, did_you_mean
+from sqlstream.schema import Schema
+from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, Rejected
+from sqlstream.types import BINARY_ROOTS, STRING_ROOTS, LogicalType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_TRUE = ["true", "True", "TRUE"]
+_FALSE = ["false", "False", "FALSE"]
+
+
+class Csv:
+    """Columns stand in the table's order or, with a header, where the header names them."""
+
+    descriptor = FormatDescriptor("csv", OPTIONS, ".csv")
+
+    def reader(
+        self,
+        stream: BinaryIO,
+        path: str,
+        schema: Schema,
+        columns: tuple[str, ...],
+        options: dict[str, str],
+        batch_rows: int,
+        skip_rows: int = 0,
+    ) -> FileReader:
+        return CsvReader(stream, path, schema, columns, CsvDialect.parse(options), skip_rows)
+
+    def writer(self, stream: BinaryIO, schema: Schema, options: dict[str, str]) -> FileWriter:
+        from runtime.formats.csv_writer import CsvWriter
+
+        return CsvWriter(stream, schema, CsvDialect.parse(options))
+
+    def validate(self, schema: Schema, options: dict[str, str]) -> None:
+        CsvDialect.parse(options)
+        refuse_types("csv", schema, allows_nested=False)
+
+
+@dataclass(frozen=True)
+class _Records:
+    """A block, cut into records: those with the right number of fields are also in `text`."""
+
+    text: pa.Buffer
+    starts: np.ndarray[Any, Any]
+    ends: np.ndarray[Any, Any]
+    lines: np.ndarray[Any, Any]
+    counts: np.ndarray[Any, Any]
+
+
+class CsvReader:
+    """Decode the requested columns block by block.
+
+    A block goes through Arrow's reader as it is. One that this refuses (or whose dialect it does not know) is cut into
+    records by a kernel and converted column by column, which finds the bad records and their lines.
+    State: the stream's position, and the rows that are still to be passed over.
+    """
+
+    def __init__(
+        self,
+        stream: BinaryIO,
+        path: str,
+        schema: Schema,
+        columns: tuple[str, ...],
+        dialect: CsvDialect,
+        skip_rows: int,
+    ) -> None:
+        self._stream = stream
+        self._path = path
+        self._schema = schema
+        self._dialect = dialect
+        self._types: dict[str, LogicalType] = {c: schema.types[schema.index_of(c)] for c in columns}
+        self._names: list[str] = list(schema.names)
+        self._skip_rows = skip_rows
+        self._is_tidy = not (dialect.allows_comments or dialect.trims_spaces)
+
+    def batches(self) -> Iterator[tuple[pa.RecordBatch, list[Rejected]]]:
+        is_first = True
+        for block in read_blocks(self._stream, self._path, self._complete_bytes):
+            if is_first and self._dialect.has_header:
+                block = self._read_header(block)
+            is_first = False
+            batch, rejected = self._decode(block)
+            skipped = min(self._skip_rows, batch.num_rows)
+            self._skip_rows -= skipped
+            yield batch.slice(skipped), rejected
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def _complete_bytes(self, data: bytes) -> int:
+        quote, escape = self._dialect.quote.encode(), self._dialect.escape.encode()
+        if (not quote or quote not in data) and (not escape or escape not in data):
+            return data.rfind(b"\n") + 1
+        from runtime.kernels.csv_records import complete_length
+
+        return int(complete_length(np.frombuffer(data, dtype=np.uint8), *self._codes()))
+
+    def _codes(self) -> tuple[int, int, int]:
+        dialect = self._dialect
+        return ord(dialect.delimiter), *(ord(c) if c else -1 for c in (dialect.quote, dialect.escape))
+
+    def _read_header(self, block: Block) -> Block:
+        end, line = 0, block.first_line
+        header = b""
+        # Comments and empty lines may stand before the header.
+        while end < len(block.data) and (
+            not header or (header[:1] == b"#" and self._dialect.allows_comments)
+        ):
+            start, end = end, block.data.find(b"\n", end) + 1 or len(block.data)
+            header = block.data[start:end].strip(b"\r\n")
+            line += 1
+        names = self._split_header(header)
+        for wanted in self._schema.names:
+            if wanted not in names:
+                raise UserError(
+                    "SS5012",
+                    f'the header of "{self._path}" has no column "{wanted}"',
+                    detail=f"its columns are {', '.join(names)}",
+                    hint=did_you_mean(wanted, names) or "name the table's columns as the file does",
+                )
+        self._names = names
+        return Block(block.data[end:], line)
+
+    def _split_header(self, header: bytes) -> list[str]:
+        import csv
+
+        dialect = self._dialect
+        reader = csv.reader(
+            [header.decode("utf-8", "replace")],
+            delimiter=dialect.delimiter,
+            quotechar=dialect.quote or None,
+            escapechar=dialect.escape or None,
+            quoting=csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE,
+        )
+        return [name.strip() for name in next(reader, [])]
+
+    def _decode(self, block: Block) -> tuple[pa.RecordBatch, list[Rejected]]:
+        import pyarrow as pa
+
+        if self._is_tidy:
+            try:
+                return self._convert(pa.py_buffer(block.data)), []
+            except pa.ArrowInvalid:
+                pass  # Which record is at fault, the records themselves will tell.
+        return self._decode_records(block)
+
+    # --- the fast way -------------------------------------------------------------------------------------------------
+
+    def _convert(self, text: pa.Buffer) -> pa.RecordBatch:
+
+        from runtime.formats.text_values import parse_text
+
+        types = {name: _arrow_type(t) for name, t in self._types.items()}
+        table = self._read(text, types, self._null_values(), self._dialect.null_literal is not None)
+        columns = [
+            parse_text(table[name].combine_chunks(), t) if t.root in BINARY_ROOTS else table[name]
+            for name, t in self._types.items()
+        ]
+        return _to_batch(table.num_rows, columns, list(self._types))
+
+    def _null_values(self) -> list[str]:
+        dialect = self._dialect
+        if dialect.null_literal is None:
+            return [""]
+        return [dialect.null_literal, ""] if dialect.empty_is_null else [dialect.null_literal]
+
+    def _read(
+        self, text: pa.Buffer, types: dict[str, pa.DataType], null_values: list[str], has_null_strings: bool
+    ) -> pa.Table:
+        import pyarrow as pa
+        from pyarrow import csv
+
+        dialect = self._dialect
+        if not text.size:
+            return pa.schema(list((types or {self._names[0]: pa.string()}).items())).empty_table()
+        return csv.read_csv(
+            pa.BufferReader(text),
+            read_options=csv.ReadOptions(
+                column_names=self._names, use_threads=False, block_size=min(text.size + 1, 2**31 - 1)
+            ),
+            parse_options=csv.ParseOptions(
+                delimiter=dialect.delimiter,
+                quote_char=dialect.quote or False,
+                escape_char=dialect.escape or False,
+                newlines_in_values=True,
+                ignore_empty_lines=len(self._names) > 1,
+            ),
+            convert_options=csv.ConvertOptions(
+                column_types=types or {self._names[0]: pa.binary()},
+                include_columns=list(types) or self._names[:1],
+                null_values=null_values,
+                strings_can_be_null=has_null_strings or dialect.empty_is_null,
+                true_values=_TRUE,
+                false_values=_FALSE,
+                timestamp_parsers=[csv.ISO8601],
+            ),
+        )
+
+    # --- record by record ---------------------------------------------------------------------------------------------
+
+    def _cut(self, block: Block, fields: int) -> _Records:
+        import pyarrow as pa
+
+        from runtime.kernels import csv_records as kernel
+
+        dialect = self._dialect
+        flags = (
+            kernel.TRIM * dialect.trims_spaces
+            | kernel.COMMENTS * dialect.allows_comments
+            | kernel.TRAILING_DELIMITER * dialect.allows_trailing_delimiter
+            | kernel.EXTRA_FIELDS * dialect.ignores_extra_fields
+            | kernel.EMPTY_LINES * (fields == 1)
+        )
+        data = np.frombuffer(block.data, dtype=np.uint8)
+        most = block.data.count(b"\n") + block.data.count(b"\r") + 1
+        out = np.empty(len(data) + most, dtype=np.uint8)
+        starts, ends, lines, counts = (np.empty(most, dtype=np.int64) for _ in range(4))
+        seen, size = kernel.tidy(data, *self._codes(), fields, flags, out, starts, ends, lines, counts)
+        return _Records(pa.py_buffer(out)[:size], starts[:seen], ends[:seen], lines[:seen], counts[:seen])
+
+    def _decode_records(self, block: Block) -> tuple[pa.RecordBatch, list[Rejected]]:
+        import pyarrow as pa
+
+        fields = len(self._names)
+        records = self._cut(block, fields)
+        is_whole = records.counts == fields
+        reasons: dict[int, str] = {
+            int(i): _count_reason(int(records.counts[i]), fields) for i in np.flatnonzero(~is_whole)
+        }
+        table = self._read(records.text, dict.fromkeys(self._types, pa.binary()), [], False)
+        whole = np.flatnonzero(is_whole)
+        columns = {name: self._with_nulls(table[name].combine_chunks(), t) for name, t in self._types.items()}
+        for name, t in self._types.items():
+            self._find_bad(columns[name], name, t, whole, reasons)
+        rejected = [self._reject(block, records, i, reasons[i]) for i in sorted(reasons)]
+        keep = pa.array(~np.isin(whole, np.fromiter(reasons, dtype=np.int64, count=len(reasons))))
+        parsed = [_parse_bytes(columns[name].filter(keep), t) for name, t in self._types.items()]
+        return _to_batch(keep.true_count, parsed, list(self._types)), rejected
+
+    def _with_nulls(self, column: pa.Array, t: LogicalType) -> pa.Array:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        dialect = self._dialect
+        nulls = [] if dialect.null_literal is None else [dialect.null_literal.encode()]
+        if dialect.empty_is_null or t.root not in STRING_ROOTS:
+            nulls.append(b"")
+        if not nulls:
+            return column
+        is_null = pc.is_in(column, value_set=pa.array(nulls, pa.binary()))
+        return pc.if_else(is_null, pa.scalar(None, pa.binary()), column)
+
+    def _find_bad(
+        self,
+        column: pa.Array,
+        name: str,
+        t: LogicalType,
+        whole: np.ndarray[Any, Any],
+        reasons: dict[int, str],
+    ) -> None:
+        from runtime.formats.text_values import find_unparsable
+
+        for row in find_unparsable(column, partial(_parse_bytes, t=t)):
+            value = quoted(column[row].as_py())
+            reasons.setdefault(int(whole[row]), f'{value} in column "{name}" is no {t.with_nullable(True)}')
+
+    def _reject(self, block: Block, records: _Records, record: int, reason: str) -> Rejected:
+        text = block.data[int(records.starts[record]) : int(records.ends[record])].decode("utf-8", "replace")
+        rejected = Rejected(block.first_line + int(records.lines[record]), reason, text)
+        if not self._dialect.ignores_errors:
+            raise undecodable(self._path, rejected, "csv.ignore-parse-errors")
+        return rejected
+
+
+def _count_reason(count: int, fields: int) -> str:
+    return "a quote is not closed" if count < 0 else f"it has {count} fields instead of {fields}"
+
+
+def _arrow_type(t: LogicalType) -> pa.DataType:
+    import pyarrow as pa
+
+    from sqlstream.arrow import to_arrow_type
+
+    return pa.string() if t.root in BINARY_ROOTS else to_arrow_type(t)
+
+
+def _parse_bytes(column: pa.Array, t: LogicalType) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from runtime.formats.text_values import parse_text
+
+    texts = column.cast(pa.string())
+    if t.root.value == "BOOLEAN" and pc.any(pc.is_in(texts, value_set=pa.array(["0", "1"]))).as_py():
+        raise pa.ArrowInvalid("a number is no boolean")
+    return parse_text(texts, t)
+
+
+def _to_batch(rows: int, columns: list[Any], names: list[str]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    from runtime.formats.row_count import empty_columns
+
+    if not names:
+        return empty_columns(rows)
+    arrays = [c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in columns]
+    return pa.RecordBatch.from_arrays(arrays, names=names)

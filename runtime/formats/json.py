@@ -1,0 +1,85 @@
+"""Format `json`: one JSON object a line."""
+
+from __future__ import annotations
+
+from typing import BinaryIO
+
+from runtime.formats.flat_types import refuse_types
+from sqlstream.errors import UserError
+from sqlstream.schema import Schema
+from sqlstream.spi.connector import OptionDescriptor, OptionType
+from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor
+from sqlstream.types import STRING_ROOTS, LogicalType, TypeRoot
+
+_OPTIONS = (
+    OptionDescriptor(
+        "fail-on-missing-field",
+        OptionType.BOOLEAN,
+        "Whether a row without one of the fields is undecodable; by default the field is NULL.",
+        "false",
+    ),
+    OptionDescriptor(
+        "ignore-parse-errors",
+        OptionType.BOOLEAN,
+        "Whether undecodable rows are counted and kept in a file apart, instead of failing the job.",
+        "false",
+    ),
+    OptionDescriptor(
+        "timestamp-format.standard",
+        OptionType.ENUM,
+        "How timestamps are written: 2020-12-30 12:13:14.123 or 2020-12-30T12:13:14.123. Both are read.",
+        "SQL",
+        choices=("SQL", "ISO-8601"),
+    ),
+    OptionDescriptor(
+        "encode.decimal-as-plain-number",
+        OptionType.BOOLEAN,
+        "Whether decimals are written without an exponent.",
+        "false",
+    ),
+    OptionDescriptor(
+        "encode.ignore-null-fields", OptionType.BOOLEAN, "Whether fields that are NULL are left out.", "false"
+    ),
+)
+
+
+class Json:
+    """Fields are found by name, at every depth; those that the table does not declare are passed over."""
+
+    descriptor = FormatDescriptor("json", _OPTIONS, ".json")
+
+    def reader(
+        self,
+        stream: BinaryIO,
+        path: str,
+        schema: Schema,
+        columns: tuple[str, ...],
+        options: dict[str, str],
+        batch_rows: int,
+        skip_rows: int = 0,
+    ) -> FileReader:
+        from runtime.formats.json_reader import JsonReader
+
+        return JsonReader(stream, path, schema, columns, options, skip_rows)
+
+    def writer(self, stream: BinaryIO, schema: Schema, options: dict[str, str]) -> FileWriter:
+        from runtime.formats.json_writer import JsonWriter
+
+        return JsonWriter(stream, schema, options)
+
+    def validate(self, schema: Schema, options: dict[str, str]) -> None:
+        refuse_types("json", schema, allows_nested=True)
+        for field in schema.fields:
+            _check_keys(field.name, field.type)
+
+
+def _check_keys(column: str, t: LogicalType) -> None:
+    if t.root is TypeRoot.MULTISET or (t.key is not None and t.key.root not in STRING_ROOTS):
+        raise UserError(
+            "SS4006",
+            f'format "json" cannot carry column "{column}": the keys of {t} are no strings',
+            hint="declare it as MAP<STRING, …>",
+        )
+    for part in (t.element, *(f.type for f in t.fields)):
+        if part is not None:
+            _check_keys(column, part)

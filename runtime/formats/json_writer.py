@@ -1,0 +1,128 @@
+"""Batches as lines of JSON, a column at a time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.formats.boolean_option import is_true
+from runtime.formats.text_values import format_text, joined_lines
+from sqlstream.schema import Schema
+from sqlstream.types import LogicalType, TypeRoot, is_integer
+
+_SHORT_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_NUMBERS = (TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL, TypeRoot.BOOLEAN)
+
+
+class JsonWriter:
+    """Write each batch as one piece of text. No state but the stream."""
+
+    def __init__(self, stream: BinaryIO, schema: Schema, options: dict[str, str]) -> None:
+        self._stream = stream
+        self._schema = schema
+        self._leaves_out_nulls = is_true(options, "encode.ignore-null-fields")
+        self._is_plain = is_true(options, "encode.decimal-as-plain-number")
+        is_iso = options.get("timestamp-format.standard", "SQL").upper() == "ISO-8601"
+        self._date_separator = "T" if is_iso else " "
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        if batch.num_rows:
+            names, types = self._schema.names, self._schema.types
+            self._stream.write(joined_lines(self._object(batch.columns, names, types), b"\n"))
+
+    def close(self) -> None:
+        """Nothing is buffered."""
+
+    def _object(
+        self, columns: Sequence[pa.Array], names: Sequence[str], types: Sequence[LogicalType]
+    ) -> pa.Array:
+        pieces: list[pa.Array | pa.Scalar] = []
+        for number, (name, column, t) in enumerate(zip(names, columns, types, strict=True)):
+            label = json.dumps(name, ensure_ascii=False) + ":"
+            text = self._value(column, t)
+            if self._leaves_out_nulls:
+                labelled = pc.binary_join_element_wise(pa.scalar("," + label), text, "")
+                pieces.append(pc.fill_null(labelled, ""))
+            else:
+                pieces += [pa.scalar(("," if number else "") + label), pc.fill_null(text, "null")]
+        if not self._leaves_out_nulls:
+            return pc.binary_join_element_wise(pa.scalar("{"), *pieces, pa.scalar("}"), "")
+        # Every field that is there has its comma in front; the first one's goes.
+        joined = pc.utf8_slice_codeunits(pc.binary_join_element_wise(*pieces, ""), 1)
+        return pc.binary_join_element_wise(pa.scalar("{"), joined, pa.scalar("}"), "")
+
+    def _value(self, column: pa.Array, t: LogicalType) -> pa.Array:
+        """The JSON text of every value; NULL stays NULL."""
+        match t.root:
+            case TypeRoot.ROW:
+                names, types = [f.name for f in t.fields], [f.type for f in t.fields]
+                return _with_nulls_of(column, self._object(column.flatten(), names, types))
+            case TypeRoot.ARRAY:
+                assert t.element is not None
+                items = pc.fill_null(self._value(column.values, t.element), "null")
+                return _wrap(column, items, "[", "]")
+            case TypeRoot.MAP:
+                assert t.element is not None
+                keys = quote(column.keys)
+                items = pc.fill_null(self._value(column.items, t.element), "null")
+                return _wrap(column, pc.binary_join_element_wise(keys, items, pa.scalar(":")), "{", "}")
+            case TypeRoot.DECIMAL if self._is_plain:
+                return plain_decimal(column)
+            case _ if is_integer(t) or t.root in _NUMBERS:
+                return _quote_special(format_text(column, t), t)
+            case _:
+                return quote(format_text(column, t, self._date_separator))
+
+
+def _quote_special(texts: pa.Array, t: LogicalType) -> pa.Array:
+    """NaN and the infinities are no JSON numbers."""
+    if t.root not in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+        return texts
+    is_special = pc.match_substring_regex(texts, "[NI]")
+    return pc.if_else(is_special, pc.binary_join_element_wise('"', texts, '"', ""), texts)
+
+
+def quote(texts: pa.Array) -> pa.Array:
+    """Texts as JSON strings."""
+    if pc.any(pc.match_substring_regex(texts, r'["\\\x00-\x1f]')).as_py():
+        for character, escaped in _SHORT_ESCAPES.items():
+            texts = pc.replace_substring(texts, character, escaped)
+        for code in range(32):
+            if pc.any(pc.match_substring(texts, chr(code))).as_py():
+                texts = pc.replace_substring(texts, chr(code), f"\\u{code:04x}")
+    edge = pa.scalar('"')
+    return pc.binary_join_element_wise(edge, texts, edge, "")
+
+
+def plain_decimal(column: pa.Array) -> pa.Array:
+    """Decimals without an exponent: Arrow writes one when a value is very small."""
+    texts = column.cast(pa.string())
+    has_exponent = pc.match_substring(texts, "E")
+    if not pc.any(has_exponent).as_py():
+        return texts
+    scale = column.type.scale
+    digits = pc.cast(pc.abs(column), pa.decimal256(76, scale))
+    whole = pc.floor(digits)
+    fraction = pc.cast(pc.subtract(digits, whole), pa.decimal256(76, scale))
+    # One more in front keeps the zeros behind the point: 0.000000027 becomes 1.000000027.
+    shifted = pc.cast(pc.add(fraction, pa.scalar(1).cast(pa.decimal256(76, scale))), pa.string())
+    behind = pc.utf8_slice_codeunits(shifted, 2)
+    sign = pc.if_else(pc.less(column, pa.scalar(0).cast(column.type)), "-", "")
+    front = pc.binary_join_element_wise(sign, pc.cast(pc.cast(whole, pa.decimal256(76, 0)), pa.string()), "")
+    return pc.if_else(has_exponent, pc.binary_join_element_wise(front, behind, pa.scalar(".")), texts)
+
+
+def _with_nulls_of(column: pa.Array, texts: pa.Array) -> pa.Array:
+    return pc.if_else(column.is_valid(), texts, pa.scalar(None, pa.string())) if column.null_count else texts
+
+
+def _wrap(column: pa.Array, items: pa.Array, opening: str, closing: str) -> pa.Array:
+    """Lists of texts, laid out as `column` is, each joined by commas within brackets."""
+    lists = pa.ListArray.from_buffers(
+        pa.list_(pa.string()), len(column), column.buffers()[:2], column.null_count, column.offset, [items]
+    )
+    return pc.binary_join_element_wise(opening, pc.binary_join(lists, ","), closing, "")

@@ -1,0 +1,192 @@
+"""Format `parquet`: columnar files, of which only the requested columns are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from runtime.formats.flat_types import refuse_types
+from sqlstream.errors import UserError, did_you_mean
+from sqlstream.schema import Schema
+from sqlstream.spi.connector import OptionDescriptor, OptionType
+from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, Rejected
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROW_GROUP_ROWS = 1 << 17
+ROW_GROUP_BYTES = 64 << 20
+
+_OPTIONS = (
+    OptionDescriptor(
+        "compression",
+        OptionType.ENUM,
+        "How pages are compressed.",
+        "SNAPPY",
+        choices=("SNAPPY", "GZIP", "ZSTD", "LZ4", "UNCOMPRESSED"),
+    ),
+)
+
+
+class Parquet:
+    """Columns are found by name; types that lose nothing are widened to the table's."""
+
+    descriptor = FormatDescriptor("parquet", _OPTIONS, ".parquet")
+
+    def reader(
+        self,
+        stream: BinaryIO,
+        path: str,
+        schema: Schema,
+        columns: tuple[str, ...],
+        options: dict[str, str],
+        batch_rows: int,
+        skip_rows: int = 0,
+    ) -> FileReader:
+        return ParquetReader(stream, path, schema, columns, batch_rows, skip_rows)
+
+    def writer(self, stream: BinaryIO, schema: Schema, options: dict[str, str]) -> FileWriter:
+        return ParquetWriter(stream, schema, options.get("compression", "SNAPPY"))
+
+    def validate(self, schema: Schema, options: dict[str, str]) -> None:
+        refuse_types("parquet", schema, allows_nested=True)
+
+
+class ParquetReader:
+    """Read row group by row group, at most `batch_rows` rows at once. State: the open file and the rows to pass over."""
+
+    def __init__(
+        self,
+        stream: BinaryIO,
+        path: str,
+        schema: Schema,
+        columns: tuple[str, ...],
+        batch_rows: int,
+        skip_rows: int,
+    ) -> None:
+        from sqlstream.arrow import to_arrow_type
+
+        self._stream = stream
+        self._path = path
+        self._types = {c: to_arrow_type(schema.types[schema.index_of(c)]) for c in columns}
+        self._batch_rows = batch_rows
+        self._skip_rows = skip_rows
+
+    def batches(self) -> Iterator[tuple[pa.RecordBatch, list[Rejected]]]:
+        import pyarrow as pa
+
+        try:
+            for batch in self._decoded():
+                skipped = min(self._skip_rows, batch.num_rows)
+                self._skip_rows -= skipped
+                yield self._cast(batch.slice(skipped)), []
+        except pa.ArrowException as error:
+            raise UserError(
+                "SS5011",
+                f'could not read "{self._path}" as parquet: {str(error).splitlines()[0]}',
+                hint="check that the file is a whole parquet file",
+            ) from error
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def _decoded(self) -> Iterator[pa.RecordBatch]:
+        import pyarrow.parquet as pq
+
+        file = pq.ParquetFile(self._stream)
+        self._check_columns(file.schema_arrow.names)
+        groups = self._groups_left(file.metadata)
+        if not self._types:
+            yield from self._counts(file.metadata, groups)
+        elif groups:
+            yield from file.iter_batches(
+                batch_size=self._batch_rows, row_groups=groups, columns=list(self._types), use_threads=False
+            )
+
+    def _check_columns(self, names: list[str]) -> None:
+        for wanted in self._types:
+            if wanted not in names:
+                raise UserError(
+                    "SS5012",
+                    f'the parquet file "{self._path}" has no column "{wanted}"',
+                    detail=f"its columns are {', '.join(names)}",
+                    hint=did_you_mean(wanted, names) or "name the table's columns as the file does",
+                )
+
+    def _groups_left(self, metadata: Any) -> list[int]:
+        """Row groups that hold rows which are not passed over; `_skip_rows` then counts from the first of them."""
+        first = 0
+        while first < metadata.num_row_groups and metadata.row_group(first).num_rows <= self._skip_rows:
+            self._skip_rows -= metadata.row_group(first).num_rows
+            first += 1
+        return list(range(first, metadata.num_row_groups))
+
+    @staticmethod
+    def _counts(metadata: Any, groups: list[int]) -> Iterator[pa.RecordBatch]:
+        from runtime.formats.row_count import empty_columns
+
+        for group in groups:
+            yield empty_columns(metadata.row_group(group).num_rows)
+
+    def _cast(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        if not self._types:
+            return batch
+        columns = [self._cast_column(batch.column(name), name, t) for name, t in self._types.items()]
+        return pa.RecordBatch.from_arrays(columns, names=list(self._types))
+
+    def _cast_column(self, column: pa.Array, name: str, target: pa.DataType) -> pa.Array:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if column.type == target:
+            return column
+        try:
+            # A finer timestamp is cut to the table's precision, as everywhere.
+            are_times = pa.types.is_timestamp(column.type) and pa.types.is_timestamp(target)
+            return pc.cast(column, target, safe=not are_times)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise UserError(
+                "SS5012",
+                f'column "{name}" of "{self._path}" is {column.type} and does not fit {target}',
+                hint="declare the column with the type that it has in the file",
+            ) from error
+
+
+class ParquetWriter:
+    """Gather rows to row groups. State: the rows of the group that is not full."""
+
+    def __init__(self, stream: BinaryIO, schema: Schema, compression: str) -> None:
+        import pyarrow.parquet as pq
+
+        from sqlstream.arrow import to_arrow_schema
+
+        self._schema = to_arrow_schema(schema)
+        name = "NONE" if compression.upper() == "UNCOMPRESSED" else compression.upper()
+        self._writer = pq.ParquetWriter(stream, self._schema, compression=name)
+        self._pending: list[pa.RecordBatch] = []
+        self._rows = self._bytes = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._pending.append(batch)
+        self._rows += batch.num_rows
+        self._bytes += batch.nbytes
+        if self._rows >= ROW_GROUP_ROWS or self._bytes >= ROW_GROUP_BYTES:
+            self._flush()
+
+    def close(self) -> None:
+        self._flush()
+        self._writer.close()
+
+    def _flush(self) -> None:
+        import pyarrow as pa
+
+        if self._rows:
+            columns = [
+                pa.chunked_array([b.column(i) for b in self._pending]) for i in range(len(self._schema))
+            ]
+            self._writer.write_table(
+                pa.Table.from_arrays(columns, schema=self._schema), row_group_size=self._rows
+            )
+        self._pending, self._rows, self._bytes = [], 0, 0

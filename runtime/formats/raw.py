@@ -1,0 +1,188 @@
+"""Format `raw`: each line, or piece between delimiters, is the one value of a row."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, BinaryIO
+
+from runtime.formats.blocks import read_blocks
+from runtime.formats.rejection import undecodable
+from sqlstream.errors import UserError
+from sqlstream.schema import Schema
+from sqlstream.spi.connector import OptionDescriptor, OptionType
+from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, Rejected
+from sqlstream.types import BINARY_ROOTS, STRING_ROOTS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_CHARSETS = ("UTF-8", "US-ASCII", "ISO-8859-1", "WINDOWS-1252")
+
+_OPTIONS = (
+    OptionDescriptor("charset", OptionType.ENUM, "How text is encoded.", "UTF-8", choices=_CHARSETS),
+    OptionDescriptor(
+        "line-delimiter",
+        OptionType.STRING,
+        "What stands between two rows; \\n, \\r and \\t may be used.",
+        "\\n",
+    ),
+)
+
+
+class Raw:
+    """A table of one STRING or BYTES column."""
+
+    descriptor = FormatDescriptor("raw", _OPTIONS, ".raw")
+
+    def reader(
+        self,
+        stream: BinaryIO,
+        path: str,
+        schema: Schema,
+        columns: tuple[str, ...],
+        options: dict[str, str],
+        batch_rows: int,
+        skip_rows: int = 0,
+    ) -> FileReader:
+        return RawReader(stream, path, schema, columns, options, skip_rows)
+
+    def writer(self, stream: BinaryIO, schema: Schema, options: dict[str, str]) -> FileWriter:
+        return RawWriter(stream, schema, options)
+
+    def validate(self, schema: Schema, options: dict[str, str]) -> None:
+        _delimiter(options)
+        if len(schema) != 1:
+            raise UserError(
+                "SS4006",
+                f'format "raw" carries one column, not {len(schema)}',
+                hint="declare one column of type STRING or BYTES, or use another format",
+            )
+        field = schema.fields[0]
+        if field.type.root not in STRING_ROOTS + BINARY_ROOTS:
+            raise UserError(
+                "SS4006",
+                f'format "raw" cannot carry column "{field.name}" of type {field.type}',
+                hint="declare it as STRING or BYTES and cast it in the query",
+            )
+
+
+class RawReader:
+    """Split blocks at the delimiter. State: the stream's position, and the rows that are still to be passed over."""
+
+    def __init__(
+        self,
+        stream: BinaryIO,
+        path: str,
+        schema: Schema,
+        columns: tuple[str, ...],
+        options: dict[str, str],
+        skip_rows: int,
+    ) -> None:
+        self._stream = stream
+        self._path = path
+        self._columns = columns
+        self._type = schema.types[0]
+        self._delimiter = _delimiter(options)
+        self._charset = _charset(options)
+        self._skip_rows = skip_rows
+
+    def batches(self) -> Iterator[tuple[pa.RecordBatch, list[Rejected]]]:
+        import pyarrow as pa
+
+        from runtime.formats.row_count import empty_columns
+
+        for block in read_blocks(self._stream, self._path, self._complete_bytes):
+            values = self._split(self._recode(block.data), block.first_line)
+            skipped = min(self._skip_rows, len(values))
+            self._skip_rows -= skipped
+            values = values.slice(skipped)
+            if self._columns:
+                yield pa.RecordBatch.from_arrays([values], names=list(self._columns)), []
+            else:
+                yield empty_columns(len(values)), []
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def _complete_bytes(self, data: bytes) -> int:
+        end = data.rfind(self._delimiter)
+        return end + len(self._delimiter) if end >= 0 else 0
+
+    def _split(self, data: bytes, line: int) -> pa.Array:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if self._delimiter == b"\n":
+            data = data.replace(b"\r\n", b"\n")
+        whole = pa.array([data.removesuffix(self._delimiter)], pa.binary())
+        values = pc.split_pattern(whole, self._delimiter).flatten()
+        if self._type.root in BINARY_ROOTS:
+            return values
+        try:
+            return values.cast(pa.string())
+        except pa.ArrowInvalid as error:
+            raise self._undecodable(values, line) from error
+
+    def _recode(self, data: bytes) -> bytes:
+        """Text as UTF-8, all of it at once: no charset but that has characters of several bytes."""
+        if self._charset == "utf-8" or self._type.root in BINARY_ROOTS:
+            return data
+        return data.decode(self._charset, "replace").encode()
+
+    def _undecodable(self, values: pa.Array, line: int) -> UserError:
+        import pyarrow as pa
+
+        from runtime.formats.text_values import find_unparsable
+
+        row = find_unparsable(values, lambda column: column.cast(pa.string()))[0]
+        text = values[row].as_py().decode("utf-8", "replace")
+        return undecodable(self._path, Rejected(line + row, "it is no text in UTF-8", text))
+
+
+class RawWriter:
+    """Write each value and the delimiter; NULL is the empty value. No state but the stream."""
+
+    def __init__(self, stream: BinaryIO, schema: Schema, options: dict[str, str]) -> None:
+        self._stream = stream
+        self._is_text = schema.types[0].root in STRING_ROOTS
+        self._column = schema.names[0]
+        self._delimiter = _delimiter(options)
+        self._charset = _charset(options)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        from runtime.formats.text_values import joined_lines
+
+        values = pc.fill_null(batch.column(0).cast(pa.binary()), b"")
+        data = joined_lines(values, self._delimiter)
+        self._stream.write(self._encode(bytes(data)) if self._is_text and self._charset != "utf-8" else data)
+
+    def close(self) -> None:
+        """Nothing is buffered."""
+
+    def _encode(self, data: bytes) -> bytes:
+        try:
+            return data.decode().encode(self._charset)
+        except UnicodeEncodeError as error:
+            raise UserError(
+                "SS5014",
+                f'column "{self._column}" holds the character "{error.object[error.start]}",'
+                f" which {self._charset} does not have",
+                hint="set 'raw.charset' = 'UTF-8'",
+            ) from error
+
+
+def _charset(options: dict[str, str]) -> str:
+    return codecs.lookup(options.get("charset", "UTF-8")).name
+
+
+def _delimiter(options: dict[str, str]) -> bytes:
+    text = options.get("line-delimiter", "\\n")
+    for escape, character in (("\\n", "\n"), ("\\r", "\r"), ("\\t", "\t")):
+        text = text.replace(escape, character)
+    if not text:
+        raise UserError("SS4002", 'option "raw.line-delimiter" cannot be empty', hint="write '\\n'")
+    return text.encode()

@@ -1,0 +1,263 @@
+"""Every kind of query that a stream runs, over finished input, has DuckDB's answer."""
+
+from __future__ import annotations
+
+import pytest
+from oracle import Differential, Row, Tables
+
+ORDERS: list[Row] = [
+    # id, customer, amount, price, at
+    (1, "ann", 10, "1.25", "2024-01-01 00:00:01"),
+    (2, "bob", 20, "99.99", "2024-01-01 00:00:02.500"),
+    (3, "ann", None, "0.01", "2024-01-01 00:00:04"),
+    (4, None, 5, None, "2024-01-01 00:00:04.001"),
+    (5, "cat", -7, "-3.50", "2024-01-01 00:00:09.999"),
+    (6, "bob", 20, "99.99", "2024-01-01 00:00:10"),
+    (7, "ann", 10, "12345678.90", "2024-01-01 00:00:10.001"),
+    (8, "dan", 0, "0.00", "2024-01-01 00:00:17"),
+    (9, "bob", -20, "5.55", "2024-01-01 00:00:20"),
+    (10, "Eve", 7, "5.55", "2024-01-01 00:00:29.999"),
+    (11, "", 1000000, "7.77", "2024-01-01 00:00:31"),
+    (12, "ann", 3, "-0.05", "2024-01-01 00:01:05"),
+    (13, "zoë", None, "2.50", "2024-01-01 00:01:06"),
+    (14, None, 8, "2.50", "2024-01-01 00:02:00"),
+]
+CUSTOMERS: list[Row] = [
+    ("ann", "Oslo", 1), ("ann", "Bergen", 2), ("bob", "Rome", 3), ("fay", "Bonn", 4), (None, "Nowhere", 5),
+    ("dan", None, 6),
+]  # fmt: skip
+SHIPMENTS: list[Row] = [
+    # id, customer, at
+    (1, "ann", "2024-01-01 00:00:03"),
+    (2, "bob", "2024-01-01 00:00:04"),
+    (2, "bob", "2024-01-01 00:00:12"),
+    (7, "ann", "2024-01-01 00:00:10.001"),
+    (9, None, "2024-01-01 00:00:21"),
+    (12, "ann", "2024-01-01 00:01:30"),
+    (14, "gus", "2024-01-01 00:01:31"),
+]
+TABLES: Tables = {
+    "orders": (
+        "id INT, customer STRING, amount INT, price DECIMAL(10, 2), `at` TIMESTAMP(3),"
+        " WATERMARK FOR `at` AS `at` - INTERVAL '0.001' SECOND",
+        ORDERS,
+    ),
+    "customers": ("name STRING, city STRING, rank_ INT", CUSTOMERS),
+    "shipments": (
+        "id BIGINT, customer STRING, `at` TIMESTAMP(3), WATERMARK FOR `at` AS `at` - INTERVAL '0.001' SECOND",
+        SHIPMENTS,
+    ),
+}
+TUMBLE = "TABLE(TUMBLE(TABLE orders, DESCRIPTOR(`at`), INTERVAL '10' SECOND))"
+
+QUERIES: dict[str, str] = {
+    # -- rows alone ------------------------------------------------------------------------------
+    "filter": "SELECT id, amount FROM orders WHERE amount > 5 AND customer <> 'bob'",
+    "null_logic": "SELECT id FROM orders WHERE NOT (amount > 5) OR customer IS NULL",
+    "three_valued_projection":
+        "SELECT id, amount > 5, amount > 5 AND customer = 'ann', amount > 5 OR customer = 'ann', NOT (amount > 5),"
+        " (amount > 5) IS TRUE, (amount > 5) IS NOT FALSE, (amount > 5) IS UNKNOWN FROM orders",
+    "distinct_from": "SELECT id FROM orders WHERE amount IS DISTINCT FROM 10 AND customer IS NOT DISTINCT FROM NULL",
+    "in_and_between": "SELECT id, customer IN ('ann', 'bob'), amount NOT IN (10, 20), id BETWEEN 3 AND 6 FROM orders",
+    "case":
+        "SELECT id, CASE WHEN amount > 9 THEN 'many' WHEN amount > 0 THEN 'some' END,"
+        " CASE customer WHEN 'ann' THEN 1 ELSE 2.5 END FROM orders",
+    "conditionals":
+        "SELECT COALESCE(amount, id, 0), IFNULL(customer, '?'), NULLIF(amount, 10), IF(amount > 5, id, -id),"
+        " GREATEST(id, amount), LEAST(id, amount) FROM orders",
+    "integers":
+        "SELECT amount + id, amount - id, amount * id, amount / 3, amount % 3, -amount, ABS(amount), MOD(amount, id)"
+        " FROM orders",
+    "decimals":
+        "SELECT price + 1, price - amount, price * price, price * 0.908, price / 3, price / 7.5, price % 3, -price,"
+        " ABS(price), ROUND(price, 1), ROUND(price), FLOOR(price), CEIL(price) FROM orders",
+    "doubles":
+        "SELECT CAST(price AS DOUBLE) / 3, SQRT(ABS(CAST(amount AS DOUBLE))), POWER(amount, 2), EXP(id), LN(id),"
+        " ROUND(CAST(price AS DOUBLE) / 3, 2), FLOOR(CAST(price AS DOUBLE)), CEIL(CAST(price AS DOUBLE)) FROM orders",
+    "casts":
+        "SELECT CAST(amount AS STRING), CAST(price AS STRING), CAST(price AS INT), CAST(amount AS DECIMAL(12, 3)),"
+        " CAST(price AS DECIMAL(4, 1)), CAST(amount AS BOOLEAN), CAST(amount > 5 AS STRING), CAST(amount > 5 AS INT),"
+        " CAST(`at` AS STRING), CAST(`at` AS DATE), CAST(CAST(`at` AS DATE) AS TIMESTAMP(3)), CAST(amount AS DOUBLE),"
+        " CAST(`at` AS TIMESTAMP(0)), CAST(customer AS CHAR(4)), CAST(customer AS VARCHAR(2)) FROM orders",
+    "casts_from_text":
+        "SELECT CAST(CAST(amount AS STRING) AS INT), CAST('12.7' AS INT), CAST(' -3 ' AS BIGINT), CAST('1.005' AS DECIMAL(5, 2)),"
+        " TRY_CAST(customer AS INT), TRY_CAST('x' AS DOUBLE), CAST('yes' AS BOOLEAN), CAST('2024-02-29' AS DATE),"
+        " CAST('2024-02-29 01:02:03.4567' AS TIMESTAMP(3)) FROM orders",
+    "strings":
+        "SELECT customer || '!', UPPER(customer), LOWER(customer), CHAR_LENGTH(customer), SUBSTRING(customer, 2),"
+        " SUBSTRING(customer, -2, 1), SUBSTRING(customer FROM 0 FOR 2), REPLACE(customer, 'n', 'mm'), TRIM('a' FROM customer),"
+        " LPAD(customer, 5, '*'), RPAD(customer, 2, '*'), LEFT(customer, 2), RIGHT(customer, 2), REVERSE(customer),"
+        " POSITION('n' IN customer), REPEAT(customer, 2), CONCAT_WS('-', customer, CAST(id AS STRING)) FROM orders",
+    "patterns":
+        "SELECT customer LIKE '%n%', customer LIKE '_o_', customer LIKE 'a!%%' ESCAPE '!', REGEXP(customer, '^[a-c]'),"
+        " REGEXP_EXTRACT(customer, '(.)n(.*)', 1), SPLIT_INDEX(customer, 'n', 1), SPLIT_INDEX('a,b,,c', ',', amount)"
+        " FROM orders WHERE amount >= 0 OR amount IS NULL",
+    "timestamps":
+        "SELECT EXTRACT(YEAR FROM `at`), EXTRACT(SECOND FROM `at`), EXTRACT(MINUTE FROM `at`), EXTRACT(DOW FROM `at`),"
+        " DAYOFYEAR(`at`), HOUR(`at`), DATE_FORMAT(`at`, 'yyyy/MM/dd HH:mm:ss.SSS'), FLOOR(`at` TO MINUTE),"
+        " TIMESTAMPADD(MINUTE, id, `at`), TIMESTAMPADD(MONTH, id, `at`), `at` + INTERVAL '1' DAY, `at` - INTERVAL '2' MONTH,"
+        " TIMESTAMPDIFF(SECOND, TIMESTAMP '2024-01-01 00:00:10', `at`), `at` > TIMESTAMP '2024-01-01 00:00:10',"
+        " TO_TIMESTAMP('2024-03-01 10:20', 'yyyy-MM-dd HH:mm'), TO_DATE('2024-03-01'), DATE '2024-01-31' + INTERVAL '1' DAY"
+        " FROM orders",
+    "instants": "SELECT TO_TIMESTAMP_LTZ(id, 0), CAST(TO_TIMESTAMP_LTZ(id * 1000, 3) AS STRING) FROM orders",
+    "values": "SELECT a + 1, b FROM (VALUES (1, 'x'), (2, 'y'), (CAST(NULL AS INT), 'z')) AS v(a, b) WHERE b <> 'y'",
+    "no_from": "SELECT 1 + 1, 'a' || 'b', CAST(NULL AS INT)",
+    "empty": "SELECT id, customer FROM orders WHERE id > 1000",
+    # -- whole tables ------------------------------------------------------------------------------
+    "union_all": "SELECT id, customer FROM orders UNION ALL SELECT rank_, name FROM customers UNION ALL SELECT 0, 'x'",
+    "union": "SELECT customer FROM orders UNION SELECT name FROM customers",
+    "distinct": "SELECT DISTINCT customer, amount > 5 FROM orders",
+    "group":
+        "SELECT customer, COUNT(*), COUNT(amount), SUM(amount), AVG(amount), MIN(amount), MAX(amount), SUM(price), AVG(price)"
+        " FROM orders GROUP BY customer",
+    "group_by_expression": "SELECT id % 3, SUM(amount) + COUNT(*) FROM orders GROUP BY id % 3",
+    "having": "SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer HAVING COUNT(*) > 1 AND MAX(amount) > 5",
+    "no_keys": "SELECT COUNT(*), SUM(amount), AVG(price), MIN(customer), MAX(`at`) FROM orders",
+    "no_keys_no_rows": "SELECT COUNT(*), SUM(amount), MIN(customer) FROM orders WHERE id > 1000",
+    "keys_no_rows": "SELECT customer, COUNT(*) FROM orders WHERE id > 1000 GROUP BY customer",
+    "count_distinct":
+        "SELECT COUNT(DISTINCT customer), COUNT(DISTINCT amount), SUM(DISTINCT amount), AVG(DISTINCT amount),"
+        " COUNT(DISTINCT price) FROM orders",
+    "count_distinct_by_key": "SELECT customer, COUNT(DISTINCT amount), COUNT(*), MAX(price) FROM orders GROUP BY customer",
+    "filtered_aggregates":
+        "SELECT customer, COUNT(*) FILTER (WHERE amount > 5), SUM(price) FILTER (WHERE amount IS NULL),"
+        " COUNT(DISTINCT id) FILTER (WHERE amount > 0) FROM orders GROUP BY customer",
+    "variances":
+        "SELECT VAR_POP(amount), VAR_SAMP(amount), STDDEV_POP(price), STDDEV_SAMP(CAST(id AS DOUBLE)) FROM orders",
+    "aggregate_of_aggregates":
+        "SELECT n, COUNT(*), SUM(s), MIN(m), MAX(m) FROM"
+        " (SELECT customer, COUNT(*) AS n, SUM(amount) AS s, MAX(amount) AS m FROM orders GROUP BY customer) GROUP BY n",
+    "cte_and_view":
+        "CREATE VIEW big AS SELECT * FROM orders WHERE amount >= 8;"
+        "WITH sums AS (SELECT customer, SUM(amount) AS s FROM big GROUP BY customer) SELECT s, COUNT(*) FROM sums GROUP BY s",
+    "order": "SELECT id, amount FROM orders ORDER BY amount DESC, id",
+    "order_nulls": "SELECT id, amount, customer FROM orders ORDER BY customer NULLS LAST, amount NULLS FIRST, id DESC",
+    "order_limit_offset": "SELECT id, price FROM orders ORDER BY price, id LIMIT 5 OFFSET 3",
+    "order_of_groups": "SELECT customer, SUM(amount) AS s FROM orders GROUP BY customer ORDER BY s, customer LIMIT 4",
+    "limit_all": "SELECT id FROM orders LIMIT 100",
+    # -- joins -------------------------------------------------------------------------------------
+    "inner_join": "SELECT o.id, c.city FROM orders AS o JOIN customers AS c ON o.customer = c.name",
+    "left_join": "SELECT o.id, c.city FROM orders AS o LEFT JOIN customers AS c ON o.customer = c.name",
+    "left_join_with_condition":
+        "SELECT o.id, c.city, c.rank_ FROM orders AS o LEFT JOIN customers AS c ON o.customer = c.name AND c.rank_ > o.amount",
+    "right_join": "SELECT o.id, c.city FROM orders AS o RIGHT JOIN customers AS c ON o.customer = c.name AND o.amount > 5",
+    "anti_by_left_join": "SELECT o.id FROM orders AS o LEFT JOIN customers AS c ON o.customer = c.name WHERE c.name IS NULL",
+    "self_join": "SELECT a.id, b.id FROM orders AS a JOIN orders AS b ON a.amount = b.amount AND a.id < b.id",
+    "three_tables":
+        "SELECT o.id, c.city, s.`at` FROM orders AS o JOIN customers AS c ON o.customer = c.name"
+        " LEFT JOIN shipments AS s ON s.id = o.id AND s.customer = c.name",
+    "join_of_aggregate_and_table":
+        "SELECT c.city, t.n, t.s FROM (SELECT customer, COUNT(*) AS n, SUM(amount) AS s FROM orders GROUP BY customer) AS t"
+        " JOIN customers AS c ON t.customer = c.name",
+    "left_join_with_aggregate":
+        "SELECT c.name, c.city, t.n FROM customers AS c LEFT JOIN"
+        " (SELECT customer, COUNT(*) AS n FROM orders WHERE amount > 0 GROUP BY customer) AS t"
+        " ON t.customer = c.name AND t.n > 1",
+    "join_of_aggregates":
+        "SELECT a.customer, a.n, b.m FROM (SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer) AS a"
+        " LEFT JOIN (SELECT customer, COUNT(*) AS m FROM shipments GROUP BY customer) AS b ON a.customer = b.customer",
+    "join_by_updating_value":
+        "SELECT a.customer, c.name FROM (SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer) AS a"
+        " JOIN customers AS c ON a.n = c.rank_",
+    "aggregate_of_join":
+        "SELECT c.city, COUNT(*), SUM(o.amount) FROM orders AS o LEFT JOIN customers AS c ON o.customer = c.name GROUP BY c.city",
+    # -- windows -----------------------------------------------------------------------------------
+    "tumble": f"SELECT window_start, window_end, customer, COUNT(*), SUM(amount) FROM {TUMBLE}"
+        " GROUP BY window_start, window_end, customer",
+    "tumble_without_key": f"SELECT window_end, COUNT(*), AVG(price), MAX(amount) FROM {TUMBLE} GROUP BY window_start, window_end",
+    "tumble_offset":
+        "SELECT window_start, COUNT(*) FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(`at`), INTERVAL '10' SECOND, INTERVAL '3' SECOND))"
+        " GROUP BY window_start, window_end",
+    "tumble_rows": f"SELECT id, window_start, window_end, window_time FROM {TUMBLE} WHERE amount > 0",
+    "hop":
+        "SELECT window_start, window_end, customer, COUNT(*), MIN(price) FROM"
+        " TABLE(HOP(TABLE orders, DESCRIPTOR(`at`), INTERVAL '5' SECOND, INTERVAL '15' SECOND))"
+        " GROUP BY window_start, window_end, customer",
+    "hop_offset":
+        "SELECT window_start, SUM(amount) FROM"
+        " TABLE(HOP(TABLE orders, DESCRIPTOR(`at`), INTERVAL '4' SECOND, INTERVAL '12' SECOND, INTERVAL '1' SECOND))"
+        " GROUP BY window_start, window_end",
+    "cumulate":
+        "SELECT window_start, window_end, COUNT(*), COUNT(DISTINCT customer) FROM"
+        " TABLE(CUMULATE(TABLE orders, DESCRIPTOR(`at`), INTERVAL '5' SECOND, INTERVAL '20' SECOND))"
+        " GROUP BY window_start, window_end",
+    "cumulate_offset":
+        "SELECT window_start, window_end, customer, MAX(id) FROM"
+        " TABLE(CUMULATE(TABLE orders, DESCRIPTOR(`at`), INTERVAL '5' SECOND, INTERVAL '20' SECOND, INTERVAL '2' SECOND))"
+        " GROUP BY window_start, window_end, customer",
+    "session":
+        "SELECT customer, window_start, window_end, COUNT(*), SUM(amount) FROM"
+        " TABLE(SESSION(TABLE orders PARTITION BY customer, DESCRIPTOR(`at`), INTERVAL '6' SECOND))"
+        " GROUP BY customer, window_start, window_end",
+    "session_without_key":
+        "SELECT window_start, window_end, COUNT(*) FROM TABLE(SESSION(TABLE orders, DESCRIPTOR(`at`), INTERVAL '5' SECOND))"
+        " GROUP BY window_start, window_end",
+    "window_having": f"SELECT window_start, customer, COUNT(*) AS n FROM {TUMBLE}"
+        " GROUP BY window_start, window_end, customer HAVING COUNT(*) > 1",
+    "window_count_distinct": f"SELECT window_start, COUNT(DISTINCT customer), COUNT(*) FILTER (WHERE amount > 5) FROM {TUMBLE}"
+        " GROUP BY window_start, window_end",
+    "window_of_windows":
+        f"SELECT window_start, MAX(n) FROM (SELECT window_start, window_end, customer, COUNT(*) AS n FROM {TUMBLE}"
+        " GROUP BY window_start, window_end, customer) GROUP BY window_start, window_end",
+    "hop_of_tumble":
+        "CREATE VIEW small AS SELECT window_time AS rt, customer, COUNT(*) AS n FROM"
+        " TABLE(TUMBLE(TABLE orders, DESCRIPTOR(`at`), INTERVAL '5' SECOND))"
+        " GROUP BY window_start, window_end, window_time, customer;"
+        " SELECT window_start, SUM(n) FROM TABLE(HOP(TABLE small, DESCRIPTOR(rt), INTERVAL '10' SECOND, INTERVAL '20' SECOND))"
+        " GROUP BY window_start, window_end",
+    "group_of_windows": f"SELECT customer, COUNT(*), SUM(n) FROM (SELECT window_start, customer, COUNT(*) AS n FROM {TUMBLE}"
+        " GROUP BY window_start, window_end, customer) GROUP BY customer",
+    "window_join":
+        f"SELECT l.id, r.id, l.window_start FROM (SELECT * FROM {TUMBLE}) AS l JOIN"
+        " (SELECT * FROM TABLE(TUMBLE(TABLE shipments, DESCRIPTOR(`at`), INTERVAL '10' SECOND))) AS r"
+        " ON l.customer = r.customer AND l.window_start = r.window_start AND l.window_end = r.window_end",
+    "window_left_join":
+        f"SELECT l.id, r.id, r.`at` FROM (SELECT * FROM {TUMBLE}) AS l LEFT JOIN"
+        " (SELECT * FROM TABLE(TUMBLE(TABLE shipments, DESCRIPTOR(`at`), INTERVAL '10' SECOND))) AS r"
+        " ON l.customer = r.customer AND l.window_start = r.window_start AND l.window_end = r.window_end AND l.id <= r.id",
+    "interval_join":
+        "SELECT o.id, s.id, s.`at` FROM orders AS o JOIN shipments AS s ON o.customer = s.customer"
+        " AND s.`at` BETWEEN o.`at` - INTERVAL '2' SECOND AND o.`at` + INTERVAL '10' SECOND",
+    "interval_left_join":
+        "SELECT o.id, s.id FROM orders AS o LEFT JOIN shipments AS s ON o.id = s.id"
+        " AND s.`at` >= o.`at` AND s.`at` < o.`at` + INTERVAL '10' SECOND AND s.customer <> 'cat'",
+    "window_top_n":
+        "SELECT window_start, customer, n, place FROM (SELECT *, ROW_NUMBER() OVER"
+        " (PARTITION BY window_start, window_end ORDER BY n DESC, customer) AS place FROM"
+        f" (SELECT window_start, window_end, customer, COUNT(*) AS n FROM {TUMBLE}"
+        " GROUP BY window_start, window_end, customer)) WHERE place <= 2",
+    # -- ranks -------------------------------------------------------------------------------------
+    "top_n":
+        "SELECT customer, id, price, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY price DESC, id) AS n"
+        " FROM orders) WHERE n <= 2",
+    "top_n_without_rank":
+        "SELECT customer, id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY amount, id DESC) AS n"
+        " FROM orders) WHERE n <= 2",
+    "second_only":
+        "SELECT customer, id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY id) AS n FROM orders) WHERE n = 2",
+    "top_n_of_all": "SELECT id, n FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY price DESC, id) AS n FROM orders) WHERE n <= 3",
+    "top_n_of_aggregate":
+        "SELECT customer, s, n FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY s DESC, customer) AS n FROM"
+        " (SELECT customer, SUM(amount) AS s FROM orders GROUP BY customer)) WHERE n <= 3",
+    "first_row":
+        "SELECT customer, id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY `at`) AS n FROM orders)"
+        " WHERE n = 1",
+    "last_row":
+        "SELECT customer, id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY `at` DESC) AS n FROM orders)"
+        " WHERE n = 1",
+    "aggregate_of_last_rows":
+        "SELECT amount, COUNT(*), MIN(id) FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY `at` DESC) AS n"
+        " FROM orders) WHERE n = 1 GROUP BY amount",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_query_has_the_batch_answer(name: str, differential: Differential) -> None:
+    differential(QUERIES[name], TABLES)
+
+
+@pytest.mark.parametrize("strategy", ["ONE_PHASE", "TWO_PHASE"])
+@pytest.mark.parametrize("name", ["group", "count_distinct_by_key", "filtered_aggregates", "hop", "cumulate"])
+def test_one_phase_and_two_answer_alike(name: str, strategy: str, differential: Differential) -> None:
+    setting = f"SET 'table.optimizer.agg-phase-strategy' = '{strategy}';"
+    differential(setting + QUERIES[name], TABLES, parallelism=3, batch_rows=2)

@@ -1,0 +1,60 @@
+"""Runs statements on sqlstream for the comparison; `sys.argv[1]` has its settings as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(1, str(Path(__file__).resolve().parents[3]))
+
+from serve import serve
+
+from client.session import Job, Session
+from planner.dialect.parser import parse_script
+from sqlstream.arrow import row_kinds, without_row_kinds
+from sqlstream.changelog import RowKind
+from sqlstream.messages.job_state import JobStatus
+
+
+def main() -> None:
+    with Session(json.loads(sys.argv[1])) as session:
+        session.cluster()
+        serve(lambda request: answer(session, request))
+
+
+def answer(session: Session, request: dict[str, Any]) -> dict[str, Any]:
+    """Run the request's `setup`, then its `job`; the last row when the job is a query, else how long it took."""
+    session.catalog = type(session.catalog)()
+    for statement in parse_script(request["setup"]):
+        session.execute(statement)
+    (statement,) = parse_script(request["job"])
+    cluster = session.cluster()
+    cpu, started = cluster.cpu_seconds(), time.perf_counter()
+    job = session.execute(statement)
+    assert isinstance(job, Job)
+    row = None if job.schema is None else last_row(job)
+    status, error = job.wait(request["timeout_s"])
+    wall = time.perf_counter() - started
+    if status is not JobStatus.FINISHED:
+        raise RuntimeError(
+            f"the job ended {status.value.lower()}: {error.message if error else 'without a reason'}"
+        )
+    return {"wall_s": wall, "cpu_s": cluster.cpu_seconds() - cpu, "row": row}
+
+
+def last_row(job: Job) -> list[Any]:
+    """The last row that the changelog leaves."""
+    row: list[Any] = []
+    for batch in job.rows():
+        kinds = row_kinds(batch)
+        kept = [i for i in range(batch.num_rows) if kinds[i] in (RowKind.INSERT, RowKind.UPDATE_AFTER)]
+        if kept:
+            row = [column[kept[-1]].as_py() for column in without_row_kinds(batch).columns]
+    return row
+
+
+if __name__ == "__main__":
+    main()

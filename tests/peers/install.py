@@ -1,0 +1,93 @@
+"""Puts the peers into environments of their own, beside the project's."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+FLINK_VERSION = "2.3.0"
+PYCLINK_VERSION = "0.12.2"
+JAVA_MINIMUM = 17
+_INSTALL_TIMEOUT_S = 1_200
+
+# Flink's jars and the bridge to its JVM: what else PyFlink asks for serves Python functions, which no query here has.
+_FLINK = (f"apache-flink=={FLINK_VERSION}", f"apache-flink-libraries=={FLINK_VERSION}", "py4j==0.10.9.7")
+_PYCLINK = (f"pyclink=={PYCLINK_VERSION}",)
+
+
+class PeerError(Exception):
+    """A peer cannot be installed, started or asked; the message says what to do about it."""
+
+
+def install_flink(folder: Path) -> Path:
+    """The Python of the environment that has Flink."""
+    return _environment(folder / "flink", _FLINK, ("--no-deps",))
+
+
+def install_pyclink(folder: Path) -> Path:
+    """The Python of the environment that has pyclink."""
+    return _environment(folder / "pyclink", _PYCLINK, ())
+
+
+def flink_home(python: Path) -> Path:
+    """The directory of Flink's distribution inside the environment."""
+    (home,) = python.parent.parent.glob("lib/python*/site-packages/pyflink")
+    return home
+
+
+def find_java() -> tuple[str, str]:
+    """The `java` to use and its version; PeerError when there is none, or one that is too old."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    advice = f"install Java {JAVA_MINIMUM} or later (on Debian: apt-get install openjdk-17-jre-headless)"
+    if java is None or not Path(java).is_file():
+        raise PeerError(f"Flink needs Java, which is not here: {advice}, or leave Flink out with --engines")
+    told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
+    version = java_version(told)
+    if int(version.split(".")[0]) < JAVA_MINIMUM:
+        raise PeerError(f"Flink needs Java {JAVA_MINIMUM} or later, and this is {version}: {advice}")
+    return java, version
+
+
+def java_version(told: str) -> str:
+    """The version in what `java -version` prints; 1.8 is 8."""
+    found = re.search(r'version "(?:1\.)?([\d.]+)', told)
+    if found is None:
+        raise PeerError(f"java -version does not tell its version: {told.strip()}")
+    return found.group(1)
+
+
+def _environment(directory: Path, requirements: tuple[str, ...], options: tuple[str, ...]) -> Path:
+    python = directory / "bin" / "python"
+    if all(_is_installed(directory, requirement) for requirement in requirements):
+        return python
+    print(f"installing {', '.join(requirements)} …", file=sys.stderr, flush=True)
+    _run([sys.executable, "-m", "venv", "--clear", str(directory)])
+    pip = [
+        str(python),
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        *options,
+        *requirements,
+    ]
+    _run(pip)
+    return python
+
+
+def _is_installed(directory: Path, requirement: str) -> bool:
+    name, _, version = requirement.partition("==")
+    pattern = f"lib/python*/site-packages/{name.replace('-', '_')}-{version}.dist-info"
+    return any(directory.glob(pattern))
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_INSTALL_TIMEOUT_S, check=False)
+    if done.returncode != 0:
+        raise PeerError(f"{' '.join(command[1:4])} failed: {done.stderr.strip()[-2000:]}")

@@ -1,0 +1,381 @@
+"""The filesystem connector: which rows are read by whom, what a sink leaves behind when it ends well or badly."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from runtime.connectors.filesystem import Filesystem
+from runtime.host.files import LocalFiles
+from sqlstream import types as sql
+from sqlstream.arrow import to_arrow_schema
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import ExternalError, UserError
+from sqlstream.schema import Field, Schema
+from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.spi.connector import ConnectorContext, SinkWriter, SourceReader, SourceStatus
+
+CONNECTOR = Filesystem()
+SCHEMA = Schema.of(("k", sql.STRING), ("v", sql.INT))
+INSERT_ONLY = ChangelogMode.INSERT_ONLY
+
+
+class Surroundings:
+    """A clock that tests set, counters that they read, files that they make fail."""
+
+    def __init__(self, files: Any = None) -> None:
+        self.now = 0
+        self.counts: Counter[str] = Counter()
+        self.files = files or LocalFiles()
+
+    def context(self, subtask: int = 0, parallelism: int = 1, batch_rows: int = 100) -> ConnectorContext:
+        return ConnectorContext(
+            job_id="job",
+            vertex_id="vertex",
+            subtask=subtask,
+            parallelism=parallelism,
+            attempt=0,
+            batch_rows=batch_rows,
+            config={},
+            now_ms=lambda: self.now,
+            count=lambda name, n: self.counts.update({name: n}),
+            files=self.files,
+        )
+
+
+class FullDisk(LocalFiles):
+    """A disk on which `room` bytes fit into every file."""
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+
+    def open_write(self, path: str) -> BinaryIO:
+        return _Limited(super().open_write(path), self._room)  # type: ignore[return-value]
+
+    def sync(self, stream: BinaryIO) -> None:
+        stream.flush()
+
+
+class _Limited:
+    def __init__(self, stream: BinaryIO, room: int) -> None:
+        self._stream, self._room = stream, room
+
+    def write(self, data: Any) -> int:
+        self._room -= len(data)
+        if self._room < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return self._stream.write(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def source_spec(path: object, schema: Schema = SCHEMA, format: str = "csv", **more: Any) -> SourceSpec:
+    options = {"connector": "filesystem", "path": str(path), "format": format, **more.pop("options", {})}
+    columns = more.pop("columns", schema.names)
+    return SourceSpec("t", "filesystem", options, schema, columns, **more)
+
+
+def sink_spec(path: object, schema: Schema = SCHEMA, format: str = "csv", **more: Any) -> SinkSpec:
+    options = {"connector": "filesystem", "path": str(path), "format": format, **more.pop("options", {})}
+    return SinkSpec("t", "filesystem", options, schema, **more)
+
+
+def read_all(spec: SourceSpec, around: Surroundings | None = None, **context: int) -> list[dict[str, Any]]:
+    reader = CONNECTOR.source(spec, (around or Surroundings()).context(**context), None)
+    return [row for batch in polled(reader) for row in batch.to_pylist()]
+
+
+def polled(reader: SourceReader) -> list[pa.RecordBatch]:
+    batches = []
+    while isinstance(batch := reader.poll(), pa.RecordBatch):
+        batches.append(batch)
+    reader.close()
+    return batches
+
+
+def rows(*values: tuple[Any, ...], schema: Schema = SCHEMA) -> pa.RecordBatch:
+    arrow = to_arrow_schema(schema)
+    columns = [pa.array([row[i] for row in values], field.type) for i, field in enumerate(arrow)]
+    return pa.RecordBatch.from_arrays(columns, schema=arrow)
+
+
+def writer(spec: SinkSpec, around: Surroundings | None = None, subtask: int = 0) -> SinkWriter:
+    return CONNECTOR.sink(spec, INSERT_ONLY, (around or Surroundings()).context(subtask))
+
+
+def committed(spec: SinkSpec, *batches: pa.RecordBatch) -> list[dict[str, Any]]:
+    sink = writer(spec)
+    for batch in batches:
+        sink.write(batch)
+    committables: list[dict[str, Any]] = json.loads(json.dumps(sink.finish()))
+    CONNECTOR.commit(spec, committables, LocalFiles())
+    return committables
+
+
+def files_below(path: Path) -> list[str]:
+    return sorted(str(f.relative_to(path)) for f in path.rglob("*") if f.is_file())
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_directory_is_read_in_order_of_paths_without_hidden_files(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "b.csv").write_text("b,2\n")
+    (tmp_path / "a.csv").write_text("a,1\n")
+    (tmp_path / "sub" / "c.csv").write_text("c,3\n")
+    (tmp_path / ".hidden.csv").write_text("x,0\n")
+    (tmp_path / "_SUCCESS").write_text("")
+    assert [r["k"] for r in read_all(source_spec(tmp_path))] == ["a", "b", "c"]
+    assert [r["k"] for r in read_all(source_spec(f"file://{tmp_path}"))] == ["a", "b", "c"]
+    assert [r["k"] for r in read_all(source_spec(tmp_path / "*.csv"))] == ["a", "b"]
+    assert [r["k"] for r in read_all(source_spec(tmp_path / "sub" / "c.csv"))] == ["c"]
+
+
+def test_a_regular_expression_chooses_by_whole_path(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,1\n")
+    (tmp_path / "a.txt").write_text("no, csv, at all\n")
+    assert read_all(source_spec(tmp_path, options={"source.path.regex-pattern": r".*\.csv"})) == [{"k": "a", "v": 1}]
+
+
+@pytest.mark.parametrize("path", ["nowhere.csv", "*.nothing", "dir/nowhere/"])
+def test_a_missing_path_fails_with_the_path_and_a_hint(tmp_path: Path, path: str) -> None:
+    with pytest.raises(UserError, match="there is no file|no file matches") as caught:
+        read_all(source_spec(tmp_path / path))
+    assert path.rstrip("/") in caught.value.message
+    assert caught.value.code == "SS5002"
+    assert caught.value.hint
+
+
+def test_an_empty_directory_is_an_empty_table(tmp_path: Path) -> None:
+    assert read_all(source_spec(tmp_path)) == []
+
+
+def test_other_file_systems_are_refused() -> None:
+    with pytest.raises(UserError, match='file system "s3"'):
+        CONNECTOR.validate("t", SCHEMA, {"path": "s3://bucket/x", "format": "csv"})
+
+
+def test_subtasks_share_the_files_and_batches_are_full_but_the_last(tmp_path: Path) -> None:
+    for name in "abcde":
+        (tmp_path / f"{name}.csv").write_text("".join(f"{name},{i}\n" for i in range(5)))
+    spec, around = source_spec(tmp_path), Surroundings()
+    batches = [polled(CONNECTOR.source(spec, around.context(s, 2, 4), None)) for s in range(2)]
+    assert [[b.num_rows for b in part] for part in batches] == [[4, 4, 4, 3], [4, 4, 2]]
+    assert [{r["k"] for b in part for r in b.to_pylist()} for part in batches] == [{"a", "c", "e"}, {"b", "d"}]
+    assert around.counts["numBytesIn"] == 5 * 5 * 4
+    assert read_all(spec, subtask=6, parallelism=7) == []
+
+
+@pytest.mark.parametrize("format", ["csv", "json", "parquet"])
+@pytest.mark.parametrize("polls", range(6))
+def test_a_restored_reader_goes_on_behind_the_last_row(tmp_path: Path, format: str, polls: int) -> None:
+    for part in range(3):
+        committed(sink_spec(tmp_path, format=format), rows(*[(str(part), i) for i in range(7)]))
+    spec, context = source_spec(tmp_path, format=format), Surroundings().context(batch_rows=4)
+    whole = read_all(spec)
+    reader = CONNECTOR.source(spec, context, None)
+    seen = [row for _ in range(polls) for row in reader.poll().to_pylist()]  # type: ignore[union-attr]
+    restored = CONNECTOR.source(spec, context, json.loads(json.dumps(reader.snapshot())))
+    assert seen + [row for b in polled(restored) for row in b.to_pylist()] == whole
+
+
+def test_only_requested_columns_are_decoded(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,no number\n")
+    (tmp_path / "a.json").write_text('{"k": "a", "v": "no number"}\n')
+    assert read_all(source_spec(tmp_path / "a.csv", columns=("k",))) == [{"k": "a"}]
+    assert read_all(source_spec(tmp_path / "a.json", format="json", columns=("k",))) == [{"k": "a"}]
+
+
+@pytest.mark.parametrize("format", ["csv", "json", "parquet"])
+def test_rows_are_counted_without_any_column(tmp_path: Path, format: str) -> None:
+    committed(sink_spec(tmp_path, format=format), rows(("a", 1), ("b", 2)), rows(("c", 3)))
+    reader = CONNECTOR.source(source_spec(tmp_path, format=format, columns=()), Surroundings().context(), None)
+    assert sum(batch.num_rows for batch in polled(reader)) == 3
+
+
+def test_a_limit_ends_the_reader_early(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,1\nb,2\nc,3\n")
+    assert [r["k"] for r in read_all(source_spec(tmp_path, limit=2))] == ["a", "b"]
+
+
+def test_metadata_columns_say_where_a_row_comes_from(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,1\n")
+    os.utime(tmp_path / "a.csv", (1_000, 1_000))
+    metadata = tuple(Field(key, t) for key, t in CONNECTOR.descriptor.metadata.items())
+    (row,) = read_all(source_spec(tmp_path, columns=("v",), metadata=metadata))
+    assert row["file.modification-time"].timestamp() == 1_000
+    assert row | {"file.modification-time": None} == {
+        "v": 1,
+        "file.path": str(tmp_path / "a.csv"),
+        "file.name": "a.csv",
+        "file.size": 4,
+        "file.modification-time": None,
+    }
+
+
+def test_a_monitored_directory_gives_each_later_file_once(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,1\n")
+    around = Surroundings()
+    spec = source_spec(tmp_path, options={"source.monitor-interval": "10 s"})
+    reader = CONNECTOR.source(spec, around.context(), None)
+    assert reader.poll().to_pylist() == [{"k": "a", "v": 1}]  # type: ignore[union-attr]
+    (tmp_path / "b.csv").write_text("b,2\n")
+    assert reader.poll() is SourceStatus.NOTHING_YET
+    around.now = 10_000
+    assert reader.poll().to_pylist() == [{"k": "b", "v": 2}]  # type: ignore[union-attr]
+    around.now = 20_000
+    assert reader.poll() is SourceStatus.NOTHING_YET
+    restored = CONNECTOR.source(spec, around.context(), reader.snapshot())
+    around.now = 40_000
+    assert restored.poll() is SourceStatus.NOTHING_YET
+
+
+# --- undecodable rows -------------------------------------------------------------------------------------------------
+
+BAD = {"csv": 'a,1\nb,x\n"c\nc",3\nd\n', "json": '{"k":"a","v":1}\n{"k":"b","v":"x"}\n\n{"k":"c","v":3}\n{"k"\n'}
+BAD_LINES = {"csv": [(2, "b,x"), (5, "d")], "json": [(2, '{"k":"b","v":"x"}'), (5, '{"k"')]}
+
+
+@pytest.mark.parametrize("format", ["csv", "json"])
+def test_an_undecodable_row_fails_with_file_and_line(tmp_path: Path, format: str) -> None:
+    (tmp_path / "bad").write_text(BAD[format])
+    with pytest.raises(UserError, match="could not decode line 2 of") as caught:
+        read_all(source_spec(tmp_path / "bad", format=format))
+    assert str(tmp_path / "bad") in caught.value.message
+    assert BAD_LINES[format][0][1] in caught.value.detail
+    assert f"{format}.ignore-parse-errors" in caught.value.hint
+
+
+@pytest.mark.parametrize("format", ["csv", "json"])
+@pytest.mark.parametrize("where", ["", "elsewhere"])
+def test_ignored_rows_are_counted_and_kept_outside_of_what_is_read(tmp_path: Path, format: str, where: str) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "bad").write_text(BAD[format])
+    options = {f"{format}.ignore-parse-errors": "true"}
+    if where:
+        options["source.rejected-rows.path"] = str(tmp_path / where)
+    around = Surroundings()
+    for _ in range(2):
+        assert [r["v"] for r in read_all(source_spec(data, format=format, options=options), around)] == [1, 3]
+    assert around.counts["numRecordsRejected"] == 2 * 2
+    (kept,) = (tmp_path / (where or "_data.rejected")).iterdir()
+    found = [json.loads(line) for line in kept.read_text().splitlines()]
+    assert [(r["line"], r["text"]) for r in found] == BAD_LINES[format]
+    assert {r["file"] for r in found} == {str(data / "bad")}
+    assert all(r["reason"] for r in found)
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("format", ["csv", "json", "parquet"])
+def test_nothing_is_visible_before_the_commit_and_jobs_append(tmp_path: Path, format: str) -> None:
+    spec = sink_spec(tmp_path / "out", format=format)
+    sink = writer(spec)
+    sink.write(rows(("a", 1)))
+    committables = sink.finish()
+    assert read_all(source_spec(tmp_path / "out", format=format)) == []
+    for _ in range(2):
+        CONNECTOR.commit(spec, committables, LocalFiles())
+        assert read_all(source_spec(tmp_path / "out", format=format)) == [{"k": "a", "v": 1}]
+    committed(spec, rows(("b", 2)))
+    assert sorted(r["k"] for r in read_all(source_spec(tmp_path / "out", format=format))) == ["a", "b"]
+    assert [d for d in (tmp_path / "out").iterdir() if d.is_dir()] == []
+
+
+def test_a_job_without_rows_leaves_an_empty_table(tmp_path: Path) -> None:
+    committed(sink_spec(tmp_path / "out"))
+    assert read_all(source_spec(tmp_path / "out")) == []
+
+
+def test_partitions_become_directories_and_come_back_as_columns(tmp_path: Path) -> None:
+    schema = Schema.of(("v", sql.INT), ("day", sql.DATE), ("city", sql.STRING))
+    values = [{"v": i, "day": None, "city": city} for i, city in enumerate(["New:York", "a/b=c", None, "New:York"])]
+    batch = pa.RecordBatch.from_pylist(values, schema=to_arrow_schema(schema))
+    committed(sink_spec(tmp_path, schema, partition_keys=(1, 2)), batch)
+    assert sorted({os.path.dirname(f) for f in files_below(tmp_path)}) == [
+        "day=__DEFAULT_PARTITION__/city=New%3AYork",
+        "day=__DEFAULT_PARTITION__/city=__DEFAULT_PARTITION__",
+        "day=__DEFAULT_PARTITION__/city=a%2Fb%3Dc",
+    ]
+    found = read_all(source_spec(tmp_path, schema))
+    assert sorted(found, key=lambda r: r["v"]) == values
+
+
+def test_more_partitions_than_open_files_lose_no_row(tmp_path: Path) -> None:
+    schema = Schema.of(("v", sql.INT), ("p", sql.INT))
+    batch = rows(*[(i, i) for i in range(130)], schema=schema)
+    committed(sink_spec(tmp_path, schema, partition_keys=(1,)), batch, batch)
+    assert sorted(r["v"] for r in read_all(source_spec(tmp_path, schema))) == sorted([*range(130), *range(130)])
+
+
+def test_a_full_file_is_followed_by_another(tmp_path: Path) -> None:
+    spec = sink_spec(tmp_path, options={"sink.rolling-policy.file-size": "10 b"})
+    committed(spec, rows(("abcdefghijk", 1)), rows(("b", 2)), rows(("c", 3)))
+    assert len(files_below(tmp_path)) == 2
+
+
+@pytest.mark.parametrize("format", ["csv", "json", "parquet", "raw"])
+@pytest.mark.parametrize("room", [0, 20])
+def test_a_full_disk_fails_the_sink_and_leaves_nothing(tmp_path: Path, format: str, room: int) -> None:
+    schema = Schema.of(("k", sql.STRING))
+    sink = writer(sink_spec(tmp_path / "out", schema, format), Surroundings(FullDisk(room)))
+    with pytest.raises(ExternalError, match="no space left") as caught:
+        fill(sink, rows(("x" * 100,), schema=schema))
+    sink.abort()
+    assert str(tmp_path / "out") in caught.value.message
+    assert caught.value.hint.startswith("free space")
+    assert list(tmp_path.iterdir()) == []
+
+
+def fill(sink: SinkWriter, batch: pa.RecordBatch) -> None:
+    sink.write(batch)
+    sink.finish()
+
+
+def test_an_aborted_sink_leaves_what_was_there_before(tmp_path: Path) -> None:
+    spec = sink_spec(tmp_path)
+    committed(spec, rows(("a", 1)))
+    before = files_below(tmp_path)
+    sink = writer(spec)
+    sink.write(rows(("b", 2)))
+    sink.abort()
+    done = writer(spec)
+    done.write(rows(("c", 3)))
+    CONNECTOR.abort(spec, done.finish(), LocalFiles())
+    assert files_below(tmp_path) == before
+    assert [d for d in tmp_path.iterdir() if d.is_dir()] == []
+
+
+def test_a_file_or_a_pattern_is_no_place_to_write(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,1\n")
+    with pytest.raises(UserError, match="is a file"):
+        writer(sink_spec(tmp_path / "a.csv"))
+    with pytest.raises(UserError, match="is the pattern"):
+        writer(sink_spec(tmp_path / "*.csv"))
+
+
+def test_a_vanished_hidden_file_fails_the_commit(tmp_path: Path) -> None:
+    sink = writer(spec := sink_spec(tmp_path))
+    sink.write(rows(("a", 1)))
+    committables = sink.finish()
+    os.remove(committables[0]["hidden"])
+    with pytest.raises(ExternalError, match="has vanished"):
+        CONNECTOR.commit(spec, committables, LocalFiles())
+
+
+def test_parquet_files_have_the_types_of_the_table(tmp_path: Path) -> None:
+    committed(sink_spec(tmp_path, format="parquet"), rows(("a", 1)))
+    (name,) = files_below(tmp_path)
+    assert pq.read_schema(tmp_path / name).types == [pa.string(), pa.int32()]

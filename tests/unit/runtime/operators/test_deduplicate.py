@@ -1,0 +1,135 @@
+"""Deduplication equals keeping the first or the last row of each key, one row at a time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from changelog_harness import cut, cuts_strategy, run_moved
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from operator_harness import Clock, Collected, ManualClock, Row, feed, operator_context, run_operator
+
+from runtime.operators import make_operator
+from sqlstream import types as sql
+from sqlstream.changelog import ChangelogMode
+from sqlstream.schema import Field, Schema
+from sqlstream.specs import DeduplicateSpec, Keep, RankPhase
+
+ROWS = Schema.of(("key", sql.STRING), ("k2", sql.BIGINT), ("t", sql.timestamp(3)), ("name", sql.STRING))
+RANKED = Schema((*ROWS.fields, Field("rank", sql.BIGINT)))
+RETRACT, UPSERT, APPEND = ChangelogMode.RETRACT, ChangelogMode.UPSERT, ChangelogMode.INSERT_ONLY
+rows_strategy = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "b", "a longer key", None]),
+        st.sampled_from([1, 2, None]),
+        st.integers(0, 6),
+        st.sampled_from(["x", "a longer name", None]),
+    ),
+    max_size=40,
+)
+specs = st.builds(
+    DeduplicateSpec, keys=st.sampled_from([(0,), (0, 1), (1,)]), keep=st.sampled_from(list(Keep)),
+    time_column=st.sampled_from([2, -1]), outputs_rank=st.booleans(),
+)  # fmt: skip
+
+
+def reference(spec: DeduplicateSpec, rows: list[Row]) -> Counter[Row]:
+    kept: dict[Row, Row] = {}
+    for row in rows:
+        key = tuple(row[k] for k in spec.keys)
+        held = kept.get(key)
+        if held is None:
+            wins = True
+        elif spec.time_column < 0:
+            wins = spec.keep is Keep.LAST
+        else:
+            time, best = row[spec.time_column], held[spec.time_column]
+            wins = time >= best if spec.keep is Keep.LAST else time < best
+        if wins:
+            kept[key] = row
+    return Counter((*row, 1) if spec.outputs_rank else row for row in kept.values())
+
+
+def context_of(spec: DeduplicateSpec, mode: ChangelogMode, **others: Any) -> Any:
+    return operator_context([ROWS], RANKED if spec.outputs_rank else ROWS, output_mode=mode, **others)
+
+
+def table_of(spec: DeduplicateSpec, output: Collected, mode: ChangelogMode) -> Counter[Row]:
+    return Counter(output.upserted(spec.keys).values()) if mode is UPSERT else output.table()
+
+
+@given(specs, rows_strategy, cuts_strategy, st.sampled_from([RETRACT, UPSERT]), st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_one_row_a_key_is_kept(
+    spec: DeduplicateSpec, rows: list[Row], cuts: list[int], mode: ChangelogMode, is_two_phase: bool
+) -> None:
+    batches: list[Any] = cut(rows, cuts)
+    if is_two_phase:
+        local = local_of(spec)
+        batches = run_operator(local, operator_context([ROWS], ROWS), batches).batches
+    output = run_operator(spec, context_of(spec, mode), batches)
+    assert table_of(spec, output, mode) == reference(spec, rows)
+
+
+def local_of(spec: DeduplicateSpec) -> DeduplicateSpec:
+    return DeduplicateSpec(spec.keys, spec.keep, spec.time_column, phase=RankPhase.LOCAL)
+
+
+@given(specs, rows_strategy, cuts_strategy, st.integers(0, 6), st.sampled_from([RETRACT, UPSERT]))
+@settings(max_examples=60, deadline=None)
+def test_state_moves_to_other_subtasks_without_a_trace(
+    spec: DeduplicateSpec, rows: list[Row], cuts: list[int], at: int, mode: ChangelogMode
+) -> None:
+    output = run_moved(spec, context_of(spec, mode), cut(rows, cuts), at, [spec.keys])
+    assert table_of(spec, output, mode) == reference(spec, rows)
+
+
+@given(rows_strategy, cuts_strategy)
+@settings(max_examples=40, deadline=None)
+def test_first_by_processing_time_only_inserts(rows: list[Row], cuts: list[int]) -> None:
+    spec = DeduplicateSpec((0,), Keep.FIRST, -1)
+    output = run_operator(spec, context_of(spec, APPEND), cut(rows, cuts))
+    assert output.table() == reference(spec, rows)
+
+
+A1, A2, A3 = ("a", 1, 1, "x"), ("a", 1, 2, "y"), ("a", 1, 2, "z")
+
+
+@pytest.mark.parametrize(
+    ("keep", "time", "mode", "expected"),
+    [
+        (Keep.LAST, 2, RETRACT, [("+I", *A2), ("-U", *A2), ("+U", *A3)]),
+        (Keep.LAST, 2, UPSERT, [("+I", *A2), ("+U", *A3)]),
+        (Keep.FIRST, 2, RETRACT, [("+I", *A2), ("-U", *A2), ("+U", *A1)]),
+        (Keep.LAST, -1, RETRACT, [("+I", *A2), ("-U", *A2), ("+U", *A1), ("-U", *A1), ("+U", *A3)]),
+        (Keep.FIRST, -1, RETRACT, [("+I", *A2)]),
+    ],
+)
+def test_a_better_row_replaces_the_one_before(keep: Keep, time: int, mode: ChangelogMode, expected: list[Row]) -> None:
+    spec = DeduplicateSpec((0,), keep, time)
+    assert run_operator(spec, context_of(spec, mode), [[A2], [A1], [A3]]).rows == expected
+
+
+def test_of_one_batch_only_the_best_row_goes_out_after_what_it_replaces() -> None:
+    spec = DeduplicateSpec((0,), Keep.LAST, 2, outputs_rank=True)
+    b1, b2 = ("b", 1, 1, None), ("b", 1, 5, "x")
+    output = run_operator(spec, context_of(spec, RETRACT), [[b1, A1], [A2, b2, A3]])
+    assert output.rows[:2] == [("+I", *b1, 1), ("+I", *A1, 1)]
+    assert Counter(output.rows[2:]) == Counter([("-U", *A1, 1), ("+U", *A3, 1), ("-U", *b1, 1), ("+U", *b2, 1)])
+    for before, after in zip(output.rows[2::2], output.rows[3::2], strict=True):
+        assert (before[0], after[0], before[1]) == ("-U", "+U", after[1])
+
+
+@pytest.mark.parametrize("mode", [RETRACT, UPSERT])
+def test_a_key_not_seen_for_its_ttl_is_new(mode: ChangelogMode) -> None:
+    spec = DeduplicateSpec((0,), Keep.LAST, 2, state_ttl_ms=100)
+    operator = make_operator(spec, context_of(spec, mode, now_ms=ManualClock(1_000)))
+    output = Collected()
+    feed(operator, [[A3], Clock(1_060), [A1], Clock(1_150)], output)
+    assert operator.snapshot().keyed["rows"].num_rows == 1
+    feed(operator, [Clock(1_160), [A1]], output)
+    assert output.rows == [("+I", *A3), ("+I", *A1)]
+    feed(operator, [Clock(9_000)], output)
+    assert operator.snapshot().keyed["rows"].num_rows == 0

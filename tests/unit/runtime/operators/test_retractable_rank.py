@@ -1,0 +1,139 @@
+"""Top-N over a changelog equals sorting what the changelog leaves of each key."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from changelog_harness import changelogs, cut, cuts_strategy, final_rows, run_moved
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from operator_harness import Collected, Row, feed, operator_context, run_operator
+
+from runtime.operators import make_operator
+from sqlstream import types as sql
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import UserError
+from sqlstream.expressions import SortKey
+from sqlstream.schema import Field, Schema
+from sqlstream.specs import RankSpec
+
+ROWS = Schema.of(("key", sql.STRING), ("n", sql.BIGINT), ("name", sql.STRING))
+RANKED = Schema((*ROWS.fields, Field("rank", sql.BIGINT)))
+RETRACT, UPSERT = ChangelogMode.RETRACT, ChangelogMode.UPSERT
+rows = st.tuples(
+    st.sampled_from(["a", "b", None]), st.sampled_from([0, 1, 2, None]), st.sampled_from(["x", "a longer name", None])
+)
+orders = st.lists(
+    st.builds(SortKey, column=st.integers(1, 2), is_descending=st.booleans(), is_nulls_first=st.booleans()),
+    min_size=1, max_size=2, unique_by=lambda k: k.column,
+).map(tuple)  # fmt: skip
+specs = st.builds(
+    lambda keys, order, ranks, outputs_rank: RankSpec(keys, order, *ranks, outputs_rank, is_retracting=True),
+    st.sampled_from([(0,), ()]), orders, st.sampled_from([(1, 1), (1, 3), (2, 4)]), st.booleans(),
+)  # fmt: skip
+
+
+def context_of(spec: RankSpec, mode: ChangelogMode) -> object:
+    schema = RANKED if spec.outputs_rank else ROWS
+    return operator_context([ROWS], schema, input_modes=[RETRACT], output_mode=mode)
+
+
+def order_values(spec: RankSpec, row: Row) -> tuple[object, ...]:
+    return tuple(row[k.column] for k in spec.order)
+
+
+def reference(spec: RankSpec, live: list[Row]) -> Counter[Row]:
+    """The order values at each rank: which of the rows with equal order values rank depends on when each came last."""
+    groups: dict[Row, list[Row]] = {}
+    for row in live:
+        groups.setdefault(tuple(row[k] for k in spec.partition_keys), []).append(row)
+    result: Counter[Row] = Counter()
+    for key, members in groups.items():
+        for sort_key in reversed(spec.order):
+            nulls = [r for r in members if r[sort_key.column] is None]
+            present = [r for r in members if r[sort_key.column] is not None]
+            present.sort(key=lambda r: r[sort_key.column], reverse=sort_key.is_descending)  # noqa: B023
+            members = nulls + present if sort_key.is_nulls_first else present + nulls
+        for rank, row in enumerate(members, 1):
+            if spec.rank_start <= rank <= spec.rank_end:
+                result[(key, order_values(spec, row), rank if spec.outputs_rank else 0)] += 1
+    return result
+
+
+def seen(spec: RankSpec, table: Counter[Row]) -> Counter[Row]:
+    result: Counter[Row] = Counter()
+    for row, count in table.items():
+        key = tuple(row[k] for k in spec.partition_keys)
+        result[(key, order_values(spec, row), row[3] if spec.outputs_rank else 0)] += count
+    return result
+
+
+def table_of(spec: RankSpec, output: Collected, mode: ChangelogMode) -> Counter[Row]:
+    if mode is UPSERT:
+        return Counter(output.upserted([*spec.partition_keys, 3]).values())
+    return output.table()
+
+
+@given(specs, changelogs(rows), cuts_strategy, st.sampled_from([RETRACT, UPSERT]))
+@settings(max_examples=150, deadline=None)
+def test_rows_that_are_taken_back_leave_no_trace(
+    spec: RankSpec, log: list[Row], cuts: list[int], wanted: ChangelogMode
+) -> None:
+    mode = wanted if spec.outputs_rank else RETRACT
+    output = run_operator(spec, context_of(spec, mode), cut(log, cuts))
+    table = table_of(spec, output, mode)
+    assert seen(spec, table) == reference(spec, final_rows(log))
+    assert not Counter(r[:3] for r in table.elements()) - Counter(final_rows(log))
+
+
+@given(specs, changelogs(rows), cuts_strategy, st.integers(0, 6))
+@settings(max_examples=60, deadline=None)
+def test_state_moves_to_other_subtasks_without_a_trace(
+    spec: RankSpec, log: list[Row], cuts: list[int], at: int
+) -> None:
+    output = run_moved(spec, context_of(spec, RETRACT), cut(log, cuts), at, [spec.partition_keys])
+    assert seen(spec, output.table()) == reference(spec, final_rows(log))
+
+
+ASCENDING = (SortKey(1, False, False),)
+
+
+def test_the_next_best_takes_the_place_of_a_row_that_is_taken_back() -> None:
+    spec = RankSpec((0,), ASCENDING, 1, 2, True, is_retracting=True)
+    log = [[("+I", "a", n, None) for n in (1, 2, 3)], [("-D", "a", 1, None)], [("-D", "a", 3, None)]]
+    assert run_operator(spec, context_of(spec, RETRACT), log).rows == [
+        ("+I", "a", 1, None, 1), ("+I", "a", 2, None, 2),
+        ("-U", "a", 1, None, 1), ("+U", "a", 2, None, 1), ("-U", "a", 2, None, 2), ("+U", "a", 3, None, 2),
+        ("-D", "a", 3, None, 2),
+    ]  # fmt: skip
+
+
+def test_equal_rows_take_a_rank_each() -> None:
+    spec = RankSpec((0,), ASCENDING, 1, 3, True, is_retracting=True)
+    log = [[("+I", "a", 1, "x")] * 2, [("+I", "a", 1, "x")] * 2, [("-D", "a", 1, "x")] * 2]
+    output = run_operator(spec, context_of(spec, RETRACT), log)
+    assert output.table() == Counter([("a", 1, "x", 1), ("a", 1, "x", 2)])
+
+
+def test_a_row_taken_back_before_it_comes_vanishes_when_it_comes() -> None:
+    spec = RankSpec((0,), ASCENDING, 1, 3, True, is_retracting=True)
+    output = run_operator(spec, context_of(spec, RETRACT), [[("-D", "a", 1, "x")], [("+I", "a", 1, "x")]])
+    assert output.rows == []
+
+
+def test_a_key_is_forgotten_with_its_last_row() -> None:
+    spec = RankSpec((0,), ASCENDING, 1, 3, True, is_retracting=True)
+    operator, output = make_operator(spec, context_of(spec, RETRACT)), Collected()
+    sizes = []
+    for n in range(2_000):
+        feed(operator, [[("+I", f"a longer key {n}", 1, "x")], [("-D", f"a longer key {n}", 1, "x")]], output)
+        sizes.append(operator.state_bytes())
+    assert operator.snapshot().keyed["rows"].num_rows == 0
+    assert sizes[-1] == sizes[100]
+
+
+def test_more_ranks_than_ids_can_tell_apart_are_refused() -> None:
+    spec = RankSpec((0,), ASCENDING, 1, 1 << 16, True, is_retracting=True)
+    with pytest.raises(UserError, match="at most 65535 ranks"):
+        make_operator(spec, context_of(spec, RETRACT))
