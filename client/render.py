@@ -311,6 +311,6 @@ def final_rows(schema: Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa
             from runtime.operators.row_multiset import RowMultiset
 
             folded = RowMultiset(to_arrow_schema(schema))
-        folded.sweep(folded.apply(batch))
+        folded.sweep(folded.apply(batch)[0])
     if folded is not None:
         yield folded.rows()

@@ -27,6 +27,15 @@ if TYPE_CHECKING:
 
 COLLECT = "collect"
 
+CLUSTER_OPTIONS = (
+    "heartbeat.interval",
+    "heartbeat.timeout",
+    "slot.request.timeout",
+    "taskmanager.memory.network.max",
+    "taskmanager.numberOfTaskSlots",
+)
+"""Settings that a cluster is started with: changing one means another cluster for the jobs that follow."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
@@ -87,7 +96,7 @@ class Session:
             options.option(key).parse(value)
             self.config[key] = value
         self._task_managers = task_managers
-        self._clusters: dict[bool, EmbeddedCluster] = {}
+        self._clusters: dict[tuple[object, ...], EmbeddedCluster] = {}
 
     def __enter__(self) -> Session:
         return self
@@ -192,13 +201,14 @@ class Session:
 
     def cluster(self, in_process: bool = False) -> EmbeddedCluster:
         """The cluster of child processes, or the one in this process; started when first asked for."""
-        if in_process not in self._clusters:
+        kind = (in_process, *(options.get(self.config, key) for key in CLUSTER_OPTIONS))
+        if kind not in self._clusters:
             from runtime.embedded import EmbeddedCluster
 
             cluster = EmbeddedCluster(self.config, self._task_managers, in_process)
-            self._clusters[in_process] = cluster
+            self._clusters[kind] = cluster
             cluster.start()
-        return self._clusters[in_process]
+        return self._clusters[kind]
 
 
 def literal_batches(schema: Schema, rows: tuple[tuple[object, ...], ...]) -> tuple[pa.RecordBatch, ...]:

@@ -22,7 +22,7 @@ from client.render import final_rows
 from client.session import Session
 from planner.compile import CompiledPlan
 from planner.dialect.parser import parse_statements
-from planner.dialect.statements import Insert, Query, StatementSet
+from planner.dialect.statements import Insert, Query, Statement, StatementSet
 from planner.lower.duckdb import lower_duckdb
 from planner.relational.nodes import Sort
 from sqlstream.arrow import to_arrow_schema
@@ -86,10 +86,17 @@ class Engine:
         result = None
         for statement in parse_statements(script):
             if isinstance(statement, Query | Insert | StatementSet):
-                result = self.job(self._session.compile(statement, secrets.token_hex(16)))
+                result = self.job(self.compile(statement))
             else:
-                self._session.execute(statement)
+                self.execute(statement)
         return result
+
+    def execute(self, statement: Statement) -> None:
+        """DDL or a setting."""
+        self._session.execute(statement)
+
+    def compile(self, statement: Statement) -> CompiledPlan:
+        return self._session.compile(statement, secrets.token_hex(16))
 
     def job(self, plan: CompiledPlan) -> tuple[CompiledPlan, Schema, list[pa.RecordBatch], dict[str, Any]]:
         cluster = self._session.cluster(in_process=True)

@@ -16,7 +16,8 @@ from runtime.connectors.nexmark_draws import STEP, mix
 from sqlstream.arrow import to_arrow_type
 from sqlstream.types import BINARY_ROOTS, LogicalType, TypeRoot
 
-Numbers = np.ndarray[Any, np.dtype[np.uint64]]
+Numbers = np.ndarray[Any, Any]
+"""uint64, of any shape."""
 
 _HEX = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
 _DAY_MS = 86_400_000

@@ -92,7 +92,7 @@ def partition_values(path: str, root: str) -> dict[str, str]:
     >>> partition_values("/t/day=2020-01-01/city=New%3AYork/part-0.csv", "/t")
     {'day': '2020-01-01', 'city': 'New:York'}
     """
-    directories = os.path.relpath(os.path.dirname(path), root).split(os.sep)
+    directories = os.path.relpath(os.path.dirname(path) or ".", root).split(os.sep)
     pairs = (directory.partition("=") for directory in directories if "=" in directory)
     return {urllib.parse.unquote(key): urllib.parse.unquote(value) for key, _, value in pairs}
 

@@ -112,8 +112,10 @@ class CsvReader:
         return int(complete_length(np.frombuffer(data, dtype=np.uint8), *self._codes()))
 
     def _codes(self) -> tuple[int, int, int]:
+        """Delimiter, quote and escape as bytes, -1 for none."""
         dialect = self._dialect
-        return ord(dialect.delimiter), *(ord(c) if c else -1 for c in (dialect.quote, dialect.escape))
+        quote, escape = (ord(c) if c else -1 for c in (dialect.quote, dialect.escape))
+        return ord(dialect.delimiter), quote, escape
 
     def _read_header(self, block: Block) -> Block:
         end, line = 0, block.first_line

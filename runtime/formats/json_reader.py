@@ -64,7 +64,7 @@ class JsonReader:
     def _decode(self, block: Block) -> tuple[pa.RecordBatch, list[Rejected]]:
         lines = _lines(block)
         try:
-            values = self._objects(lines)
+            values = self._objects(lines.cast(pa.string()))
             if values.null_count or self._needs_fields:
                 return self._decode_doubtful(block, lines)
             return self._convert(values), []
@@ -87,20 +87,20 @@ class JsonReader:
     # --- line by line -------------------------------------------------------------------------------------------------
 
     def _decode_doubtful(self, block: Block, lines: pa.Array) -> tuple[pa.RecordBatch, list[Rejected]]:
-        is_blank = pc.equal(
-            pc.ascii_trim_whitespace(lines.cast(pa.binary()).cast(pa.string(), safe=False)), ""
-        )
-        rows = np.flatnonzero(~_mask(is_blank))
-        reasons: dict[int, str] = {}
-        is_object = self._check(lines.take(pa.array(rows)), "json_valid(a0) AND json_type(a0) = 'OBJECT'")
+        reasons = dict.fromkeys(find_unparsable(lines, lambda part: part.cast(pa.string())), "it is no text in UTF-8")
+        is_text = np.ones(len(lines), dtype=bool)
+        is_text[list(reasons)] = False
+        texts = pc.if_else(pa.array(is_text), lines, b"").cast(pa.string())
+        rows = np.flatnonzero(~_mask(pc.equal(pc.ascii_trim_whitespace(texts), "")))
+        is_object = self._check(texts.take(pa.array(rows)), "json_valid(a0) AND json_type(a0) = 'OBJECT'")
         reasons.update((int(row), "it is no JSON object") for row in rows[~is_object])
         rows = rows[is_object]
         if self._needs_fields and self._types:
             strict = f"try(json_transform_strict(a0, {self._structure_without_marker()})) IS NOT NULL"
-            has_all = self._check(lines.take(pa.array(rows)), strict)
+            has_all = self._check(texts.take(pa.array(rows)), strict)
             reasons.update((int(row), "a field is missing") for row in rows[~has_all])
             rows = rows[has_all]
-        values = self._objects(lines.take(pa.array(rows)))
+        values = self._objects(texts.take(pa.array(rows)))
         is_good = np.ones(len(rows), dtype=bool)
         for (name, t), part in zip(self._types.items(), values.flatten(), strict=False):
             for row in find_unparsable(part, partial(_parse, t=t)):
@@ -122,7 +122,7 @@ class JsonReader:
         return _mask(pc.fill_null(evaluate_in_duckdb(f"coalesce(try({condition}), false)", lines), False))
 
     def _reject(self, block: Block, lines: pa.Array, row: int, reason: str) -> Rejected:
-        text = lines[row].as_buffer().to_pybytes().decode("utf-8", "replace").rstrip("\r\n")
+        text = lines[row].as_py().decode("utf-8", "replace").rstrip("\r\n")
         rejected = Rejected(block.first_line + row, reason, text)
         if not self._ignores_errors:
             raise undecodable(self._path, rejected, "json.ignore-parse-errors")
@@ -140,8 +140,9 @@ def _lines(block: Block) -> pa.Array:
     if not len(ends) or ends[-1] != len(block.data):
         ends = np.append(ends, len(block.data))
     offsets = np.concatenate(([0], ends)).astype(np.int32)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(block.data)]
-    return pa.StringArray.from_buffers(len(ends), buffers[1], buffers[2])
+    return pa.Array.from_buffers(
+        pa.binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(block.data)]
+    )
 
 
 def _structure(types: dict[str, LogicalType]) -> dict[str, Any]:

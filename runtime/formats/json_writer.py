@@ -104,16 +104,13 @@ def plain_decimal(column: pa.Array) -> pa.Array:
     has_exponent = pc.match_substring(texts, "E")
     if not pc.any(has_exponent).as_py():
         return texts
-    scale = column.type.scale
-    digits = pc.cast(pc.abs(column), pa.decimal256(76, scale))
-    whole = pc.floor(digits)
-    fraction = pc.cast(pc.subtract(digits, whole), pa.decimal256(76, scale))
-    # One more in front keeps the zeros behind the point: 0.000000027 becomes 1.000000027.
-    shifted = pc.cast(pc.add(fraction, pa.scalar(1).cast(pa.decimal256(76, scale))), pa.string())
-    behind = pc.utf8_slice_codeunits(shifted, 2)
-    sign = pc.if_else(pc.less(column, pa.scalar(0).cast(column.type)), "-", "")
-    front = pc.binary_join_element_wise(sign, pc.cast(pc.cast(whole, pa.decimal256(76, 0)), pa.string()), "")
-    return pc.if_else(has_exponent, pc.binary_join_element_wise(front, behind, pa.scalar(".")), texts)
+    wide = pa.decimal256(column.type.precision + 1, column.type.scale)
+    size = pc.cast(pc.abs(column), wide)
+    # An exponent means that the value is below one. With one added it has a point and all its zeros: 1.000000027.
+    shifted = pc.cast(pc.add(size, pa.scalar(1).cast(wide)), pa.string())
+    sign = pc.if_else(pc.less(column, pa.scalar(0).cast(column.type)), "-0", "0")
+    plain = pc.binary_join_element_wise(sign, pc.utf8_slice_codeunits(shifted, 1), "")
+    return pc.if_else(has_exponent, plain, texts)
 
 
 def _with_nulls_of(column: pa.Array, texts: pa.Array) -> pa.Array:

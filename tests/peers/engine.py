@@ -136,6 +136,8 @@ class Driver:
         with selectors.DefaultSelector() as selector:
             selector.register(stdout, selectors.EVENT_READ)
             if not selector.select(max(0.0, deadline - time.monotonic())):
+                # Its answer would be taken for that to the next request.
+                self.child.stop()
                 raise PeerError(f"{self._name} gave no answer within {timeout_s:.0f} s")
         line: str = stdout.readline()
         if not line:

@@ -9,7 +9,6 @@ import re
 import shutil
 import socket
 import time
-import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -180,10 +179,12 @@ class Flink:
             for child in self._children:
                 if child.process.poll() is not None:
                     raise PeerError(f"a process of Flink's cluster has ended: {child.log_end()}")
-            with contextlib.suppress(urllib.error.URLError, TimeoutError, ConnectionError):
-                with opener.open(f"http://{_LOOPBACK}:{rest_port}/overview", timeout=5) as reply:
-                    if json.load(reply)["slots-available"] == 2:
-                        return
+            with (
+                contextlib.suppress(OSError),
+                opener.open(f"http://{_LOOPBACK}:{rest_port}/overview", timeout=5) as reply,
+            ):
+                if json.load(reply)["slots-available"] == 2:
+                    return
             time.sleep(0.2)
         raise PeerError(
             f"Flink's cluster was not up within {_START_TIMEOUT_S} s; its logs are in {self._logs}"

@@ -46,7 +46,7 @@ def find_java() -> tuple[str, str]:
     advice = f"install Java {JAVA_MINIMUM} or later (on Debian: apt-get install openjdk-17-jre-headless)"
     if java is None or not Path(java).is_file():
         raise PeerError(f"Flink needs Java, which is not here: {advice}, or leave Flink out with --engines")
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
+    told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
     version = java_version(told)
     if int(version.split(".")[0]) < JAVA_MINIMUM:
         raise PeerError(f"Flink needs Java {JAVA_MINIMUM} or later, and this is {version}: {advice}")
@@ -88,6 +88,12 @@ def _is_installed(directory: Path, requirement: str) -> bool:
 
 
 def _run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_INSTALL_TIMEOUT_S, check=False)
+    what = " ".join(command[1:4])
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_INSTALL_TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise PeerError(f"{what} did not end within {_INSTALL_TIMEOUT_S} s") from None
     if done.returncode != 0:
-        raise PeerError(f"{' '.join(command[1:4])} failed: {done.stderr.strip()[-2000:]}")
+        raise PeerError(f"{what} failed: {done.stderr.strip()[-2000:]}")

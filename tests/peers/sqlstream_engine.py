@@ -6,10 +6,13 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from peers.engine import DRIVERS, Driver, Run
 from peers.flink import bid_table, sink_table
 from peers.queries import Query
+
+from sqlstream import __version__
 
 _SETTINGS = {"parallelism.default": "2"}
 _START_TIMEOUT_S = 120
@@ -19,16 +22,13 @@ class Sqlstream:
     """A cluster of child processes, one a core, with a session in a process of its own."""
 
     name = "sqlstream"
+    version = __version__
+    setup = (
+        "parallelism 2, one TaskManager a core, no checkpoints; reads the directory, writes to `blackhole`"
+    )
 
     def __init__(self, bids: Path, logs: Path) -> None:
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            self.version = version("sqlstream")
-        except PackageNotFoundError:
-            self.version = "from the source tree"
         self._bids = bids
-        self.setup = "parallelism 2, one TaskManager a core, no checkpoints; reads the directory, writes to `blackhole`"
         self._driver = Driver(
             self.name,
             [sys.executable, str(DRIVERS / "run_sqlstream.py"), json.dumps(_SETTINGS)],
@@ -48,7 +48,7 @@ class Sqlstream:
     def stop(self) -> None:
         self._driver.stop()
 
-    def _ask(self, tables: str, job: str, timeout_s: float) -> dict[str, object]:
+    def _ask(self, tables: str, job: str, timeout_s: float) -> dict[str, Any]:
         return self._driver.ask(
             {"setup": tables, "job": job, "timeout_s": timeout_s}, timeout_s + _START_TIMEOUT_S
         )

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from py4j.java_gateway import CallbackServerParameters, GatewayParameters, JavaGateway
+from py4j.protocol import Py4JJavaError
 from serve import serve
 
 MAIN_CLASS = "org.apache.flink.client.python.PythonGatewayServer"
@@ -70,7 +71,11 @@ class Flink:
         if request["is_query"]:
             return {"row": _last_row(result)}
         seconds = self._jvm.java.util.concurrent.TimeUnit.SECONDS
-        getattr(result, "await")(int(request["timeout_s"]), seconds)
+        try:
+            getattr(result, "await")(int(request["timeout_s"]), seconds)
+        except Py4JJavaError:
+            result.getJobClient().get().cancel()
+            raise
         return {"wall_s": time.perf_counter() - started}
 
     def close(self) -> None:

@@ -36,7 +36,11 @@ def answer(session: Session, request: dict[str, Any]) -> dict[str, Any]:
     job = session.execute(statement)
     assert isinstance(job, Job)
     row = None if job.schema is None else last_row(job)
-    status, error = job.wait(request["timeout_s"])
+    try:
+        status, error = job.wait(request["timeout_s"])
+    except TimeoutError:
+        job.cancel()
+        raise
     wall = time.perf_counter() - started
     if status is not JobStatus.FINISHED:
         raise RuntimeError(

@@ -1,0 +1,66 @@
+"""Each Nexmark query over 100,000 events, read by two subtasks, has the batch answer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pytest
+from differential.nexmark_batch import BATCH_SQL, COMPARED_COLUMNS, batch_answer
+from oracle import Engine, assert_same_rows, rows_of
+
+from planner.dialect.parser import parse_script
+from planner.dialect.statements import Insert
+from runtime.connectors.nexmark_config import NexmarkConfig
+from sqlstream.arrow import to_arrow_schema
+from sqlstream.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, CatalogTable
+
+QUERIES = Path(__file__).parents[2] / "queries" / "nexmark"
+EVENTS = 100_000
+RATE = 1000
+"""Events a second of event time: ten windows of ten seconds, and no two events of one time (q18)."""
+
+
+def answer(engine: Engine, query: str, parallelism: int) -> pa.Table:
+    """The rows that the file's INSERT writes, its sink turned into `collect`."""
+    engine.configure(parallelism, 8192)
+    *definitions, insert = parse_script((QUERIES / f"{query}.sql").read_text())
+    for definition in definitions:
+        engine.execute(definition)
+    for entry in engine.catalog.list(DEFAULT_CATALOG, DEFAULT_DATABASE):
+        assert isinstance(entry, CatalogTable)
+        options = dict(entry.options)
+        if options["connector"] == "nexmark":
+            options |= {"nexmark.events": str(EVENTS), "nexmark.rate": str(RATE)}
+        else:
+            options["connector"] = "collect"
+        engine.catalog.put(msgspec.structs.replace(entry, options=options))
+    assert isinstance(insert, Insert)
+    _, schema, batches, _ = engine.job(engine.compile(insert))
+    arrow = to_arrow_schema(schema)
+    return pa.Table.from_batches(
+        [pa.RecordBatch.from_arrays(b.columns[: len(arrow)], schema=arrow) for b in batches], arrow
+    )
+
+
+@pytest.mark.parametrize("query", sorted(BATCH_SQL, key=lambda q: int(q[1:])))
+def test_a_query_has_the_batch_answer(query: str, engine: Engine) -> None:
+    expected = batch_answer(query, EVENTS, NexmarkConfig(rate=RATE))
+    actual = answer(engine, query, parallelism=2)
+    if query == "q12":
+        assert _totals(actual) == _totals(expected)
+        return
+    assert actual.column_names == expected.column_names
+    columns = COMPARED_COLUMNS.get(query, tuple(expected.column_names))
+    wanted = expected.select(columns).cast(actual.select(columns).schema)
+    assert_same_rows(rows_of(actual.select(columns)), rows_of(wanted))
+
+
+def _totals(table: pa.Table) -> Counter[int]:
+    """Bids a bidder, whatever windows of processing time they fell in."""
+    totals: Counter[int] = Counter()
+    for bidder, count in rows_of(table.select(("bidder", "bid_count"))):
+        totals[bidder] += count
+    return totals

@@ -1,0 +1,211 @@
+"""The datagen connector: rows are a pure function of their number, whoever makes them and in what pieces."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runtime.connectors.datagen import Datagen
+from sqlstream import types as sql
+from sqlstream.arrow import to_arrow_schema
+from sqlstream.errors import UserError
+from sqlstream.schema import Schema
+from sqlstream.specs import SourceSpec
+from sqlstream.spi.connector import ConnectorContext, SourceReader, SourceStatus
+from sqlstream.types import LogicalType
+
+CONNECTOR = Datagen()
+ALL = Schema.of(
+    ("n", sql.BIGINT),
+    ("tiny", sql.TINYINT),
+    ("real", sql.FLOAT),
+    ("dbl", sql.DOUBLE),
+    ("dec", sql.decimal(20, 3)),
+    ("s", sql.STRING),
+    ("c", sql.char(3)),
+    ("b", sql.varbinary(4)),
+    ("bool", sql.BOOLEAN),
+    ("ts", sql.timestamp(6)),
+    ("ltz", sql.timestamp_ltz(3)),
+    ("d", sql.DATE),
+    ("t", sql.time(3)),
+    ("arr", sql.array(sql.INT)),
+    ("m", sql.map_of(sql.TINYINT, sql.varchar(2))),
+    ("bag", sql.multiset(sql.INT)),
+    ("r", sql.row(("x", sql.INT), ("y", sql.STRING))),
+)
+OPTIONS = {
+    "number-of-rows": "500",
+    "rows-per-second": "10000",
+    "fields.n.kind": "sequence",
+    "fields.n.start": "1",
+    "fields.n.end": "1000",
+    "fields.s.var-len": "true",
+    "fields.s.length": "7",
+    "fields.tiny.null-rate": "0.5",
+    "fields.arr.element.min": "1",
+    "fields.arr.element.max": "3",
+}
+
+
+class Clock:
+    now = 1_600_000_000_000
+
+
+def reader(
+    schema: Schema, options: dict[str, str], splits: Any = None, clock: Clock | None = None, **more: int
+) -> SourceReader:
+    clock = clock or Clock()
+    context = ConnectorContext(
+        job_id="job",
+        vertex_id="vertex",
+        subtask=more.get("subtask", 0),
+        parallelism=more.get("parallelism", 1),
+        attempt=0,
+        batch_rows=more.get("batch_rows", 1000),
+        config={},
+        now_ms=lambda: clock.now,
+        count=lambda name, n: None,
+        files=None,
+    )
+    CONNECTOR.validate("t", schema, options)
+    return CONNECTOR.source(SourceSpec("t", "datagen", options, schema, schema.names), context, splits)
+
+
+def drain(made: SourceReader, clock: Clock) -> list[dict[str, Any]]:
+    """All rows; time stands still for rows, but goes on when the reader waits."""
+    rows: list[dict[str, Any]] = []
+    start = clock.now
+    while (polled := made.poll()) is not SourceStatus.END:
+        if isinstance(polled, pa.RecordBatch):
+            rows += polled.to_pylist()
+        else:
+            clock.now += 1_000
+    clock.now = start
+    return rows
+
+
+def all_rows(schema: Schema, options: dict[str, str], **more: int) -> list[dict[str, Any]]:
+    clock = Clock()
+    return drain(reader(schema, options, clock=clock, **more), clock)
+
+
+UNTIMED = Schema(tuple(f for f in ALL.fields if f.name not in ("ts", "ltz", "d", "t")))
+
+
+@given(st.integers(1, 5), st.integers(1, 300))
+@settings(max_examples=15, deadline=None, database=None)
+def test_rows_do_not_depend_on_readers_or_batches(parallelism: int, batch_rows: int) -> None:
+    expected = all_rows(UNTIMED, OPTIONS)
+    found = [
+        row
+        for subtask in range(parallelism)
+        for row in all_rows(UNTIMED, OPTIONS, subtask=subtask, parallelism=parallelism, batch_rows=batch_rows)
+    ]
+    assert sorted(found, key=lambda r: r["n"]) == expected
+    assert [r["n"] for r in expected] == list(range(1, 501))
+
+
+def test_another_seed_gives_other_rows() -> None:
+    schema = Schema.of(("v", sql.BIGINT))
+    one, other = (all_rows(schema, {"number-of-rows": "5", "seed": seed}) for seed in "12")
+    assert not {r["v"] for r in one} & {r["v"] for r in other}
+
+
+def test_batches_have_the_types_of_the_table() -> None:
+    batch = reader(ALL, OPTIONS).poll()
+    assert isinstance(batch, pa.RecordBatch)
+    batch.validate(full=True)
+    assert batch.schema.types == to_arrow_schema(ALL).types
+
+
+def test_options_bound_the_values() -> None:
+    rows = all_rows(ALL, OPTIONS)
+    assert {v for r in rows for v in r["arr"]} == {1, 2, 3}
+    assert {len(r["s"]) for r in rows} == set(range(1, 8))
+    assert {len(r["c"]) for r in rows} == {3}
+    assert {len(r["b"]) for r in rows} == {4}
+    assert 150 < sum(r["tiny"] is None for r in rows) < 350
+    assert all(len(dict(r["m"])) == len(r["m"]) for r in rows)
+
+
+@pytest.mark.parametrize(
+    ("t", "low", "high"),
+    [
+        (sql.INT, -3, 3),
+        (sql.BIGINT, -(2**63), 2**63 - 1),
+        (sql.DOUBLE, -0.5, 0.5),
+        (sql.decimal(10, 2), Decimal("-1.25"), Decimal("1.25")),
+    ],
+)
+def test_random_numbers_fill_their_range(t: LogicalType, low: Any, high: Any) -> None:
+    options = {"number-of-rows": "1000", "fields.v.min": str(low), "fields.v.max": str(high)}
+    values = [r["v"] for r in all_rows(Schema.of(("v", t)), options)]
+    third = (high - low) / 3
+    assert low <= min(values) < low + third
+    assert high - third < max(values) <= high
+
+
+def test_a_table_ends_with_its_sequence() -> None:
+    options = {"fields.v.kind": "sequence", "fields.v.start": "8", "fields.v.end": "10"}
+    assert [r["v"] for r in all_rows(Schema.of(("v", sql.STRING)), options)] == ["8", "9", "10"]
+
+
+def test_rows_come_at_their_rate() -> None:
+    clock = Clock()
+    made = reader(Schema.of(("v", sql.INT)), {"rows-per-second": "1000"}, clock=clock)
+    seen = 0
+    for _ in range(10):
+        while isinstance(batch := made.poll(), pa.RecordBatch):
+            seen += batch.num_rows
+        assert batch is SourceStatus.NOTHING_YET
+        clock.now += 100
+    assert 900 <= seen <= 920
+
+
+def test_timestamps_lie_in_the_past_that_is_allowed() -> None:
+    schema = Schema.of(("a", sql.timestamp_ltz(3)), ("b", sql.timestamp_ltz(3)))
+    rows = all_rows(schema, {"number-of-rows": "100", "fields.b.max-past": "10 s"})
+    assert {r["a"].timestamp() for r in rows} == {Clock.now / 1000}
+    assert all(0 <= Clock.now / 1000 - r["b"].timestamp() <= 10 for r in rows)
+    assert len({r["b"] for r in rows}) > 50
+
+
+@pytest.mark.parametrize("polls", [0, 1, 3])
+def test_a_restored_reader_goes_on_with_the_next_row(polls: int) -> None:
+    clock = Clock()
+    made = reader(UNTIMED, OPTIONS, clock=clock)
+    seen: list[dict[str, Any]] = []
+    while polls:
+        batch = made.poll()
+        clock.now += 5
+        if isinstance(batch, pa.RecordBatch):
+            seen += batch.to_pylist()
+            polls -= 1
+    restored = reader(UNTIMED, OPTIONS, splits=made.snapshot(), clock=clock)
+    assert seen + drain(restored, clock) == all_rows(UNTIMED, OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("t", "options", "message"),
+    [
+        (sql.INT, {"kind": "sequence", "end": "5"}, 'needs the option "fields.v.start"'),
+        (sql.INT, {"kind": "sequence", "start": "5", "end": "4"}, "cannot go from 5 to 4"),
+        (sql.BOOLEAN, {"kind": "sequence"}, 'cannot be "sequence" for BOOLEAN'),
+        (sql.STRING, {"min": "1"}, '"fields.v.min" has no use'),
+        (sql.INT, {"start": "1"}, '"fields.v.start" has no use'),
+        (sql.TINYINT, {"max": "300"}, "leave no value"),
+        (sql.INT, {"min": "x"}, 'takes a whole number, not "x"'),
+        (sql.varchar(5), {"length": "6"}, "cannot have the length 6"),
+        (sql.INT.not_null(), {"null-rate": "0.5"}, "cannot be 0.5"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(t: LogicalType, options: dict[str, str], message: str) -> None:
+    written = {f"fields.v.{name}": value for name, value in options.items()}
+    with pytest.raises(UserError, match=message):
+        CONNECTOR.validate("t", Schema.of(("v", t)), written)

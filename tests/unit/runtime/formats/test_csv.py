@@ -1,0 +1,182 @@
+"""The csv format: its options, what it takes for NULL, and which records it refuses."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runtime.formats import format_of
+from sqlstream import types as sql
+from sqlstream.errors import UserError
+from sqlstream.schema import Schema
+from sqlstream.spi.format import Rejected
+
+SCHEMA = Schema.of(("s", sql.STRING), ("i", sql.INT))
+IGNORE = {"ignore-parse-errors": "true"}
+
+
+def read(
+    text: str | bytes, options: dict[str, str] | None = None, schema: Schema = SCHEMA
+) -> tuple[list[tuple[Any, ...]], list[Rejected]]:
+    data = text.encode() if isinstance(text, str) else text
+    reader = format_of("csv").reader(io.BytesIO(data), "f.csv", schema, schema.names, options or {}, 100)
+    rows, rejected = [], []
+    for batch, bad in reader.batches():
+        rows += [tuple(row.values()) for row in batch.to_pylist()]
+        rejected += bad
+    return rows, rejected
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "expected"),
+    [
+        ("a,1\nb,\n", {}, [("a", 1), ("b", None)]),
+        (",1\n", {}, [("", 1)]),
+        (",1\n", {"empty-string-as-null": "true"}, [(None, 1)]),
+        ("NA,NA\n,1\n", {"null-literal": "NA"}, [(None, None), ("", 1)]),
+        ("NA,NA\nx,\n", {"null-literal": "NA"}, [(None, None), ("x", None)]),
+        ("a;1\n", {"field-delimiter": ";"}, [("a", 1)]),
+        ("a\t1\n", {"field-delimiter": "\\t"}, [("a", 1)]),
+        ("'a,b',1\n", {"quote-character": "'"}, [("a,b", 1)]),
+        ('"a,1\n', {"disable-quote-character": "true"}, [('"a', 1)]),
+        ('"a\\"b",1\n', {"escape-character": "\\"}, [('a"b', 1)]),
+        ("# no\na,1\n#x,y\n", {"allow-comments": "true"}, [("a", 1)]),
+        ('  a b ,  1 \n" c ",2\n', {"trim-spaces": "true"}, [("a b", 1), (" c ", 2)]),
+        ("a,1,\nb,2\n", {}, [("a", 1), ("b", 2)]),
+        ("a,1,x,y\nb,2\n", {"ignore-trailing-unmappable": "true"}, [("a", 1), ("b", 2)]),
+        ("a,1\r\n\r\nb,2", {}, [("a", 1), ("b", 2)]),
+        ("\ufeffa,1\n", {}, [("a", 1)]),
+        ("a, 1 \nb,+2\n", {}, [("a", 1), ("b", 2)]),
+        ("i,more,s\n1,x,a\n", {"header": "true"}, [("a", 1)]),
+        ("s,i\n", {"header": "true"}, []),
+        ("", {}, []),
+    ],
+)
+def test_options_decide_what_a_text_means(
+    text: str, options: dict[str, str], expected: list[tuple[Any, ...]]
+) -> None:
+    assert read(text, options) == (expected, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        ("a,1\nb,x\n", 2, '"x" in column "i" is no INT'),
+        ("a,1\nb,1.5\n", 2, '"1.5" in column "i" is no INT'),
+        ("a,99999999999\n", 1, '"99999999999" in column "i" is no INT'),
+        ('"a\nb",1\nc\n', 3, "it has 1 fields instead of 2"),
+        ("a,1,2\n", 1, "it has 3 fields instead of 2"),
+        ('a,1\n"b,2\nc,3\n', 2, "a quote is not closed"),
+        (b"a,1\n\xff\xfe,2\n", 2, 'in column "s" is no STRING'),
+    ],
+)
+def test_a_bad_record_fails_or_is_rejected_with_its_line(text: str | bytes, line: int, reason: str) -> None:
+    with pytest.raises(UserError) as caught:
+        read(text)
+    assert f'line {line} of "f.csv"' in caught.value.message
+    assert reason in caught.value.message
+    _, rejected = read(text, IGNORE)
+    assert [(r.line, reason in r.reason) for r in rejected] == [(line, True)]
+
+
+def test_a_trailing_delimiter_can_be_refused() -> None:
+    with pytest.raises(UserError, match="it has 3 fields instead of 2"):
+        read("a,1,\n", {"allow-trailing-comma": "false"})
+
+
+@pytest.mark.parametrize(
+    ("t", "good", "bad"),
+    [
+        (sql.BOOLEAN, ["true", "False", " TRUE "], ["1", "yes"]),
+        (sql.DATE, ["2020-01-31"], ["2020-02-30", "31.1.2020"]),
+        (sql.time(3), ["10:11", "10:11:12", "10:11:12.1234"], ["25:00", "noon"]),
+        (sql.timestamp(3), ["2020-01-01 00:00:00", "2020-01-01T00:00:00.123456789"], ["now", "2020-01-01 00:00:00Z"]),
+        (sql.timestamp_ltz(3), ["2020-01-01 00:00:00.5Z"], ["2020-01-01 00:00:00"]),
+        (sql.decimal(5, 2), ["1.239", "-999.99", "1e2"], ["1000", "x"]),
+        (sql.DOUBLE, ["1", "-1.5e300", " 2 "], ["1,5x", "one"]),
+        (sql.BYTES, ["AAE="], ["!!"]),
+    ],
+)
+def test_values_are_checked_by_type(t: sql.LogicalType, good: list[str], bad: list[str]) -> None:
+    schema = Schema.of(("v", t))
+    lines = [f'"{value}"\n' for value in good + bad]
+    rows, rejected = read("".join(lines), IGNORE, schema)
+    assert len(rows) == len(good)
+    assert all(value is not None for (value,) in rows)
+    assert [r.text for r in rejected] == [line.rstrip() for line in lines[len(good) :]]
+
+
+def test_finer_values_are_cut_or_rounded() -> None:
+    schema = Schema.of(("d", sql.decimal(5, 2)), ("t", sql.timestamp(3)))
+    ((d, t),) = read("1.235,2020-01-01 00:00:00.1239\n", schema=schema)[0]
+    assert (str(d), t.microsecond) == ("1.24", 123_000)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"field-delimiter": "ab"}, "takes one ASCII character"),
+        ({"field-delimiter": '"'}, "which quotes or escapes"),
+        ({"quote-character": "'", "disable-quote-character": "true"}, "exclude each other"),
+    ],
+)
+def test_options_that_make_no_dialect_are_refused(options: dict[str, str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        format_of("csv").validate(SCHEMA, options)
+
+
+def test_a_header_without_a_column_of_the_table_fails() -> None:
+    with pytest.raises(UserError, match='has no column "i"') as caught:
+        read("s,ii\n", {"header": "true"})
+    assert caught.value.hint == 'did you mean "ii"?'
+
+
+def test_nested_types_are_refused() -> None:
+    with pytest.raises(UserError, match='format "csv" cannot carry column "a"'):
+        format_of("csv").validate(Schema.of(("a", sql.array(sql.INT))), {})
+
+
+FIELD = st.text('ab,"\n\r #', max_size=5)
+
+
+@given(st.lists(st.lists(FIELD, min_size=1, max_size=4), max_size=6))
+@settings(max_examples=200, deadline=None, database=None)
+def test_records_are_cut_as_the_standard_library_cuts_them(records: list[list[str]]) -> None:
+    """Records with three fields are rows, all others are rejected, each with its own text and line."""
+    out = io.StringIO()
+    lines, texts = [], []
+    for record in records:
+        lines.append(out.getvalue().count("\n") + 1)
+        before = out.tell()
+        csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL).writerow(record)
+        texts.append(out.getvalue()[before:].removesuffix("\n"))
+    schema = Schema.of(("a", sql.STRING), ("b", sql.STRING), ("c", sql.STRING))
+    rows, rejected = read(out.getvalue(), IGNORE | {"allow-trailing-comma": "false"}, schema)
+    assert rows == [tuple(r) for r in records if len(r) == 3]
+    expected = [(line, text) for line, text, r in zip(lines, texts, records, strict=True) if len(r) != 3]
+    assert [(r.line, r.text) for r in rejected] == expected
+
+
+@given(st.lists(st.tuples(FIELD, FIELD), max_size=8), st.integers(1, 9))
+@settings(max_examples=100, deadline=None, database=None)
+def test_records_are_whole_wherever_blocks_end(records: list[tuple[str, str]], block_bytes: int) -> None:
+    from runtime.formats.blocks import read_blocks
+    from runtime.formats.csv import CsvReader
+    from runtime.formats.csv_dialect import CsvDialect
+
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows(records)
+    schema = Schema.of(("a", sql.STRING), ("b", sql.STRING))
+    data = out.getvalue().encode()
+    reader = CsvReader(io.BytesIO(data), "f", schema, schema.names, CsvDialect.parse({}), 0)
+    blocks = list(read_blocks(io.BytesIO(data), "f", reader._complete_bytes, block_bytes))
+    assert b"".join(b.data for b in blocks) == data
+    assert [row for b in blocks for row in read(b.data, schema=schema)[0]] == records
+    assert [b.first_line for b in blocks] == [
+        data[: sum(len(p.data) for p in blocks[:i])].count(b"\n") + 1 for i in range(len(blocks))
+    ]

@@ -1,0 +1,164 @@
+"""The json format: what it takes for a value, and what it writes."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import io
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from runtime.formats import format_of
+from sqlstream import types as sql
+from sqlstream.arrow import to_arrow_schema
+from sqlstream.errors import UserError
+from sqlstream.schema import Schema
+from sqlstream.spi.format import Rejected
+
+IGNORE = {"ignore-parse-errors": "true"}
+D = decimal.Decimal
+
+
+def read(
+    text: str | bytes, schema: Schema, options: dict[str, str] | None = None
+) -> tuple[list[dict[str, Any]], list[Rejected]]:
+    data = text.encode() if isinstance(text, str) else text
+    reader = format_of("json").reader(io.BytesIO(data), "f.json", schema, schema.names, options or {}, 100)
+    rows, rejected = [], []
+    for batch, bad in reader.batches():
+        rows += batch.to_pylist()
+        rejected += bad
+    return rows, rejected
+
+
+def written(schema: Schema, rows: list[dict[str, Any]], options: dict[str, str] | None = None) -> list[str]:
+    stream = io.BytesIO()
+    writer = format_of("json").writer(stream, schema, options or {})
+    writer.write(pa.RecordBatch.from_pylist(rows, schema=to_arrow_schema(schema)))
+    writer.close()
+    return stream.getvalue().decode().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("t", "text", "value"),
+    [
+        (sql.INT, "12", 12),
+        (sql.INT, '"12"', 12),
+        (sql.INT, "2.0", 2),
+        (sql.BIGINT, "1e3", 1000),
+        (sql.BIGINT, "9007199254740993", 9007199254740993),
+        (sql.STRING, "12", "12"),
+        (sql.STRING, "true", "true"),
+        (sql.STRING, '{"x":1}', '{"x":1}'),
+        (sql.STRING, '"\\u00e9\\n\\""', 'é\n"'),
+        (sql.BOOLEAN, "true", True),
+        (sql.DOUBLE, "1", 1.0),
+        (sql.DOUBLE, '"1.5"', 1.5),
+        (sql.decimal(38, 9), "123456789012345678.123456789", D("123456789012345678.123456789")),
+        (sql.decimal(5, 2), '"1.235"', D("1.24")),
+        (sql.DATE, '"2020-01-31"', datetime.date(2020, 1, 31)),
+        (sql.time(3), '"10:11:12.5"', datetime.time(10, 11, 12, 500_000)),
+        (sql.timestamp(3), '"2020-01-01 10:11:12.5"', datetime.datetime(2020, 1, 1, 10, 11, 12, 500_000)),
+        (sql.timestamp(3), '"2020-01-01T10:11:12"', datetime.datetime(2020, 1, 1, 10, 11, 12)),
+        (sql.BYTES, '"AAE="', b"\0\1"),
+        (sql.map_of(sql.STRING, sql.INT), '{"a":1,"b":null}', [("a", 1), ("b", None)]),
+        (sql.row(("x", sql.INT), ("y", sql.INT)), '{"y":"2"}', {"x": None, "y": 2}),
+        (sql.INT, "null", None),
+    ],
+)
+def test_values_are_read_as_their_type(t: sql.LogicalType, text: str, value: Any) -> None:
+    assert read(f'{{"other":[1],"v":{text}}}', Schema.of(("v", t))) == ([{"v": value}], [])
+
+
+@pytest.mark.parametrize(
+    ("t", "text"),
+    [
+        (sql.INT, "1.5"),
+        (sql.INT, "true"),
+        (sql.INT, '"x"'),
+        (sql.TINYINT, "300"),
+        (sql.BOOLEAN, "1"),
+        (sql.BOOLEAN, '"yes"'),
+        (sql.DOUBLE, "true"),
+        (sql.DATE, "20200101"),
+        (sql.timestamp(3), '"soon"'),
+        (sql.decimal(3, 1), "1000"),
+        (sql.array(sql.INT), '[1,"x"]'),
+        (sql.row(("x", sql.INT)), '{"x":"?"}'),
+        (sql.map_of(sql.STRING, sql.INT), '{"a":"?"}'),
+    ],
+)
+def test_what_is_no_value_of_the_type_is_refused_and_never_bent(t: sql.LogicalType, text: str) -> None:
+    schema = Schema.of(("k", sql.INT), ("v", t))
+    good, bad = '{"k":1,"v":null}', f'{{"k":2,"v":{text}}}'
+    with pytest.raises(UserError, match='could not decode line 2 of "f.json".*field "v"'):
+        read(f"{good}\n{bad}\n", schema)
+    rows, rejected = read(f"{good}\n{bad}\n{good}\n", schema, IGNORE)
+    assert rows == [{"k": 1, "v": None}] * 2
+    assert [(r.line, r.text) for r in rejected] == [(2, bad)]
+
+
+@pytest.mark.parametrize("line", ["{", "[1]", "12", "null", '{"k":1} x', '{"k":"\\ud800"}', "word"])
+def test_a_line_that_is_no_object_is_refused(line: str) -> None:
+    rows, rejected = read(f'{{"k":1}}\n\n{line}\n{{"k":2}}', Schema.of(("k", sql.INT)), IGNORE)
+    assert rows == [{"k": 1}, {"k": 2}]
+    assert [(r.line, r.text) for r in rejected] == [(3, line)]
+
+
+def test_bytes_that_are_no_text_are_refused() -> None:
+    rows, rejected = read(b'{"k":"a"}\n{"k":"\xff"}\n', Schema.of(("k", sql.STRING)), IGNORE)
+    assert rows == [{"k": "a"}]
+    assert [r.line for r in rejected] == [2]
+
+
+def test_missing_fields_are_null_unless_they_are_required() -> None:
+    schema = Schema.of(("k", sql.INT), ("d", sql.decimal(3, 1)))
+    text = '{"k":1}\n{"k":2,"d":1.5}\n'
+    assert read(text, schema)[0] == [{"k": 1, "d": None}, {"k": 2, "d": D("1.5")}]
+    required = {"fail-on-missing-field": "true"}
+    with pytest.raises(UserError, match="line 1 .*a field is missing"):
+        read(text, schema, required)
+    assert read(text, schema, required | IGNORE)[0] == [{"k": 2, "d": D("1.5")}]
+
+
+def test_nulls_are_written_or_left_out() -> None:
+    schema = Schema.of(("a", sql.INT), ("b", sql.row(("x", sql.INT), ("y", sql.STRING))))
+    rows = [{"a": None, "b": {"x": None, "y": "z"}}, {"a": 1, "b": None}, {"a": None, "b": None}]
+    assert written(schema, rows) == ['{"a":null,"b":{"x":null,"y":"z"}}', '{"a":1,"b":null}', '{"a":null,"b":null}']
+    left_out = written(schema, rows, {"encode.ignore-null-fields": "true"})
+    assert left_out == ['{"b":{"y":"z"}}', '{"a":1}', "{}"]
+
+
+def test_timestamps_are_written_as_the_standard_says() -> None:
+    schema = Schema.of(("t", sql.timestamp(3)), ("z", sql.timestamp_ltz(0)))
+    moment = datetime.datetime(2020, 12, 30, 12, 13, 14, 120_000)
+    rows = [{"t": moment, "z": moment.replace(microsecond=0, tzinfo=datetime.UTC)}]
+    assert written(schema, rows) == ['{"t":"2020-12-30 12:13:14.120","z":"2020-12-30 12:13:14Z"}']
+    iso = written(schema, rows, {"timestamp-format.standard": "ISO-8601"})
+    assert iso == ['{"t":"2020-12-30T12:13:14.120","z":"2020-12-30T12:13:14Z"}']
+
+
+def test_decimals_are_plain_numbers_when_asked() -> None:
+    schema = Schema.of(("d", sql.decimal(38, 9)))
+    rows = [{"d": D(text)} for text in ("0.000000027", "-0.000000001", "12.5", "0")]
+    plain = written(schema, rows, {"encode.decimal-as-plain-number": "true"})
+    assert plain[:2] == ['{"d":0.000000027}', '{"d":-0.000000001}']
+    assert [D(str(json.loads(line, parse_float=D)["d"])) for line in plain] == [r["d"] for r in rows]
+    assert not any("E" in line for line in plain)
+    assert written(schema, rows)[0] == '{"d":2.7E-8}'
+
+
+def test_what_is_written_is_json_for_everyone() -> None:
+    schema = Schema.of(('q"\\', sql.STRING), ("f", sql.DOUBLE))
+    rows = [{'q"\\': "".join(map(chr, range(40))) + "é\\", "f": f} for f in (1.5, float("nan"), float("-inf"))]
+    found = [json.loads(line) for line in written(schema, rows)]
+    assert [r['q"\\'] for r in found] == [rows[0]['q"\\']] * 3
+    assert [r["f"] for r in found] == [1.5, "NaN", "-Infinity"]
+
+
+def test_maps_without_string_keys_are_refused() -> None:
+    with pytest.raises(UserError, match="are no strings"):
+        format_of("json").validate(Schema.of(("m", sql.map_of(sql.INT, sql.INT))), {})

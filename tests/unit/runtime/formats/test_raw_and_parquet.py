@@ -1,0 +1,70 @@
+"""Formats raw and parquet: what they refuse, and the files of others."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from runtime.formats import descriptors, format_of
+from sqlstream import types as sql
+from sqlstream.errors import UserError
+from sqlstream.schema import Schema
+from sqlstream.types import LogicalType
+
+LINE = Schema.of(("line", sql.STRING))
+
+
+def read(identifier: str, data: bytes, schema: Schema, **options: str) -> list[Any]:
+    stream = io.BytesIO(data)
+    reader = format_of(identifier).reader(stream, "f", schema, schema.names, options, 100)
+    return [tuple(row.values()) for batch, _ in reader.batches() for row in batch.to_pylist()]
+
+
+def parquet(**columns: pa.Array) -> bytes:
+    stream = io.BytesIO()
+    pq.write_table(pa.table(columns), stream)
+    return stream.getvalue()
+
+
+def test_raw_gives_a_row_a_line() -> None:
+    assert read("raw", b"a\r\n\nb", LINE) == [("a",), ("",), ("b",)]
+    assert read("raw", "é".encode("latin-1"), LINE, charset="ISO-8859-1") == [("é",)]
+
+
+def test_raw_text_must_be_text() -> None:
+    with pytest.raises(UserError, match='line 2 of "f": it is no text in UTF-8'):
+        read("raw", b"a\n\xff\n", LINE)
+
+
+@pytest.mark.parametrize("schema", [Schema.of(("a", sql.INT)), Schema.of(("a", sql.STRING), ("b", sql.STRING))])
+def test_raw_refuses_what_is_not_one_text(schema: Schema) -> None:
+    with pytest.raises(UserError, match='format "raw"'):
+        format_of("raw").validate(schema, {})
+
+
+def test_parquet_columns_are_found_by_name_and_widened() -> None:
+    data = parquet(b=pa.array([1], pa.int16()), a=pa.array(["x"]).dictionary_encode(), t=pa.array([1_999], pa.timestamp("us")))
+    schema = Schema.of(("a", sql.STRING), ("b", sql.BIGINT), ("t", sql.timestamp(3)))
+    ((a, b, t),) = read("parquet", data, schema)
+    assert (a, b, t.microsecond) == ("x", 1, 1_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "t", "message"), [("z", sql.INT, 'has no column "z"'), ("a", sql.INT, "does not fit int32")]
+)
+def test_parquet_says_which_column_does_not_fit(name: str, t: LogicalType, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        read("parquet", parquet(a=pa.array([2**40])), Schema.of((name, t)))
+
+
+def test_what_is_no_parquet_file_is_refused() -> None:
+    with pytest.raises(UserError, match='could not read "f" as parquet'):
+        read("parquet", b"a,1\n" * 10, LINE)
+
+
+def test_every_registered_format_has_the_name_it_is_registered_under() -> None:
+    assert {key: d.identifier for key, d in descriptors().items()} == {k: k for k in ("csv", "json", "parquet", "raw")}
