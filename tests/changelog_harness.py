@@ -96,7 +96,11 @@ def run_moved(
 
 
 def _share(
-    context: OperatorContext, items: Sequence[Any], subtask: int, keys: Sequence[Sequence[int]], parallelism: int
+    context: OperatorContext,
+    items: Sequence[Any],
+    subtask: int,
+    keys: Sequence[Sequence[int]],
+    parallelism: int,
 ) -> list[Item]:
     share = []
     for item in items:

@@ -6,6 +6,7 @@ Rows go to the engine as Parquet files through the `filesystem` connector, and t
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import itertools
 import math
@@ -41,6 +42,29 @@ LATE = "numLateRecordsDropped"
 
 
 
+@dataclasses.dataclass(frozen=True)
+class Finished:
+    """A job that has ended: its final rows, and the metrics of all its operators, added by name."""
+
+    plan: CompiledPlan
+    schema: Schema
+    batches: list[pa.RecordBatch]
+    metrics: dict[str, Any]
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the query has ORDER BY."""
+        (sink,) = self.plan.relational
+        return isinstance(sink.input, Sort) and bool(sink.input.order)
+
+    @property
+    def table(self) -> pa.Table:
+        """The final rows with the names of the result's columns."""
+        arrow = to_arrow_schema(self.schema)
+        batches = [pa.RecordBatch.from_arrays(b.columns[: len(arrow)], schema=arrow) for b in self.batches]
+        return pa.Table.from_batches(batches, arrow)
+
+
 class Engine:
     """Runs scripts to their end on a cluster in this process; `parallelism` and `batch_rows` as asked for each time."""
 
@@ -63,7 +87,10 @@ class Engine:
         }
 
     def create(self, name: str, columns: str, rows: list[Row], files: int, options: str = "") -> pa.Table:
-        """A table over `rows`, dealt out to `files` files one by one; its rows as Arrow."""
+        """A table over `rows`, cut into `files` files one behind the other; its rows as Arrow.
+
+        A reader's files follow each other, so rows that are in order for one watermark are so however files are dealt out.
+        """
         path = self._directory / f"{next(self._numbers)}_{name}"
         path.mkdir()
         self.run(
@@ -72,8 +99,9 @@ class Engine:
         )
         schema = to_arrow_schema(self.table(name).physical_schema())
         table = arrow_table(schema, rows)
-        for file in range(files):
-            pq.write_table(table.take(pa.array(range(file, len(rows), files))), path / f"{file}.parquet")
+        bounds = [len(rows) * file // files for file in range(files + 1)]
+        for file, (start, end) in enumerate(itertools.pairwise(bounds)):
+            pq.write_table(table.slice(start, end - start), path / f"{file}.parquet")
         return table
 
     def table(self, name: str) -> CatalogTable:
@@ -81,15 +109,15 @@ class Engine:
         assert isinstance(found, CatalogTable)
         return found
 
-    def run(self, script: str) -> tuple[CompiledPlan, Schema, list[pa.RecordBatch], dict[str, Any]] | None:
-        """Run each statement; of the last query its plan, schema, final rows and the job's metrics."""
-        result = None
+    def run(self, script: str) -> list[Finished]:
+        """Run each statement; what its jobs gave."""
+        finished = []
         for statement in parse_statements(script):
             if isinstance(statement, Query | Insert | StatementSet):
-                result = self.job(self.compile(statement))
+                finished.append(self.job(self.compile(statement)))
             else:
                 self.execute(statement)
-        return result
+        return finished
 
     def execute(self, statement: Statement) -> None:
         """DDL or a setting."""
@@ -98,7 +126,8 @@ class Engine:
     def compile(self, statement: Statement) -> CompiledPlan:
         return self._session.compile(statement, secrets.token_hex(16))
 
-    def job(self, plan: CompiledPlan) -> tuple[CompiledPlan, Schema, list[pa.RecordBatch], dict[str, Any]]:
+    def job(self, plan: CompiledPlan) -> Finished:
+        """Run a job to its end. JobError when it fails."""
         cluster = self._session.cluster(in_process=True)
         job_id = cluster.submit(plan.job_graph)
         schema = plan.relational[-1].schema
@@ -111,7 +140,7 @@ class Engine:
         for metrics in cluster.metrics(job_id).operators.values():
             for key, value in metrics.items():
                 totals[key] = totals.get(key, 0) + value
-        return plan, schema, batches, totals
+        return Finished(plan, schema, batches, totals)
 
 
 class Differential:
@@ -129,15 +158,12 @@ class Differential:
             name: self._engine.create(name, columns, rows, files or parallelism)
             for name, (columns, rows) in tables.items()
         }
-        found = self._engine.run(sql)
-        assert found is not None, "the script holds no query"
-        plan, schema, batches, metrics = found
-        (sink,) = plan.relational
-        expected = duckdb_answer(lower_duckdb(sink, {name: name for name in arrow}), schema, arrow)
-        is_ordered = isinstance(sink.input, Sort) and bool(sink.input.order)
-        actual = [row for batch in batches for row in rows_of(batch)]
-        assert_same_rows(actual, expected, is_ordered=is_ordered)
-        assert metrics.get(LATE, 0) == 0, "rows were late: the batch answer counts them"
+        (found,) = self._engine.run(sql)
+        lowered = lower_duckdb(found.plan.relational[0], {name: name for name in arrow})
+        expected = duckdb_answer(lowered, found.schema, arrow)
+        actual = rows_of(found.table)
+        assert_same_rows(actual, expected, is_ordered=found.is_ordered)
+        assert found.metrics.get(LATE, 0) == 0, "rows were late: the batch answer counts them"
         return actual
 
 
@@ -177,7 +203,7 @@ def _as(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
     return column.cast(wanted)
 
 
-def rows_of(table: pa.Table | pa.RecordBatch) -> list[Row]:
+def rows_of(table: pa.Table) -> list[Row]:
     return list(zip(*(c.to_pylist() for c in table.columns), strict=True)) if table.num_columns else []
 
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from runtime.connectors.sink_only import SinkOnlyConnector
 from sqlstream.changelog import ChangelogMode
-from sqlstream.errors import UserError
-from sqlstream.schema import Schema
-from sqlstream.spi.connector import ConnectorContext, ConnectorDescriptor, SinkWriter, SourceReader
+from sqlstream.spi.connector import ConnectorContext, ConnectorDescriptor, SinkWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sqlstream.specs import SinkSpec, SourceSpec
+    from sqlstream.specs import SinkSpec
 
 
-class Blackhole:
+class Blackhole(SinkOnlyConnector):
     """A sink without format or options."""
 
     descriptor = ConnectorDescriptor(
@@ -27,23 +26,8 @@ class Blackhole:
         sink_takes_upserts=True,
     )
 
-    def validate(self, table: str, schema: Schema, options: dict[str, str]) -> None:
-        """Anything goes."""
-
-    def source(
-        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
-    ) -> SourceReader:
-        raise UserError(
-            "SS4003",
-            f'table "{spec.table}" cannot be read: connector "blackhole" keeps no rows',
-            hint="read from a table of another connector",
-        )
-
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:
         return BlackholeWriter()
-
-    def commit(self, spec: SinkSpec, committables: list[dict[str, Any]], files: Any) -> None:
-        """There is nothing to make visible."""
 
 
 class BlackholeWriter:

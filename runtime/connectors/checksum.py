@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from runtime.connectors.sink_only import SinkOnlyConnector
 from sqlstream.arrow import is_accumulate, row_kinds, without_row_kinds
 from sqlstream.changelog import ChangelogMode
-from sqlstream.schema import Schema
-from sqlstream.spi.connector import ConnectorContext, ConnectorDescriptor, SinkWriter, SourceReader
-from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.specs import SinkSpec
+from sqlstream.spi.connector import ConnectorContext, ConnectorDescriptor, SinkWriter
 
 ROWS = "resultRows"
 CHECKSUM = "resultChecksum"
@@ -39,23 +39,12 @@ class ChecksumWriter:
         return None
 
 
-class Checksum:
+class Checksum(SinkOnlyConnector):
     """For tests and benchmarks. Needs -U rows: without them a changelog's sum would not be that of its final table."""
 
     descriptor = ConnectorDescriptor(
         "checksum", options=(), is_source=False, is_sink=True, sink_mode=ChangelogMode.RETRACT
     )
 
-    def validate(self, table: str, schema: Schema, options: dict[str, str]) -> None:
-        return None
-
-    def source(
-        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
-    ) -> SourceReader:
-        raise AssertionError("the connector is no source")
-
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:
         return ChecksumWriter(context)
-
-    def commit(self, spec: SinkSpec, committables: list[dict[str, Any]], files: Any) -> None:
-        return None

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from runtime.connectors.sink_only import SinkOnlyConnector
 from sqlstream.changelog import ChangelogMode
-from sqlstream.errors import UserError
-from sqlstream.schema import Schema
 from sqlstream.spi.connector import (
     ConnectorContext,
     ConnectorDescriptor,
     OptionDescriptor,
     OptionType,
     SinkWriter,
-    SourceReader,
 )
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sqlstream.specs import SinkSpec, SourceSpec
+    from sqlstream.specs import SinkSpec
 
 _OPTIONS = (
     OptionDescriptor("print-identifier", OptionType.STRING, "What every line begins with."),
@@ -30,7 +28,7 @@ _OPTIONS = (
 )
 
 
-class Print:
+class Print(SinkOnlyConnector):
     """A sink without format; lines are Flink's: `id:subtask> +I[1, abc, null]`."""
 
     descriptor = ConnectorDescriptor(
@@ -41,23 +39,8 @@ class Print:
         sink_mode=ChangelogMode.RETRACT,
     )
 
-    def validate(self, table: str, schema: Schema, options: dict[str, str]) -> None:
-        """Anything goes."""
-
-    def source(
-        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
-    ) -> SourceReader:
-        raise UserError(
-            "SS4003",
-            f'table "{spec.table}" cannot be read: connector "print" keeps no rows',
-            hint="read from a table of another connector",
-        )
-
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:
         return PrintWriter(spec, context)
-
-    def commit(self, spec: SinkSpec, committables: list[dict[str, Any]], files: Any) -> None:
-        """The lines have been printed already."""
 
 
 def line_prefix(identifier: str, subtask: int, parallelism: int) -> str:

@@ -14,17 +14,21 @@ import pyarrow.compute as pc
 from runtime.evaluate.duckdb_function import evaluate_in_duckdb
 from runtime.formats.blocks import Block, after_last_newline, read_blocks
 from runtime.formats.boolean_option import is_true
+from runtime.formats.json_objects import take_apart
 from runtime.formats.rejection import undecodable
 from runtime.formats.row_count import empty_columns
 from runtime.formats.text_values import find_unparsable, parse_text
 from sqlstream.arrow import to_arrow_type
-from sqlstream.errors import UserError
 from sqlstream.schema import Schema
 from sqlstream.spi.format import Rejected
 from sqlstream.types import LogicalType, TypeRoot, is_integer
 
 _RAW_NUMBERS = "$raw_numbers"
 """With a DECIMAL among the fields asked for, DuckDB keeps numbers as they are written instead of as doubles."""
+
+
+JSON_BLOCK_BYTES = 8 << 20
+"""DuckDB takes larger pieces apart a fifth faster than small ones; a poll should still end within 0.1 s."""
 
 
 class JsonReader:
@@ -52,7 +56,7 @@ class JsonReader:
         self._structure = _sql_literal(json.dumps(_structure(self._types)))
 
     def batches(self) -> Iterator[tuple[pa.RecordBatch, list[Rejected]]]:
-        for block in read_blocks(self._stream, self._path, after_last_newline):
+        for block in read_blocks(self._stream, self._path, after_last_newline, JSON_BLOCK_BYTES):
             batch, rejected = self._decode(block)
             skipped = min(self._skip_rows, batch.num_rows)
             self._skip_rows -= skipped
@@ -68,14 +72,14 @@ class JsonReader:
             if values.null_count or self._needs_fields:
                 return self._decode_doubtful(block, lines)
             return self._convert(values), []
-        except (UserError, pa.ArrowInvalid):
+        except pa.ArrowInvalid:
             # Which line is at fault, a closer look at the lines will tell.
             return self._decode_doubtful(block, lines)
 
     def _objects(self, lines: pa.Array) -> pa.StructArray:
         if not len(lines):
             return pa.array([], _text_type_of(self._types))
-        return evaluate_in_duckdb(f"json_transform(a0, {self._structure})", lines)
+        return take_apart(lines, self._structure)
 
     def _convert(self, values: pa.StructArray) -> pa.RecordBatch:
         if not self._types:
@@ -87,7 +91,9 @@ class JsonReader:
     # --- line by line -------------------------------------------------------------------------------------------------
 
     def _decode_doubtful(self, block: Block, lines: pa.Array) -> tuple[pa.RecordBatch, list[Rejected]]:
-        reasons = dict.fromkeys(find_unparsable(lines, lambda part: part.cast(pa.string())), "it is no text in UTF-8")
+        reasons = dict.fromkeys(
+            find_unparsable(lines, lambda part: part.cast(pa.string())), "it is no text in UTF-8"
+        )
         is_text = np.ones(len(lines), dtype=bool)
         is_text[list(reasons)] = False
         texts = pc.if_else(pa.array(is_text), lines, b"").cast(pa.string())

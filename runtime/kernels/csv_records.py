@@ -42,6 +42,48 @@ def complete_length(data, delimiter, quote, escape):  # type: ignore[no-untyped-
 
 
 @njit(
+    types.Tuple((int64, int64, int64, types.boolean))(
+        _TEXT, int64, int64, int64, int64, types.boolean, _OUT, int64, int64
+    ),
+    nogil=True,
+    cache=True,
+)
+def _copy_field(data, i, delimiter, quote, escape, trims, out, o, line):  # type: ignore[no-untyped-def]
+    """Copy one field from `data[i:]` to `out[o:]`; returns (i, o, line) behind it and whether its quote is open."""
+    n, is_open = len(data), False
+    if trims:
+        while i < n and (data[i] == 32 or data[i] == 9) and np.int64(data[i]) != delimiter:
+            i += 1
+    keep = o
+    if i < n and np.int64(data[i]) == quote:
+        out[o] = data[i]
+        i, o, is_open = i + 1, o + 1, True
+        while i < n and is_open:
+            c = np.int64(data[i])
+            out[o] = data[i]
+            i, o = i + 1, o + 1
+            if (c == escape or (c == quote and i < n and np.int64(data[i]) == quote)) and i < n:
+                line += data[i] == 10
+                out[o] = data[i]
+                i, o = i + 1, o + 1
+            elif c == quote:
+                is_open = False
+            elif c == 10:
+                line += 1
+        keep = o
+    while i < n and np.int64(data[i]) != delimiter and data[i] != 10 and data[i] != 13:
+        if np.int64(data[i]) == escape and i + 1 < n:
+            out[o] = data[i]
+            i, o = i + 1, o + 1
+        out[o] = data[i]
+        i, o = i + 1, o + 1
+    if trims:
+        while o > keep and (out[o - 1] == 32 or out[o - 1] == 9):
+            o -= 1
+    return i, o, line, is_open
+
+
+@njit(
     types.UniTuple(int64, 2)(
         _TEXT, int64, int64, int64, int64, int64, _OUT, _NUMBERS, _NUMBERS, _NUMBERS, _NUMBERS
     ),
@@ -71,40 +113,8 @@ def tidy(data, delimiter, quote, escape, fields, flags, out, starts, ends, lines
         first_out, wanted_end, count = o, 0, 0
         is_open, is_record = False, True
         while is_record:
-            if trims:
-                while i < n and (data[i] == 32 or data[i] == 9) and np.int64(data[i]) != delimiter:
-                    i += 1
             field_out = o
-            keep = o
-            if i < n and np.int64(data[i]) == quote:
-                out[o] = data[i]
-                i, o, is_open = i + 1, o + 1, True
-                while i < n and is_open:
-                    c = np.int64(data[i])
-                    out[o] = data[i]
-                    i, o = i + 1, o + 1
-                    if c == escape and i < n:
-                        line += data[i] == 10
-                        out[o] = data[i]
-                        i, o = i + 1, o + 1
-                    elif c == quote:
-                        if i < n and np.int64(data[i]) == quote:
-                            out[o] = data[i]
-                            i, o = i + 1, o + 1
-                        else:
-                            is_open = False
-                    elif c == 10:
-                        line += 1
-                keep = o
-            while i < n and np.int64(data[i]) != delimiter and data[i] != 10 and data[i] != 13:
-                if np.int64(data[i]) == escape and i + 1 < n:
-                    out[o] = data[i]
-                    i, o = i + 1, o + 1
-                out[o] = data[i]
-                i, o = i + 1, o + 1
-            if trims:
-                while o > keep and (out[o - 1] == 32 or out[o - 1] == 9):
-                    o -= 1
+            i, o, line, is_open = _copy_field(data, i, delimiter, quote, escape, trims, out, o, line)
             count += 1
             if count == fields:
                 wanted_end = o

@@ -1,4 +1,4 @@
-"""Keep the best rows of each slot: sorted insertion for Top-N, and the best row a group for deduplication."""
+"""Keep the best rows of each slot: sorted insertion for Top-N and what it changes, and the best row a group."""
 
 from __future__ import annotations
 
@@ -59,3 +59,67 @@ def rank_within(ranks, groups, count):  # type: ignore[no-untyped-def]
     for i in range(len(groups)):
         seen[groups[i]] += 1
         ranks[i] = seen[groups[i]]
+
+
+@njit("int64(uint8[::1], int64[::1], int64[::1])", nogil=True, cache=True)
+def distinct_into(marks, slots, out):  # type: ignore[no-untyped-def]
+    """The distinct slots in order of first occurrence; returns how many. `marks`, one a slot, is all 0 before and after."""
+    count = 0
+    for i in range(len(slots)):
+        if marks[slots[i]] == 0:
+            marks[slots[i]] = 1
+            out[count] = slots[i]
+            count += 1
+    for i in range(count):
+        marks[out[i]] = 0
+    return count
+
+
+@njit("int64(uint8[::1], int64[:, ::1], int64[:, ::1], int64[::1])", nogil=True, cache=True)
+def missing_into(marks, items, others, out):  # type: ignore[no-untyped-def]
+    """The items, not -1, that stand nowhere in `others`, in order; returns how many. `marks`, one an id, is all 0 before and
+    after.
+    """
+    for i in range(others.shape[0]):
+        for j in range(others.shape[1]):
+            if others[i, j] >= 0:
+                marks[others[i, j]] = 1
+    count = 0
+    for i in range(items.shape[0]):
+        for j in range(items.shape[1]):
+            if items[i, j] >= 0 and marks[items[i, j]] == 0:
+                out[count] = items[i, j]
+                count += 1
+    for i in range(others.shape[0]):
+        for j in range(others.shape[1]):
+            if others[i, j] >= 0:
+                marks[others[i, j]] = 0
+    return count
+
+
+@njit(
+    "int64(int64[:, ::1], int64[:, ::1], int64, boolean, int64[::1], int64[::1], int8[::1])",
+    nogil=True,
+    cache=True,
+)
+def rank_changes_into(before, after, first, keeps_updates_before, ids, ranks, kinds):  # type: ignore[no-untyped-def]
+    """What changes at each rank from `first` (0-based) on between two lists of ids, -1 where there is none: id, rank and row
+    kind of each change, list by list. Returns how many; at most two a rank.
+    """
+    count = 0
+    for i in range(before.shape[0]):
+        for j in range(first, before.shape[1]):
+            old, new = before[i, j], after[i, j]
+            if old == new:
+                continue
+            if old >= 0 and (new < 0 or keeps_updates_before):
+                ids[count] = old
+                ranks[count] = j + 1
+                kinds[count] = 3 if new < 0 else 1
+                count += 1
+            if new >= 0:
+                ids[count] = new
+                ranks[count] = j + 1
+                kinds[count] = 0 if old < 0 else 2
+                count += 1
+    return count

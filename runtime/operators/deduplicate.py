@@ -29,7 +29,7 @@ class LocalDeduplicate(Operator[DeduplicateSpec]):
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         rows, _ = best_rows(self.spec, batch)
-        output.emit(batch if len(rows) == batch.num_rows else batch.take(pa.array(np.sort(rows))))
+        output.emit(batch if len(rows) == batch.num_rows else batch.take(to_array(pa.int64(), np.sort(rows))))
 
 
 class Deduplicate(Operator[DeduplicateSpec]):
@@ -56,17 +56,23 @@ class Deduplicate(Operator[DeduplicateSpec]):
             self._expire()
         candidates, times = best_rows(self.spec, batch, self._sequence)
         self._sequence += batch.num_rows
-        chosen = pa.array(candidates)
-        keys = [batch.column(k).take(chosen) for k in self.spec.keys]
+        keys = [batch.column(k) for k in self.spec.keys]
+        if len(candidates) < batch.num_rows:
+            chosen = to_array(pa.int64(), candidates)
+            keys = [key.take(chosen) for key in keys]
         slots, is_new = self._index.get_or_insert(keys)
-        self._resize(int(slots.max(initial=-1)) + 1)
+        self._resize(self._index.slot_count)
         held = self._times[slots]
         wins = is_new | (times >= held if self.spec.keep is Keep.LAST else times < held)
         self._touch(slots)
         if wins.any():
             winners, slots = np.flatnonzero(wins), slots[wins]
             self._times[slots] = times[winners]
-            rows = batch if len(winners) == batch.num_rows else batch.take(pa.array(candidates[winners]))
+            rows = (
+                batch
+                if len(winners) == batch.num_rows
+                else batch.take(to_array(pa.int64(), candidates[winners]))
+            )
             self._emit(rows, slots, is_new[winners], output)
 
     def _resize(self, capacity: int) -> None:
@@ -93,7 +99,7 @@ class Deduplicate(Operator[DeduplicateSpec]):
         kinds = np.concatenate([np.full(len(replaced), RowKind.UPDATE_BEFORE, dtype=np.int8), kinds])
         # Each -U directly before its +U.
         order = np.argsort(np.concatenate([2 * replaced, 2 * np.arange(rows.num_rows) + 1]), kind="stable")
-        output.emit(self._ranked(both.take(pa.array(order)), kinds[order]))
+        output.emit(self._ranked(both.take(to_array(pa.int64(), order)), kinds[order]))
 
     def _ranked(self, rows: pa.RecordBatch, kinds: Array | None) -> pa.RecordBatch:
         columns = list(rows.columns)
@@ -156,7 +162,7 @@ class Deduplicate(Operator[DeduplicateSpec]):
         saved = table.combine_chunks().to_batches()[0]
         first = 3 + len(self.spec.keys)
         slots, _ = self._index.get_or_insert(list(saved.columns[3:first]))
-        self._resize(len(slots))
+        self._resize(self._index.slot_count)
         self._times[slots] = view_values(saved.column(1), np.int64)
         if self.spec.state_ttl_ms:
             self._touched_ms[slots] = view_values(saved.column(2), np.int64)

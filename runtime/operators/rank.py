@@ -8,10 +8,11 @@ import pyarrow as pa
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.hashing import key_groups
 from runtime.kernels.index import KeyIndex
-from runtime.kernels.rank import rank_within, top_n_into
+from runtime.kernels.rank import distinct_into, missing_into, rank_within, top_n_into
 from runtime.operators.aggregates.accumulator import Array, grown
 from runtime.operators.aggregates.numbers import number_class
 from runtime.operators.group_aggregate import batch_groups
+from runtime.operators.key_ttl import KeyTtl
 from runtime.operators.operator import KEY_GROUP_COLUMN, Operator, OperatorContext, OperatorSnapshot, Output
 from runtime.operators.ordering import is_single_number, sort_indices, sort_keys
 from runtime.operators.rank_changes import RankChanges
@@ -21,6 +22,8 @@ from sqlstream.arrow import to_arrow_schema
 from sqlstream.specs.rank import RankPhase, RankSpec
 
 NO_ROW = -1
+_WHOLE_BATCH_MIN = 0.9
+"""Share of a batch's rows from which on it is stored as it is: cheaper than to copy those that stay."""
 
 
 def make_rank(spec: RankSpec, context: OperatorContext) -> Operator[RankSpec]:
@@ -39,7 +42,7 @@ class LocalRank(Operator[RankSpec]):
             output.emit(batch)
             return
         rows = self._best(batch, groups, len(first_rows))
-        output.emit(batch if len(rows) == batch.num_rows else batch.take(pa.array(rows)))
+        output.emit(batch if len(rows) == batch.num_rows else batch.take(to_array(pa.int64(), rows)))
 
     def _best(self, batch: pa.RecordBatch, groups: Array, count: int) -> Array:
         lists = TopLists(self.spec, self.context)
@@ -56,14 +59,29 @@ class TopLists:
         self._spec = spec
         self._types = context.input_schemas[0].types
         self._is_number = is_single_number(spec.order, self._types)
-        self._keys: Array = np.zeros((0, spec.rank_end), dtype=np.int64)
-        self.rows: Array = np.full((0, spec.rank_end), NO_ROW, dtype=np.int64)
+        self._slots = 0
+        self._keys: Array = np.empty((0, spec.rank_end), dtype=np.int64)
+        self.rows: Array = np.empty((0, spec.rank_end), dtype=np.int64)
         self._lengths: Array = np.empty(0, dtype=np.int64)
 
-    def resize(self, capacity: int) -> None:
-        self._keys = grown(self._keys, capacity)
-        self.rows = grown(self.rows, capacity, NO_ROW)
-        self._lengths = grown(self._lengths, capacity)
+    def resize(self, slots: int) -> None:
+        """Make room for slots 0 … slots - 1; those beyond are not initialised."""
+        if slots <= self._slots:
+            return
+        if slots > len(self._lengths):
+            capacity = max(slots, 2 * len(self._lengths))
+            # Memory is touched when its slot comes, not ahead: lists are wide.
+            self._keys, self.rows, self._lengths = (
+                self._copy(a, capacity) for a in (self._keys, self.rows, self._lengths)
+            )
+        self.rows[self._slots : slots] = NO_ROW
+        self._lengths[self._slots : slots] = 0
+        self._slots = slots
+
+    def _copy(self, array: Array, capacity: int) -> Array:
+        larger = np.empty((capacity, *array.shape[1:]), dtype=array.dtype)
+        larger[: self._slots] = array[: self._slots]
+        return larger
 
     def insert(self, batch: pa.RecordBatch, slots: Array, first_row: int, store: RowStore | None) -> None:
         """Enter row i of the batch as `first_row + i`; `store` finds the rows already in the lists."""
@@ -115,7 +133,7 @@ class TopLists:
         self._lengths[slots] = 0
 
     def nbytes(self) -> int:
-        return int(self._keys.nbytes + self.rows.nbytes + self._lengths.nbytes)
+        return self._slots * (2 * self._spec.rank_end + 1) * 8
 
 
 class AppendRank(Operator[RankSpec]):
@@ -129,16 +147,17 @@ class AppendRank(Operator[RankSpec]):
         self._lists = TopLists(spec, context)
         self._store = RowStore(self._input_schema)
         self._changes = RankChanges(spec, context)
-        self._touched_ms: Array = np.empty(0, dtype=np.int64)
-        self._next_sweep_ms: int | None = None
+        self._slot_marks: Array = np.empty(0, dtype=np.uint8)
+        self._row_marks: Array = np.empty(0, dtype=np.uint8)
+        self._ttl = KeyTtl(spec.state_ttl_ms, context.now_ms)
         if self._index is None:
             self._resize(1)
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
-        if self.spec.state_ttl_ms:
-            self._expire()
+        self._expire()
         slots = self._slots(batch)
-        touched = np.unique(slots)
+        touched = self._distinct(slots)
+        self._ttl.touch(touched)
         before = self._lists.rows[touched]
         # Rows of the batch get ids beyond all stored ones; those that stay in a list are stored and renamed.
         first_row = self._store.id_count
@@ -149,66 +168,71 @@ class AppendRank(Operator[RankSpec]):
         after = self._store_entered(batch, after, first_row)
         self._lists.rows[touched] = after
         self._changes.emit(before, after, self._store, output)
-        gone = np.setdiff1d(before[before != NO_ROW], after[after != NO_ROW])
-        if len(gone):
-            self._store.delete(gone)
+        self._store.delete(self._gone(before, after))
+
+    def _distinct(self, slots: Array) -> Array:
+        distinct = np.empty(len(slots), dtype=np.int64)
+        return distinct[: distinct_into(self._slot_marks, slots, distinct)]
+
+    def _gone(self, before: Array, after: Array) -> Array:
+        """The stored rows of `before` that are not in `after`."""
+        self._row_marks = grown(self._row_marks, self._store.id_count)
+        gone = np.empty(before.size, dtype=np.int64)
+        return gone[: missing_into(self._row_marks, before, after, gone)]
 
     def _slots(self, batch: pa.RecordBatch) -> Array:
         if self._index is None:
             return np.zeros(batch.num_rows, dtype=np.int64)
         slots, _ = self._index.get_or_insert([batch.column(k) for k in self.spec.partition_keys])
-        self._resize(int(slots.max(initial=-1)) + 1)
-        if self.spec.state_ttl_ms:
-            now_ms = self.context.now_ms()
-            self._touched_ms[slots] = now_ms
-            if self._next_sweep_ms is None:
-                self._next_sweep_ms = now_ms + self.spec.state_ttl_ms
+        self._resize(self._index.slot_count)
         return slots
 
     def _resize(self, capacity: int) -> None:
         self._lists.resize(capacity)
-        self._touched_ms = grown(self._touched_ms, capacity)
+        self._slot_marks = grown(self._slot_marks, capacity)
 
     def _store_entered(self, batch: pa.RecordBatch, lists: Array, first_row: int) -> Array:
         """Append the batch's rows that stand in a list to the store; returns the lists with their stored ids."""
         is_fresh = lists >= first_row
-        entered = np.unique(lists[is_fresh]) - first_row
-        ids = self._store.append(batch if len(entered) == batch.num_rows else batch.take(pa.array(entered)))
+        fresh = lists[is_fresh] - first_row
+        is_entered = np.zeros(batch.num_rows, dtype=bool)
+        is_entered[fresh] = True
+        entered = np.flatnonzero(is_entered)
         id_of_row = np.full(batch.num_rows, NO_ROW, dtype=np.int64)
-        id_of_row[entered] = ids
+        if len(entered) >= _WHOLE_BATCH_MIN * batch.num_rows:
+            id_of_row[:] = self._store.append(batch)
+            self._store.delete(id_of_row[~is_entered])
+        else:
+            id_of_row[entered] = self._store.append(batch.take(to_array(pa.int64(), entered)))
         lists = lists.copy()
-        lists[is_fresh] = id_of_row[lists[is_fresh] - first_row]
+        lists[is_fresh] = id_of_row[fresh]
         return lists
 
     # -- expiry ------------------------------------------------------------------------------------
 
+    def _live_slots(self) -> Array:
+        return np.zeros(1, dtype=np.int64) if self._index is None else self._index.slots()
+
     def _expire(self) -> None:
-        now_ms = self.context.now_ms()
-        if self._index is None or self._next_sweep_ms is None or now_ms < self._next_sweep_ms:
+        if not self._ttl.is_due():
             return
-        slots = self._index.slots()
-        expired = slots[self._touched_ms[slots] <= now_ms - self.spec.state_ttl_ms]
-        if len(expired):
-            rows = self._lists.rows[expired]
-            self._store.delete(rows[rows != NO_ROW])
-            self._lists.clear(expired)
+        expired = self._ttl.take_expired(self._live_slots())
+        rows = self._lists.rows[expired]
+        self._store.delete(rows[rows != NO_ROW])
+        self._lists.clear(expired)
+        if self._index is not None:
             self._index.delete(expired)
-        live = self._index.slots()
-        self._next_sweep_ms = (
-            int(self._touched_ms[live].min()) + self.spec.state_ttl_ms if len(live) else None
-        )
 
     def next_processing_time_ms(self) -> int | None:
-        return self._next_sweep_ms
+        return self._ttl.next_sweep_ms
 
     def on_processing_time(self, now_ms: int, output: Output) -> None:
-        if self.spec.state_ttl_ms:
-            self._expire()
+        self._expire()
 
     # -- state -------------------------------------------------------------------------------------
 
     def snapshot(self) -> OperatorSnapshot:
-        slots = np.zeros(1, dtype=np.int64) if self._index is None else self._index.slots()
+        slots = self._live_slots()
         lists = self._lists.rows[slots]
         present = lists != NO_ROW
         owners = np.repeat(np.arange(len(slots)), present.sum(axis=1))
@@ -218,7 +242,7 @@ class AppendRank(Operator[RankSpec]):
         rows = self._store.gather(lists[present])
         columns = [
             pa.array(groups[owners]),
-            to_array(pa.int64(), self._touched_ms[slots][owners]),
+            to_array(pa.int64(), self._ttl.touched_ms(slots)[owners]),
             *rows.columns,
         ]
         names = [KEY_GROUP_COLUMN, "touched_ms", *(f"c{i}" for i in range(rows.num_columns))]
@@ -234,10 +258,10 @@ class AppendRank(Operator[RankSpec]):
         # The saved rows of a key stand best first, so entering them again rebuilds the same lists.
         first_row = self._store.id_count
         self._lists.insert(batch, slots, first_row, self._store)
-        touched = np.unique(slots)
+        touched = self._distinct(slots)
         self._lists.rows[touched] = self._store_entered(batch, self._lists.rows[touched], first_row)
-        self._touched_ms[slots] = view_values(saved.column(1), np.int64)
+        self._ttl.load(slots, view_values(saved.column(1), np.int64))
 
     def state_bytes(self) -> int:
         index = 0 if self._index is None else int(self._index.nbytes)
-        return index + self._lists.nbytes() + int(self._store.nbytes)
+        return index + self._lists.nbytes() + self._ttl.nbytes() + int(self._store.nbytes)

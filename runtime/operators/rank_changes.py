@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.kernels.buffers import to_array
+from runtime.kernels.rank import rank_changes_into
 from runtime.operators.aggregates.accumulator import Array
 from runtime.operators.operator import OperatorContext, Output
 from sqlstream.arrow import to_arrow_schema
@@ -33,10 +34,9 @@ class RankChanges:
 
     def emit(self, before: Array, after: Array, rows: Rows, output: Output) -> None:
         """Changes of the ranks between rank_start and rank_end. `rows` still finds the rows of `before`."""
-        shown = slice(self._spec.rank_start - 1, self._spec.rank_end)
-        before, after = before[:, shown], after[:, shown]
-        changes = self._by_rank(before, after) if self._spec.outputs_rank else self._by_row(before, after)
-        ids, ranks, kinds = changes
+        ids, ranks, kinds = (
+            self._by_rank(before, after) if self._spec.outputs_rank else self._by_row(before, after)
+        )
         if len(ids) == 0:
             return
         columns = list(rows.gather(ids).columns)
@@ -48,23 +48,18 @@ class RankChanges:
 
     def _by_rank(self, before: Array, after: Array) -> tuple[Array, Array, Array]:
         """A rank's row is replaced: -U then +U; a rank appears (+I) or vanishes (-D)."""
-        is_changed = before != after
-        had, has = before != NO_ROW, after != NO_ROW
-        takes_back = is_changed & had
-        if self._mode is ChangelogMode.UPSERT:
-            takes_back &= ~has
-        picked = np.stack([takes_back, is_changed & has], axis=-1)
-        ids = np.stack([before, after], axis=-1)[picked]
-        ranks = np.broadcast_to(
-            self._spec.rank_start + np.arange(before.shape[1])[None, :, None], picked.shape
-        )[picked]
-        removed = np.where(has, RowKind.UPDATE_BEFORE, RowKind.DELETE)
-        added = np.where(had, RowKind.UPDATE_AFTER, RowKind.INSERT)
-        kinds = np.stack([removed, added], axis=-1)[picked].astype(np.int8)
-        return ids, ranks, kinds
+        first = self._spec.rank_start - 1
+        most = 2 * before.shape[0] * (before.shape[1] - first)
+        ids, ranks = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
+        kinds = np.empty(most, dtype=np.int8)
+        keeps_updates_before = self._mode is not ChangelogMode.UPSERT
+        count = rank_changes_into(before, after, first, keeps_updates_before, ids, ranks, kinds)
+        return ids[:count], ranks[:count], kinds[:count]
 
     def _by_row(self, before: Array, after: Array) -> tuple[Array, Array, Array]:
         """A row leaves the list (-D) or enters it (+I), whatever its place."""
+        shown = slice(self._spec.rank_start - 1, self._spec.rank_end)
+        before, after = before[:, shown], after[:, shown]
         leaving = before[(before != NO_ROW) & ~_in_same_row(before, after)]
         entering = after[(after != NO_ROW) & ~_in_same_row(after, before)]
         ids = np.concatenate([leaving, entering])

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.chains import Chains
 from runtime.kernels.hashing import hash_columns, key_groups
 from runtime.kernels.index import KeyIndex
 from runtime.kernels.rank import rank_within
 from runtime.operators.aggregates.accumulator import Array, grown
+from runtime.operators.key_ttl import KeyTtl
 from runtime.operators.operator import KEY_GROUP_COLUMN, Operator, OperatorContext, OperatorSnapshot, Output
 from runtime.operators.ordering import sort_indices
 from runtime.operators.rank_changes import NO_ROW, RankChanges
@@ -26,7 +28,7 @@ class RetractableRank(Operator[RankSpec]):
     """Keeps every row, because the next best takes the place of one that is taken back.
 
     State: all rows with their counts, by key, and the listed ids of each key. A row is forgotten when its count is zero, a key
-    with its last row.
+    with its last row or `state_ttl_ms` after it was last touched.
     """
 
     def __init__(self, spec: RankSpec, context: OperatorContext) -> None:
@@ -42,12 +44,15 @@ class RetractableRank(Operator[RankSpec]):
         self._rows_of_key = Chains()
         self._lists: Array = np.full((0, spec.rank_end), NO_ROW, dtype=np.int64)
         self._changes = RankChanges(spec, context)
+        self._ttl = KeyTtl(spec.state_ttl_ms, context.now_ms)
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        self._expire()
         keys = self._key_slots([batch.column(k) for k in self.spec.partition_keys], batch.num_rows)
         row_slots, new_rows = self._rows.apply(batch)
         self._rows_of_key.append(keys[new_rows], row_slots[new_rows])
         touched = np.unique(keys)
+        self._ttl.touch(touched)
         before = self._lists[touched]
         after = self._best(touched)
         self._lists[touched] = after
@@ -87,21 +92,49 @@ class RetractableRank(Operator[RankSpec]):
         lists[positions[kept], ranks[kept] - 1] = ids[kept]
         return lists
 
+    # -- expiry ------------------------------------------------------------------------------------
+
+    def _expire(self) -> None:
+        if not self._ttl.is_due():
+            return
+        live = np.zeros(1, dtype=np.int64) if self._index is None else self._index.slots()
+        expired = self._ttl.take_expired(live)
+        _, rows = self._rows_of_key.match(expired)
+        self._rows_of_key.remove(rows)
+        self._rows.delete(rows)
+        self._lists[expired] = NO_ROW
+        if self._index is not None:
+            self._index.delete(expired)
+
+    def next_processing_time_ms(self) -> int | None:
+        return self._ttl.next_sweep_ms
+
+    def on_processing_time(self, now_ms: int, output: Output) -> None:
+        self._expire()
+
+    # -- state -------------------------------------------------------------------------------------
+
     def snapshot(self) -> OperatorSnapshot:
         columns, names = self._rows.save()
         groups = np.zeros(len(columns[0]), dtype=np.int32)
         if self._index is not None:
             hashes = hash_columns([columns[1 + k] for k in self.spec.partition_keys])
             groups = key_groups(hashes, self.context.max_parallelism).astype(np.int32)
-        return OperatorSnapshot(keyed={"rows": pa.table([pa.array(groups), *columns], names=[KEY_GROUP_COLUMN, *names])})
+        touched = self._ttl.touched_ms(self._rows_of_key.slots_of(self._rows.slots()))
+        columns = [pa.array(groups), to_array(pa.int64(), touched), *columns]
+        return OperatorSnapshot(
+            keyed={"rows": pa.table(columns, names=[KEY_GROUP_COLUMN, "touched_ms", *names])}
+        )
 
     def restore(self, snapshot: OperatorSnapshot) -> None:
         table = snapshot.keyed.get("rows")
         if table is None or table.num_rows == 0:
             return
-        batch, row_slots = self._rows.load(table.combine_chunks().to_batches()[0].columns[1:])
+        saved = table.combine_chunks().to_batches()[0]
+        batch, row_slots = self._rows.load(saved.columns[2:])
         keys = self._key_slots([batch.column(k) for k in self.spec.partition_keys], batch.num_rows)
         self._rows_of_key.append(keys, row_slots)
+        self._ttl.load(keys, view_values(saved.column(1), np.int64))
         touched = np.unique(keys)
         self._lists[touched] = self._best(touched)
 

@@ -51,6 +51,10 @@ class RowMultiset:
             self._index.delete(empty)
         return empty
 
+    def delete(self, slots: Array) -> None:
+        """Forget these slots whatever their count."""
+        self._index.delete(slots)
+
     def slots(self) -> Array:
         """All slots, in order of first arrival."""
         slots = self._index.slots()

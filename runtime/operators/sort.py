@@ -82,7 +82,9 @@ class Sort(Operator[SortSpec]):
             names = [f"c{i}" for i in range(len(columns))]
         # Parallelism is 1, so any one key group will do.
         groups = pa.array(np.zeros(len(columns[0]) if columns else 0, dtype=np.int32))
-        return OperatorSnapshot(keyed={"rows": pa.table([groups, *columns], names=[KEY_GROUP_COLUMN, *names])})
+        return OperatorSnapshot(
+            keyed={"rows": pa.table([groups, *columns], names=[KEY_GROUP_COLUMN, *names])}
+        )
 
     def restore(self, snapshot: OperatorSnapshot) -> None:
         table = snapshot.keyed.get("rows")

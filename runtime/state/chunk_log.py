@@ -11,6 +11,8 @@ from runtime.kernels.gather import gather, locate
 
 _FAN_IN = 8
 _TIER_ROWS_MIN = 1024
+_LARGE_ROWS = 1 << 16
+_CHUNKS_MAX = 256
 _MERGED_ROWS_MAX = 1 << 20
 _MERGED_BYTES_MAX = 512 << 20
 
@@ -19,8 +21,9 @@ class ChunkLog:
     """Rows by position: 0, 1, 2, … in the order of `append`.
 
     An appended batch becomes a chunk without a copy. Eight chunks of one size are merged into one of the next
-    size, so that a row is copied a handful of times in its life and n rows stand in about n / 2**20 + 30
-    chunks. Nothing is forgotten.
+    size, up to 65,536 rows, so that a row is copied a handful of times in its life. Larger ones stay as they
+    are while there are few: to copy a row into fresh memory costs more than all else that is done with it.
+    Beyond 256 chunks the oldest are merged up to a million rows. Nothing is forgotten.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -45,6 +48,8 @@ class ChunkLog:
             self._starts.append(start)
             self._length += batch.num_rows
             self._merge_tail()
+            if len(self._chunks) > _CHUNKS_MAX:
+                self._merge_oldest()
         return start
 
     def gather(self, positions: np.ndarray) -> pa.RecordBatch:
@@ -69,16 +74,34 @@ class ChunkLog:
                 first -= 1
             tail = self._chunks[first:]
             rows = sum(chunk.num_rows for chunk in tail)
-            if len(tail) < _FAN_IN or rows > _MERGED_ROWS_MAX:
+            if len(tail) < _FAN_IN or rows > _LARGE_ROWS or _bytes(tail) > _MERGED_BYTES_MAX:
                 return
-            if sum(chunk.nbytes for chunk in tail) > _MERGED_BYTES_MAX:
+            self._merge(first, len(self._chunks))
+
+    def _merge_oldest(self) -> None:
+        """Make one chunk of the first neighbours, at most eight, that together are small enough."""
+        for first in range(len(self._chunks) - 1):
+            last, rows = first, 0
+            while last < min(first + _FAN_IN, len(self._chunks)):
+                rows += self._chunks[last].num_rows
+                if rows > _MERGED_ROWS_MAX:
+                    break
+                last += 1
+            if last - first > 1 and _bytes(self._chunks[first:last]) <= _MERGED_BYTES_MAX:
+                self._merge(first, last)
                 return
-            self._chunks[first:] = [_concatenate(self.schema, tail)]
-            self._starts[first + 1 :] = []
+
+    def _merge(self, first: int, last: int) -> None:
+        self._chunks[first:last] = [_concatenate(self.schema, self._chunks[first:last])]
+        self._starts[first + 1 : last] = []
 
     @property
     def chunk_count(self) -> int:
         return len(self._chunks)
+
+
+def _bytes(chunks: list[pa.RecordBatch]) -> int:
+    return sum(chunk.nbytes for chunk in chunks)
 
 
 def _tier(rows: int) -> int:

@@ -14,7 +14,6 @@ from oracle import Engine, assert_same_rows, rows_of
 from planner.dialect.parser import parse_script
 from planner.dialect.statements import Insert
 from runtime.connectors.nexmark_config import NexmarkConfig
-from sqlstream.arrow import to_arrow_schema
 from sqlstream.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, CatalogTable
 
 QUERIES = Path(__file__).parents[2] / "queries" / "nexmark"
@@ -38,11 +37,7 @@ def answer(engine: Engine, query: str, parallelism: int) -> pa.Table:
             options["connector"] = "collect"
         engine.catalog.put(msgspec.structs.replace(entry, options=options))
     assert isinstance(insert, Insert)
-    _, schema, batches, _ = engine.job(engine.compile(insert))
-    arrow = to_arrow_schema(schema)
-    return pa.Table.from_batches(
-        [pa.RecordBatch.from_arrays(b.columns[: len(arrow)], schema=arrow) for b in batches], arrow
-    )
+    return engine.job(engine.compile(insert)).table
 
 
 @pytest.mark.parametrize("query", sorted(BATCH_SQL, key=lambda q: int(q[1:])))

@@ -93,8 +93,8 @@ def significant(value: float, digits: int = 3) -> str:
     """
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else "–"
-    decimals = digits - 1 - math.floor(math.log10(abs(value)))
-    rounded = round(value, decimals)
+    rounded = float(f"{value:.{digits - 1}e}")
+    decimals = digits - 1 - math.floor(math.log10(abs(rounded)))
     return f"{rounded:,.{max(0, decimals)}f}"
 
 
@@ -205,7 +205,7 @@ def _method(comparison: Comparison) -> str:
         f"{setups}\n\n"
         "All engines are up before the first query, side by side, and idle when it is not their turn. For each query, every"
         " engine first answers it once with the answer added up, which is compared with DuckDB's batch answer over the same"
-        " files, and once more into the sink that is measured, so that code is compiled. Then come the rounds: in each, every"
+        " files, and then twice into the sink that is measured, so that code is compiled. Then come the rounds: in each, every"
         " engine runs the query once, in an order that turns from round to round. Wall time is from handing over the `INSERT`"
         " (planning is in it) to the end of the job. CPU time is that of all the engine's processes over the same time: for"
         " Flink the JobManager, the TaskManager and the client's JVM, with compilation and garbage collection; for sqlstream"
@@ -224,11 +224,10 @@ def _caveats(comparison: Comparison) -> str:
         "A run takes seconds. What a job costs once (planning, deploying, the last checkpoint, and noticing its end) is in the"
         " figures and weighs more than in a job that runs for days; so does compilation in the JVM, though it has had its"
         " warm-up.",
-        "The engines do not promise the same here: Flink takes checkpoints, the others take none.",
+        "The engines do not promise the same here: Flink is set to take checkpoints, the others take none.",
         "They do not emit the same changelog for `group`: Flink and sqlstream gather updates in batches, pyclink writes a row"
         " for each row that it reads. The final rows are the same.",
-        "Sources read ahead as they please, so a projected column may never be decoded: what a query does not read need not"
-        " be paid for.",
+        "A query need not pay for what it does not read: engines are free to leave such columns undecoded.",
     ]
     present = {engine.name for engine in comparison.engines}
     kept = [

@@ -97,7 +97,11 @@ def test_row_kinds_are_printed() -> None:
         (sql.DATE, datetime.date(2020, 1, 2), "2020-01-02"),
         (sql.timestamp(3), datetime.datetime(2020, 1, 2, 3, 4, 5, 6000), "2020-01-02T03:04:05.006"),
         (sql.timestamp(0), datetime.datetime(2020, 1, 2, 3, 4, 5), "2020-01-02T03:04:05"),
-        (sql.timestamp_ltz(3), datetime.datetime(2020, 1, 2, tzinfo=datetime.UTC), "2020-01-02T00:00:00.000Z"),
+        (
+            sql.timestamp_ltz(3),
+            datetime.datetime(2020, 1, 2, tzinfo=datetime.UTC),
+            "2020-01-02T00:00:00.000Z",
+        ),
         (sql.BYTES, b"\x01\xff", "[1, -1]"),
         (sql.array(sql.INT), [1, None], "[1, null]"),
         (sql.map_of(sql.STRING, sql.INT), [("a", 1), ("b", None)], "{a=1, b=null}"),
@@ -114,7 +118,9 @@ def test_values_are_printed_by_type(t: sql.LogicalType, value: Any, text: str) -
 def test_collect_hands_on_batches_with_their_row_kinds() -> None:
     client = Client()
     rows = with_row_kinds(batch([{"k": 1, "v": "a"}]), pa.array([2]).to_numpy())
-    writer = connector("collect").sink(SinkSpec("t", "collect", {}, SCHEMA), ChangelogMode.RETRACT, client.context())
+    writer = connector("collect").sink(
+        SinkSpec("t", "collect", {}, SCHEMA), ChangelogMode.RETRACT, client.context()
+    )
     writer.write(rows)
     writer.write(rows.slice(1))
     assert writer.finish() == []
@@ -135,7 +141,9 @@ def test_blackhole_takes_upserts_and_keeps_nothing() -> None:
 @pytest.mark.parametrize("identifier", ["print", "collect", "blackhole"])
 def test_sinks_cannot_be_read(identifier: str) -> None:
     with pytest.raises(UserError, match="cannot be read"):
-        connector(identifier).source(SourceSpec("t", identifier, {}, SCHEMA, ("k",)), Client().context(), None)
+        connector(identifier).source(
+            SourceSpec("t", identifier, {}, SCHEMA, ("k",)), Client().context(), None
+        )
 
 
 def test_every_entry_is_registered_under_its_own_name() -> None:

@@ -94,7 +94,7 @@ def test_values_are_read_as_their_type(t: sql.LogicalType, text: str, value: Any
 def test_what_is_no_value_of_the_type_is_refused_and_never_bent(t: sql.LogicalType, text: str) -> None:
     schema = Schema.of(("k", sql.INT), ("v", t))
     good, bad = '{"k":1,"v":null}', f'{{"k":2,"v":{text}}}'
-    with pytest.raises(UserError, match='could not decode line 2 of "f.json".*field "v"'):
+    with pytest.raises(UserError, match=r'could not decode line 2 of "f.json".*field "v"'):
         read(f"{good}\n{bad}\n", schema)
     rows, rejected = read(f"{good}\n{bad}\n{good}\n", schema, IGNORE)
     assert rows == [{"k": 1, "v": None}] * 2
@@ -119,7 +119,7 @@ def test_missing_fields_are_null_unless_they_are_required() -> None:
     text = '{"k":1}\n{"k":2,"d":1.5}\n'
     assert read(text, schema)[0] == [{"k": 1, "d": None}, {"k": 2, "d": D("1.5")}]
     required = {"fail-on-missing-field": "true"}
-    with pytest.raises(UserError, match="line 1 .*a field is missing"):
+    with pytest.raises(UserError, match=r"line 1 .*a field is missing"):
         read(text, schema, required)
     assert read(text, schema, required | IGNORE)[0] == [{"k": 2, "d": D("1.5")}]
 
@@ -127,7 +127,11 @@ def test_missing_fields_are_null_unless_they_are_required() -> None:
 def test_nulls_are_written_or_left_out() -> None:
     schema = Schema.of(("a", sql.INT), ("b", sql.row(("x", sql.INT), ("y", sql.STRING))))
     rows = [{"a": None, "b": {"x": None, "y": "z"}}, {"a": 1, "b": None}, {"a": None, "b": None}]
-    assert written(schema, rows) == ['{"a":null,"b":{"x":null,"y":"z"}}', '{"a":1,"b":null}', '{"a":null,"b":null}']
+    assert written(schema, rows) == [
+        '{"a":null,"b":{"x":null,"y":"z"}}',
+        '{"a":1,"b":null}',
+        '{"a":null,"b":null}',
+    ]
     left_out = written(schema, rows, {"encode.ignore-null-fields": "true"})
     assert left_out == ['{"b":{"y":"z"}}', '{"a":1}', "{}"]
 
@@ -153,7 +157,9 @@ def test_decimals_are_plain_numbers_when_asked() -> None:
 
 def test_what_is_written_is_json_for_everyone() -> None:
     schema = Schema.of(('q"\\', sql.STRING), ("f", sql.DOUBLE))
-    rows = [{'q"\\': "".join(map(chr, range(40))) + "é\\", "f": f} for f in (1.5, float("nan"), float("-inf"))]
+    rows = [
+        {'q"\\': "".join(map(chr, range(40))) + "é\\", "f": f} for f in (1.5, float("nan"), float("-inf"))
+    ]
     found = [json.loads(line) for line in written(schema, rows)]
     assert [r['q"\\'] for r in found] == [rows[0]['q"\\']] * 3
     assert [r["f"] for r in found] == [1.5, "NaN", "-Infinity"]

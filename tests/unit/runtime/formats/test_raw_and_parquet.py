@@ -40,14 +40,20 @@ def test_raw_text_must_be_text() -> None:
         read("raw", b"a\n\xff\n", LINE)
 
 
-@pytest.mark.parametrize("schema", [Schema.of(("a", sql.INT)), Schema.of(("a", sql.STRING), ("b", sql.STRING))])
+@pytest.mark.parametrize(
+    "schema", [Schema.of(("a", sql.INT)), Schema.of(("a", sql.STRING), ("b", sql.STRING))]
+)
 def test_raw_refuses_what_is_not_one_text(schema: Schema) -> None:
     with pytest.raises(UserError, match='format "raw"'):
         format_of("raw").validate(schema, {})
 
 
 def test_parquet_columns_are_found_by_name_and_widened() -> None:
-    data = parquet(b=pa.array([1], pa.int16()), a=pa.array(["x"]).dictionary_encode(), t=pa.array([1_999], pa.timestamp("us")))
+    data = parquet(
+        b=pa.array([1], pa.int16()),
+        a=pa.array(["x"]).dictionary_encode(),
+        t=pa.array([1_999], pa.timestamp("us")),
+    )
     schema = Schema.of(("a", sql.STRING), ("b", sql.BIGINT), ("t", sql.timestamp(3)))
     ((a, b, t),) = read("parquet", data, schema)
     assert (a, b, t.microsecond) == ("x", 1, 1_000)
@@ -67,4 +73,6 @@ def test_what_is_no_parquet_file_is_refused() -> None:
 
 
 def test_every_registered_format_has_the_name_it_is_registered_under() -> None:
-    assert {key: d.identifier for key, d in descriptors().items()} == {k: k for k in ("csv", "json", "parquet", "raw")}
+    assert {key: d.identifier for key, d in descriptors().items()} == {
+        k: k for k in ("csv", "json", "parquet", "raw")
+    }

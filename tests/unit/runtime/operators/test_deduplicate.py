@@ -107,7 +107,9 @@ A1, A2, A3 = ("a", 1, 1, "x"), ("a", 1, 2, "y"), ("a", 1, 2, "z")
         (Keep.FIRST, -1, RETRACT, [("+I", *A2)]),
     ],
 )
-def test_a_better_row_replaces_the_one_before(keep: Keep, time: int, mode: ChangelogMode, expected: list[Row]) -> None:
+def test_a_better_row_replaces_the_one_before(
+    keep: Keep, time: int, mode: ChangelogMode, expected: list[Row]
+) -> None:
     spec = DeduplicateSpec((0,), keep, time)
     assert run_operator(spec, context_of(spec, mode), [[A2], [A1], [A3]]).rows == expected
 
@@ -117,7 +119,9 @@ def test_of_one_batch_only_the_best_row_goes_out_after_what_it_replaces() -> Non
     b1, b2 = ("b", 1, 1, None), ("b", 1, 5, "x")
     output = run_operator(spec, context_of(spec, RETRACT), [[b1, A1], [A2, b2, A3]])
     assert output.rows[:2] == [("+I", *b1, 1), ("+I", *A1, 1)]
-    assert Counter(output.rows[2:]) == Counter([("-U", *A1, 1), ("+U", *A3, 1), ("-U", *b1, 1), ("+U", *b2, 1)])
+    assert Counter(output.rows[2:]) == Counter(
+        [("-U", *A1, 1), ("+U", *A3, 1), ("-U", *b1, 1), ("+U", *b2, 1)]
+    )
     for before, after in zip(output.rows[2::2], output.rows[3::2], strict=True):
         assert (before[0], after[0], before[1]) == ("-U", "+U", after[1])
 

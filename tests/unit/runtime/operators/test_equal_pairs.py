@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from runtime.operators.equal_pairs import equal_pairs
 
-rows = st.lists(st.tuples(st.sampled_from([1, 2, 3, None]), st.sampled_from(["a", "a longer text", None])), max_size=20)
+rows = st.lists(
+    st.tuples(st.sampled_from([1, 2, 3, None]), st.sampled_from(["a", "a longer text", None])), max_size=20
+)
 Rows = list[tuple[int | None, str | None]]
 
 

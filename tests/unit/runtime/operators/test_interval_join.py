@@ -41,14 +41,23 @@ right_rows = st.tuples(st.integers(0, 60).map(lambda ms: ms * 1_000), st.integer
 bounds = st.sampled_from([(-5, 5), (0, 10), (-10, 0), (-20, -5), (5, 20), (0, 0)])
 sides = st.tuples(st.lists(left_rows, max_size=30), st.lists(right_rows, max_size=30))
 cases = st.tuples(
-    sides, cuts_strategy, cuts_strategy, st.lists(st.booleans(), max_size=14), st.lists(st.integers(0, 40), max_size=14)
+    sides,
+    cuts_strategy,
+    cuts_strategy,
+    st.lists(st.booleans(), max_size=14),
+    st.lists(st.integers(0, 40), max_size=14),
 )
 CONTEXT = operator_context([LEFT_ROWS, RIGHT_ROWS], JOINED)
 Case = tuple[tuple[list[Row], list[Row]], list[int], list[int], list[bool], list[int]]
 
 
 def interval(
-    kind: JoinKind, lower_ms: int, upper_ms: int, keyed: bool = True, condition: Expression | None = None, **others: Any
+    kind: JoinKind,
+    lower_ms: int,
+    upper_ms: int,
+    keyed: bool = True,
+    condition: Expression | None = None,
+    **others: Any,
 ) -> IntervalJoinSpec:
     key = ((0,), (2,)) if keyed else ((), ())
     return IntervalJoinSpec(kind, *key, 2, 0, lower_ms, upper_ms, condition, **others)
@@ -100,7 +109,9 @@ def test_pairs_and_padded_rows_are_those_of_nested_loops(
 
 @given(cases, bounds, st.sampled_from([INNER, LEFT]))
 @settings(max_examples=80, deadline=None)
-def test_no_output_row_is_late_for_the_watermark_handed_on(case: Case, bound: tuple[int, int], kind: JoinKind) -> None:
+def test_no_output_row_is_late_for_the_watermark_handed_on(
+    case: Case, bound: tuple[int, int], kind: JoinKind
+) -> None:
     output = run_operator(interval(kind, *bound), CONTEXT, in_time(case))
     watermark = -(2**63)
     for element in output.elements:
@@ -110,8 +121,6 @@ def test_no_output_row_is_late_for_the_watermark_handed_on(case: Case, bound: tu
         for row in rows_of(element):
             assert row[2] > watermark
             assert row[3] is None or row[3] // 1_000 > watermark
-
-
 
 
 @given(cases, bounds, st.sampled_from([INNER, LEFT]), st.booleans(), st.integers(0, 20))
@@ -209,5 +218,7 @@ def test_by_processing_time_rows_meet_within_the_interval_of_their_arrival() -> 
 @pytest.mark.parametrize("size", [1, 40, 500])
 def test_many_small_batches_of_state_are_probed_all(size: int) -> None:
     left = [("a", n, n) for n in range(size)]
-    output = run_operator(interval(INNER, -10_000, 10_000), CONTEXT, [*((0, [r]) for r in left), (1, [(0, 0, "a")])])
+    output = run_operator(
+        interval(INNER, -10_000, 10_000), CONTEXT, [*((0, [r]) for r in left), (1, [(0, 0, "a")])]
+    )
     assert len(output.rows) == size

@@ -166,7 +166,12 @@ def test_each_side_forgets_its_rows_after_its_own_ttl() -> None:
     output = Collected()
     feed(operator, [(0, [("a", 1)]), (1, [(5, "a", "x")]), (0, Clock(100)), (0, [("a", 2)])], output)
     feed(operator, [(0, Clock(500)), (1, [(6, "a", "x")]), (0, Clock(1_050)), (1, [(7, "a", "x")])], output)
-    assert output.rows == [("a", 1, 5, "a", "x"), ("a", 1, 6, "a", "x"), ("a", 2, 6, "a", "x"), ("a", 2, 7, "a", "x")]
+    assert output.rows == [
+        ("a", 1, 5, "a", "x"),
+        ("a", 1, 6, "a", "x"),
+        ("a", 2, 6, "a", "x"),
+        ("a", 2, 7, "a", "x"),
+    ]
     feed(operator, [(0, Clock(9_000))], output)
     assert [t.num_rows for t in operator.snapshot().keyed.values()] == [0, 0]
 

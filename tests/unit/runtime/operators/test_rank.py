@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from typing import Any
 
 import pytest
-from changelog_harness import changelogs, cut, cuts_strategy, final_rows, run_moved
+from changelog_harness import cut, cuts_strategy, run_moved
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_harness import Clock, Collected, ManualClock, Row, feed, operator_context, run_operator
@@ -19,7 +19,12 @@ from sqlstream.schema import Field, Schema
 from sqlstream.specs import RankPhase, RankSpec
 
 ROWS = Schema.of(
-    ("key", sql.STRING), ("n", sql.BIGINT), ("name", sql.STRING), ("score", sql.DOUBLE), ("flag", sql.BOOLEAN), ("id", sql.INT)
+    ("key", sql.STRING),
+    ("n", sql.BIGINT),
+    ("name", sql.STRING),
+    ("score", sql.DOUBLE),
+    ("flag", sql.BOOLEAN),
+    ("id", sql.INT),
 )
 RANKED = Schema((*ROWS.fields, Field("rank", sql.BIGINT)))
 RETRACT, UPSERT, APPEND = ChangelogMode.RETRACT, ChangelogMode.UPSERT, ChangelogMode.INSERT_ONLY
@@ -86,7 +91,13 @@ def mode_of(spec: RankSpec, wanted: ChangelogMode) -> ChangelogMode:
     return wanted if spec.outputs_rank else RETRACT
 
 
-@given(specs(), st.lists(row_strategy, max_size=40), cuts_strategy, st.sampled_from([RETRACT, UPSERT]), st.booleans())
+@given(
+    specs(),
+    st.lists(row_strategy, max_size=40),
+    cuts_strategy,
+    st.sampled_from([RETRACT, UPSERT]),
+    st.booleans(),
+)
 @settings(max_examples=200, deadline=None)
 def test_rows_that_only_come_give_the_batch_answer(
     spec: RankSpec, rows: list[Row], cuts: list[int], wanted: ChangelogMode, is_two_phase: bool
@@ -99,7 +110,13 @@ def test_rows_that_only_come_give_the_batch_answer(
     assert table_of(spec, output, mode) == reference(spec, rows)
 
 
-@given(specs(), st.lists(row_strategy, max_size=40), cuts_strategy, st.integers(0, 6), st.sampled_from([RETRACT, UPSERT]))
+@given(
+    specs(),
+    st.lists(row_strategy, max_size=40),
+    cuts_strategy,
+    st.integers(0, 6),
+    st.sampled_from([RETRACT, UPSERT]),
+)
 @settings(max_examples=80, deadline=None)
 def test_state_moves_to_other_subtasks_without_a_trace(
     spec: RankSpec, rows: list[Row], cuts: list[int], at: int, wanted: ChangelogMode
@@ -177,10 +194,25 @@ def test_a_key_untouched_for_its_ttl_starts_anew() -> None:
     spec = RankSpec((0,), DESCENDING, 1, 2, True, state_ttl_ms=100)
     operator = make_operator(spec, context_of(spec, UPSERT, now_ms=ManualClock(1_000)))
     output = Collected()
-    feed(operator, [[row("a", 5)], Clock(1_050), [row("b", 1)], Clock(1_120), [row("a", 1), row("b", 2)]], output)
+    feed(
+        operator,
+        [[row("a", 5)], Clock(1_050), [row("b", 1)], Clock(1_120), [row("a", 1), row("b", 2)]],
+        output,
+    )
     assert output.rows[2:] == [("+I", *row("a", 1), 1), ("+U", *row("b", 2), 1), ("+I", *row("b", 1), 2)]
+    moved = make_operator(spec, operator.context)
+    moved.restore(operator.snapshot())
+    assert moved.next_processing_time_ms() == 1_220
     feed(operator, [Clock(9_000)], output)
     assert operator.snapshot().keyed["rows"].num_rows == 0
+
+
+def test_without_keys_the_whole_list_expires() -> None:
+    spec = RankSpec((), DESCENDING, 1, 2, True, state_ttl_ms=100)
+    operator = make_operator(spec, context_of(spec, RETRACT, now_ms=ManualClock(1_000)))
+    output = Collected()
+    feed(operator, [[row("a", 5)], Clock(1_200), [row("b", 1)]], output)
+    assert output.rows == [("+I", *row("a", 5), 1), ("+I", *row("b", 1), 1)]
 
 
 def test_many_keys_and_evictions_reuse_the_memory_of_rows() -> None:

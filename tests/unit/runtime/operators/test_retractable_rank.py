@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
+from typing import Any
 
 import pytest
 from changelog_harness import changelogs, cut, cuts_strategy, final_rows, run_moved
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operator_harness import Collected, Row, feed, operator_context, run_operator
+from operator_harness import Clock, Collected, ManualClock, Row, feed, operator_context, run_operator
 
 from runtime.operators import make_operator
 from sqlstream import types as sql
@@ -22,7 +24,9 @@ ROWS = Schema.of(("key", sql.STRING), ("n", sql.BIGINT), ("name", sql.STRING))
 RANKED = Schema((*ROWS.fields, Field("rank", sql.BIGINT)))
 RETRACT, UPSERT = ChangelogMode.RETRACT, ChangelogMode.UPSERT
 rows = st.tuples(
-    st.sampled_from(["a", "b", None]), st.sampled_from([0, 1, 2, None]), st.sampled_from(["x", "a longer name", None])
+    st.sampled_from(["a", "b", None]),
+    st.sampled_from([0, 1, 2, None]),
+    st.sampled_from(["x", "a longer name", None]),
 )
 orders = st.lists(
     st.builds(SortKey, column=st.integers(1, 2), is_descending=st.booleans(), is_nulls_first=st.booleans()),
@@ -34,7 +38,7 @@ specs = st.builds(
 )  # fmt: skip
 
 
-def context_of(spec: RankSpec, mode: ChangelogMode) -> object:
+def context_of(spec: RankSpec, mode: ChangelogMode) -> Any:
     schema = RANKED if spec.outputs_rank else ROWS
     return operator_context([ROWS], schema, input_modes=[RETRACT], output_mode=mode)
 
@@ -53,7 +57,7 @@ def reference(spec: RankSpec, live: list[Row]) -> Counter[Row]:
         for sort_key in reversed(spec.order):
             nulls = [r for r in members if r[sort_key.column] is None]
             present = [r for r in members if r[sort_key.column] is not None]
-            present.sort(key=lambda r: r[sort_key.column], reverse=sort_key.is_descending)  # noqa: B023
+            present.sort(key=lambda r: r[sort_key.column], reverse=sort_key.is_descending)
             members = nulls + present if sort_key.is_nulls_first else present + nulls
         for rank, row in enumerate(members, 1):
             if spec.rank_start <= rank <= spec.rank_end:
@@ -131,6 +135,27 @@ def test_a_key_is_forgotten_with_its_last_row() -> None:
         sizes.append(operator.state_bytes())
     assert operator.snapshot().keyed["rows"].num_rows == 0
     assert sizes[-1] == sizes[100]
+
+
+def test_a_key_untouched_for_its_ttl_starts_anew() -> None:
+    spec = RankSpec((0,), ASCENDING, 1, 3, True, is_retracting=True, state_ttl_ms=100)
+    context = dataclasses.replace(context_of(spec, RETRACT), now_ms=ManualClock(1_000))
+    first, output = make_operator(spec, context), Collected()
+    feed(first, [[("+I", "a", 1, "x")], Clock(1_060), [("+I", "b", 1, "x")]], output)
+    operator = make_operator(spec, context)
+    operator.restore(first.snapshot())
+    feed(operator, [Clock(1_110), [("+I", "a", 2, "x"), ("+I", "b", 2, "x")]], output)
+    assert output.rows[2:] == [("+I", "a", 2, "x", 1), ("+I", "b", 2, "x", 2)]
+    feed(operator, [Clock(9_000)], output)
+    assert operator.snapshot().keyed["rows"].num_rows == 0
+
+
+def test_without_keys_the_whole_list_expires() -> None:
+    spec = RankSpec((), ASCENDING, 1, 3, True, is_retracting=True, state_ttl_ms=100)
+    context = dataclasses.replace(context_of(spec, RETRACT), now_ms=ManualClock(1_000))
+    operator, output = make_operator(spec, context), Collected()
+    feed(operator, [[("+I", "a", 1, "x")], Clock(1_200), [("+I", "a", 2, "x")]], output)
+    assert output.rows[-1] == ("+I", "a", 2, "x", 1)
 
 
 def test_more_ranks_than_ids_can_tell_apart_are_refused() -> None:

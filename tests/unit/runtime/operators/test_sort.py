@@ -38,7 +38,7 @@ def sorted_rows(spec: SortSpec, rows: list[Row]) -> list[Row]:
     for key in reversed(spec.order):
         nulls = [r for r in rows if r[key.column] is None]
         present = [r for r in rows if r[key.column] is not None]
-        present.sort(key=lambda r: r[key.column], reverse=key.is_descending)  # noqa: B023
+        present.sort(key=lambda r: r[key.column], reverse=key.is_descending)
         rows = nulls + present if key.is_nulls_first else present + nulls
     return rows[spec.offset : None if spec.fetch < 0 else spec.offset + spec.fetch]
 
@@ -55,7 +55,10 @@ def test_rows_come_out_in_order_ties_in_order_of_arrival(
 @given(specs, changelogs(rows_strategy), cuts_strategy, st.integers(0, 6))
 @settings(max_examples=100, deadline=None)
 def test_only_rows_that_are_left_come_out(spec: SortSpec, log: list[Row], cuts: list[int], at: int) -> None:
-    for output in (run_operator(spec, CHANGES, cut(log, cuts)), run_moved(spec, CHANGES, cut(log, cuts), at, [()])):
+    for output in (
+        run_operator(spec, CHANGES, cut(log, cuts)),
+        run_moved(spec, CHANGES, cut(log, cuts), at, [()]),
+    ):
         left = final_rows(log)
         order = [[row[k.column] for k in spec.order] for row in sorted_rows(spec, left)]
         assert [[row[k.column] for k in spec.order] for row in output.rows] == order

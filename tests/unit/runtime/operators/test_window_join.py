@@ -84,7 +84,9 @@ def test_pairs_and_padded_rows_are_those_of_nested_loops(
 
 @given(cases, st.sampled_from([INNER, LEFT]), st.booleans(), st.integers(0, 20))
 @settings(max_examples=50, deadline=None)
-def test_state_moves_to_other_subtasks_without_a_trace(case: Case, kind: JoinKind, keyed: bool, at: int) -> None:
+def test_state_moves_to_other_subtasks_without_a_trace(
+    case: Case, kind: JoinKind, keyed: bool, at: int
+) -> None:
     spec = window_join(kind, keyed)
     output = run_moved(spec, CONTEXT, in_time(case), at, (spec.left_keys, spec.right_keys))
     assert output.table() == reference(spec, *case[0])
@@ -103,7 +105,11 @@ def test_a_broadcast_side_is_whole_in_every_subtask_after_a_restore(
             is_watermark = isinstance(item[1], Watermark)
             is_shared = is_watermark or item[0] == broadcast
             is_passed_over = is_watermark and number == 1 and is_second_slow
-            feed(subtask, [item] if (is_shared or place // 2 % 2 == number) and not is_passed_over else [], output)
+            feed(
+                subtask,
+                [item] if (is_shared or place // 2 % 2 == number) and not is_passed_over else [],
+                output,
+            )
     snapshots = [subtask.snapshot() for subtask in subtasks]
     for number in range(3):
         operator = restored(spec, CONTEXT, snapshots, number, 3)

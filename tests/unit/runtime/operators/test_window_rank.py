@@ -49,7 +49,7 @@ def reference(spec: WindowRankSpec, rows: list[Row]) -> Counter[Row]:
         for key in reversed(spec.order):
             nulls = [r for r in members if r[key.column] is None]
             present = [r for r in members if r[key.column] is not None]
-            present.sort(key=lambda r: r[key.column], reverse=key.is_descending)  # noqa: B023
+            present.sort(key=lambda r: r[key.column], reverse=key.is_descending)
             members = nulls + present if key.is_nulls_first else present + nulls
         for rank, row in enumerate(members, 1):
             if spec.rank_start <= rank <= spec.rank_end:

@@ -49,6 +49,17 @@ def test_many_small_batches_end_up_in_few_chunks() -> None:
     assert log.gather(np.arange(14_000)).column(0).to_pylist() == list(range(14_000))
 
 
+def test_many_large_batches_stay_as_they_come_until_there_are_too_many() -> None:
+    schema = pa.schema([("n", pa.int64())])
+    log = ChunkLog(schema)
+    for number in range(600):
+        values = np.arange(number * 20_000, (number + 1) * 20_000)
+        log.append(pa.RecordBatch.from_arrays([pa.array(values)], schema=schema))
+        assert log.chunk_count == min(number + 1, 250) or 200 < log.chunk_count <= 256
+    positions = np.random.default_rng(0).integers(0, len(log), 1_000)
+    assert log.gather(positions).column(0).to_pylist() == positions.tolist()
+
+
 def test_a_log_without_columns_counts_its_rows() -> None:
     log = ChunkLog(pa.schema([]))
     for _ in range(20):

@@ -1,0 +1,31 @@
+"""What the connectors that can only be written have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sqlstream.errors import UserError
+from sqlstream.schema import Schema
+from sqlstream.spi.connector import ConnectorContext, SourceReader
+
+if TYPE_CHECKING:
+    from sqlstream.specs import SinkSpec, SourceSpec
+
+
+class SinkOnlyConnector:
+    """No source, nothing to check beyond the descriptor, and nothing to commit: rows are out when they are written."""
+
+    def validate(self, table: str, schema: Schema, options: dict[str, str]) -> None:
+        """Anything goes."""
+
+    def source(
+        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
+    ) -> SourceReader:
+        raise UserError(
+            "SS4003",
+            f'table "{spec.table}" cannot be read: connector "{spec.connector}" keeps no rows',
+            hint="read from a table of another connector",
+        )
+
+    def commit(self, spec: SinkSpec, committables: list[dict[str, Any]], files: Any) -> None:
+        """Nothing is left to do."""

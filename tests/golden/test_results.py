@@ -1,0 +1,51 @@
+"""Every script in tests/golden/results, run to its end, at each parallelism and size of batches: one golden output."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from oracle import Engine, Finished
+
+from client.render import make_renderer
+
+RESULTS = Path(__file__).parent / "results"
+SCRIPTS = sorted(RESULTS.glob("*.sql"))
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    made = Engine(tmp_path_factory.mktemp("tables"))
+    yield made
+    made.close()
+
+
+def printed(finished: Finished) -> str:
+    """The table as CSV; rows sorted unless the query orders them."""
+    out = io.StringIO()
+    renderer = make_renderer("csv", finished.schema, with_op=False, max_width=0, out=out)
+    for batch in finished.table.to_batches():
+        renderer.write(batch)
+    renderer.finish()
+    header, *rows = out.getvalue().splitlines()
+    return "\n".join([header, *(rows if finished.is_ordered else sorted(rows))])
+
+
+@pytest.mark.parametrize("batch_rows", [1, 7, 65536])
+@pytest.mark.parametrize("parallelism", [1, 2, 3])
+@pytest.mark.parametrize("script", SCRIPTS, ids=[s.stem for s in SCRIPTS])
+def test_a_script_has_the_rows_in_its_golden_file(
+    script: Path,
+    parallelism: int,
+    batch_rows: int,
+    engine: Engine,
+    golden: Callable[[Path, str], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # The scripts name their files relative to themselves.
+    monkeypatch.chdir(RESULTS)
+    engine.configure(parallelism, batch_rows)
+    finished = engine.run(script.read_text())
+    golden(script.with_suffix(".out"), "\n\n".join(map(printed, finished)))
