@@ -119,7 +119,7 @@ class Session:
         if isinstance(statement, Explain):
             from planner.compile import explain
 
-            return Text(explain(self.compile(statement.target)))
+            return Text(explain(self.compile(statement.target), statement.details))
         if isinstance(statement, Query | Insert | StatementSet):
             return self.submit(self.compile(statement, job_id=secrets.token_hex(16)))
         return self._apply(statement)

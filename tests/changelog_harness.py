@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import strategies as st
@@ -50,7 +51,7 @@ def final_rows(log: Sequence[Row]) -> list[Row]:
 def cut(rows: Sequence[Row], cuts: Sequence[int]) -> list[list[Row]]:
     """The rows in order, in batches."""
     places = [0, *sorted({c for c in cuts if c < len(rows)}), len(rows)]
-    return [list(rows[a:b]) for a, b in zip(places, places[1:], strict=False) if a < b]
+    return [list(rows[a:b]) for a, b in itertools.pairwise(places) if a < b]
 
 
 def interleaved(left: Sequence[Any], right: Sequence[Any], turns: Sequence[bool]) -> list[Item]:
@@ -78,7 +79,6 @@ def run_moved(
     at: int,
     keys: Sequence[Sequence[int]],
     parallelism: int = 3,
-    between: Callable[[Collected], None] = lambda output: None,
 ) -> Collected:
     """One subtask takes the first `at` items, then `parallelism` subtasks restored from its snapshot take the rest: rows by
     the hash of each input's `keys`, everything else to all."""
@@ -87,7 +87,6 @@ def run_moved(
     snapshot = first.snapshot()
     # The snapshot is a copy: what the operator does afterwards leaves no trace in it.
     feed(first, items[at:], Collected())
-    between(output)
     for subtask in range(parallelism):
         operator = restored(spec, context, [snapshot], subtask, parallelism)
         feed(operator, _share(context, items[at:], subtask, keys, parallelism), output)

@@ -54,7 +54,8 @@ def find_connector(
     """The descriptor of the option 'connector'. UserError SS4004 when it is unknown, SS4005 when it is
     missing."""
     identifier = options.get("connector")
-    available = ", ".join(sorted(context.connectors))
+    named = {i: d for i, d in context.connectors.items() if not d.is_internal}
+    available = ", ".join(sorted(named))
     if identifier is None:
         raise UserError(
             "SS4005",
@@ -62,9 +63,9 @@ def find_connector(
             span=span,
             hint=f"add WITH ('connector' = '…'), one of {available}",
         )
-    found = context.connectors.get(identifier)
+    found = named.get(identifier)
     if found is None:
-        hint = did_you_mean(identifier, sorted(context.connectors)) or f"choose one of {available}"
+        hint = did_you_mean(identifier, sorted(named)) or f"choose one of {available}"
         raise UserError("SS4004", f'unknown connector "{identifier}"', span=value_span or span, hint=hint)
     return found
 

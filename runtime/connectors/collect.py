@@ -23,6 +23,7 @@ class Collect(SinkOnlyConnector):
         is_source=False,
         is_sink=True,
         sink_mode=ChangelogMode.RETRACT,
+        is_internal=True,
     )
 
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:

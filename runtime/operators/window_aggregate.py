@@ -35,6 +35,7 @@ from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.errors import UserError
 from sqlstream.specs.aggregate import AggregatePhase, WindowAggregateSpec
 from sqlstream.specs.window import WindowKind
+from sqlstream.types import TypeRoot
 
 _LOG_ROWS_MIN = 262_144
 """Partials that may wait uncompacted, at least: below it compaction costs more than it saves."""
@@ -44,7 +45,7 @@ def make_window_aggregate(
     spec: WindowAggregateSpec, context: OperatorContext
 ) -> Operator[WindowAggregateSpec]:
     """The operator of a phase and window kind."""
-    if spec.window.time_zone != "UTC" and spec.time_column >= 0:
+    if spec.window.time_zone != "UTC" and _is_local_time(spec, context):
         raise UserError(
             "SS3090",
             f'windows in time zone "{spec.window.time_zone}" are not supported yet',
@@ -55,6 +56,13 @@ def make_window_aggregate(
     if spec.window.kind is WindowKind.SESSION and spec.time_column >= 0:
         return SessionAggregate(spec, context)
     return SliceAggregate(spec, context)
+
+
+def _is_local_time(spec: WindowAggregateSpec, context: OperatorContext) -> bool:
+    """Whether windows are cut in local time: the time zone does not touch a TIMESTAMP without one."""
+    if spec.time_column < 0:
+        return False
+    return context.input_schemas[0].types[spec.time_column].root is TypeRoot.TIMESTAMP_LTZ
 
 
 class RowSlicer:
@@ -109,12 +117,23 @@ class RowSlicer:
             late = last - 1 <= closed
         else:
             late = last - 1 <= closed_ms
+        if has_watermarks and self._spec.window.kind is WindowKind.CUMULATE and not self._is_attached:
+            ends = self._open_slice_ends(ends, closed)
         dropped = int(np.count_nonzero(late))
         if dropped == 0:
             return batch, ends
         self._context.count(LATE, dropped)
         kept = np.flatnonzero(~late)
         return batch.take(pa.array(kept)), ends[kept]
+
+    def _open_slice_ends(self, ends: Array, closed: Array) -> Array:
+        """CUMULATE: the slice that only windows hold which a row's own watermark has not closed.
+
+        Whether they have fired here already differs with the cut into batches; a later slice of the same window does not.
+        """
+        step = self._spec.window.slide_ms
+        behind = np.maximum(closed, ends - 2) + 2 - ends
+        return ends + -(-behind // step) * step
 
 
 class LocalWindowAggregate(Operator[WindowAggregateSpec]):

@@ -29,6 +29,7 @@ class ThreadTaskRunner:
         self._on_state = on_state
         self._environment = TaskEnvironment(now_ms, files, exchange, self._on_change)
         self._tasks: dict[str, Task] = {}
+        self._ending: list[Task] = []
         self._lock = threading.Lock()
 
     def start(self, descriptor: TaskDeploymentDescriptor) -> None:
@@ -51,7 +52,9 @@ class ThreadTaskRunner:
         tasks = self._running()
         for task in tasks:
             task.cancel()
-        for task in tasks:
+        with self._lock:
+            ending = list(self._ending)
+        for task in (*tasks, *ending):
             task.join(timeout_s)
 
     def _running(self) -> list[Task]:
@@ -65,7 +68,11 @@ class ThreadTaskRunner:
 
     def _forget(self, change: TaskStateChanged) -> None:
         with self._lock:
-            job_id = self._tasks.pop(change.execution_id).descriptor.job_id
+            task = self._tasks.pop(change.execution_id)
+            job_id = task.descriptor.job_id
+            # Its thread has yet to unwind: `stop` waits for it, so that none is left when the interpreter ends.
+            self._ending = [t for t in self._ending if not t.join(0)]
+            self._ending.append(task)
             is_last = all(task.descriptor.job_id != job_id for task in self._tasks.values())
         # A task that finished has seen its channels opened by both ends; others may leave some that nobody
         # will.

@@ -37,8 +37,9 @@ class IntervalJoinSpec(OperatorSpec, frozen=True, tag="interval_join"):
     unmatched row with NULLs then. Output watermark is held back so that no output row is late. A time
     column may be a rowtime or a window bound (`window_start`, `window_end`, `window_time`) that its
     producer emits before it forwards the watermark that closed the window. `broadcast_input` (0 or 1; -1:
-    none): every subtask receives all rows of that input and any rows of the other (INNER only), so the
-    state of that input is the same everywhere and a snapshot of it is `shared`, taken by subtask 0.
+    none): every subtask receives all rows of that input and any rows of the other (INNER only). Each
+    subtask saves that input as a `shared` table; the one of the subtask whose event time is furthest
+    behind, which holds all that the others do, is restored everywhere.
     """
 
     kind: JoinKind

@@ -62,7 +62,7 @@ class ConnectorDescriptor(msgspec.Struct, frozen=True):
     `metadata` maps metadata keys to types. `sink_mode`: the widest changelog the sink takes; `sink_takes_upserts`: it does not
     need -U rows even when the table has no primary key (blackhole). `filters_exactly`: pushed filters need no second check.
     `options_physical_columns`: columns are fixed by the connector (nexmark) and a DDL column of another name or type is refused;
-    maps an option value to the schema, chosen by option `schema_option`.
+    maps an option value to the schema, chosen by option `schema_option`. `is_internal`: no table can name it.
     """
 
     identifier: str
@@ -81,6 +81,7 @@ class ConnectorDescriptor(msgspec.Struct, frozen=True):
     sink_takes_upserts: bool = False
     schema_option: str = ""
     schemas: dict[str, Schema] = {}
+    is_internal: bool = False
 
 
 class SourceStatus(enum.Enum):

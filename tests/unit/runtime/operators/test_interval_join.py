@@ -59,8 +59,8 @@ def interval(
     condition: Expression | None = None,
     **others: Any,
 ) -> IntervalJoinSpec:
-    key = ((0,), (2,)) if keyed else ((), ())
-    return IntervalJoinSpec(kind, *key, 2, 0, lower_ms, upper_ms, condition, **others)
+    left_keys, right_keys = ((0,), (2,)) if keyed else ((), ())
+    return IntervalJoinSpec(kind, left_keys, right_keys, 2, 0, lower_ms, upper_ms, condition, **others)
 
 
 def reference(spec: IntervalJoinSpec, left: list[Row], right: list[Row]) -> Counter[Row]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -202,18 +203,12 @@ def test_keys_of_every_simple_type_match(kind: JoinKind) -> None:
     columns = (("i", sql.INT), ("d", sql.decimal(10, 2)), ("t", sql.timestamp(3)), ("f", sql.BOOLEAN))
     schema = Schema.of(*columns)
     row = (1, None, 5, True)
-    full = (1, sql_decimal("1.50"), 5, False)
+    full = (1, Decimal("1.50"), 5, False)
     mode = APPEND if kind is JoinKind.INNER else RETRACT
     context = operator_context([schema, schema], schema.concat(schema), output_mode=mode)
     spec = JoinSpec(kind, (0, 1, 2, 3), (0, 1, 2, 3))
     table = run_operator(spec, context, [(0, [row, full]), (1, [row, full])]).table()
-    expected = Counter([full + full])
+    expected: Counter[Row] = Counter([full + full])
     if kind is JoinKind.LEFT:
         expected[row + (None,) * 4] += 1
     assert table == expected
-
-
-def sql_decimal(text: str) -> Any:
-    from decimal import Decimal
-
-    return Decimal(text)

@@ -33,7 +33,9 @@ orders = st.lists(
     min_size=1, max_size=2, unique_by=lambda k: k.column,
 ).map(tuple)  # fmt: skip
 specs = st.builds(
-    lambda keys, order, ranks, outputs_rank: RankSpec(keys, order, *ranks, outputs_rank, is_retracting=True),
+    lambda keys, order, ranks, outputs_rank: RankSpec(
+        keys, order, ranks[0], ranks[1], outputs_rank, is_retracting=True
+    ),
     st.sampled_from([(0,), ()]), orders, st.sampled_from([(1, 1), (1, 3), (2, 4)]), st.booleans(),
 )  # fmt: skip
 

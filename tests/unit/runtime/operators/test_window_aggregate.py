@@ -187,6 +187,15 @@ def test_row_watermarks_decide_lateness_whatever_the_cut() -> None:
         assert [(r[1], r[5]) for r in output.rows] == [(1, 0), (2, 20)]
 
 
+def test_row_watermarks_keep_a_row_out_of_the_shorter_windows_that_they_closed() -> None:
+    schema = Schema((*ROWS.fields, Field("$watermark", sql.BIGINT)))
+    spec = spec_of(CUMULATE, row_watermark_column=3)
+    rows = [("a", 1, 1, -(2**63)), ("a", 2, 6, 1), ("a", 3, 2, 6), ("a", 4, 3, 7), ("a", 5, 0, 11)]
+    for cuts in ([], [1], [2], [1, 2, 3, 4]):
+        output = run_operator(spec, operator_context([schema], RESULT), cut(rows, cuts))
+        assert [(r[2], r[6]) for r in output.rows] == [(1, 4), (6, 8), (10, 12)]
+
+
 def test_windows_fire_in_order_of_their_end_and_only_once() -> None:
     items = [[("a", 1, 25), ("b", 1, 3)], Watermark(9), Watermark(9), Watermark(35), Watermark(WATERMARK_MAX)]
     output = run_operator(spec_of(TUMBLE), operator_context([ROWS], RESULT), items)

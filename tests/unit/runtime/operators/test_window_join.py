@@ -41,8 +41,8 @@ Case = tuple[tuple[list[Row], list[Row]], list[int], list[int], list[bool]]
 def window_join(
     kind: JoinKind, keyed: bool = True, condition: Expression | None = None, **others: Any
 ) -> WindowJoinSpec:
-    key = ((0,), (3,)) if keyed else ((), ())
-    return WindowJoinSpec(kind, *key, 2, 3, 0, 1, condition, **others)
+    left_keys, right_keys = ((0,), (3,)) if keyed else ((), ())
+    return WindowJoinSpec(kind, left_keys, right_keys, 2, 3, 0, 1, condition, **others)
 
 
 def reference(spec: WindowJoinSpec, left: list[Row], right: list[Row]) -> Counter[Row]:

@@ -35,7 +35,9 @@ orders = st.lists(
     min_size=1, max_size=2, unique_by=lambda k: k.column,
 ).map(tuple)  # fmt: skip
 specs = st.builds(
-    lambda keys, order, ranks, outputs_rank: WindowRankSpec(keys, order, 3, 4, *ranks, outputs_rank),
+    lambda keys, order, ranks, outputs_rank: WindowRankSpec(
+        keys, order, 3, 4, ranks[0], ranks[1], outputs_rank
+    ),
     st.sampled_from([(0,), ()]), orders, st.sampled_from([(1, 1), (1, 3), (2, 4)]), st.booleans(),
 )  # fmt: skip
 
