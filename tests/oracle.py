@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from client.render import final_rows
 from client.session import Session
-from planner.compile import CompiledPlan
+from planner.bind.sink import bind_insert
+from planner.compile import CompiledPlan, compile_statements
 from planner.dialect.parser import parse_statements
 from planner.dialect.statements import Insert, Query, Statement, StatementSet
 from planner.lower.duckdb import lower_duckdb
@@ -37,9 +39,8 @@ Tables = dict[str, tuple[str, list[Row]]]
 text."""
 
 TIMEOUT_S = 60
+COLLECT = {"connector": "collect"}
 LATE = "numLateRecordsDropped"
-
-
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,6 +126,14 @@ class Engine:
 
     def compile(self, statement: Statement) -> CompiledPlan:
         return self._session.compile(statement, secrets.token_hex(16))
+
+    def collect(self, insert: Insert) -> Finished:
+        """Run an INSERT whose rows go to us instead of its table, cast to the table's columns."""
+        context = self._session.bind_context()
+        sink = bind_insert(insert, context)
+        table = msgspec.structs.replace(sink.table, options=COLLECT)
+        sink = dataclasses.replace(sink, table=table, options=tuple(COLLECT.items()))
+        return self.job(compile_statements((sink,), context, secrets.token_hex(16)))
 
     def job(self, plan: CompiledPlan) -> Finished:
         """Run a job to its end. JobError when it fails."""

@@ -15,7 +15,6 @@ from planner.lower.refusals import refuse
 from planner.relational import nodes as plan
 from sqlstream.errors import UserError
 from sqlstream.expressions import Expression, Literal, SortKey
-from sqlstream.schema import Schema
 
 _JOINS = {
     plan.RelationalJoinKind.INNER: "JOIN",
@@ -30,7 +29,7 @@ def lower_duckdb(node: plan.RelationalNode, tables: Mapping[str, str], time_zone
 
     `tables` says which DuckDB relation (a name or a FROM item) holds the rows of a table, by the table's name; it has the
     table's columns under their names. A batch has no late rows, and ties of ORDER BY are broken anyhow.
-    UserError SS3301 for what DuckDB cannot answer exactly as the stream does.
+    UserError SS3301 for what DuckDB cannot answer exactly as the stream does, in columns that nobody reads too.
     """
     names = node.schema.names
     if isinstance(node, plan.Sink):
@@ -113,13 +112,17 @@ class _Lowering:
 
     def _ranked(self, node: plan.RowNumber | plan.Rank) -> str:
         width = len(node.input.schema)
-        partition = f"PARTITION BY {', '.join(f'c{k}' for k in node.partition_keys)}" if node.partition_keys else ""
+        partition = (
+            f"PARTITION BY {', '.join(f'c{k}' for k in node.partition_keys)}" if node.partition_keys else ""
+        )
         number = f"row_number() OVER ({partition}{_order(node.order)}) AS c{width}"
         ranked = f"SELECT *, {number} FROM ({self.relation(node.input)})"
         if isinstance(node, plan.RowNumber):
             return ranked
         columns = ", ".join(f"c{i}" for i in range(width + node.outputs_rank))
-        return f"SELECT {columns} FROM ({ranked}) WHERE c{width} BETWEEN {node.rank_start} AND {node.rank_end}"
+        return (
+            f"SELECT {columns} FROM ({ranked}) WHERE c{width} BETWEEN {node.rank_start} AND {node.rank_end}"
+        )
 
     def _join(self, node: plan.Join) -> str:
         if node.kind not in _JOINS:
@@ -159,4 +162,6 @@ def _order(keys: Iterable[SortKey], qualifier: str = "") -> str:
 
 
 def _limit(node: plan.Sort) -> str:
-    return (f" LIMIT {node.fetch}" if node.fetch >= 0 else "") + (f" OFFSET {node.offset}" if node.offset else "")
+    return (f" LIMIT {node.fetch}" if node.fetch >= 0 else "") + (
+        f" OFFSET {node.offset}" if node.offset else ""
+    )

@@ -35,7 +35,9 @@ def lower_aggregate_call(call: AggregateCall, input_schema: Schema) -> str:
         return _average(call, input_schema, total, count)
     function = _PLAIN.get(call.function)
     if function is None:
-        raise refuse(call.function, hint="its result depends on the order of rows, which a batch does not have")
+        raise refuse(
+            call.function, hint="its result depends on the order of rows, which a batch does not have"
+        )
     return f"{function}({argument}){suffix}"
 
 
@@ -56,7 +58,10 @@ def _average(call: AggregateCall, input_schema: Schema, total: str, count: str) 
         return f"CAST({total} // {count} AS {type_name(call.type)})"
     if argument.root is TypeRoot.DECIMAL:
         quotient = scaled_quotient(
-            unscaled(total, argument.scale), call.type.scale - argument.scale, f"CAST({count} AS HUGEINT)", call.type
+            unscaled(total, argument.scale),
+            call.type.scale - argument.scale,
+            f"CAST({count} AS HUGEINT)",
+            call.type,
         )
         return f"CASE WHEN {count} > 0 THEN {quotient} END"
     return f"CAST({total} / {count} AS {type_name(call.type)})"

@@ -39,7 +39,11 @@ def cast(value: str, source: LogicalType, target: LogicalType, time_zone: str, *
         return f"CAST({value} AS {name})"
     if sql.is_interval(source) or sql.is_interval(target):
         return f"CAST({value} AS {name})"
-    if source.root in _DATETIME and target.root in _DATETIME and TypeRoot.TIME not in (source.root, target.root):
+    if (
+        source.root in _DATETIME
+        and target.root in _DATETIME
+        and TypeRoot.TIME not in (source.root, target.root)
+    ):
         return f"CAST({value} AS {name})"
     raise refuse(f"CAST of {source.with_nullable(True)} to {target.with_nullable(True)}")
 
@@ -51,9 +55,7 @@ _DATETIME = (TypeRoot.DATE, TypeRoot.TIME, *sql.TIMESTAMP_ROOTS)
 def require_utc(time_zone: str) -> None:
     """Local time in other zones would need DuckDB's time zone data."""
     if time_zone != "UTC":
-        raise refuse(
-            f'TIMESTAMP_LTZ in time zone "{time_zone}"', hint="SET 'table.local-time-zone' = 'UTC'"
-        )
+        raise refuse(f'TIMESTAMP_LTZ in time zone "{time_zone}"', hint="SET 'table.local-time-zone' = 'UTC'")
 
 
 def cut_off(value: str, precision: int) -> str:

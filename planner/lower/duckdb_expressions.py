@@ -132,7 +132,8 @@ class ExpressionLowering:
         return f"({point} + to_microseconds((0 {signed}) * 1000))"
 
     def times(self, call: Call) -> str:
-        return self._exact("*", *call.args, call.type)
+        left, right = call.args
+        return self._exact("*", left, right, call.type)
 
     def _exact(self, symbol: str, left: Expression, right: Expression, result: LogicalType) -> str:
         a = self.render(left)
@@ -275,7 +276,10 @@ class ExpressionLowering:
 def decimal_quotient(left: str, a: LogicalType, right: str, b: LogicalType, result: LogicalType) -> str:
     """`left / right` rounded half up to the scale of `result`, in whole numbers: DuckDB divides decimals as DOUBLE."""
     shift = result.scale + b.scale - a.scale
-    if shift < 0 or max(a.precision + shift, a.precision + a.scale, b.precision + b.scale) > DECIMAL_PRECISION_MAX:
+    if (
+        shift < 0
+        or max(a.precision + shift, a.precision + a.scale, b.precision + b.scale) > DECIMAL_PRECISION_MAX
+    ):
         raise refuse(
             f"division of {a.with_nullable(True)} by {b.with_nullable(True)}", hint="cast to fewer digits"
         )
@@ -344,7 +348,9 @@ _HANDLERS: dict[str, _Handler] = functools.reduce(
         _of(("%", "MOD"), ExpressionLowering.remainder),
         _of(("ROUND",), ExpressionLowering.rounded),
         _of(("FLOOR", "CEIL", "CEILING"), ExpressionLowering.floor_or_ceil),
-        _of(("EXTRACT", *(u for u in EXTRACTED if u not in ("DOY", "DAY", "DOW"))), ExpressionLowering.extract),
+        _of(
+            ("EXTRACT", *(u for u in EXTRACTED if u not in ("DOY", "DAY", "DOW"))), ExpressionLowering.extract
+        ),
         _of(("DATE_FORMAT",), ExpressionLowering.date_format),
         _of(("TO_TIMESTAMP", "TO_DATE"), ExpressionLowering.to_timestamp),
         _of(("TO_TIMESTAMP_LTZ",), ExpressionLowering.to_timestamp_ltz),

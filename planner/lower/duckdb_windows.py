@@ -17,8 +17,10 @@ def lower_window_tvf(node: WindowTvf, input_sql: str) -> str:
         require_utc(node.window.time_zone)
     width = len(node.input.schema)
     columns = ", ".join(f"c{i}" for i in range(width))
-    bounds = _session(node, input_sql, columns) if node.window.kind is WindowKind.SESSION else _aligned(
-        node, input_sql, columns
+    bounds = (
+        _session(node, input_sql, columns)
+        if node.window.kind is WindowKind.SESSION
+        else _aligned(node, input_sql, columns)
     )
     return (
         f"SELECT {columns}, make_timestamp(start_ms * 1000) AS c{width},"
@@ -58,8 +60,6 @@ def _session(node: WindowTvf, input_sql: str, columns: str) -> str:
     gaps = f"lag(at_ms) OVER (PARTITION BY {keys} ORDER BY at_ms)"
     timed = f"SELECT {columns}, epoch_ms(c{node.time_column}) AS at_ms FROM ({input_sql})"
     marked = f"SELECT *, CAST(coalesce(at_ms - {gaps} > {gap}, TRUE) AS INTEGER) AS is_first FROM ({timed})"
-    numbered = (
-        f"SELECT *, sum(is_first) OVER (PARTITION BY {keys} ORDER BY at_ms) AS session FROM ({marked})"
-    )
+    numbered = f"SELECT *, sum(is_first) OVER (PARTITION BY {keys} ORDER BY at_ms) AS session FROM ({marked})"
     over = f"OVER (PARTITION BY {keys}, session)"
     return f"SELECT {columns}, min(at_ms) {over} AS start_ms, max(at_ms) {over} + {gap} AS end_ms FROM ({numbered})"

@@ -17,8 +17,12 @@ REPLACEMENTS_MAX = 10
 TASK_MANAGERS_MAX = 64
 """Children at most: a wider job is refused instead of filling the machine with processes."""
 
-KEEP_FREED_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(256 << 20)}
-"""Environment of a child: glibc keeps the memory of one batch for the next instead of returning it to the
+KEEP_FREED_MEMORY = {
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+    "MIMALLOC_PURGE_DELAY": "10000",
+}
+"""Environment of a child: glibc and Arrow's allocator (for 10 s) keep the memory of one batch for the next instead of returning it to the
 system and faulting it in again, page by page (measured: a sixth of the CPU time of a hash exchange)."""
 
 OnExit = Callable[[str, ErrorInfo], None]

@@ -15,12 +15,14 @@ _LARGE_ROWS = 1 << 16
 _CHUNKS_MAX = 256
 _MERGED_ROWS_MAX = 1 << 20
 _MERGED_BYTES_MAX = 512 << 20
+_PINNED_BYTES_RATIO = 1.25
+"""Memory that a chunk may keep from being freed, in multiples of its own rows' bytes."""
 
 
 class ChunkLog:
     """Rows by position: 0, 1, 2, … in the order of `append`.
 
-    An appended batch becomes a chunk without a copy. Eight chunks of one size are merged into one of the next
+    An appended batch becomes a chunk without a copy, unless it is a slice that would keep a larger batch in memory. Eight chunks of one size are merged into one of the next
     size, up to 65,536 rows, so that a row is copied a handful of times in its life. Larger ones stay as they
     are while there are few: to copy a row into fresh memory costs more than all else that is done with it.
     Beyond 256 chunks the oldest are merged up to a million rows. Nothing is forgotten.
@@ -44,7 +46,7 @@ class ChunkLog:
         """The position of the batch's first row; the others follow."""
         start = self._length
         if batch.num_rows:
-            self._chunks.append(batch)
+            self._chunks.append(_self_contained(batch))
             self._starts.append(start)
             self._length += batch.num_rows
             self._merge_tail()
@@ -98,6 +100,13 @@ class ChunkLog:
     @property
     def chunk_count(self) -> int:
         return len(self._chunks)
+
+
+def _self_contained(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch, copied when the buffers behind it hold much more than its rows: a partition's share of a batch."""
+    if batch.get_total_buffer_size() <= _PINNED_BYTES_RATIO * batch.nbytes:
+        return batch
+    return batch.take(pa.array(np.arange(batch.num_rows)))
 
 
 def _bytes(chunks: list[pa.RecordBatch]) -> int:

@@ -108,14 +108,18 @@ def batch() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def test_hours_with_weather_have_the_batch_answer(run: Run, batch: duckdb.DuckDBPyConnection) -> None:
-    assert_same_rows(run.files("hourly_with_weather"), batch.sql("SELECT * FROM hourly_with_weather").fetchall())
+    assert_same_rows(
+        run.files("hourly_with_weather"), batch.sql("SELECT * FROM hourly_with_weather").fetchall()
+    )
 
 
 def test_worst_carriers_have_the_batch_answer(run: Run, batch: duckdb.DuckDBPyConnection) -> None:
     assert_same_rows(run.files("worst_carriers"), batch.sql("SELECT * FROM worst_carriers").fetchall())
 
 
-def test_late_rows_are_those_that_the_watermark_had_passed(run: Run, batch: duckdb.DuckDBPyConnection) -> None:
+def test_late_rows_are_those_that_the_watermark_had_passed(
+    run: Run, batch: duckdb.DuckDBPyConnection
+) -> None:
     hour, day, flights = batch.sql(
         "SELECT count(*) FILTER (is_late_for_hour), count(*) FILTER (is_late_for_day), count(*) FROM judged"
     ).fetchall()[0]

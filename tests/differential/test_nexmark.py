@@ -23,7 +23,7 @@ RATE = 1000
 
 
 def answer(engine: Engine, query: str, parallelism: int) -> pa.Table:
-    """The rows that the file's INSERT writes, its sink turned into `collect`."""
+    """The rows that the file's INSERT writes, handed to us instead."""
     engine.configure(parallelism, 8192)
     *definitions, insert = parse_script((QUERIES / f"{query}.sql").read_text())
     for definition in definitions:
@@ -33,11 +33,9 @@ def answer(engine: Engine, query: str, parallelism: int) -> pa.Table:
         options = dict(entry.options)
         if options["connector"] == "nexmark":
             options |= {"nexmark.events": str(EVENTS), "nexmark.rate": str(RATE)}
-        else:
-            options["connector"] = "collect"
         engine.catalog.put(msgspec.structs.replace(entry, options=options))
     assert isinstance(insert, Insert)
-    return engine.job(engine.compile(insert)).table
+    return engine.collect(insert).table
 
 
 @pytest.mark.parametrize("query", sorted(BATCH_SQL, key=lambda q: int(q[1:])))

@@ -166,7 +166,8 @@ QUERIES: dict[str, str] = {
         " GROUP BY window_start, window_end, customer",
     "tumble_without_key": f"SELECT window_end, COUNT(*), AVG(price), MAX(amount) FROM {TUMBLE} GROUP BY window_start, window_end",
     "tumble_offset":
-        "SELECT window_start, COUNT(*) FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(`at`), INTERVAL '10' SECOND, INTERVAL '3' SECOND))"
+        "SELECT window_start, COUNT(*) FROM"
+        " TABLE(TUMBLE(TABLE orders, DESCRIPTOR(`at`), INTERVAL '10' SECOND, INTERVAL '3' SECOND))"
         " GROUP BY window_start, window_end",
     "tumble_rows": f"SELECT id, window_start, window_end, window_time FROM {TUMBLE} WHERE amount > 0",
     "hop":
