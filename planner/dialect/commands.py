@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sqlglot import exp
+from sqlglot import Token, TokenType, exp
 
-from planner.dialect import ddl, expressions, queries, relations
+from planner.dialect import ddl
 from planner.dialect.ddl import extent, unsupported
 from planner.dialect.options import read_option
+from planner.dialect.queries import QueryParser
 from planner.dialect.statements import (
     Describe,
     Explain,
@@ -22,7 +23,7 @@ from planner.dialect.statements import (
     Statement,
     StatementSet,
 )
-from planner.dialect.tokens import Cursor, Token, TokenKind
+from planner.dialect.tokens import is_word, word
 from sqlstream.errors import Span, UserError, did_you_mean
 
 _DETAILS = ("ESTIMATED_COST", "CHANGELOG_MODE", "JSON_EXECUTION_PLAN", "PLAN_ADVICE")
@@ -32,192 +33,192 @@ _UNBUILT = (
 )
 
 
-def statement(cursor: Cursor) -> Statement:
+def statement(parser: QueryParser) -> Statement:
     """Read one statement to its end."""
-    token = cursor.token
-    reader = _READERS.get(token.upper) if token.kind is not TokenKind.QUOTED else None
+    token = parser.token
+    reader = _READERS.get(word(token))
     if reader is not None:
-        result = reader(cursor)
-    elif cursor.at("("):
-        result = _query(cursor)
-    elif token.upper in _UNBUILT:
-        cursor.advance()
-        raise unsupported(cursor, token)
+        result = reader(parser)
+    elif parser.at("("):
+        result = _query(parser)
+    elif word(token) in _UNBUILT:
+        parser.advance()
+        raise unsupported(parser, token)
     else:
-        hint = did_you_mean(token.text, sorted(_READERS)) if token.kind is TokenKind.WORD else ""
-        raise cursor.unexpected(
+        hint = did_you_mean(token.text, sorted(_READERS)) if is_word(token) else ""
+        raise parser.unexpected(
             "a statement", hint or "a statement begins with a word such as SELECT, INSERT or CREATE"
         )
-    cursor.expect_end()
+    parser.expect_end()
     return result
 
 
-def _query(cursor: Cursor) -> Query:
-    first = cursor.token
-    query = queries.query(cursor)
-    return Query(*extent(cursor, first), query=query)
+def _query(parser: QueryParser) -> Query:
+    first = parser.token
+    query = parser.query()
+    return Query(*extent(parser, first), query=query)
 
 
-def _insert(cursor: Cursor) -> Insert:
-    first = cursor.expect("INSERT")
-    if cursor.at("OVERWRITE"):
-        token = cursor.advance()
-        raise cursor.refusal("INSERT OVERWRITE is not supported yet", token, "write INSERT INTO")
-    cursor.expect("INTO")
-    target = cursor.qualified_name("a table name")
-    hints = relations.table_hint(cursor)
-    partition = _partition(cursor) if cursor.at("PARTITION") else ()
+def _insert(parser: QueryParser) -> Insert:
+    first = parser.expect("INSERT")
+    if parser.at("OVERWRITE"):
+        token = parser.advance()
+        raise parser.refusal("INSERT OVERWRITE is not supported yet", token, "write INSERT INTO")
+    parser.expect("INTO")
+    target = parser.qualified_name("a table name")
+    hints = parser.table_hint()
+    partition = _partition(parser) if parser.at("PARTITION") else ()
     columns: tuple[Identifier, ...] = ()
-    if cursor.at("(") and cursor.peek(1).upper not in ("SELECT", "WITH", "VALUES", "("):
-        columns = ddl.column_names(cursor)
-    query = queries.query(cursor)
+    if parser.at("(") and word(parser.peek(1)) not in ("SELECT", "WITH", "VALUES", "("):
+        columns = ddl.column_names(parser)
+    query = parser.query()
     return Insert(
-        *extent(cursor, first), target=target, columns=columns, query=query, partition=partition, hints=hints
+        *extent(parser, first), target=target, columns=columns, query=query, partition=partition, hints=hints
     )
 
 
-def _partition(cursor: Cursor) -> tuple[tuple[Identifier, exp.Expression], ...]:
-    cursor.expect("PARTITION")
-    cursor.expect("(")
+def _partition(parser: QueryParser) -> tuple[tuple[Identifier, exp.Expression], ...]:
+    parser.expect("PARTITION")
+    parser.expect("(")
     values: list[tuple[Identifier, exp.Expression]] = []
-    while not values or cursor.accept(","):
-        key = cursor.simple_name("a partition column")
-        cursor.expect("=", hint="give every partition column listed here a value")
-        values.append((key, expressions.operand(cursor)))
-    cursor.expect(")")
+    while not values or parser.accept(","):
+        key = parser.simple_name("a partition column")
+        parser.expect("=", hint="give every partition column listed here a value")
+        values.append((key, parser.operand()))
+    parser.expect(")")
     return tuple(values)
 
 
-def _execute(cursor: Cursor) -> Statement:
-    first = cursor.expect("EXECUTE")
-    if cursor.at("STATEMENT"):
-        return _statement_set(cursor, first)
-    if cursor.at("INSERT"):
-        insert = _insert(cursor)
+def _execute(parser: QueryParser) -> Statement:
+    first = parser.expect("EXECUTE")
+    if parser.at("STATEMENT"):
+        return _statement_set(parser, first)
+    if parser.at("INSERT"):
+        insert = _insert(parser)
         return Insert(
-            *extent(cursor, first),
+            *extent(parser, first),
             target=insert.target,
             columns=insert.columns,
             query=insert.query,
             partition=insert.partition,
             hints=insert.hints,
         )
-    if queries.at_query(cursor):
-        query = queries.query(cursor)
-        return Query(*extent(cursor, first), query=query)
-    raise cursor.unexpected("STATEMENT SET, INSERT or a query")
+    if parser.at_query():
+        query = parser.query()
+        return Query(*extent(parser, first), query=query)
+    raise parser.unexpected("STATEMENT SET, INSERT or a query")
 
 
-def _statement_set(cursor: Cursor, first: Token) -> StatementSet:
+def _statement_set(parser: QueryParser, first: Token) -> StatementSet:
     """Read from STATEMENT on: `STATEMENT SET BEGIN … END`."""
-    cursor.expect("STATEMENT", "SET", "BEGIN")
-    return _set_body(cursor, first)
+    parser.expect("STATEMENT", "SET", "BEGIN")
+    return _set_body(parser, first)
 
 
-def _begin(cursor: Cursor) -> StatementSet:
-    first = cursor.expect("BEGIN")
-    cursor.expect("STATEMENT", "SET", ";")
-    return _set_body(cursor, first)
+def _begin(parser: QueryParser) -> StatementSet:
+    first = parser.expect("BEGIN")
+    parser.expect("STATEMENT", "SET", ";")
+    return _set_body(parser, first)
 
 
-def _set_body(cursor: Cursor, first: Token) -> StatementSet:
+def _set_body(parser: QueryParser, first: Token) -> StatementSet:
     inserts: list[Insert] = []
-    while not inserts or not cursor.at("END"):
-        cursor.accept("EXECUTE")
-        if not cursor.at("INSERT"):
-            raise cursor.unexpected(
+    while not inserts or not parser.at("END"):
+        parser.accept("EXECUTE")
+        if not parser.at("INSERT"):
+            raise parser.unexpected(
                 "INSERT INTO", "a statement set holds only INSERT INTO statements, and ends with END"
             )
-        inserts.append(_insert(cursor))
-        cursor.expect(";", hint="end every INSERT of a statement set with a semicolon")
-    cursor.expect("END")
-    return StatementSet(*extent(cursor, first), inserts=tuple(inserts))
+        inserts.append(_insert(parser))
+        parser.expect(";", hint="end every INSERT of a statement set with a semicolon")
+    parser.expect("END")
+    return StatementSet(*extent(parser, first), inserts=tuple(inserts))
 
 
-def _explain(cursor: Cursor) -> Explain:
-    first = cursor.expect("EXPLAIN")
+def _explain(parser: QueryParser) -> Explain:
+    first = parser.expect("EXPLAIN")
     details: list[str] = []
-    if not cursor.accept("PLAN", "FOR"):
-        while detail := cursor.accept_any(*_DETAILS):
+    if not parser.accept("PLAN", "FOR"):
+        while detail := parser.accept_any(*_DETAILS):
             details.append(detail)
-            if not cursor.accept(","):
+            if not parser.accept(","):
                 break
-    target = _explained(cursor)
-    return Explain(*extent(cursor, first), target=target, details=tuple(dict.fromkeys(details)))
+    target = _explained(parser)
+    return Explain(*extent(parser, first), target=target, details=tuple(dict.fromkeys(details)))
 
 
-def _explained(cursor: Cursor) -> Query | Insert | StatementSet:
-    first = cursor.token
-    if cursor.at("INSERT"):
-        return _insert(cursor)
-    if cursor.accept("EXECUTE") or cursor.at("STATEMENT"):
-        return _insert(cursor) if cursor.at("INSERT") else _statement_set(cursor, first)
-    if cursor.at("BEGIN"):
-        return _begin(cursor)
-    if queries.at_query(cursor) or cursor.at("("):
-        return _query(cursor)
-    raise cursor.unexpected("a query, INSERT or STATEMENT SET", "details are " + ", ".join(_DETAILS))
+def _explained(parser: QueryParser) -> Query | Insert | StatementSet:
+    first = parser.token
+    if parser.at("INSERT"):
+        return _insert(parser)
+    if parser.accept("EXECUTE") or parser.at("STATEMENT"):
+        return _insert(parser) if parser.at("INSERT") else _statement_set(parser, first)
+    if parser.at("BEGIN"):
+        return _begin(parser)
+    if parser.at_query() or parser.at("("):
+        return _query(parser)
+    raise parser.unexpected("a query, INSERT or STATEMENT SET", "details are " + ", ".join(_DETAILS))
 
 
-def _set(cursor: Cursor) -> SetOption:
-    first = cursor.expect("SET")
-    if cursor.token.kind is TokenKind.END:
-        return SetOption(*extent(cursor, first), option=None)
-    if cursor.token.kind is not TokenKind.STRING:
-        start = cursor.token.start
-        while not cursor.at("=") and not cursor.at_end():
-            cursor.advance()
-        span = Span(start, max(cursor.previous_end, start))
-        key = cursor.source(span.start, span.end).strip("`")
-        hint = f"write SET '{key}' = '{_bare_value(cursor)}'"
+def _set(parser: QueryParser) -> SetOption:
+    first = parser.expect("SET")
+    if parser.at_end():
+        return SetOption(*extent(parser, first), option=None)
+    if not parser.at_string():
+        start = parser.token.start
+        while not parser.at("=") and not parser.at_end():
+            parser.advance()
+        span = Span(start, max(parser.previous_end, start))
+        key = parser.source(span.start, span.end).strip("`")
+        hint = f"write SET '{key}' = '{_bare_value(parser)}'"
         raise UserError("SS1001", "the key and the value of SET must be quoted", span=span, hint=hint)
-    option = read_option(cursor)
-    return SetOption(*extent(cursor, first), option=option)
+    option = read_option(parser)
+    return SetOption(*extent(parser, first), option=option)
 
 
-def _bare_value(cursor: Cursor) -> str:
+def _bare_value(parser: QueryParser) -> str:
     """What stands after the equals sign, without its quotes."""
-    if not cursor.accept("=") or cursor.at_end():
+    if not parser.accept("=") or parser.at_end():
         return "value"
-    if cursor.token.kind is TokenKind.STRING:
-        return cursor.token.text
-    start = cursor.token.start
-    while not cursor.at_end():
-        cursor.advance()
-    return cursor.source(start, cursor.previous_end)
+    if parser.at_string():
+        return parser.token.text
+    start = parser.token.start
+    while not parser.at_end():
+        parser.advance()
+    return parser.source(start, parser.previous_end)
 
 
-def _reset(cursor: Cursor) -> ResetOption:
-    first = cursor.expect("RESET")
-    if cursor.token.kind is TokenKind.END:
-        return ResetOption(*extent(cursor, first), key=None)
-    key = cursor.string("an option key in single quotes", "quote the key: RESET 'key'").text
-    return ResetOption(*extent(cursor, first), key=key)
+def _reset(parser: QueryParser) -> ResetOption:
+    first = parser.expect("RESET")
+    if parser.at_end():
+        return ResetOption(*extent(parser, first), key=None)
+    key = parser.string("an option key in single quotes", "quote the key: RESET 'key'").text
+    return ResetOption(*extent(parser, first), key=key)
 
 
-def _show(cursor: Cursor) -> Show:
-    first = cursor.expect("SHOW")
-    kind = _show_kind(cursor, first)
+def _show(parser: QueryParser) -> Show:
+    first = parser.expect("SHOW")
+    kind = _show_kind(parser, first)
     name = None
     if kind is ShowKind.COLUMNS:
-        if cursor.accept_any("FROM", "IN") is None:
-            raise cursor.unexpected("FROM and a table name")
-        name = cursor.qualified_name("a table name")
+        if parser.accept_any("FROM", "IN") is None:
+            raise parser.unexpected("FROM and a table name")
+        name = parser.qualified_name("a table name")
     elif kind in (ShowKind.CREATE_TABLE, ShowKind.CREATE_VIEW):
-        name = cursor.qualified_name("a name")
-    elif cursor.at_any("FROM", "IN"):
-        token = cursor.advance()
-        raise cursor.refusal(f"SHOW {kind.value} {token.upper} is not supported yet", token, "leave it out")
+        name = parser.qualified_name("a name")
+    elif parser.at_any("FROM", "IN"):
+        token = parser.advance()
+        raise parser.refusal(f"SHOW {kind.value} {word(token)} is not supported yet", token, "leave it out")
     like, is_ilike, is_negated = None, False, False
-    if kind in _FILTERED and (cursor.at_any("LIKE", "ILIKE") or cursor.at("NOT")):
-        is_negated = cursor.accept("NOT")
-        word = cursor.accept_any("LIKE", "ILIKE")
-        if word is None:
-            raise cursor.unexpected("LIKE or ILIKE")
-        is_ilike = word == "ILIKE"
-        like = cursor.string("a pattern in single quotes").text
+    if kind in _FILTERED and (parser.at_any("LIKE", "ILIKE") or parser.at("NOT")):
+        is_negated = parser.accept("NOT")
+        operator = parser.accept_any("LIKE", "ILIKE")
+        if operator is None:
+            raise parser.unexpected("LIKE or ILIKE")
+        is_ilike = operator == "ILIKE"
+        like = parser.string("a pattern in single quotes").text
     return Show(
-        *extent(cursor, first), kind=kind, name=name, like=like, is_ilike=is_ilike, is_negated=is_negated
+        *extent(parser, first), kind=kind, name=name, like=like, is_ilike=is_ilike, is_negated=is_negated
     )
 
 
@@ -227,27 +228,27 @@ _FILTERED = (
 )
 
 
-def _show_kind(cursor: Cursor, first: Token) -> ShowKind:
+def _show_kind(parser: QueryParser, first: Token) -> ShowKind:
     for kind in ShowKind:
-        if cursor.accept(*kind.value.split()):
+        if parser.accept(*kind.value.split()):
             return kind
-    raise unsupported(cursor, first)
+    raise unsupported(parser, first)
 
 
-def _describe(cursor: Cursor) -> Describe:
-    first = cursor.advance()
-    is_extended = cursor.at("EXTENDED") and cursor.peek(1).kind is not TokenKind.END
+def _describe(parser: QueryParser) -> Describe:
+    first = parser.advance()
+    is_extended = parser.at("EXTENDED") and bool(parser.peek(1))
     if is_extended:
-        cursor.advance()
-    if cursor.at_any("CATALOG", "DATABASE", "FUNCTION", "JOB", "MODEL"):
-        following = cursor.peek(1).kind
-        if following in (TokenKind.WORD, TokenKind.QUOTED, TokenKind.STRING):
-            raise unsupported(cursor, first)
-    name = cursor.qualified_name("a table name")
-    return Describe(*extent(cursor, first), name=name, is_extended=is_extended)
+        parser.advance()
+    if parser.at_any("CATALOG", "DATABASE", "FUNCTION", "JOB", "MODEL"):
+        following = parser.peek(1)
+        if is_word(following) or following.token_type in (TokenType.IDENTIFIER, TokenType.STRING):
+            raise unsupported(parser, first)
+    name = parser.qualified_name("a table name")
+    return Describe(*extent(parser, first), name=name, is_extended=is_extended)
 
 
-_READERS: dict[str, Callable[[Cursor], Statement]] = {
+_READERS: dict[str, Callable[[QueryParser], Statement]] = {
     "SELECT": _query,
     "WITH": _query,
     "VALUES": _query,

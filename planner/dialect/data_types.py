@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from planner.dialect.tokens import Cursor, Token, TokenKind
+from sqlglot import Token
+
+from planner.dialect.reading import Reader
+from planner.dialect.tokens import is_word, span, word
 from sqlstream import types
 from sqlstream.errors import Span, UserError
 from sqlstream.types import LogicalType, RowField, TypeRoot
@@ -47,131 +50,131 @@ _FOREIGN = {
 _UNIT_FIELDS = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
 
 
-def data_type(cursor: Cursor) -> LogicalType:
+def data_type(parser: Reader) -> LogicalType:
     """Read a type with its suffixes: `[NOT] NULL`, and `ARRAY` or `MULTISET` after the element's type."""
-    cursor.enter()
-    result = _nullability(cursor, _type(cursor))
-    while suffix := cursor.accept_any("ARRAY", "MULTISET"):
+    parser.enter()
+    result = _nullability(parser, _type(parser))
+    while suffix := parser.accept_any("ARRAY", "MULTISET"):
         wrapped = types.array(result) if suffix == "ARRAY" else types.multiset(result)
-        result = _nullability(cursor, wrapped)
-    cursor.leave()
+        result = _nullability(parser, wrapped)
+    parser.leave()
     return result
 
 
-def _nullability(cursor: Cursor, plain: LogicalType) -> LogicalType:
-    if cursor.accept("NOT", "NULL"):
+def _nullability(parser: Reader, plain: LogicalType) -> LogicalType:
+    if parser.accept("NOT", "NULL"):
         return plain.not_null()
-    cursor.accept("NULL")
+    parser.accept("NULL")
     return plain
 
 
-def _type(cursor: Cursor) -> LogicalType:
-    token = cursor.token
-    if token.kind is not TokenKind.WORD:
-        raise cursor.unexpected("a data type")
-    cursor.advance()
-    name = token.upper
+def _type(parser: Reader) -> LogicalType:
+    token = parser.token
+    if not is_word(token):
+        raise parser.unexpected("a data type")
+    parser.advance()
+    name = word(token)
     if name in _PLAIN:
         return _PLAIN[name]
     if name in _LENGTH:
-        return _with_length(cursor, token)
+        return _with_length(parser, token)
     if name in ("ROW", "ARRAY", "MAP", "MULTISET"):
-        return _constructed(cursor, name)
+        return _constructed(parser, name)
     reader = _READERS.get(name)
     if reader is not None:
-        return reader(cursor)
+        return reader(parser)
     hint = f"use {_FOREIGN[name]}" if name in _FOREIGN else "see the data types of Flink SQL"
-    raise UserError("SS1001", f'unknown data type "{token.text}"', span=token.span, hint=hint)
+    raise UserError("SS1001", f'unknown data type "{token.text}"', span=span(token), hint=hint)
 
 
-def _bounded(cursor: Cursor, what: str, low: int, high: int) -> int:
-    token = cursor.token
-    value = cursor.unsigned_integer()
+def _bounded(parser: Reader, what: str, low: int, high: int) -> int:
+    token = parser.token
+    value = parser.unsigned_integer()
     if not low <= value <= high:
-        raise UserError("SS1001", f"{what} must be between {low} and {high}, not {value}", span=token.span)
+        raise UserError("SS1001", f"{what} must be between {low} and {high}, not {value}", span=span(token))
     return value
 
 
-def _with_length(cursor: Cursor, name: Token) -> LogicalType:
-    kind = name.upper
-    if kind in ("CHAR", "CHARACTER") and cursor.accept("VARYING"):
+def _with_length(parser: Reader, name: Token) -> LogicalType:
+    kind = word(name)
+    if kind in ("CHAR", "CHARACTER") and parser.accept("VARYING"):
         kind = "VARCHAR"
-    elif kind == "BINARY" and cursor.accept("VARYING"):
+    elif kind == "BINARY" and parser.accept("VARYING"):
         kind = "VARBINARY"
     length = 1
-    if cursor.accept("("):
-        length = _bounded(cursor, f"the length of {kind}", 1, types.VARCHAR_LENGTH_MAX)
-        cursor.expect(")")
+    if parser.accept("("):
+        length = _bounded(parser, f"the length of {kind}", 1, types.VARCHAR_LENGTH_MAX)
+        parser.expect(")")
     # SQL's default length is 1, also for VARCHAR: that is Flink's rule, STRING is the unbounded one.
     return _LENGTH[kind](length)
 
 
-def _decimal(cursor: Cursor) -> LogicalType:
-    if not cursor.accept("("):
+def _decimal(parser: Reader) -> LogicalType:
+    if not parser.accept("("):
         return types.decimal()
-    precision = _bounded(cursor, "the precision of DECIMAL", 1, types.DECIMAL_PRECISION_MAX)
-    scale = _bounded(cursor, "the scale of DECIMAL", 0, precision) if cursor.accept(",") else 0
-    cursor.expect(")")
+    precision = _bounded(parser, "the precision of DECIMAL", 1, types.DECIMAL_PRECISION_MAX)
+    scale = _bounded(parser, "the scale of DECIMAL", 0, precision) if parser.accept(",") else 0
+    parser.expect(")")
     return types.decimal(precision, scale)
 
 
-def _double(cursor: Cursor) -> LogicalType:
-    cursor.accept("PRECISION")
+def _double(parser: Reader) -> LogicalType:
+    parser.accept("PRECISION")
     return types.DOUBLE
 
 
-def _precision(cursor: Cursor, what: str, default: int, high: int = 9) -> int:
-    if not cursor.accept("("):
+def _precision(parser: Reader, what: str, default: int, high: int = 9) -> int:
+    if not parser.accept("("):
         return default
-    value = _bounded(cursor, f"the precision of {what}", 0, high)
-    cursor.expect(")")
+    value = _bounded(parser, f"the precision of {what}", 0, high)
+    parser.expect(")")
     return value
 
 
-def _time(cursor: Cursor) -> LogicalType:
-    precision = _precision(cursor, "TIME", 0)
-    if cursor.at("WITH"):
-        raise cursor.unexpected("a TIME without time zone")
-    if cursor.at("WITHOUT"):
-        cursor.expect("WITHOUT", "TIME", "ZONE")
+def _time(parser: Reader) -> LogicalType:
+    precision = _precision(parser, "TIME", 0)
+    if parser.at("WITH"):
+        raise parser.unexpected("a TIME without time zone")
+    if parser.at("WITHOUT"):
+        parser.expect("WITHOUT", "TIME", "ZONE")
     return types.time(precision)
 
 
-def _timestamp(cursor: Cursor) -> LogicalType:
-    start = cursor.token.start
-    precision = _precision(cursor, "TIMESTAMP", 6)
-    if cursor.accept("WITHOUT"):
-        cursor.expect("TIME", "ZONE")
-    elif cursor.at("WITH", "LOCAL"):
-        cursor.expect("WITH", "LOCAL", "TIME", "ZONE")
+def _timestamp(parser: Reader) -> LogicalType:
+    start = parser.token.start
+    precision = _precision(parser, "TIMESTAMP", 6)
+    if parser.accept("WITHOUT"):
+        parser.expect("TIME", "ZONE")
+    elif parser.at("WITH", "LOCAL"):
+        parser.expect("WITH", "LOCAL", "TIME", "ZONE")
         return types.timestamp_ltz(precision)
-    elif cursor.at("WITH", "TIME", "ZONE"):
-        cursor.expect("WITH", "TIME", "ZONE")
-        span = Span(start, cursor.previous_end)
+    elif parser.at("WITH", "TIME", "ZONE"):
+        parser.expect("WITH", "TIME", "ZONE")
+        span = Span(start, parser.previous_end)
         hint = "use TIMESTAMP_LTZ, an instant shown in the session's time zone"
         raise UserError("SS1003", "TIMESTAMP WITH TIME ZONE is not supported", span=span, hint=hint)
     return types.timestamp(precision)
 
 
-def _timestamp_ltz(cursor: Cursor) -> LogicalType:
-    return types.timestamp_ltz(_precision(cursor, "TIMESTAMP_LTZ", 6))
+def _timestamp_ltz(parser: Reader) -> LogicalType:
+    return types.timestamp_ltz(_precision(parser, "TIMESTAMP_LTZ", 6))
 
 
-def _interval(cursor: Cursor) -> LogicalType:
+def _interval(parser: Reader) -> LogicalType:
     fields = []
     for _ in range(2):
-        token = cursor.token
-        field = cursor.accept_any(*_UNIT_FIELDS)
+        token = parser.token
+        field = parser.accept_any(*_UNIT_FIELDS)
         if field is None:
-            raise cursor.unexpected("YEAR, MONTH, DAY, HOUR, MINUTE or SECOND")
+            raise parser.unexpected("YEAR, MONTH, DAY, HOUR, MINUTE or SECOND")
         fields.append((field, token))
-        _precision(cursor, field, 0)
-        if not cursor.accept("TO"):
+        _precision(parser, field, 0)
+        if not parser.accept("TO"):
             break
     is_year_month = fields[0][0] in ("YEAR", "MONTH")
     if any((f in ("YEAR", "MONTH")) != is_year_month for f, _ in fields):
         hint = "months and days cannot be mixed: their ratio is not fixed"
-        raise UserError("SS1001", "illegal interval type", span=fields[1][1].span, hint=hint)
+        raise UserError("SS1001", "illegal interval type", span=span(fields[1][1]), hint=hint)
     return types.INTERVAL_YEAR_MONTH if is_year_month else types.INTERVAL_DAY_TIME
 
 
@@ -187,22 +190,22 @@ _READERS = {
 }
 
 
-def _constructed(cursor: Cursor, name: str) -> LogicalType:
-    if name == "ROW" and cursor.accept("("):
-        return _row(cursor, ")")
+def _constructed(parser: Reader, name: str) -> LogicalType:
+    if name == "ROW" and parser.accept("("):
+        return _row(parser, ")")
     # `ROW<>` is lexed as ROW and the not-equals sign.
-    if name == "ROW" and cursor.accept("<>"):
+    if name == "ROW" and parser.accept("<>"):
         return types.row()
-    cursor.expect("<", hint=f"write the types of its parts, such as {_EXAMPLES[name]}")
+    parser.expect("<", hint=f"write the types of its parts, such as {_EXAMPLES[name]}")
     if name == "ROW":
-        return _row(cursor, ">")
-    first = data_type(cursor)
+        return _row(parser, ">")
+    first = data_type(parser)
     if name == "MAP":
-        cursor.expect(",")
-        value = data_type(cursor)
-        cursor.expect(">")
+        parser.expect(",")
+        value = data_type(parser)
+        parser.expect(">")
         return types.map_of(first, value)
-    cursor.expect(">")
+    parser.expect(">")
     return LogicalType(TypeRoot[name], element=first)
 
 
@@ -214,17 +217,17 @@ _EXAMPLES = {
 }
 
 
-def _row(cursor: Cursor, closing: str) -> LogicalType:
+def _row(parser: Reader, closing: str) -> LogicalType:
     fields: list[RowField] = []
-    while not cursor.accept(closing):
+    while not parser.accept(closing):
         if fields:
-            cursor.expect(",")
-        token = cursor.token
-        name = cursor.name("a field name").name
+            parser.expect(",")
+        token = parser.token
+        name = parser.name("a field name").name
         if any(f.name == name for f in fields):
-            raise UserError("SS1001", f'field "{name}" is defined twice', span=token.span)
-        fields.append(RowField(name, data_type(cursor)))
+            raise UserError("SS1001", f'field "{name}" is defined twice', span=span(token))
+        fields.append(RowField(name, data_type(parser)))
         # A field's comment is no part of the type's identity, so the type does not keep it.
-        if cursor.token.kind is TokenKind.STRING or cursor.accept("COMMENT"):
-            cursor.string("the comment in single quotes")
+        if parser.at_string() or parser.accept("COMMENT"):
+            parser.string("the comment in single quotes")
     return LogicalType(TypeRoot.ROW, fields=tuple(fields))

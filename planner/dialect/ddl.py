@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.dialect import expressions, queries
+from sqlglot import Token
+
 from planner.dialect.data_types import data_type
 from planner.dialect.options import option_list
+from planner.dialect.queries import QueryParser
 from planner.dialect.statements import (
     ColumnDef,
     ColumnKind,
@@ -17,7 +19,7 @@ from planner.dialect.statements import (
     Option,
     WatermarkDef,
 )
-from planner.dialect.tokens import Cursor, Token
+from planner.dialect.tokens import span, word
 from sqlstream.errors import Span, UserError
 
 _NOT_ENFORCED_DETAIL = (
@@ -33,66 +35,66 @@ class _TableBody:
     primary_key: tuple[Identifier, ...] = ()
 
 
-def create(cursor: Cursor) -> CreateTable | CreateView:
+def create(parser: QueryParser) -> CreateTable | CreateView:
     """Read CREATE [TEMPORARY] TABLE | VIEW."""
-    first = cursor.expect("CREATE")
-    if cursor.at("OR", "REPLACE"):
-        cursor.advance()
-        cursor.advance()
-        raise cursor.refusal(
+    first = parser.expect("CREATE")
+    if parser.at("OR", "REPLACE"):
+        parser.advance()
+        parser.advance()
+        raise parser.refusal(
             "CREATE OR REPLACE is not supported", first, "drop the object first, or use IF NOT EXISTS"
         )
-    is_temporary = cursor.accept("TEMPORARY")
-    if is_temporary and cursor.at("SYSTEM"):
-        raise unsupported(cursor, first)
-    if cursor.accept("TABLE"):
-        return _create_table(cursor, first, is_temporary)
-    if cursor.accept("VIEW"):
-        return _create_view(cursor, first, is_temporary)
-    raise unsupported(cursor, first)
+    is_temporary = parser.accept("TEMPORARY")
+    if is_temporary and parser.at("SYSTEM"):
+        raise unsupported(parser, first)
+    if parser.accept("TABLE"):
+        return _create_table(parser, first, is_temporary)
+    if parser.accept("VIEW"):
+        return _create_view(parser, first, is_temporary)
+    raise unsupported(parser, first)
 
 
-def unsupported(cursor: Cursor, first: Token) -> UserError:
+def unsupported(parser: QueryParser, first: Token) -> UserError:
     """SS1002, to be raised, for a statement of Flink's that is not built: named by its first words."""
-    words = [first.upper]
-    span = first.span
-    if first.upper in ("ALTER", "CREATE", "DROP", "SHOW", "DESCRIBE", "DESC"):
-        while cursor.token.upper in ("TEMPORARY", "SYSTEM", "MATERIALIZED", "FULL", "USER"):
-            words.append(cursor.advance().upper)
-        if cursor.token.upper.isidentifier():
-            words.append(cursor.advance().upper)
-        span = Span(first.start, max(first.end, cursor.previous_end))
+    words = [word(first)]
+    place = span(first)
+    if word(first) in ("ALTER", "CREATE", "DROP", "SHOW", "DESCRIBE", "DESC"):
+        while word(parser.token) in ("TEMPORARY", "SYSTEM", "MATERIALIZED", "FULL", "USER"):
+            words.append(word(parser.advance()))
+        if word(parser.token).isidentifier():
+            words.append(word(parser.advance()))
+        place = Span(first.start, max(first.end + 1, parser.previous_end))
     hint = (
         "supported are CREATE and DROP of TABLE and VIEW, INSERT INTO, EXECUTE STATEMENT SET, SELECT, "
         "EXPLAIN, SET, RESET, SHOW and DESCRIBE"
     )
-    return UserError("SS1002", f'statement "{" ".join(words)}" is not supported yet', span=span, hint=hint)
+    return UserError("SS1002", f'statement "{" ".join(words)}" is not supported yet', span=place, hint=hint)
 
 
-def extent(cursor: Cursor, first: Token) -> tuple[str, Span]:
+def extent(parser: QueryParser, first: Token) -> tuple[str, Span]:
     """The text and span of a statement from `first` to the last token read."""
-    end = cursor.previous_end
-    return cursor.source(first.start, end), Span(first.start, end)
+    end = parser.previous_end
+    return parser.source(first.start, end), Span(first.start, end)
 
 
-def _comment(cursor: Cursor) -> str:
-    return cursor.string("the comment in single quotes").text if cursor.accept("COMMENT") else ""
+def _comment(parser: QueryParser) -> str:
+    return parser.string("the comment in single quotes").text if parser.accept("COMMENT") else ""
 
 
-def _create_table(cursor: Cursor, first: Token, is_temporary: bool) -> CreateTable:
-    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
-    name = cursor.qualified_name("a table name")
-    body = _table_body(cursor)
-    comment = _comment(cursor)
-    _refuse_clauses(cursor)
+def _create_table(parser: QueryParser, first: Token, is_temporary: bool) -> CreateTable:
+    if_not_exists = parser.accept("IF", "NOT", "EXISTS")
+    name = parser.qualified_name("a table name")
+    body = _table_body(parser)
+    comment = _comment(parser)
+    _refuse_clauses(parser)
     partition_keys: tuple[Identifier, ...] = ()
-    if cursor.accept("PARTITIONED"):
-        cursor.expect("BY")
-        partition_keys = column_names(cursor)
-    options: tuple[Option, ...] = option_list(cursor) if cursor.accept("WITH") else ()
-    _refuse_clauses(cursor)
+    if parser.accept("PARTITIONED"):
+        parser.expect("BY")
+        partition_keys = column_names(parser)
+    options: tuple[Option, ...] = option_list(parser) if parser.accept("WITH") else ()
+    _refuse_clauses(parser)
     return CreateTable(
-        *extent(cursor, first),
+        *extent(parser, first),
         name=name,
         columns=tuple(body.columns),
         watermark=body.watermark,
@@ -105,49 +107,49 @@ def _create_table(cursor: Cursor, first: Token, is_temporary: bool) -> CreateTab
     )
 
 
-def _refuse_clauses(cursor: Cursor) -> None:
+def _refuse_clauses(parser: QueryParser) -> None:
     """Refuse what Flink allows around WITH and is not built."""
-    if cursor.at_any("DISTRIBUTED", "AS", "LIKE"):
-        token = cursor.advance()
+    if parser.at_any("DISTRIBUTED", "AS", "LIKE"):
+        token = parser.advance()
         hint = "create the table with its columns, and fill it with INSERT INTO"
-        raise cursor.refusal(f"CREATE TABLE … {token.upper} is not supported yet", token, hint)
+        raise parser.refusal(f"CREATE TABLE … {word(token)} is not supported yet", token, hint)
 
 
-def _table_body(cursor: Cursor) -> _TableBody:
+def _table_body(parser: QueryParser) -> _TableBody:
     body = _TableBody()
-    if not cursor.accept("("):
+    if not parser.accept("("):
         return body
-    if cursor.accept(")"):
+    if parser.accept(")"):
         return body
     while True:
-        _table_element(cursor, body)
-        if not cursor.accept(","):
+        _table_element(parser, body)
+        if not parser.accept(","):
             break
-    cursor.expect(")")
+    parser.expect(")")
     return body
 
 
-def _table_element(cursor: Cursor, body: _TableBody) -> None:
-    token = cursor.token
-    if cursor.at("WATERMARK", "FOR"):
-        watermark = _watermark(cursor)
+def _table_element(parser: QueryParser, body: _TableBody) -> None:
+    token = parser.token
+    if parser.at("WATERMARK", "FOR"):
+        watermark = _watermark(parser)
         if body.watermark is not None:
             hint = "keep one of the two"
             raise UserError("SS1001", "a table has at most one watermark", span=watermark.span, hint=hint)
         body.watermark = watermark
         return
-    if cursor.at("CONSTRAINT") and cursor.peek(2).upper in ("PRIMARY", "UNIQUE"):
-        cursor.advance()
-        cursor.name("a constraint name")
-    if cursor.at("UNIQUE", "("):
-        raise _unique_refusal(cursor)
-    if cursor.at("PRIMARY", "KEY"):
-        cursor.expect("PRIMARY", "KEY")
-        keys = column_names(cursor)
-        _not_enforced(cursor, token)
-        _set_primary_key(body, keys, Span(token.start, cursor.previous_end))
+    if parser.at("CONSTRAINT") and word(parser.peek(2)) in ("PRIMARY", "UNIQUE"):
+        parser.advance()
+        parser.name("a constraint name")
+    if parser.at("UNIQUE", "("):
+        raise _unique_refusal(parser)
+    if parser.at("PRIMARY", "KEY"):
+        parser.expect("PRIMARY", "KEY")
+        keys = column_names(parser)
+        _not_enforced(parser, token)
+        _set_primary_key(body, keys, Span(token.start, parser.previous_end))
         return
-    column = _column(cursor)
+    column = _column(parser)
     body.columns.append(column)
     if column.is_primary_key:
         _set_primary_key(body, (Identifier((column.name,), column.span),), column.span)
@@ -160,69 +162,69 @@ def _set_primary_key(body: _TableBody, keys: tuple[Identifier, ...], span: Span)
     body.primary_key = keys
 
 
-def _unique_refusal(cursor: Cursor) -> UserError:
-    token = cursor.advance()
+def _unique_refusal(parser: QueryParser) -> UserError:
+    token = parser.advance()
     hint = "declare PRIMARY KEY (…) NOT ENFORCED instead"
-    return cursor.refusal("UNIQUE constraint is not supported yet", token, hint)
+    return parser.refusal("UNIQUE constraint is not supported yet", token, hint)
 
 
-def _not_enforced(cursor: Cursor, first: Token) -> None:
-    if cursor.accept("NOT", "ENFORCED"):
+def _not_enforced(parser: QueryParser, first: Token) -> None:
+    if parser.accept("NOT", "ENFORCED"):
         return
-    cursor.accept("ENFORCED")
+    parser.accept("ENFORCED")
     raise UserError(
         "SS1001",
         "ENFORCED mode is not supported for PRIMARY KEY constraint",
-        span=Span(first.start, cursor.previous_end),
+        span=Span(first.start, parser.previous_end),
         detail=_NOT_ENFORCED_DETAIL,
         hint="add NOT ENFORCED",
     )
 
 
-def column_names(cursor: Cursor) -> tuple[Identifier, ...]:
+def column_names(parser: QueryParser) -> tuple[Identifier, ...]:
     """Read `(a, b, …)`."""
-    cursor.expect("(")
-    names = [cursor.simple_name("a column name")]
-    while cursor.accept(","):
-        names.append(cursor.simple_name("a column name"))
-    cursor.expect(")")
+    parser.expect("(")
+    names = [parser.simple_name("a column name")]
+    while parser.accept(","):
+        names.append(parser.simple_name("a column name"))
+    parser.expect(")")
     return tuple(names)
 
 
-def _watermark(cursor: Cursor) -> WatermarkDef:
-    start = cursor.expect("WATERMARK", "FOR").start
-    start = cursor.peek(-2).start
-    name_start = cursor.token.start
-    parts = [cursor.name("the name of the time column").name]
-    while cursor.accept("."):
-        parts.append(cursor.name("a field name").name)
-    column = Identifier(tuple(parts), Span(name_start, cursor.previous_end))
-    cursor.expect("AS")
-    expression = expressions.expression(cursor)
-    return WatermarkDef(column, expression, Span(start, cursor.previous_end))
+def _watermark(parser: QueryParser) -> WatermarkDef:
+    start = parser.expect("WATERMARK", "FOR").start
+    start = parser.peek(-2).start
+    name_start = parser.token.start
+    parts = [parser.name("the name of the time column").name]
+    while parser.accept("."):
+        parts.append(parser.name("a field name").name)
+    column = Identifier(tuple(parts), Span(name_start, parser.previous_end))
+    parser.expect("AS")
+    expression = parser.value()
+    return WatermarkDef(column, expression, Span(start, parser.previous_end))
 
 
-def _column(cursor: Cursor) -> ColumnDef:
-    start = cursor.token.start
-    name = cursor.simple_name("a column name")
-    if cursor.accept("AS"):
-        expression = expressions.expression(cursor)
-        span = Span(start, cursor.previous_end)
-        comment = _comment(cursor)
+def _column(parser: QueryParser) -> ColumnDef:
+    start = parser.token.start
+    name = parser.simple_name("a column name")
+    if parser.accept("AS"):
+        expression = parser.value()
+        span = Span(start, parser.previous_end)
+        comment = _comment(parser)
         return ColumnDef(name.parts[0], ColumnKind.COMPUTED, span, expression=expression, comment=comment)
-    column_type = data_type(cursor)
+    column_type = data_type(parser)
     kind, metadata_key, is_virtual = ColumnKind.PHYSICAL, "", False
-    if cursor.accept("METADATA"):
+    if parser.accept("METADATA"):
         kind, metadata_key = ColumnKind.METADATA, name.parts[0]
-        if cursor.accept("FROM"):
-            metadata_key = cursor.string("the metadata key in single quotes").text
-        is_virtual = cursor.accept("VIRTUAL")
-    is_primary_key = _column_constraints(cursor)
-    comment = _comment(cursor)
+        if parser.accept("FROM"):
+            metadata_key = parser.string("the metadata key in single quotes").text
+        is_virtual = parser.accept("VIRTUAL")
+    is_primary_key = _column_constraints(parser)
+    comment = _comment(parser)
     return ColumnDef(
         name.parts[0],
         kind,
-        Span(start, cursor.previous_end),
+        Span(start, parser.previous_end),
         type=column_type,
         metadata_key=metadata_key,
         is_virtual=is_virtual,
@@ -231,53 +233,53 @@ def _column(cursor: Cursor) -> ColumnDef:
     )
 
 
-def _column_constraints(cursor: Cursor) -> bool:
-    token = cursor.token
-    if cursor.accept("CONSTRAINT"):
-        cursor.name("a constraint name")
-    if cursor.accept("PRIMARY"):
-        cursor.expect("KEY")
-        _not_enforced(cursor, token)
+def _column_constraints(parser: QueryParser) -> bool:
+    token = parser.token
+    if parser.accept("CONSTRAINT"):
+        parser.name("a constraint name")
+    if parser.accept("PRIMARY"):
+        parser.expect("KEY")
+        _not_enforced(parser, token)
         return True
-    if cursor.at("UNIQUE"):
-        raise _unique_refusal(cursor)
-    if cursor.at("DEFAULT"):
-        token = cursor.advance()
-        raise cursor.refusal(
+    if parser.at("UNIQUE"):
+        raise _unique_refusal(parser)
+    if parser.at("DEFAULT"):
+        token = parser.advance()
+        raise parser.refusal(
             "default values of columns are not supported", token, "use a computed column: c AS expression"
         )
     return False
 
 
-def _create_view(cursor: Cursor, first: Token, is_temporary: bool) -> CreateView:
-    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
-    name = cursor.qualified_name("a view name")
-    names = column_names(cursor) if cursor.at("(") else ()
-    comment = _comment(cursor)
-    cursor.expect("AS")
-    query_start = cursor.token.start
-    query = queries.query(cursor)
+def _create_view(parser: QueryParser, first: Token, is_temporary: bool) -> CreateView:
+    if_not_exists = parser.accept("IF", "NOT", "EXISTS")
+    name = parser.qualified_name("a view name")
+    names = column_names(parser) if parser.at("(") else ()
+    comment = _comment(parser)
+    parser.expect("AS")
+    query_start = parser.token.start
+    query = parser.query()
     return CreateView(
-        *extent(cursor, first),
+        *extent(parser, first),
         name=name,
         column_names=names,
         query=query,
-        query_text=cursor.source(query_start, cursor.previous_end),
+        query_text=parser.source(query_start, parser.previous_end),
         is_temporary=is_temporary,
         if_not_exists=if_not_exists,
         comment=comment,
     )
 
 
-def drop(cursor: Cursor) -> DropObject:
+def drop(parser: QueryParser) -> DropObject:
     """Read DROP [TEMPORARY] TABLE | VIEW [IF EXISTS] name."""
-    first = cursor.expect("DROP")
-    is_temporary = cursor.accept("TEMPORARY")
-    if not cursor.at_any("TABLE", "VIEW"):
-        raise unsupported(cursor, first)
-    is_view = cursor.advance().upper == "VIEW"
-    if_exists = cursor.accept("IF", "EXISTS")
-    name = cursor.qualified_name("a view name" if is_view else "a table name")
+    first = parser.expect("DROP")
+    is_temporary = parser.accept("TEMPORARY")
+    if not parser.at_any("TABLE", "VIEW"):
+        raise unsupported(parser, first)
+    is_view = word(parser.advance()) == "VIEW"
+    if_exists = parser.accept("IF", "EXISTS")
+    name = parser.qualified_name("a view name" if is_view else "a table name")
     return DropObject(
-        *extent(cursor, first), name=name, is_view=is_view, is_temporary=is_temporary, if_exists=if_exists
+        *extent(parser, first), name=name, is_view=is_view, is_temporary=is_temporary, if_exists=if_exists
     )

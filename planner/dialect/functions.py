@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
-from sqlglot import exp
+from sqlglot import Token, TokenType, exp
 
-from planner.dialect import expressions, queries
+from planner.dialect.expressions import ExpressionParser
 from planner.dialect.nodes import FrameBound, FunctionCall, OverClause
-from planner.dialect.tokens import RESERVED, Cursor, Token, TokenKind
+from planner.dialect.tokens import RESERVED, is_word, word
 
 _RESERVED_CALLS = frozenset({"LEFT", "RIGHT", "GROUPING", "EXTRACT", "TRIM", "OVERLAY"})
 _EXTRACT_UNITS = (
@@ -35,202 +35,194 @@ _ADD_UNITS = (
 
 def can_be_called(token: Token) -> bool:
     """Whether `token` names a function when a parenthesis follows it."""
-    return token.kind is TokenKind.QUOTED or token.upper not in RESERVED or token.upper in _RESERVED_CALLS
+    is_reserved = word(token) in RESERVED and word(token) not in _RESERVED_CALLS
+    return token.token_type is TokenType.IDENTIFIER or (is_word(token) and not is_reserved)
 
 
-def call(cursor: Cursor) -> exp.Expression:
-    """Read `name(arguments)` and what may follow: WITHIN GROUP, FILTER, IGNORE NULLS, OVER."""
-    token = cursor.advance()
-    name = token.text.upper()
-    cursor.expect("(")
-    node = FunctionCall(this=name, expressions=[])
-    special = _SPECIAL.get(name)
-    node.set("expressions", special(cursor) if special else _arguments(cursor, node, token))
-    cursor.expect(")")
-    _suffixes(cursor, node)
-    return cursor.mark(node, token.start)
+class FunctionParser(ExpressionParser):
+    """Reads calls. A function keeps its name and the order of its arguments.
 
+    FUNCTIONS, the table by which sqlglot renames and rewrites them, is empty.
+    """
 
-def _arguments(cursor: Cursor, node: FunctionCall, name: Token) -> list[exp.Expression]:
-    if cursor.at(")"):
-        return []
-    if cursor.accept_any("DISTINCT", "ALL") == "DISTINCT":
-        node.set("is_distinct", True)
-    if cursor.at("*") and node.this == "COUNT":
-        start = cursor.advance().start
-        return [cursor.mark(exp.Star(), start)]
-    if queries.at_query(cursor):
-        raise cursor.unexpected("an expression", "put a scalar subquery in its own parentheses")
-    arguments = [_argument(cursor)]
-    while cursor.accept(","):
-        arguments.append(_argument(cursor))
-    if node.this.startswith("JSON_") and not cursor.at(")"):
-        clause = cursor.advance()
-        hint = "leave the clause out"
-        raise cursor.refusal(f"the {clause.upper} clause of {node.this} is not supported yet", clause, hint)
-    return arguments
+    FUNCTIONS = {}
+    NO_PAREN_FUNCTIONS = {}
+    FUNCTION_PARSERS = {
+        "EXTRACT": lambda self: self._extract(),
+        "FLOOR": lambda self: self._round_to(),
+        "CEIL": lambda self: self._round_to(),
+        "CEILING": lambda self: self._round_to(),
+        "TIMESTAMPADD": lambda self: self._timestamp_arithmetic(),
+        "TIMESTAMPDIFF": lambda self: self._timestamp_arithmetic(),
+        "POSITION": lambda self: self._position_arguments(),
+        "TRIM": lambda self: self._trim(),
+        "SUBSTRING": lambda self: self._from_for(),
+        "OVERLAY": lambda self: self._overlay(),
+    }
 
+    def _parse_function_call(self, *_: Any, **__: Any) -> exp.Expr | None:
+        """Read `name(arguments)` and what may follow: WITHIN GROUP, FILTER, IGNORE NULLS, OVER."""
+        token = self.token
+        if not can_be_called(token):
+            return None
+        name = token.text.upper()
+        self._advance()
+        self.expect("(")
+        node = FunctionCall(this=name, expressions=[])
+        special = self.FUNCTION_PARSERS.get(name)
+        node.set("expressions", special(self) if special else self._arguments(node))
+        self.expect(")")
+        return self.mark(self._parse_window(node), token.start)
 
-def _argument(cursor: Cursor) -> exp.Expression:
-    if cursor.peek(1).upper == "=>":
-        token = cursor.advance()
-        cursor.advance()
-        hint = "pass the arguments by position"
-        raise cursor.refusal(f'the named argument "{token.text}" is not supported here', token, hint)
-    if cursor.at("DESCRIPTOR", "(") or cursor.at("TABLE"):
-        token = cursor.advance()
-        hint = "a table function stands in FROM, as in FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), …))"
-        raise cursor.refusal(f"{token.upper} is an argument of table functions", token, hint)
-    return expressions.expression(cursor)
+    def _arguments(self, node: FunctionCall) -> list[exp.Expression]:
+        if self.at(")"):
+            return []
+        if self.accept_any("DISTINCT", "ALL") == "DISTINCT":
+            node.set("is_distinct", True)
+        if self.at("*") and node.this == "COUNT":
+            start = self.advance().start
+            return [self.mark(exp.Star(), start)]
+        if self.at_query():
+            raise self.unexpected("an expression", "put a scalar subquery in its own parentheses")
+        arguments = self._parse_csv(self._argument)
+        if node.this.startswith("JSON_") and not self.at(")"):
+            clause = self.advance()
+            hint = "leave the clause out"
+            raise self.refusal(f"the {word(clause)} clause of {node.this} is not supported yet", clause, hint)
+        return arguments
 
+    def _argument(self) -> exp.Expression:
+        if word(self.peek(1)) == "=>":
+            token = self.advance()
+            self.advance()
+            hint = "pass the arguments by position"
+            raise self.refusal(f'the named argument "{token.text}" is not supported here', token, hint)
+        if self.at("DESCRIPTOR", "(") or self.at("TABLE"):
+            token = self.advance()
+            hint = "a table function stands in FROM, as in FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), …))"
+            raise self.refusal(f"{word(token)} is an argument of table functions", token, hint)
+        return self.value()
 
-def _unit(cursor: Cursor, allowed: tuple[str, ...]) -> exp.Expression:
-    start = cursor.token.start
-    return cursor.mark(exp.Var(this=expressions.time_unit(cursor, allowed)), start)
+    def _unit(self, allowed: tuple[str, ...]) -> exp.Expression:
+        start = self.token.start
+        return self.mark(exp.Var(this=self.time_unit(allowed)), start)
 
+    def _extract(self) -> list[exp.Expression]:
+        unit = self._unit(_EXTRACT_UNITS)
+        self.expect("FROM")
+        return [unit, self.value()]
 
-def _extract(cursor: Cursor) -> list[exp.Expression]:
-    unit = _unit(cursor, _EXTRACT_UNITS)
-    cursor.expect("FROM")
-    return [unit, expressions.expression(cursor)]
+    def _round_to(self) -> list[exp.Expression]:
+        arguments = self.values()
+        if len(arguments) == 1 and self.accept("TO"):
+            arguments.append(self._unit(_EXTRACT_UNITS))
+        return arguments
 
+    def _timestamp_arithmetic(self) -> list[exp.Expression]:
+        unit = self._unit(_ADD_UNITS)
+        self.expect(",")
+        return [unit, *self.values()]
 
-def _round_to(cursor: Cursor) -> list[exp.Expression]:
-    arguments = expressions.expression_list(cursor)
-    if len(arguments) == 1 and cursor.accept("TO"):
-        arguments.append(_unit(cursor, _EXTRACT_UNITS))
-    return arguments
+    def _position_arguments(self) -> list[exp.Expression]:
+        # Read as an operand, so that IN is not taken for the test.
+        needle = self.operand()
+        self.expect("IN")
+        return [needle, self.value()]
 
+    def _trim(self) -> list[exp.Expression]:
+        start = self.token.start
+        where = self.accept_any("BOTH", "LEADING", "TRAILING")
+        side = exp.Var(this=where or "BOTH")
+        if where:
+            self.mark(side, start)
+        if where and self.accept("FROM"):
+            return [side, exp.Literal(this=" ", is_string=True), self.value()]
+        first = self.value()
+        if self.accept("FROM"):
+            return [side, first, self.value()]
+        if where:
+            raise self.unexpected('"FROM"')
+        return [side, exp.Literal(this=" ", is_string=True), first]
 
-def _timestamp_arithmetic(cursor: Cursor) -> list[exp.Expression]:
-    unit = _unit(cursor, _ADD_UNITS)
-    cursor.expect(",")
-    return [unit, *expressions.expression_list(cursor)]
+    def _from_for(self) -> list[exp.Expression]:
+        """`x FROM a [FOR n]`, or the plain `x, a, n`."""
+        arguments = self.values()
+        if len(arguments) == 1 and self.accept("FROM"):
+            arguments.append(self.value())
+            if self.accept("FOR"):
+                arguments.append(self.value())
+        return arguments
 
+    def _overlay(self) -> list[exp.Expression]:
+        text = self.value()
+        self.expect("PLACING")
+        replacement = self.value()
+        self.expect("FROM")
+        arguments = [text, replacement, self.value()]
+        if self.accept("FOR"):
+            arguments.append(self.value())
+        return arguments
 
-def _position(cursor: Cursor) -> list[exp.Expression]:
-    # Read as an operand, so that IN is not taken for the test.
-    needle = expressions.operand(cursor)
-    cursor.expect("IN")
-    return [needle, expressions.expression(cursor)]
+    def _parse_window(self, this: FunctionCall, alias: bool = False) -> FunctionCall:  # type: ignore[override]
+        if self.accept("WITHIN", "GROUP"):
+            self.expect("(")
+            this.set("order", self._parse_order())
+            self.expect(")")
+        if self.at("IGNORE", "NULLS") or self.at("RESPECT", "NULLS"):
+            this.set("nulls", word(self.advance()))
+            self.advance()
+        if self.accept("FILTER", "("):
+            self.expect("WHERE")
+            this.set("filter", self.value())
+            self.expect(")")
+        if self.at("OVER"):
+            this.set("over", self._over())
+        return this
 
+    def _over(self) -> OverClause:
+        start = self.expect("OVER").start
+        if self.at("("):
+            clause = self.window_definition()
+        else:
+            clause = OverClause(name=self.name("a window name or (").name)
+        return self.mark(clause, start)
 
-def _trim(cursor: Cursor) -> list[exp.Expression]:
-    start = cursor.token.start
-    where = cursor.accept_any("BOTH", "LEADING", "TRAILING")
-    side = exp.Var(this=where or "BOTH")
-    if where:
-        cursor.mark(side, start)
-    if where and cursor.accept("FROM"):
-        return [side, exp.Literal(this=" ", is_string=True), expressions.expression(cursor)]
-    first = expressions.expression(cursor)
-    if cursor.accept("FROM"):
-        return [side, first, expressions.expression(cursor)]
-    if where:
-        raise cursor.unexpected('"FROM"')
-    return [side, exp.Literal(this=" ", is_string=True), first]
+    def window_definition(self) -> OverClause:
+        """Read `(PARTITION BY … ORDER BY … frame)`."""
+        start = self.expect("(").start
+        clause = OverClause()
+        if self.at_name() and not self.at_any("ROWS", "RANGE"):
+            token = self.advance()
+            hint = "repeat its PARTITION BY and ORDER BY here"
+            raise self.refusal("a window that extends another window is not supported yet", token, hint)
+        if self.accept("PARTITION"):
+            self.expect("BY")
+            clause.set("partition_by", self.values())
+        if self.accept("ORDER"):
+            self.expect("BY")
+            clause.set("order_by", self._parse_csv(self._parse_ordered))
+        if frame := self.accept_any("ROWS", "RANGE"):
+            clause.set("frame", frame)
+            self._frame(clause)
+        self.expect(")")
+        return self.mark(clause, start)
 
+    def _frame(self, clause: OverClause) -> None:
+        if self.accept("BETWEEN"):
+            clause.set("start", self._bound())
+            self.expect("AND")
+            clause.set("end", self._bound())
+        else:
+            clause.set("start", self._bound())
+            clause.set("end", FrameBound(kind="CURRENT ROW"))
 
-def _from_for(cursor: Cursor) -> list[exp.Expression]:
-    """`x FROM a [FOR n]`, or the plain `x, a, n`."""
-    arguments = expressions.expression_list(cursor)
-    if len(arguments) == 1 and cursor.accept("FROM"):
-        arguments.append(expressions.expression(cursor))
-        if cursor.accept("FOR"):
-            arguments.append(expressions.expression(cursor))
-    return arguments
-
-
-def _overlay(cursor: Cursor) -> list[exp.Expression]:
-    text = expressions.expression(cursor)
-    cursor.expect("PLACING")
-    replacement = expressions.expression(cursor)
-    cursor.expect("FROM")
-    arguments = [text, replacement, expressions.expression(cursor)]
-    if cursor.accept("FOR"):
-        arguments.append(expressions.expression(cursor))
-    return arguments
-
-
-_SPECIAL: dict[str, Callable[[Cursor], list[exp.Expression]]] = {
-    "EXTRACT": _extract,
-    "FLOOR": _round_to,
-    "CEIL": _round_to,
-    "CEILING": _round_to,
-    "TIMESTAMPADD": _timestamp_arithmetic,
-    "TIMESTAMPDIFF": _timestamp_arithmetic,
-    "POSITION": _position,
-    "TRIM": _trim,
-    "SUBSTRING": _from_for,
-    "OVERLAY": _overlay,
-}
-
-
-def _suffixes(cursor: Cursor, node: FunctionCall) -> None:
-    if cursor.accept("WITHIN", "GROUP"):
-        cursor.expect("(")
-        start = cursor.token.start
-        cursor.expect("ORDER", "BY")
-        node.set("order", cursor.mark(exp.Order(expressions=queries.ordering(cursor)), start))
-        cursor.expect(")")
-    if cursor.at("IGNORE", "NULLS") or cursor.at("RESPECT", "NULLS"):
-        node.set("nulls", cursor.advance().upper)
-        cursor.advance()
-    if cursor.accept("FILTER", "("):
-        cursor.expect("WHERE")
-        node.set("filter", expressions.expression(cursor))
-        cursor.expect(")")
-    if cursor.at("OVER"):
-        node.set("over", _over(cursor))
-
-
-def _over(cursor: Cursor) -> OverClause:
-    start = cursor.expect("OVER").start
-    if cursor.at("("):
-        clause = window_definition(cursor)
-    else:
-        clause = OverClause(name=cursor.name("a window name or (").name)
-    return cursor.mark(clause, start)
-
-
-def window_definition(cursor: Cursor) -> OverClause:
-    """Read `(PARTITION BY … ORDER BY … frame)`."""
-    start = cursor.expect("(").start
-    clause = OverClause()
-    if cursor.at_name() and not cursor.at_any("ROWS", "RANGE"):
-        token = cursor.advance()
-        hint = "repeat its PARTITION BY and ORDER BY here"
-        raise cursor.refusal("a window that extends another window is not supported yet", token, hint)
-    if cursor.accept("PARTITION"):
-        cursor.expect("BY")
-        clause.set("partition_by", expressions.expression_list(cursor))
-    if cursor.accept("ORDER"):
-        cursor.expect("BY")
-        clause.set("order_by", queries.ordering(cursor))
-    if frame := cursor.accept_any("ROWS", "RANGE"):
-        clause.set("frame", frame)
-        _frame(cursor, clause)
-    cursor.expect(")")
-    return cursor.mark(clause, start)
-
-
-def _frame(cursor: Cursor, clause: OverClause) -> None:
-    if cursor.accept("BETWEEN"):
-        clause.set("start", _bound(cursor))
-        cursor.expect("AND")
-        clause.set("end", _bound(cursor))
-    else:
-        clause.set("start", _bound(cursor))
-        clause.set("end", FrameBound(kind="CURRENT ROW"))
-
-
-def _bound(cursor: Cursor) -> FrameBound:
-    start = cursor.token.start
-    if cursor.accept("CURRENT"):
-        cursor.expect("ROW")
-        return cursor.mark(FrameBound(kind="CURRENT ROW"), start)
-    size = None if cursor.accept("UNBOUNDED") else expressions.operand(cursor)
-    kind = cursor.accept_any("PRECEDING", "FOLLOWING")
-    if kind is None:
-        raise cursor.unexpected("PRECEDING or FOLLOWING")
-    return cursor.mark(FrameBound(kind=kind, this=size), start)
+    def _bound(self) -> FrameBound:
+        start = self.token.start
+        if self.accept("CURRENT"):
+            self.expect("ROW")
+            return self.mark(FrameBound(kind="CURRENT ROW"), start)
+        size = None if self.accept("UNBOUNDED") else self.operand()
+        kind = self.accept_any("PRECEDING", "FOLLOWING")
+        if kind is None:
+            raise self.unexpected("PRECEDING or FOLLOWING")
+        return self.mark(FrameBound(kind=kind, this=size), start)

@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
+from sqlglot import TokenType
+
+from planner.dialect.reading import Reader
 from planner.dialect.statements import Option
-from planner.dialect.tokens import Cursor, TokenKind
+from planner.dialect.tokens import is_word, span
 from sqlstream.errors import UserError
 
 
-def option_list(cursor: Cursor) -> tuple[Option, ...]:
+def option_list(parser: Reader) -> tuple[Option, ...]:
     """Read a list of options in parentheses; a key that comes twice is an error."""
-    cursor.expect("(")
+    parser.expect("(")
     options: dict[str, Option] = {}
-    while not cursor.at(")") or options:
-        option = read_option(cursor)
+    while not parser.at(")") or options:
+        option = read_option(parser)
         if option.key in options:
             hint = "keep one of the two"
             raise UserError(
                 "SS1001", f'option "{option.key}" is given twice', span=option.key_span, hint=hint
             )
         options[option.key] = option
-        if not cursor.accept(","):
+        if not parser.accept(","):
             break
-    cursor.expect(")")
+    parser.expect(")")
     return tuple(options.values())
 
 
-def read_option(cursor: Cursor) -> Option:
+def read_option(parser: Reader) -> Option:
     """Read `'key' = 'value'`."""
-    hint = "quote the key: 'key' = 'value'" if cursor.token.kind in (TokenKind.WORD, TokenKind.QUOTED) else ""
-    key = cursor.string("an option key in single quotes", hint)
-    cursor.expect("=")
-    is_bare = cursor.token.kind in (TokenKind.WORD, TokenKind.NUMBER)
-    hint = f"quote the value: '{cursor.token.text}'" if is_bare else ""
-    value = cursor.string("an option value in single quotes", hint)
-    return Option(key.text, value.text, key.span, value.span)
+    hint = (
+        "quote the key: 'key' = 'value'"
+        if is_word(parser.token) or parser.token.token_type is TokenType.IDENTIFIER
+        else ""
+    )
+    key = parser.string("an option key in single quotes", hint)
+    parser.expect("=")
+    is_bare = is_word(parser.token) or parser.token.token_type is TokenType.NUMBER
+    hint = f"quote the value: '{parser.token.text}'" if is_bare else ""
+    value = parser.string("an option value in single quotes", hint)
+    return Option(key.text, value.text, span(key), span(value))

@@ -8,10 +8,20 @@
     parse_type(text, offset)        one data type → LogicalType
     split_script(text)              the pieces between semicolons, unparsed
 
-Queries are trees of sqlglot expressions and of the few nodes of `planner.dialect.nodes`. sqlglot's own
-grammar is not used: it accepts a hundred dialects and rewrites functions into what it believes they mean,
-so a Flink text could be misread in silence. This grammar accepts what the table below lists, and refuses
-all else with a position.
+sqlglot parses, by the dialect `planner.dialect.flink.Flink`: a Tokenizer with Flink's words and literals, and
+a Parser made of layers, each over the one before:
+
+    reading.py      positions, names, and errors that say what was expected
+    expressions.py  sqlglot's ladder of operators with Calcite's precedences; literals, CASE, CAST, names
+    functions.py    calls; sqlglot's renaming and rewriting of functions is switched off
+    relations.py    tables, joins, UNNEST, LATERAL, window table-valued functions
+    queries.py      sqlglot's SELECT and set operations; WITH, VALUES, GROUP BY, ORDER BY, LIMIT
+    strictness.py   the net: a finished tree holds nothing but what the table below lists
+
+sqlglot accepts a hundred dialects, so every hook by which a text could be misread in silence is closed: what
+is not in the table is refused with a position. Statements other than queries are read by `ddl` and `commands`
+into the dataclasses of `statements`. Queries are trees of sqlglot expressions and of the few nodes of
+`planner.dialect.nodes`.
 
 Every node carries `node.meta["span"]`; `span_of(node)` reads it. Names keep the case in which they were
 written. Helpers: `span_of(node)`, `cast_type(cast)`, `interval_value(node)`, `datetime_value(node)`,
@@ -134,18 +144,24 @@ QUALIFY, WITH RECURSIVE, query hints, other dialects' operators, and every state
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
-from sqlglot import exp
+from sqlglot import Token, exp
 
-from planner.dialect import commands, data_types, expressions, queries
+from planner.dialect import commands, data_types
+from planner.dialect.flink import Flink
 from planner.dialect.literals import datetime_value, interval_value
 from planner.dialect.nodes import cast_type, span_of
+from planner.dialect.queries import QueryParser
+from planner.dialect.reading import nested_too_deeply
 from planner.dialect.script import Piece, iterate_script, split_script
 from planner.dialect.statements import Option, Statement
-from planner.dialect.tokens import Cursor, tokenize
+from planner.dialect.tokens import tokenize
 from sqlstream.errors import Span, UserError
 from sqlstream.types import LogicalType
+
+Result = TypeVar("Result")
 
 __all__ = [
     "Piece",
@@ -173,7 +189,7 @@ def parse_script(text: str) -> list[Statement]:
 def parse_statements(text: str) -> Iterator[Statement]:
     """The statements of a script one by one: an error is raised when its statement is reached."""
     for piece in iterate_script(text):
-        yield commands.statement(Cursor(text, list(piece.tokens)))
+        yield _read(commands.statement, text, list(piece.tokens))
 
 
 def parse_statement(text: str, offset: int = 0) -> Statement:
@@ -183,7 +199,7 @@ def parse_statement(text: str, offset: int = 0) -> Statement:
     if piece is None:
         span = Span(offset, offset + len(text))
         raise UserError("SS1001", "there is no statement here", span=span, hint="write a statement")
-    statement = commands.statement(Cursor(text, list(piece.tokens), offset))
+    statement = _read(commands.statement, text, list(piece.tokens), offset)
     following = next(pieces, None)
     if following is not None:
         message = "only one statement can stand here"
@@ -193,18 +209,12 @@ def parse_statement(text: str, offset: int = 0) -> Statement:
 
 def parse_query(text: str, offset: int = 0) -> exp.Expression:
     """The query that `text` is."""
-    cursor = _cursor(text, offset)
-    result = queries.query(cursor)
-    cursor.expect_end()
-    return result
+    return _read(QueryParser.query, text, list(tokenize(text, offset)), offset)
 
 
 def parse_expression(text: str, offset: int = 0) -> exp.Expression:
     """The scalar expression that `text` is."""
-    cursor = _cursor(text, offset)
-    result = expressions.expression(cursor)
-    cursor.expect_end()
-    return result
+    return _read(QueryParser.value, text, list(tokenize(text, offset)), offset)
 
 
 def parse_type(text: str, offset: int = 0) -> LogicalType:
@@ -213,10 +223,7 @@ def parse_type(text: str, offset: int = 0) -> LogicalType:
     >>> str(parse_type("ROW<a INT NOT NULL, b DECIMAL(10, 2) ARRAY>"))
     'ROW<`a` INT NOT NULL, `b` ARRAY<DECIMAL(10, 2)>>'
     """
-    cursor = _cursor(text, offset)
-    result = data_types.data_type(cursor)
-    cursor.expect_end()
-    return result
+    return _read(data_types.data_type, text, list(tokenize(text, offset)), offset)
 
 
 def table_options(table: exp.Expr) -> tuple[Option, ...]:
@@ -225,5 +232,13 @@ def table_options(table: exp.Expr) -> tuple[Option, ...]:
     return options
 
 
-def _cursor(text: str, offset: int) -> Cursor:
-    return Cursor(text, list(tokenize(text, offset=offset)), offset)
+def _read(read: Callable[[QueryParser], Result], text: str, tokens: list[Token], offset: int = 0) -> Result:
+    """What `read` makes of all the tokens."""
+    parser = QueryParser(dialect=Flink)
+    parser.open(text, tokens, offset)
+    try:
+        result = read(parser)
+    except RecursionError:
+        raise nested_too_deeply(parser.token) from None
+    parser.expect_end()
+    return result

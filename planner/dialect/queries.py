@@ -2,247 +2,340 @@
 
 from __future__ import annotations
 
-from sqlglot import exp
+from typing import Any, cast
 
-from planner.dialect import expressions, functions, relations
+from sqlglot import TokenType, exp
+
 from planner.dialect.nodes import FunctionCall, OverClause, span_of
-from planner.dialect.tokens import Cursor, TokenKind
-from sqlstream.errors import UserError
+from planner.dialect.relations import JOIN_WORDS, RelationParser
+from planner.dialect.strictness import checked
+from planner.dialect.tokens import is_word, span, word
+from sqlstream.errors import Span, UserError
 
-_SET_OPERATIONS = {"UNION": exp.Union, "EXCEPT": exp.Except, "MINUS": exp.Except}
-
-
-def at_query(cursor: Cursor) -> bool:
-    """Whether a query comes next, parentheses aside."""
-    return cursor.at_any("SELECT", "WITH", "VALUES")
-
-
-def query(cursor: Cursor) -> exp.Expression:
-    """Read a whole query."""
-    cursor.enter()
-    start = cursor.token.start
-    with_clause = _with(cursor) if cursor.at("WITH") else None
-    body = _set_operation(cursor)
-    if with_clause is not None:
-        body.set("with_", with_clause)
-    _tail(cursor, body)
-    cursor.leave()
-    return cursor.mark(body, start)
+_QUERY_WORDS = ("SELECT", "VALUES", "(")
+_CLAUSES = ("where", "group", "having", "windows")
+_TAIL = ("order", "limit", "offset", "with_")
 
 
-def _with(cursor: Cursor) -> exp.With:
-    start = cursor.expect("WITH").start
-    if cursor.at("RECURSIVE"):
-        token = cursor.advance()
-        raise cursor.refusal("recursive queries are not supported", token, "leave RECURSIVE out")
-    tables = [_common_table(cursor)]
-    while cursor.accept(","):
-        tables.append(_common_table(cursor))
-    return cursor.mark(exp.With(expressions=tables), start)
+class QueryParser(RelationParser):
+    """Reads queries: sqlglot's SELECT and set operations, with ORDER BY and LIMIT left to the whole query."""
 
+    MODIFIABLES = (exp.Select,)  # type: ignore[assignment]
+    QUERY_MODIFIER_PARSERS = {
+        TokenType.WHERE: lambda self: ("where", self._parse_where()),
+        TokenType.GROUP_BY: lambda self: ("group", self._parse_group()),
+        TokenType.HAVING: lambda self: ("having", self._parse_having()),
+        TokenType.WINDOW: lambda self: ("windows", self._parse_window_clause()),
+        TokenType.QUALIFY: lambda self: self._refuse_qualify(),
+    }
 
-def _common_table(cursor: Cursor) -> exp.CTE:
-    start = cursor.token.start
-    alias = exp.TableAlias(this=cursor.name("a table name"))
-    if cursor.at("("):
-        alias.set("columns", relations.name_list(cursor))
-    cursor.mark(alias, start)
-    cursor.expect("AS")
-    cursor.expect("(")
-    body = query(cursor)
-    cursor.expect(")")
-    return cursor.mark(exp.CTE(this=body, alias=alias), start)
+    def _parse_statement(self) -> exp.Expr | None:
+        """sqlglot's way in: `sqlglot.parse_one(query, read="sqlstream")` is for queries only."""
+        node = checked(self.query())
+        self.expect_end()
+        return node
 
+    def _parse_select(
+        self,
+        nested: bool = False,
+        table: bool = False,
+        parse_subquery_alias: bool = True,
+        parse_set_operation: bool = True,
+        consume_pipe: bool = True,
+    ) -> exp.Expr | None:
+        """A whole query, or the operand of a set operation."""
+        if not parse_set_operation:
+            return self._parse_select_query(nested=True, parse_set_operation=False)
+        self.enter()
+        start = self.token.start
+        with_clause = self._with() if self.at("WITH") else None
+        first = self._parse_select_query(nested=True, parse_set_operation=False)
+        # sqlglot lets the tail of a last SELECT rise to the set operation; here it is read only once, below.
+        body = _ungrouped(cast(exp.Expr, self._parse_set_operations(first)))
+        if with_clause is not None:
+            body.set("with_", with_clause)
+        self._tail(body)
+        self.leave()
+        return self.mark(body, start)
 
-def _set_operation(cursor: Cursor) -> exp.Expression:
-    start = cursor.token.start
-    left = _intersection(cursor)
-    while word := cursor.accept_any(*_SET_OPERATIONS):
-        is_distinct = cursor.accept_any("ALL", "DISTINCT") != "ALL"
-        right = _intersection(cursor)
-        left = _SET_OPERATIONS[word](this=left, expression=right, distinct=is_distinct)
-        cursor.mark(left, start)
-    return left
+    def _parse_select_query(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        if not self.at_any(*_QUERY_WORDS):
+            raise self.unexpected("a query")
+        self._refuse_foreign_select()
+        start = self.token.start
+        node = super()._parse_select_query(*args, **kwargs)
+        return self.mark(cast(exp.Expr, node), start)
 
+    def _refuse_foreign_select(self) -> None:
+        """Refuse what sqlglot would read between SELECT and its first item."""
+        ahead = 2 if word(self.peek(1)) in ("ALL", "DISTINCT") else 1
+        if self.at("SELECT") and word(self.peek(ahead)) in ("ALL", "AS", "DISTINCT", "FETCH", "ON"):
+            self._advance(ahead)
+            raise self.unexpected("an expression or a column name")
 
-def _intersection(cursor: Cursor) -> exp.Expression:
-    start = cursor.token.start
-    left = _term(cursor)
-    while cursor.accept("INTERSECT"):
-        is_distinct = cursor.accept_any("ALL", "DISTINCT") != "ALL"
-        left = exp.Intersect(this=left, expression=_term(cursor), distinct=is_distinct)
-        cursor.mark(left, start)
-    return left
+    def _parse_wrapped_select(self, table: bool = False) -> exp.Expr | None:
+        return self.query()
 
+    def _parse_subquery(self, this: exp.Expr | None, parse_alias: bool = True) -> exp.Subquery | None:
+        return self.expression(exp.Subquery(this=this))
 
-def _term(cursor: Cursor) -> exp.Expression:
-    if cursor.at("SELECT"):
-        return _select(cursor)
-    if cursor.at("VALUES"):
-        return _values(cursor)
-    if not cursor.at("("):
-        raise cursor.unexpected("a query")
-    start = cursor.advance().start
-    inner = query(cursor)
-    cursor.expect(")")
-    if any(inner.args.get(clause) for clause in ("order", "limit", "offset", "with_")):
-        return cursor.mark(exp.Subquery(this=inner), start)
-    return cursor.mark(inner, start)
+    def _values_to_select(self, values: exp.Values) -> exp.Values:  # type: ignore[override]
+        return values
 
+    def _parse_query_modifiers(self, this: Any) -> Any:
+        """The clauses of a SELECT after FROM. sqlglot takes them in any order; here they have one."""
+        if isinstance(this, exp.Select) and this.args.get("from_") is None and self.at_any(*JOIN_WORDS):
+            raise self.unexpected("FROM before any joined table")
+        node = super()._parse_query_modifiers(this)
+        if isinstance(node, exp.Select):
+            _check_order(node)
+            windows = node.args.pop("windows", None) or []
+            _resolve_windows(node, {window.args["name"]: window for window in windows})
+        return node
 
-def _values(cursor: Cursor) -> exp.Values:
-    start = cursor.expect("VALUES").start
-    rows = [_value_row(cursor)]
-    while cursor.accept(","):
-        rows.append(_value_row(cursor))
-    for row in rows:
-        if len(row.expressions) != len(rows[0].expressions):
-            message = f"this row has {len(row.expressions)} values, the first has {len(rows[0].expressions)}"
-            hint = "give every row of VALUES the same number of values"
-            raise UserError("SS1001", message, span=span_of(row), hint=hint)
-    return cursor.mark(exp.Values(expressions=rows), start)
+    def _with(self) -> exp.With:
+        start = self.expect("WITH").start
+        if self.at("RECURSIVE"):
+            token = self.advance()
+            raise self.refusal("recursive queries are not supported", token, "leave RECURSIVE out")
+        return self.mark(exp.With(expressions=self._parse_csv(self._common_table)), start)
 
+    def _common_table(self) -> exp.CTE:
+        start = self.token.start
+        alias = exp.TableAlias(this=self.name("a table name"))
+        if self.at("("):
+            alias.set("columns", self.name_list())
+        self.mark(alias, start)
+        self.expect("AS")
+        body = self._parse_wrapped(self.query)
+        return self.mark(exp.CTE(this=body, alias=alias), start)
 
-def _value_row(cursor: Cursor) -> exp.Tuple:
-    start = cursor.token.start
-    is_row = cursor.at("(") or cursor.at("ROW", "(")
-    value = expressions.expression(cursor)
-    # `(1, 2)` is a row of two values; `(1) + 2` and a lone `1` are a row of one.
-    is_several = is_row and isinstance(value, FunctionCall) and value.this == "ROW"
-    return cursor.mark(exp.Tuple(expressions=value.expressions if is_several else [value]), start)
+    def _parse_projections(self) -> tuple[list[exp.Expr], list[exp.Expr] | None]:
+        return self._parse_csv(self._select_item), None
 
+    def _parse_hint(self) -> None:
+        if self._curr.token_type is TokenType.HINT:
+            raise self._query_hint()
 
-def _select(cursor: Cursor) -> exp.Select:
-    start = cursor.expect("SELECT").start
-    if cursor.token.kind is TokenKind.HINT_START:
-        raise _query_hint(cursor)
-    select = exp.Select()
-    distinct_start = cursor.token.start
-    if cursor.accept_any("DISTINCT", "ALL") == "DISTINCT":
-        select.set("distinct", cursor.mark(exp.Distinct(), distinct_start))
-    items = [_select_item(cursor)]
-    while cursor.accept(","):
-        items.append(_select_item(cursor))
-    select.set("expressions", items)
-    if cursor.at("FROM"):
-        relations.from_clause(cursor, select)
-    _where_to_window(cursor, select)
-    return cursor.mark(select, start)
+    def _parse_into(self) -> None:
+        """SELECT INTO does not exist."""
 
+    def _parse_connect(self, skip_start_token: bool = False) -> None:
+        """START WITH does not exist."""
 
-def _query_hint(cursor: Cursor) -> UserError:
-    token = cursor.advance()
-    name = cursor.token.text
-    while not cursor.at("*/") and cursor.token.kind is not TokenKind.END:
-        cursor.advance()
-    cursor.advance()
-    hint = "remove the hint; only OPTIONS hints behind a table's name are supported"
-    return cursor.refusal(f'the query hint "{name}" is not supported yet', token, hint)
+    def _parse_lateral(self) -> None:
+        """LATERAL stands only where a table does: `RelationParser` reads it."""
 
+    def _parse_from(self, *_: Any, **__: Any) -> exp.From | None:
+        start = self.token.start
+        return self.mark(exp.From(this=self._parse_table()), start) if self.accept("FROM") else None
 
-def _select_item(cursor: Cursor) -> exp.Expression:
-    start = cursor.token.start
-    star = _star(cursor)
-    if star is not None:
-        return star
-    value = expressions.expression(cursor)
-    has_as = cursor.accept("AS")
-    if not has_as and not cursor.at_name():
-        return value
-    return cursor.mark(exp.Alias(this=value, alias=cursor.name("a column name")), start)
+    def _parse_where(self, skip_where_token: bool = False) -> exp.Where | None:
+        start = self.token.start
+        node = super()._parse_where(skip_where_token)
+        return self.mark(node, start) if node else None
 
+    def _parse_having(self, skip_having_token: bool = False) -> exp.Having | None:
+        start = self.token.start
+        node = super()._parse_having(skip_having_token)
+        return self.mark(node, start) if node else None
 
-def _star(cursor: Cursor) -> exp.Expression | None:
-    """Read `*` or `t.*`, if that is what comes next."""
-    token = cursor.token
-    if cursor.accept("*"):
-        return cursor.mark(exp.Star(), token.start)
-    length = 0
-    while (
-        cursor.peek(length).kind in (TokenKind.WORD, TokenKind.QUOTED)
-        and cursor.peek(length + 1).upper == "."
-    ):
-        length += 2
-    if not length or cursor.peek(length).upper != "*":
-        return None
-    parts = []
-    while not cursor.at("*"):
-        parts.append(cursor.name("a table name"))
-        cursor.expect(".")
-    if len(parts) > 3:
-        raise cursor.unexpected("a table name of at most three parts")
-    star = cursor.mark(exp.Star(), cursor.expect("*").start)
-    qualifiers = dict(zip(("table", "db", "catalog"), reversed(parts), strict=False))
-    return cursor.mark(exp.Column(this=star, **qualifiers), token.start)
-
-
-def _where_to_window(cursor: Cursor, select: exp.Select) -> None:
-    start = cursor.token.start
-    if cursor.accept("WHERE"):
-        select.set("where", cursor.mark(exp.Where(this=expressions.expression(cursor)), start))
-    if cursor.at("GROUP"):
-        select.set("group", _group(cursor))
-    start = cursor.token.start
-    if cursor.accept("HAVING"):
-        select.set("having", cursor.mark(exp.Having(this=expressions.expression(cursor)), start))
-    windows = _windows(cursor) if cursor.accept("WINDOW") else {}
-    if cursor.at("QUALIFY"):
-        token = cursor.advance()
+    def _refuse_qualify(self) -> None:
+        token = self.advance()
         hint = "filter ROW_NUMBER() in the WHERE of an outer query"
-        raise cursor.refusal("QUALIFY is not part of Flink SQL", token, hint)
-    _resolve_windows(select, windows)
+        raise self.refusal("QUALIFY is not part of Flink SQL", token, hint)
+
+    def _parse_derived_table_values(self, allow_value_synonym: bool = False) -> exp.Values:
+        start = self.expect("VALUES").start
+        rows = self._parse_csv(self._value_row)
+        for row in rows:
+            if len(row.expressions) != len(rows[0].expressions):
+                counts = len(row.expressions), len(rows[0].expressions)
+                message = f"this row has {counts[0]} values, the first has {counts[1]}"
+                hint = "give every row of VALUES the same number of values"
+                raise UserError("SS1001", message, span=span_of(row), hint=hint)
+        return self.mark(exp.Values(expressions=rows), start)
+
+    def _value_row(self) -> exp.Tuple:
+        start = self.token.start
+        is_row = self.at("(") or self.at("ROW", "(")
+        value = self.value().unnest()
+        # `(1, 2)` is a row of two values; `(1) + 2` and a lone `1` are a row of one.
+        is_several = is_row and isinstance(value, FunctionCall) and value.this == "ROW"
+        return self.mark(exp.Tuple(expressions=value.expressions if is_several else [value]), start)
+
+    def _query_hint(self) -> UserError:
+        token = self.advance()
+        name = self.token.text
+        while not self.at("*/") and not self.at_end():
+            self.advance()
+        self.advance()
+        hint = "remove the hint; only OPTIONS hints behind a table's name are supported"
+        return self.refusal(f'the query hint "{name}" is not supported yet', token, hint)
+
+    def _select_item(self) -> exp.Expression:
+        start = self.token.start
+        star = self._star()
+        if star is not None:
+            return star
+        value = self.value()
+        has_as = self.accept("AS")
+        if not has_as and not self.at_name():
+            return value
+        return self.mark(exp.Alias(this=value, alias=self.name("a column name")), start)
+
+    def _star(self) -> exp.Expression | None:
+        """Read `*` or `t.*`, if that is what comes next."""
+        token = self.token
+        if self.accept("*"):
+            return self.mark(exp.Star(), token.start)
+        length = 0
+        while (is_word(self.peek(length)) or self.peek(length).token_type is TokenType.IDENTIFIER) and word(
+            self.peek(length + 1)
+        ) == ".":
+            length += 2
+        if not length or word(self.peek(length)) != "*":
+            return None
+        parts = []
+        while not self.at("*"):
+            parts.append(self.name("a table name"))
+            self.expect(".")
+        if len(parts) > 3:
+            raise self.unexpected("a table name of at most three parts")
+        star = self.mark(exp.Star(), self.expect("*").start)
+        qualifiers = dict(zip(("table", "db", "catalog"), reversed(parts), strict=False))
+        return self.mark(exp.Column(this=star, **qualifiers), token.start)
+
+    def _parse_group(self, skip_group_by_token: bool = False) -> exp.Group:
+        start = self.token.start
+        self.expect("GROUP", "BY")
+        return self.mark(exp.Group(expressions=self._parse_csv(self._group_item)), start)
+
+    def _group_item(self) -> exp.Expression:
+        start = self.token.start
+        if self.at("(") and word(self.peek(1)) == ")":
+            self.expect("(", ")")
+            return self.mark(exp.Tuple(expressions=[]), start)
+        if self.accept("GROUPING", "SETS"):
+            items = self._parse_wrapped_csv(self._group_item)
+            return self.mark(exp.GroupingSets(expressions=items), start)
+        kind = self.accept_any("ROLLUP", "CUBE")
+        if kind:
+            node = exp.Rollup if kind == "ROLLUP" else exp.Cube
+            return self.mark(node(expressions=self._parse_wrapped_csv(self._group_item)), start)
+        is_list = self.at("(")
+        value = self.value()
+        row = value.unnest()
+        if is_list and isinstance(row, FunctionCall) and row.this == "ROW":
+            return self.mark(exp.Tuple(expressions=row.expressions), start)
+        return value
+
+    def _parse_window_clause(self) -> list[exp.Expr]:
+        self.expect("WINDOW")
+        windows: list[exp.Expr] = []
+        while not windows or self.accept(","):
+            token = self.token
+            name = self.name("a window name").name
+            if any(w.args["name"] == name for w in windows):
+                raise UserError("SS1001", f'window "{name}" is defined twice', span=span(token))
+            self.expect("AS")
+            window = self.window_definition()
+            window.set("name", name)
+            windows.append(window)
+        return windows
+
+    def _tail(self, body: exp.Expr) -> None:
+        if self.at("ORDER"):
+            order = self._parse_order()
+            _resolve_windows(order, {})
+            body.set("order", order)
+        while True:
+            start = self.token.start
+            if not body.args.get("limit") and self.accept("LIMIT"):
+                self._limit(body, start)
+            elif not body.args.get("limit") and self.accept("FETCH"):
+                self._fetch(body, start)
+            elif not body.args.get("offset") and self.accept("OFFSET"):
+                body.set("offset", exp.Offset(expression=self._count()))
+                self.accept_any("ROW", "ROWS")
+                self.mark(body.args["offset"], start)
+            else:
+                return
+
+    def _limit(self, body: exp.Expr, start: int) -> None:
+        if self.accept("ALL"):
+            return
+        body.set("limit", self.mark(exp.Limit(expression=self._count()), start))
+        if self.at(","):
+            raise self.unexpected("the end of the query", "write LIMIT count OFFSET start")
+
+    def _fetch(self, body: exp.Expr, start: int) -> None:
+        if self.accept_any("FIRST", "NEXT") is None:
+            raise self.unexpected("FIRST or NEXT")
+        count: exp.Expression = exp.Literal(this="1", is_string=False)
+        if not self.at_any("ROW", "ROWS"):
+            count = self._count()
+        if self.accept_any("ROW", "ROWS") is None:
+            raise self.unexpected("ROWS")
+        self.expect("ONLY")
+        body.set("limit", self.mark(exp.Limit(expression=count), start))
+
+    def _count(self) -> exp.Expression:
+        start = self.token.start
+        value = self.unsigned_integer("a number of rows")
+        return self.mark(exp.Literal(this=str(value), is_string=False), start)
+
+    def _parse_order(self, this: exp.Expr | None = None, skip_order_token: bool = False) -> exp.Order:
+        start = self.token.start
+        self.expect("ORDER", "BY")
+        return self.mark(exp.Order(expressions=self._parse_csv(self._parse_ordered)), start)
+
+    def _parse_ordered(self, parse_method: Any = None) -> exp.Ordered:
+        """An item of ORDER BY; where it does not say, NULL is the lowest value (`Flink.NULL_ORDERING`)."""
+        node = cast(exp.Ordered, super()._parse_ordered())
+        if self.accept("NULLS"):
+            raise self.unexpected("FIRST or LAST")
+        node.set("desc", bool(node.args["desc"]))
+        return node
 
 
-def _group(cursor: Cursor) -> exp.Group:
-    start = cursor.expect("GROUP").start
-    cursor.expect("BY")
-    items = [_group_item(cursor)]
-    while cursor.accept(","):
-        items.append(_group_item(cursor))
-    return cursor.mark(exp.Group(expressions=items), start)
+def _ungrouped(node: exp.Expr) -> exp.Expr:
+    """A query without the parentheses that only group: those around a query without a tail of its own."""
+    root = _unwrapped(node)
+    operations = [root]
+    while operations:
+        operation = operations.pop()
+        if isinstance(operation, exp.SetOperation):
+            for key in ("this", "expression"):
+                operand = _unwrapped(operation.args[key])
+                operation.set(key, operand)
+                operations.append(operand)
+    return root
 
 
-def _group_item(cursor: Cursor) -> exp.Expression:
-    start = cursor.token.start
-    if cursor.at("(") and cursor.peek(1).upper == ")":
-        cursor.expect("(", ")")
-        return cursor.mark(exp.Tuple(expressions=[]), start)
-    if cursor.accept("GROUPING", "SETS"):
-        return cursor.mark(exp.GroupingSets(expressions=_group_items(cursor)), start)
-    word = cursor.accept_any("ROLLUP", "CUBE")
-    if word:
-        node = exp.Rollup if word == "ROLLUP" else exp.Cube
-        return cursor.mark(node(expressions=_group_items(cursor)), start)
-    is_list = cursor.at("(")
-    value = expressions.expression(cursor)
-    if is_list and isinstance(value, FunctionCall) and value.this == "ROW":
-        return cursor.mark(exp.Tuple(expressions=value.expressions), start)
-    return value
+def _unwrapped(node: exp.Expr) -> exp.Expr:
+    while isinstance(node, exp.Subquery) and not any(node.this.args.get(clause) for clause in _TAIL):
+        place, node = span_of(node), node.this.pop()
+        node.meta["span"] = place
+    return node
 
 
-def _group_items(cursor: Cursor) -> list[exp.Expression]:
-    cursor.expect("(")
-    items = [_group_item(cursor)]
-    while cursor.accept(","):
-        items.append(_group_item(cursor))
-    cursor.expect(")")
-    return items
+def _check_order(select: exp.Select) -> None:
+    """sqlglot takes the clauses after FROM in any order; SQL has one."""
+    following = None
+    for key in reversed(_CLAUSES):
+        clause = select.args.get(key)
+        place = span_of(clause[0] if isinstance(clause, list) else clause)
+        if place is None:
+            continue
+        if following is not None and place.start > following:
+            hint = "the clauses of SELECT are WHERE, GROUP BY, HAVING and WINDOW, in this order"
+            word_place = Span(place.start, place.start + len(key))
+            raise UserError("SS1001", f'unexpected "{key.upper()}"', span=word_place, hint=hint)
+        following = place.start
 
 
-def _windows(cursor: Cursor) -> dict[str, OverClause]:
-    windows: dict[str, OverClause] = {}
-    while True:
-        token = cursor.token
-        name = cursor.name("a window name").name
-        if name in windows:
-            raise UserError("SS1001", f'window "{name}" is defined twice', span=token.span)
-        cursor.expect("AS")
-        windows[name] = functions.window_definition(cursor)
-        if not cursor.accept(","):
-            return windows
-
-
-def _resolve_windows(root: exp.Expression, windows: dict[str, OverClause]) -> None:
+def _resolve_windows(root: exp.Expr, windows: dict[str, OverClause]) -> None:
     """Give every `OVER name` under `root` the definition of that window."""
     for clause in list(root.find_all(OverClause)):
         name = clause.args.get("name")
@@ -251,71 +344,7 @@ def _resolve_windows(root: exp.Expression, windows: dict[str, OverClause]) -> No
         if name not in windows:
             hint = "define it with WINDOW name AS (…) after HAVING, or write OVER (…)"
             raise UserError("SS1001", f'window "{name}" is not defined', span=span_of(clause), hint=hint)
-        clause.set("name", None)
-        for key, value in windows[name].copy().args.items():
-            clause.set(key, value)
-
-
-def _tail(cursor: Cursor, body: exp.Expression) -> None:
-    start = cursor.token.start
-    if cursor.accept("ORDER"):
-        cursor.expect("BY")
-        order = exp.Order(expressions=ordering(cursor))
-        _resolve_windows(order, {})
-        body.set("order", cursor.mark(order, start))
-    while True:
-        start = cursor.token.start
-        if not body.args.get("limit") and cursor.accept("LIMIT"):
-            _limit(cursor, body, start)
-        elif not body.args.get("limit") and cursor.accept("FETCH"):
-            _fetch(cursor, body, start)
-        elif not body.args.get("offset") and cursor.accept("OFFSET"):
-            body.set("offset", exp.Offset(expression=_count(cursor)))
-            cursor.accept_any("ROW", "ROWS")
-            cursor.mark(body.args["offset"], start)
-        else:
-            return
-
-
-def _limit(cursor: Cursor, body: exp.Expression, start: int) -> None:
-    if cursor.accept("ALL"):
-        return
-    body.set("limit", cursor.mark(exp.Limit(expression=_count(cursor)), start))
-    if cursor.at(","):
-        raise cursor.unexpected("the end of the query", "write LIMIT count OFFSET start")
-
-
-def _fetch(cursor: Cursor, body: exp.Expression, start: int) -> None:
-    if cursor.accept_any("FIRST", "NEXT") is None:
-        raise cursor.unexpected("FIRST or NEXT")
-    count: exp.Expression = exp.Literal(this="1", is_string=False)
-    if not cursor.at_any("ROW", "ROWS"):
-        count = _count(cursor)
-    if cursor.accept_any("ROW", "ROWS") is None:
-        raise cursor.unexpected("ROWS")
-    cursor.expect("ONLY")
-    body.set("limit", cursor.mark(exp.Limit(expression=count), start))
-
-
-def _count(cursor: Cursor) -> exp.Expression:
-    start = cursor.token.start
-    value = cursor.unsigned_integer("a number of rows")
-    return cursor.mark(exp.Literal(this=str(value), is_string=False), start)
-
-
-def ordering(cursor: Cursor) -> list[exp.Expression]:
-    """Read the items of ORDER BY. Without NULLS FIRST or LAST, NULL is the lowest value, as in Flink."""
-    items: list[exp.Expression] = []
-    while not items or cursor.accept(","):
-        start = cursor.token.start
-        value = expressions.expression(cursor)
-        is_descending = cursor.accept_any("ASC", "DESC") == "DESC"
-        nulls_first = not is_descending
-        if cursor.accept("NULLS"):
-            word = cursor.accept_any("FIRST", "LAST")
-            if word is None:
-                raise cursor.unexpected("FIRST or LAST")
-            nulls_first = word == "FIRST"
-        ordered = exp.Ordered(this=value, desc=is_descending, nulls_first=nulls_first)
-        items.append(cursor.mark(ordered, start))
-    return items
+        definition = windows[name].copy()
+        definition.set("name", None)
+        for key in clause.arg_types:
+            clause.set(key, definition.args.get(key))

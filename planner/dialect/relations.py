@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from sqlglot import exp
+from collections.abc import Iterator
+from typing import Any, cast
 
-from planner.dialect import expressions, functions, queries
+from sqlglot import Token, TokenType, exp
+
+from planner.dialect.functions import FunctionParser, can_be_called
 from planner.dialect.nodes import WindowTvf
 from planner.dialect.options import option_list
 from planner.dialect.statements import Option
-from planner.dialect.tokens import Cursor, Token, TokenKind
+from planner.dialect.tokens import is_word, span, word
 from sqlstream.errors import UserError
 
 # The positional order of the arguments after the table and the time column.
@@ -18,7 +21,7 @@ _WINDOW_SIZES = {
     "CUMULATE": ("step", "size", "offset"),
     "SESSION": ("gap",),
 }
-_JOIN_WORDS = ("NATURAL", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS")
+JOIN_WORDS = (",", "NATURAL", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "OUTER")
 _FOREIGN_JOINS = ("SEMI", "ANTI", "ASOF", "STRAIGHT", "GLOBAL", "OUTER")
 _SEMI_HINT = "write JOIN … ON; for SEMI and ANTI, WHERE [NOT] EXISTS (…) or [NOT] IN (…)"
 _FOREIGN_TABLES = {
@@ -29,273 +32,257 @@ _FOREIGN_TABLES = {
 }
 
 
-def from_clause(cursor: Cursor, select: exp.Select) -> None:
-    """Read FROM with its joins into `select`."""
-    start = cursor.expect("FROM").start
-    select.set("from_", cursor.mark(exp.From(this=_relation(cursor)), start))
-    joins: list[exp.Join] = []
-    has_comma = False
-    while True:
-        start = cursor.token.start
-        if cursor.accept(","):
-            has_comma = True
-            joins.append(cursor.mark(exp.Join(this=_relation(cursor), kind="CROSS"), start))
-        elif cursor.at_any(*_JOIN_WORDS):
-            joins.append(_join(cursor, has_comma))
-        else:
-            break
-    select.set("joins", joins)
+class RelationParser(FunctionParser):
+    """Reads what FROM and JOIN name: none of sqlglot's stages, samples, pivots and versions of tables."""
 
+    JOIN_METHODS = {TokenType.NATURAL}
+    JOIN_KINDS = {TokenType.INNER, TokenType.CROSS, TokenType.OUTER}
+    # A table is all of its parts, whatever follows them.
+    TABLE_POSTFIX_TOKENS = frozenset()
 
-def _join(cursor: Cursor, has_comma: bool) -> exp.Join:
-    first = cursor.token
-    is_natural = cursor.accept("NATURAL")
-    side = cursor.accept_any("LEFT", "RIGHT", "FULL")
-    if side:
-        cursor.accept("OUTER")
-    kind = None if side else cursor.accept_any("INNER", "CROSS")
-    if cursor.at_any("SEMI", "ANTI"):
-        token = cursor.advance()
-        raise cursor.refusal(f"{token.upper} JOIN is not part of Flink SQL", first, _SEMI_HINT)
-    cursor.expect("JOIN")
-    if has_comma and side in ("RIGHT", "FULL"):
-        # A comma binds more loosely than JOIN, and these two sides make that a difference.
-        raise cursor.refusal(
-            f"a {side} JOIN after a comma is not supported", first, "write CROSS JOIN in place of the comma"
-        )
-    node = exp.Join(this=_relation(cursor), side=side, kind=kind, method="NATURAL" if is_natural else None)
-    if cursor.accept("ON"):
-        node.set("on", expressions.expression(cursor))
-    elif cursor.accept("USING"):
-        node.set("using", name_list(cursor))
-    elif not is_natural and kind != "CROSS":
-        raise cursor.unexpected("ON or USING", "write the join condition, or CROSS JOIN for all pairs")
-    if (is_natural or kind == "CROSS") and (node.args.get("on") is not None or node.args.get("using")):
-        word = "NATURAL" if is_natural else "CROSS"
-        raise cursor.refusal(
-            f"{word} JOIN takes no condition", first, "leave out either the word or the condition"
-        )
-    return cursor.mark(node, first.start)
+    def _parse_joins(self, *_: Any, **__: Any) -> Iterator[exp.Join]:
+        has_comma = False
+        while True:
+            has_comma = has_comma or self.at(",")
+            first = self.token
+            side = word(self.peek(1 if self.at("NATURAL") else 0))
+            if has_comma and side in ("RIGHT", "FULL"):
+                # A comma binds more loosely than JOIN, and these two sides make that a difference.
+                self._parse_join_parts()
+                self.expect("JOIN")
+                hint = "write CROSS JOIN in place of the comma"
+                raise self.refusal(f"a {side} JOIN after a comma is not supported", first, hint)
+            join = self._parse_join()
+            if join is None:
+                return
+            yield join
 
+    def _parse_join(self, *_: Any, **__: Any) -> exp.Join | None:
+        first, index = self.token, self._index
+        if self.accept(","):
+            return self.mark(exp.Join(this=self._parse_table(), kind="CROSS"), first.start)
+        method, side, kind = (word(t) if t else None for t in self._parse_join_parts())
+        if self._index == index and not self.at("JOIN"):
+            return None
+        if self.at_any("SEMI", "ANTI"):
+            token = self.advance()
+            raise self.refusal(f"{word(token)} JOIN is not part of Flink SQL", first, _SEMI_HINT)
+        if bool(side) != (kind == "OUTER") and kind:
+            self._retreat(self._index - 1)
+        self.expect("JOIN")
+        kind = None if side else kind
+        node = exp.Join(this=self._parse_table(), side=side, kind=kind, method=method)
+        self._join_condition(node, first)
+        return self.mark(node, first.start)
 
-def name_list(cursor: Cursor) -> list[exp.Identifier]:
-    """Read `(a, b, …)`."""
-    cursor.expect("(")
-    names = [cursor.name("a column name")]
-    while cursor.accept(","):
-        names.append(cursor.name("a column name"))
-    cursor.expect(")")
-    return names
+    def _join_condition(self, node: exp.Join, first: Token) -> None:
+        freedom = node.args["method"] or ("CROSS" if node.args["kind"] == "CROSS" else None)
+        if self.accept("ON"):
+            node.set("on", self.value())
+        elif self.accept("USING"):
+            node.set("using", self.name_list())
+        elif not freedom:
+            raise self.unexpected("ON or USING", "write the join condition, or CROSS JOIN for all pairs")
+        if freedom and (node.args.get("on") is not None or node.args.get("using")):
+            hint = "leave out either the word or the condition"
+            raise self.refusal(f"{freedom} JOIN takes no condition", first, hint)
 
+    def name_list(self) -> list[exp.Identifier]:
+        """Read `(a, b, …)`."""
+        return cast(list[exp.Identifier], self._parse_wrapped_id_vars())
 
-def _relation(cursor: Cursor) -> exp.Expression:
-    start = cursor.token.start
-    node = _unaliased(cursor)
-    _refuse_table_operators(cursor)
-    alias_start = cursor.token.start
-    has_as = cursor.accept("AS")
-    if not has_as and cursor.token.upper in _FOREIGN_JOINS and cursor.peek(1).upper in ("JOIN", "APPLY"):
-        token = cursor.advance()
-        raise cursor.refusal(
-            f"{token.upper} {cursor.advance().upper} is not part of Flink SQL", token, _SEMI_HINT
-        )
-    if has_as or cursor.at_name():
-        alias = exp.TableAlias(this=cursor.name("a table alias"))
-        if cursor.at("("):
-            alias.set("columns", name_list(cursor))
-        node.set("alias", cursor.mark(alias, alias_start))
-        _refuse_table_operators(cursor)
-    return cursor.mark(node, start)
+    def _parse_table(self, *_: Any, **__: Any) -> exp.Expr:
+        start = self.token.start
+        node = self._unaliased()
+        self._refuse_table_operators()
+        if alias := self._parse_table_alias():
+            node.set("alias", alias)
+            self._refuse_table_operators()
+        return self.mark(node, start)
 
+    def _parse_table_alias(self, *_: Any, **__: Any) -> exp.TableAlias | None:
+        start = self.token.start
+        has_as = self.accept("AS")
+        if not has_as and self.at_any(*_FOREIGN_JOINS) and word(self.peek(1)) in ("JOIN", "APPLY"):
+            token = self.advance()
+            message = f"{word(token)} {word(self.advance())} is not part of Flink SQL"
+            raise self.refusal(message, token, _SEMI_HINT)
+        if not has_as and not self.at_name():
+            return None
+        alias = exp.TableAlias(this=self.name("a table alias"))
+        if self.at("("):
+            alias.set("columns", self.name_list())
+        return self.mark(alias, start)
 
-def _refuse_table_operators(cursor: Cursor) -> None:
-    token = cursor.token
-    if cursor.accept("FOR", "SYSTEM_TIME"):
-        cursor.accept("AS")
-        cursor.accept("OF")
-        hint = "join on the latest version with a regular join, or use an interval join"
-        raise cursor.refusal("lookup and temporal joins are not supported yet", token, hint)
-    if cursor.accept("LATERAL", "VIEW"):
-        raise _lateral_view(cursor, token)
-    if token.kind is TokenKind.WORD and token.upper in _FOREIGN_TABLES:
-        cursor.advance()
-        raise cursor.refusal(_FOREIGN_TABLES[token.upper], token, "write the query without it")
+    def _refuse_table_operators(self) -> None:
+        token = self.token
+        if self.accept("FOR", "SYSTEM_TIME"):
+            self.accept("AS")
+            self.accept("OF")
+            hint = "join on the latest version with a regular join, or use an interval join"
+            raise self.refusal("lookup and temporal joins are not supported yet", token, hint)
+        if self.accept("LATERAL", "VIEW"):
+            raise self._lateral_view(token)
+        if word(token) in _FOREIGN_TABLES:
+            self.advance()
+            raise self.refusal(_FOREIGN_TABLES[word(token)], token, "write the query without it")
 
+    def _unaliased(self) -> exp.Expression:
+        token = self.token
+        if self.at("("):
+            return self._derived_table()
+        if self.accept("LATERAL"):
+            return self._lateral(token)
+        if self.accept("UNNEST"):
+            return self._unnest(token)
+        if self.accept("TABLE"):
+            self.expect("(")
+            node = self._table_function()
+            self.expect(")")
+            return node
+        if is_word(token) and word(self.peek(1)) == "(":
+            return self._table_function()
+        return self._table()
 
-def _unaliased(cursor: Cursor) -> exp.Expression:
-    token = cursor.token
-    if cursor.at("("):
-        return _derived_table(cursor)
-    if cursor.accept("LATERAL"):
-        return _lateral(cursor, token)
-    if cursor.accept("UNNEST"):
-        return _unnest(cursor, token)
-    if cursor.accept("TABLE"):
-        cursor.expect("(")
-        node = _table_function(cursor)
-        cursor.expect(")")
+    def _derived_table(self) -> exp.Expression:
+        start = self.expect("(").start
+        depth = 0
+        while word(self.peek(depth)) == "(":
+            depth += 1
+        if word(self.peek(depth)) not in ("SELECT", "WITH", "VALUES"):
+            raise self.unexpected("a query", "write joins without parentheses around them, or as a subquery")
+        node = exp.Subquery(this=self.query())
+        self.expect(")")
+        return self.mark(node, start)
+
+    def _lateral_view(self, start: Token) -> UserError:
+        hint = "use CROSS JOIN UNNEST(…) or LATERAL TABLE(…)"
+        return self.refusal("LATERAL VIEW is not part of Flink's default dialect", start, hint)
+
+    def _lateral(self, start: Token) -> exp.Expression:
+        if self.accept("VIEW"):
+            raise self._lateral_view(start)
+        if self.at("("):
+            return self.mark(exp.Lateral(this=self._derived_table()), start.start)
+        self.expect("TABLE", hint="write LATERAL TABLE(function(…)) or LATERAL (SELECT …)")
+        self.expect("(")
+        if not can_be_called(self.token) or word(self.peek(1)) != "(":
+            raise self.unexpected("a table function")
+        node = exp.Lateral(this=self._parse_function_call())
+        self.expect(")")
+        return self.mark(node, start.start)
+
+    def _unnest(self, start: Token) -> exp.Expression:
+        self.expect("(")
+        node = exp.Unnest(expressions=[self.value()])
+        self.expect(")")
+        node.set("offset", self.accept("WITH", "ORDINALITY"))
+        return self.mark(node, start.start)
+
+    def _table(self) -> exp.Table:
+        first = self.token
+        node = self._parse_table_parts_fast()
+        if node is None:
+            self.name("a table name")
+            while self.accept("."):
+                self.name("a table name")
+        if node is None or isinstance(node.this, exp.Dot):
+            hint = "a table is named [catalog.][database.]table"
+            raise self.refusal("the name has too many parts", first, hint)
+        self.mark(node, first.start)
+        options = self.table_hint()
+        if options:
+            node.meta["options"] = options
         return node
-    if token.kind is TokenKind.WORD and cursor.peek(1).upper == "(":
-        return _table_function(cursor)
-    return _table(cursor)
 
+    def table_hint(self) -> tuple[Option, ...]:
+        """Read `/*+ OPTIONS('key'='value', …) */`, if a hint comes next; any other hint is refused."""
+        if self._curr.token_type is not TokenType.HINT:
+            return ()
+        self.advance()
+        token = self.token
+        if not self.accept("OPTIONS"):
+            self.advance()
+            raise self.refusal(f'the table hint "{token.text}" is not supported', token, "only OPTIONS(…) is")
+        options = option_list(self)
+        self.expect("*/")
+        return options
 
-def _derived_table(cursor: Cursor) -> exp.Expression:
-    start = cursor.expect("(").start
-    depth = 0
-    while cursor.peek(depth).upper == "(":
-        depth += 1
-    if cursor.peek(depth).upper not in ("SELECT", "WITH", "VALUES"):
-        raise cursor.unexpected("a query", "write joins without parentheses around them, or as a subquery")
-    node = exp.Subquery(this=queries.query(cursor))
-    cursor.expect(")")
-    return cursor.mark(node, start)
+    def _table_function(self) -> exp.Expression:
+        name = self.token
+        kind = word(name)
+        if kind not in _WINDOW_SIZES:
+            self.advance()
+            hint = "the window functions are TUMBLE, HOP, CUMULATE and SESSION"
+            raise self.refusal(f'the table function "{name.text}" is not supported yet', name, hint)
+        self.advance()
+        self.expect("(")
+        node = WindowTvf(kind=kind)
+        self._window_arguments(node, name)
+        self.expect(")")
+        self.mark(node, name.start)
+        _check_window(node, name)
+        return node
 
+    def _window_arguments(self, node: WindowTvf, name: Token) -> None:
+        positional = ("this", "time_column", *_WINDOW_SIZES[str(node.args["kind"])])
+        names = {"DATA": "this", "TIMECOL": "time_column", **{p.upper(): p for p in positional[2:]}}
+        is_named = word(self.peek(1)) == "=>"
+        count = 0
+        while count == 0 or self.accept(","):
+            token = self.token
+            if is_named:
+                if word(token) not in names:
+                    raise self.unexpected("one of " + ", ".join(names))
+                key = names[word(self.advance())]
+                self.expect("=>")
+            else:
+                if count >= len(positional):
+                    raise self.unexpected('")"', f"{word(name)} takes at most {len(positional)} arguments")
+                key = positional[count]
+            if node.args.get(key) is not None:
+                raise UserError("SS1001", f'argument "{token.text}" is given twice', span=span(token))
+            node.set(key, self._window_argument(node, key))
+            count += 1
 
-def _lateral_view(cursor: Cursor, start: Token) -> UserError:
-    hint = "use CROSS JOIN UNNEST(…) or LATERAL TABLE(…)"
-    return cursor.refusal("LATERAL VIEW is not part of Flink's default dialect", start, hint)
+    def _window_argument(self, node: WindowTvf, key: str) -> exp.Expression:
+        if key == "this":
+            return self._window_input(node)
+        if key != "time_column":
+            return self.value()
+        hint = "name the time attribute as DESCRIPTOR(column)"
+        self.expect("DESCRIPTOR", hint=hint)
+        self.expect("(")
+        start = self.token.start
+        column = exp.Column(this=self.name("a column name"))
+        self.mark(column, start)
+        self.expect(")", hint="a window has one time attribute")
+        return column
 
+    def _window_input(self, node: WindowTvf) -> exp.Expression:
+        has_table = self.accept("TABLE")
+        if not has_table and not self.at("("):
+            raise self.unexpected('"TABLE"', "write TABLE before the name of the table")
+        source = self._derived_table() if self.at("(") else self._table()
+        if self.at("PARTITION"):
+            token = self.advance()
+            self.expect("BY")
+            is_wrapped = self.at("(")
+            keys = self._parse_wrapped_csv(self.name_path) if is_wrapped else [self.name_path()]
+            while self.at(",") and not self._at_argument():
+                self.advance()
+                keys.append(self.name_path())
+            if node.args["kind"] != "SESSION":
+                hint = "put the keys into GROUP BY"
+                message = f"{node.args['kind']} takes no PARTITION BY; only SESSION does"
+                raise self.refusal(message, token, hint)
+            node.set("partition_by", keys)
+        return source
 
-def _lateral(cursor: Cursor, start: Token) -> exp.Expression:
-    if cursor.accept("VIEW"):
-        raise _lateral_view(cursor, start)
-    if cursor.at("("):
-        return cursor.mark(exp.Lateral(this=_derived_table(cursor)), start.start)
-    cursor.expect("TABLE", hint="write LATERAL TABLE(function(…)) or LATERAL (SELECT …)")
-    cursor.expect("(")
-    if not functions.can_be_called(cursor.token) or cursor.peek(1).upper != "(":
-        raise cursor.unexpected("a table function")
-    node = exp.Lateral(this=functions.call(cursor))
-    cursor.expect(")")
-    return cursor.mark(node, start.start)
-
-
-def _unnest(cursor: Cursor, start: Token) -> exp.Expression:
-    cursor.expect("(")
-    node = exp.Unnest(expressions=[expressions.expression(cursor)])
-    cursor.expect(")")
-    node.set("offset", cursor.accept("WITH", "ORDINALITY"))
-    return cursor.mark(node, start.start)
-
-
-def _table(cursor: Cursor) -> exp.Table:
-    name = cursor.token
-    parts = [cursor.name("a table name")]
-    while cursor.accept("."):
-        parts.append(cursor.name("a table name"))
-    if len(parts) > 3:
-        raise cursor.refusal(
-            "the name has too many parts", name, "a table is named [catalog.][database.]table"
-        )
-    node = exp.Table(**dict(zip(("this", "db", "catalog"), reversed(parts), strict=False)))
-    cursor.mark(node, name.start)
-    options = table_hint(cursor)
-    if options:
-        node.meta["options"] = options
-    return node
-
-
-def table_hint(cursor: Cursor) -> tuple[Option, ...]:
-    """Read `/*+ OPTIONS('key'='value', …) */`, if a hint comes next; any other hint is refused."""
-    if cursor.token.kind is not TokenKind.HINT_START:
-        return ()
-    cursor.advance()
-    token = cursor.token
-    if not cursor.accept("OPTIONS"):
-        cursor.advance()
-        raise cursor.refusal(f'the table hint "{token.text}" is not supported', token, "only OPTIONS(…) is")
-    options = option_list(cursor)
-    cursor.expect("*/")
-    return options
-
-
-def _table_function(cursor: Cursor) -> exp.Expression:
-    name = cursor.token
-    kind = name.upper
-    if kind not in _WINDOW_SIZES:
-        cursor.advance()
-        hint = "the window functions are TUMBLE, HOP, CUMULATE and SESSION"
-        raise cursor.refusal(f'the table function "{name.text}" is not supported yet', name, hint)
-    cursor.advance()
-    cursor.expect("(")
-    node = WindowTvf(kind=kind)
-    _window_arguments(cursor, node, name)
-    cursor.expect(")")
-    cursor.mark(node, name.start)
-    _check_window(node, name)
-    return node
-
-
-def _window_arguments(cursor: Cursor, node: WindowTvf, name: Token) -> None:
-    positional = ("this", "time_column", *_WINDOW_SIZES[str(node.args["kind"])])
-    names = {"DATA": "this", "TIMECOL": "time_column", **{p.upper(): p for p in positional[2:]}}
-    is_named = cursor.peek(1).upper == "=>"
-    count = 0
-    while count == 0 or cursor.accept(","):
-        token = cursor.token
-        if is_named:
-            if token.upper not in names:
-                raise cursor.unexpected("one of " + ", ".join(names))
-            key = names[cursor.advance().upper]
-            cursor.expect("=>")
-        else:
-            if count >= len(positional):
-                raise cursor.unexpected('")"', f"{name.upper} takes at most {len(positional)} arguments")
-            key = positional[count]
-        if node.args.get(key) is not None:
-            raise UserError("SS1001", f'argument "{token.text}" is given twice', span=token.span)
-        node.set(key, _window_argument(cursor, node, key))
-        count += 1
-
-
-def _window_argument(cursor: Cursor, node: WindowTvf, key: str) -> exp.Expression:
-    if key == "this":
-        return _window_input(cursor, node)
-    if key != "time_column":
-        return expressions.expression(cursor)
-    hint = "name the time attribute as DESCRIPTOR(column)"
-    cursor.expect("DESCRIPTOR", hint=hint)
-    cursor.expect("(")
-    start = cursor.token.start
-    column = exp.Column(this=cursor.name("a column name"))
-    cursor.mark(column, start)
-    cursor.expect(")", hint="a window has one time attribute")
-    return column
-
-
-def _window_input(cursor: Cursor, node: WindowTvf) -> exp.Expression:
-    has_table = cursor.accept("TABLE")
-    if not has_table and not cursor.at("("):
-        raise cursor.unexpected('"TABLE"', "write TABLE before the name of the table")
-    source = _derived_table(cursor) if cursor.at("(") else _table(cursor)
-    if cursor.at("PARTITION"):
-        token = cursor.advance()
-        cursor.expect("BY")
-        keys = [expressions.name_path(cursor)] if not cursor.at("(") else _key_list(cursor)
-        while cursor.at(",") and not _at_argument(cursor):
-            cursor.advance()
-            keys.append(expressions.name_path(cursor))
-        if node.args["kind"] != "SESSION":
-            hint = "put the keys into GROUP BY"
-            raise cursor.refusal(f"{node.args['kind']} takes no PARTITION BY; only SESSION does", token, hint)
-        node.set("partition_by", keys)
-    return source
-
-
-def _key_list(cursor: Cursor) -> list[exp.Expression]:
-    cursor.expect("(")
-    keys = [expressions.name_path(cursor)]
-    while cursor.accept(","):
-        keys.append(expressions.name_path(cursor))
-    cursor.expect(")")
-    return keys
-
-
-def _at_argument(cursor: Cursor) -> bool:
-    """Whether the comma that comes next ends PARTITION BY: DESCRIPTOR(…) or a named argument follows it."""
-    is_descriptor = cursor.peek(1).upper == "DESCRIPTOR" and cursor.peek(2).upper == "("
-    return is_descriptor or cursor.peek(2).upper == "=>"
+    def _at_argument(self) -> bool:
+        """Whether the comma that comes next ends PARTITION BY: DESCRIPTOR(…) or a named argument follows."""
+        is_descriptor = word(self.peek(1)) == "DESCRIPTOR" and word(self.peek(2)) == "("
+        return is_descriptor or word(self.peek(2)) == "=>"
 
 
 def _check_window(node: WindowTvf, name: Token) -> None:
@@ -307,4 +294,4 @@ def _check_window(node: WindowTvf, name: Token) -> None:
             order = ", ".join(_WINDOW_SIZES[kind])
             hint = f"write {kind}(TABLE t, DESCRIPTOR(ts), {order.replace(', offset', ' [, offset]')})"
             message = f"{kind} needs its {labels.get(key, key)}"
-            raise UserError("SS1001", message, span=name.span, hint=hint)
+            raise UserError("SS1001", message, span=span(name), hint=hint)

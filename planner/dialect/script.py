@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from planner.dialect.tokens import Token, TokenKind, tokenize
+from sqlglot import Token, TokenType
+
+from planner.dialect.tokens import tokenize, word
 from sqlstream.errors import Span
 
 
@@ -26,7 +28,7 @@ def iterate_script(text: str, offset: int = 0) -> Iterator[Piece]:
     """
     tokens: list[Token] = []
     for token in tokenize(text, offset=offset):
-        if token.kind is not TokenKind.OPERATOR or token.text != ";" or _is_open_statement_set(tokens):
+        if token.token_type is not TokenType.SEMICOLON or _is_open_statement_set(tokens):
             tokens.append(token)
         elif tokens:
             yield _piece(text, offset, tokens, True)
@@ -41,19 +43,19 @@ def split_script(text: str) -> list[Piece]:
 
 
 def _piece(text: str, offset: int, tokens: list[Token], is_terminated: bool) -> Piece:
-    start, end = tokens[0].start, tokens[-1].end
+    start, end = tokens[0].start, tokens[-1].end + 1
     return Piece(text[start - offset : end - offset], Span(start, end), is_terminated, tuple(tokens))
 
 
 def _is_open_statement_set(tokens: list[Token]) -> bool:
     """Whether `tokens` began a statement set whose END has not come."""
-    first = tokens[0].upper if tokens else ""
+    first = word(tokens[0]) if tokens else ""
     if first not in ("BEGIN", "EXECUTE", "EXPLAIN", "STATEMENT"):
         return False
-    words = [t.upper for t in tokens[:16]]
+    words = [word(t) for t in tokens[:16]]
     is_set = words[:3] == ["BEGIN", "STATEMENT", "SET"] or any(
         words[i : i + 3] == ["STATEMENT", "SET", "BEGIN"] for i in range(len(words) - 2)
     )
     # END closes the set only where a statement could begin: the END of a CASE never follows a semicolon.
-    is_closed = tokens[-1].upper == "END" and tokens[-2].upper in (";", "BEGIN")
+    is_closed = word(tokens[-1]) == "END" and word(tokens[-2]) in (";", "BEGIN")
     return is_set and not is_closed

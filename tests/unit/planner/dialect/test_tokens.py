@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from sqlglot import TokenType
 
-from planner.dialect.tokens import TokenKind, tokenize
+from planner.dialect.tokens import span, tokenize
 from sqlstream.errors import Span, UserError
 
 
@@ -27,7 +28,7 @@ def test_comments_are_no_tokens_but_hints_are() -> None:
 @pytest.mark.parametrize("number", ["1", "1.5", ".5", "1.", "1e3", "1.5E-3"])
 def test_numbers_are_one_token(number: str) -> None:
     (token,) = tokenize(number)
-    assert (token.kind, token.text) == (TokenKind.NUMBER, number)
+    assert (token.token_type, token.text) == (TokenType.NUMBER, number)
 
 
 def test_operators_of_two_characters_are_one_token() -> None:
@@ -49,7 +50,7 @@ def test_operators_of_two_characters_are_one_token() -> None:
 
 
 def test_positions_count_characters_from_the_offset() -> None:
-    assert [t.span for t in tokenize("é 'x'", offset=10)] == [Span(10, 11), Span(12, 15)]
+    assert [span(t) for t in tokenize("é 'x'", offset=10)] == [Span(10, 11), Span(12, 15)]
 
 
 def test_tokens_before_a_bad_character_are_still_delivered() -> None:

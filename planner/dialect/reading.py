@@ -1,0 +1,228 @@
+"""What the grammar is written with: sqlglot's parser, made to name what it expected and to keep positions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from sqlglot import Token, TokenType, exp
+from sqlglot.parser import Parser
+
+from planner.dialect.nodes import span_of, with_span
+from planner.dialect.statements import Identifier
+from planner.dialect.tokens import RESERVED, span, word
+from sqlstream.errors import Span, UserError
+
+Node = TypeVar("Node", bound=exp.Expr)
+Result = TypeVar("Result")
+
+# sqlglot spends some fifteen Python frames a level.
+DEPTH_MAX = 48
+NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.ASC, TokenType.DESC})
+_OPERATOR_HINTS = {":": "write CAST(x AS type) to convert a value"}
+
+
+class Reader(Parser):
+    """A position in the tokens of one statement: reads forward, and says what is wrong where it stands.
+
+    Every node that passes through sqlglot's `expression` gets the span of what it covers.
+    """
+
+    IDENTIFIER_TOKENS = NAMES
+    ID_VAR_TOKENS = set(NAMES)
+    ALIAS_TOKENS = set(NAMES)
+    TABLE_ALIAS_TOKENS = set(NAMES)
+
+    def open(self, text: str, tokens: list[Token], offset: int = 0) -> None:
+        """Begin to read `tokens`; `text`, which they were made of, stands at `offset` in its script."""
+        self.reset()
+        self.sql = text
+        self._offset = offset
+        self._tokens = tokens
+        self._tokens_size = len(tokens)
+        self._advance(0)
+
+    def reset(self) -> None:
+        super().reset()
+        self._offset = 0
+        self._depth = 0
+
+    @property
+    def token(self) -> Token:
+        return self._curr or self._end_token()
+
+    def _end_token(self) -> Token:
+        end = self._tokens[-1].end if self._tokens else -1
+        return Token(TokenType.SENTINEL, "", start=max(end, 0), end=end)
+
+    def peek(self, ahead: int) -> Token:
+        index = self._index + ahead
+        return self._tokens[index] if index < self._tokens_size else self._end_token()
+
+    @property
+    def previous_end(self) -> int:
+        """Where the last token that was read ends."""
+        return self._tokens[self._index - 1].end + 1 if self._index else 0
+
+    def advance(self) -> Token:
+        token = self.token
+        self._advance()
+        return token
+
+    def at(self, *words: str) -> bool:
+        """Whether the next tokens are these keywords or operators."""
+        return all(word(self.peek(i)) == expected for i, expected in enumerate(words))
+
+    def at_any(self, *words: str) -> bool:
+        return bool(self._curr) and word(self._curr) in words
+
+    def accept(self, *words: str) -> bool:
+        """Read these keywords or operators if they come next."""
+        if not self.at(*words):
+            return False
+        self._advance(len(words))
+        return True
+
+    def accept_any(self, *words: str) -> str | None:
+        """Read one of these, and say which."""
+        return word(self.advance()) if self.at_any(*words) else None
+
+    def expect(self, *words: str, hint: str = "") -> Token:
+        """Read these keywords or operators, or raise."""
+        for expected in words:
+            if word(self.token) != expected:
+                raise self.unexpected(f'"{expected}"', hint)
+            self._advance()
+        return self._prev
+
+    def at_end(self) -> bool:
+        return not self._curr
+
+    def expect_end(self) -> None:
+        if self._curr:
+            raise self.unexpected("the end of the statement")
+
+    def unexpected(self, expected: str = "", hint: str = "") -> UserError:
+        """SS1001 at the next token, to be raised."""
+        token = self.token
+        if not token:
+            message, place = "unexpected end of statement", Span(token.start, token.end + 1)
+        elif token.token_type is TokenType.HINT:
+            message, place = "a hint cannot stand here", span(token)
+            hint = hint or "table hints stand after the table's name, as in t /*+ OPTIONS('key'='value') */"
+        else:
+            message, place = f'unexpected "{self.source(token.start, token.end + 1)}"', span(token)
+        if expected:
+            message += f", expected {expected}"
+        hint = hint or _OPERATOR_HINTS.get(token.text, "")
+        if not hint and word(token) in RESERVED and "name" in expected:
+            hint = f"{word(token)} is a keyword; quote it as `{token.text}` to use it as a name"
+        return UserError("SS1001", message, span=place, hint=hint)
+
+    def refusal(self, message: str, token: Token, hint: str = "") -> UserError:
+        """SS1003, to be raised: SQL that is not supported, from `token` to the last token read."""
+        place = Span(token.start, max(token.end + 1, self.previous_end))
+        return UserError("SS1003", message, span=place, hint=hint)
+
+    def raise_error(self, message: str, token: Token | None = None) -> None:
+        """What sqlglot itself finds wrong, as SS1001 at the place where it noticed."""
+        place = span(token) if token else span(self.token)
+        hint = "complete this part of the statement, or leave it out"
+        raise UserError("SS1001", message[:1].lower() + message[1:], span=place, hint=hint)
+
+    def source(self, start: int, end: int) -> str:
+        """The text between two positions."""
+        return self.sql[start - self._offset : end - self._offset]
+
+    def mark(self, node: Node, start: int) -> Node:
+        """`node` with the position from `start` to the last token read."""
+        return with_span(node, start, self.previous_end)
+
+    def expression(
+        self, instance: Node, token: Token | None = None, comments: list[str] | None = None
+    ) -> Node:
+        """Finish a node: sqlglot checks it, and it spans `token`, or its first child to the last token."""
+        node = super().expression(instance, token, comments)
+        if "span" in node.meta:
+            return node
+        if token is not None:
+            if isinstance(node, exp.Identifier) and not node.this:
+                hint = "write a name between the backticks"
+                raise UserError("SS1001", "an identifier cannot be empty", span=span(token), hint=hint)
+            return with_span(node, token.start, token.end + 1)
+        children = span_of(node)
+        return self.mark(node, children.start if children else self._prev.start)
+
+    def enter(self) -> None:
+        """Count one level of nesting; the bound keeps a hostile text from exhausting Python's stack."""
+        self._depth += 1
+        if self._depth > DEPTH_MAX:
+            raise nested_too_deeply(self.token)
+
+    def leave(self) -> None:
+        self._depth -= 1
+
+    def at_name(self) -> bool:
+        return self._curr.token_type in NAMES
+
+    def name(self, what: str = "a name") -> exp.Identifier:
+        """Read one identifier."""
+        if not self.at_name():
+            raise self.unexpected(what)
+        token = self.advance()
+        node = exp.Identifier(this=token.text, quoted=token.token_type is TokenType.IDENTIFIER)
+        return self.expression(node, token)
+
+    def _parse_id_var(self, *_: object, **__: object) -> exp.Identifier:
+        return self.name("a column name")
+
+    def simple_name(self, what: str = "a name") -> Identifier:
+        """Read one identifier that cannot be qualified."""
+        start = self.token.start
+        part = self.name(what)
+        return Identifier((part.name,), Span(start, self.previous_end))
+
+    def qualified_name(self, what: str = "a name") -> Identifier:
+        """Read `[catalog.][database.]object`."""
+        start = self.token.start
+        parts = [self.name(what).name]
+        while self.accept("."):
+            parts.append(self.name(what).name)
+        place = Span(start, self.previous_end)
+        if len(parts) > 3:
+            hint = "a name has at most a catalog, a database and an object"
+            raise UserError("SS1001", "the name has too many parts", span=place, hint=hint)
+        return Identifier(tuple(parts), place)
+
+    def at_string(self) -> bool:
+        return self._curr.token_type is TokenType.STRING
+
+    def string(self, what: str = "a string in single quotes", hint: str = "") -> Token:
+        if not self.at_string():
+            raise self.unexpected(what, hint)
+        return self.advance()
+
+    def unsigned_integer(self, what: str = "a whole number") -> int:
+        token = self.token
+        if token.token_type is not TokenType.NUMBER or not token.text.isdigit():
+            raise self.unexpected(what)
+        self._advance()
+        return int(token.text)
+
+    def _parse_wrapped(self, parse_method: Callable[[], Result], optional: bool = False) -> Result:
+        self.expect("(")
+        result = parse_method()
+        self.expect(")")
+        return result
+
+    def _match_l_paren(self, expression: exp.Expr | None = None) -> None:
+        self.expect("(")
+
+    def _match_r_paren(self, expression: exp.Expr | None = None) -> None:
+        self.expect(")")
+
+
+def nested_too_deeply(token: Token) -> UserError:
+    """SS1001, to be raised, where the bound on nesting was met."""
+    hint = "name the inner queries with WITH, or compute inner expressions in a view"
+    return UserError("SS1001", "the statement is nested too deeply", span=span(token), hint=hint)

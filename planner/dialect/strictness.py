@@ -1,0 +1,71 @@
+"""The net under the grammar: a finished tree holds only what the table in parser.py lists."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from sqlglot import exp
+
+from planner.dialect import nodes
+from sqlstream.errors import UserError
+
+Node = TypeVar("Node", bound=exp.Expr)
+
+_TAIL = ("order", "limit", "offset", "with_")
+_ARGUMENTS: dict[type[exp.Expr], tuple[str, ...]] = {
+    exp.Column: ("this", "table", "db", "catalog"),
+    exp.Identifier: ("this", "quoted"),
+    exp.Literal: ("this", "is_string"),
+    **dict.fromkeys((exp.Star, exp.Null, exp.Distinct), ()),
+    **dict.fromkeys((exp.HexString, exp.Boolean, exp.Var, exp.Not, exp.Neg, exp.Exists), ("this",)),
+    **dict.fromkeys(
+        (
+            *(exp.Dot, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.DPipe, exp.And, exp.Or, exp.Is),
+            *(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ),
+        ),
+        ("this", "expression"),
+    ),
+    **dict.fromkeys((exp.Cast, exp.TryCast), ("this", "to")),
+    exp.Between: ("this", "low", "high", "symmetric"),
+    exp.In: ("this", "expressions", "query"),
+    exp.Bracket: ("this", "expressions"),
+    exp.Case: ("this", "ifs", "default"),
+    exp.If: ("this", "true"),
+    exp.Select: ("expressions", "distinct", "from_", "joins", "where", "group", "having", *_TAIL),
+    exp.Subquery: ("this", "alias", *_TAIL),
+    exp.Values: ("expressions", *_TAIL),
+    **dict.fromkeys((exp.Union, exp.Intersect, exp.Except), ("this", "expression", "distinct", *_TAIL)),
+    **dict.fromkeys((exp.From, exp.Where, exp.Having), ("this",)),
+    **dict.fromkeys((exp.Group, exp.Rollup, exp.Cube, exp.GroupingSets), ("expressions",)),
+    **dict.fromkeys((exp.Tuple, exp.Order, exp.With), ("expressions",)),
+    **dict.fromkeys((exp.Limit, exp.Offset), ("expression",)),
+    exp.Ordered: ("this", "desc", "nulls_first"),
+    **dict.fromkeys((exp.Alias, exp.CTE, exp.Lateral), ("this", "alias")),
+    exp.TableAlias: ("this", "columns"),
+    exp.Table: ("this", "db", "catalog", "alias"),
+    exp.Unnest: ("expressions", "offset", "alias"),
+    exp.Join: ("this", "side", "kind", "on", "using", "method"),
+    **{
+        node: tuple(node.arg_types)
+        for node in (
+            *(nodes.FunctionCall, nodes.OverClause, nodes.FrameBound, nodes.TypeName, nodes.Like),
+            *(nodes.IntervalLiteral, nodes.DateTimeLiteral, nodes.WindowTvf),
+        )
+    },
+}
+
+
+def checked(root: Node) -> Node:
+    """The tree without its parentheses. Raises SS1003 where sqlglot read what Flink does not have."""
+    while isinstance(root, exp.Paren):
+        root = root.this.pop()
+    for node in list(root.walk()):
+        if isinstance(node, exp.Paren):
+            node.replace(node.this)
+            continue
+        allowed = _ARGUMENTS.get(type(node))
+        if allowed is None or any(v and key not in allowed for key, v in node.args.items()):
+            hint = "see the queries of Flink SQL"
+            message = "this form is not part of Flink SQL"
+            raise UserError("SS1003", message, span=nodes.span_of(node), hint=hint)
+    return root
