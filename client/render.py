@@ -67,7 +67,12 @@ def sql_texts(column: pa.Array, type_: LogicalType) -> pa.Array:
             | TypeRoot.BINARY
             | TypeRoot.VARBINARY
         ):
-            return pa.array([None if v is None else _nested_text(v) for v in column.to_pylist()], pa.string())
+            is_map = type_.root in (TypeRoot.MAP, TypeRoot.MULTISET)
+            texts = [
+                None if v is None else "{}" if is_map and not v else _nested_text(v)
+                for v in column.to_pylist()
+            ]
+            return pa.array(texts, pa.string())
         case TypeRoot.FLOAT | TypeRoot.DOUBLE:
             texts = column.cast(pa.string())
             # A whole number shows that it is approximate, as in SQL's own CAST to STRING.

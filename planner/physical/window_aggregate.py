@@ -65,6 +65,14 @@ def plan_absorbing_aggregate(planning: Planning, source: PhysicalNode, node: Agg
             if keys
             else "remove PARTITION BY from SESSION",
         )
+    if source.traits.row_watermark_column >= 0 and tvf.window.kind in (WindowKind.HOP, WindowKind.SESSION):
+        raise UserError(
+            "SS3018",
+            f"{tvf.window.kind.value} windows over a table whose watermark is emitted on-event are not supported yet",
+            span=node.span or tvf.span,
+            detail="which windows a late row still belongs to would depend on how the input is cut into batches",
+            hint="use TUMBLE or CUMULATE, or leave 'scan.watermark.emit.strategy' out",
+        )
     spec = WindowAggregateSpec(
         keys=keys,
         aggregates=node.calls,

@@ -27,18 +27,21 @@ class Collect(SinkOnlyConnector):
     )
 
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:
-        return CollectWriter(context)
+        return CollectWriter(spec, context)
 
 
 class CollectWriter:
-    """Hand every batch to the client as it comes; waits while the client is behind. No state."""
+    """Hand every batch to the client as it comes, under the result's column names; waits while the client is behind.
+    No state."""
 
-    def __init__(self, context: ConnectorContext) -> None:
+    def __init__(self, spec: SinkSpec, context: ConnectorContext) -> None:
+        self._names = list(spec.schema.names)
         self._emit = context.emit_result
 
     def write(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows:
-            self._emit(batch)
+            kinds = batch.schema.names[len(self._names) :]
+            self._emit(batch.rename_columns([*self._names, *kinds]))
 
     def finish(self) -> list[dict[str, Any]]:
         return []

@@ -58,6 +58,8 @@ _UNIT_MS = {
 _UNIT_MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
 _DEFAULT_PATTERN = "yyyy-MM-dd HH:mm:ss"
 
+_DAY_MS = 86_400_000
+
 
 def _extract(call: Call, context: EvaluationContext) -> Kernel:
     """EXTRACT(unit, x), and YEAR(x) and the others."""
@@ -208,12 +210,26 @@ def _timestamp_diff(call: Call, context: EvaluationContext) -> Kernel:
 
 
 def _months_between(start: Any, end: Any) -> Any:
-    """Full months: one that has not reached its day and time of day does not count."""
-    start_month, start_rest = _month_and_rest(start)
-    end_month, end_rest = _month_and_rest(end)
-    months = end_month - start_month
-    months = months - ((months > 0) & (end_rest < start_rest))
-    return months + ((months < 0) & (end_rest > start_rest))
+    """Full months: one that has not reached its day and time of day does not count (Calcite: subtractMonths).
+
+    A day that the later month lacks is its last day: from January 31 to February 29 is a month.
+    """
+    earlier, later = np.minimum(start, end), np.maximum(start, end)
+    earlier_month, earlier_rest = _month_and_rest(earlier)
+    later_month, later_rest = _month_and_rest(later)
+    days = earlier_rest // _DAY_MS
+    last_days = _month_length(later_month) - 1
+    reached = np.minimum(days, last_days) * _DAY_MS + earlier_rest % _DAY_MS
+    months = later_month - earlier_month - (later_rest < reached)
+    return np.where(end >= start, months, -months)
+
+
+def _month_length(months: Any) -> Any:
+    """Days of months counted since 1970-01."""
+    first, after = (
+        m.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64) for m in (months, months + 1)
+    )
+    return after - first
 
 
 def _month_and_rest(milliseconds: Any) -> tuple[Any, Any]:

@@ -20,12 +20,16 @@ class NotNullEnforcer:
     """Holds rows to the sink's constraints as the option says (Flink: ConstraintEnforcer).
 
     ERROR fails with the column's name; DROP leaves such rows out and counts them as `numNullRecordsDropped`. Rows that
-    take others back pass: of a deletion by key only the key counts. No state.
+    take others back pass: of a deletion by key only the key counts. The rows of a SELECT have no constraints: a value that
+    turned out NULL (a decimal that overflowed) is shown as such. No state.
     """
 
     def __init__(self, spec: SinkSpec, context: OperatorContext) -> None:
         self._table = spec.table
-        self._columns = [(i, f.name) for i, f in enumerate(spec.schema.fields) if not f.type.nullable]
+        is_table = spec.connector != "collect"
+        self._columns = [
+            (i, f.name) for i, f in enumerate(spec.schema.fields) if is_table and not f.type.nullable
+        ]
         self._drops = config.get(context.config, ENFORCER) == "DROP"
         self._count = context.count
 
