@@ -22,8 +22,9 @@ _PINNED_BYTES_RATIO = 1.25
 class ChunkLog:
     """Rows by position: 0, 1, 2, … in the order of `append`.
 
-    An appended batch becomes a chunk without a copy, unless it is a slice that would keep a larger batch in memory. Eight chunks of one size are merged into one of the next
-    size, up to 65,536 rows, so that a row is copied a handful of times in its life. Larger ones stay as they
+    An appended batch becomes a chunk without a copy, unless it is a slice that would keep a larger batch in memory. Eight
+    chunks of one size are merged into one of the next size, up to 65,536 rows, so that a row is copied a handful of times
+    in its life. Larger ones stay as they
     are while there are few: to copy a row into fresh memory costs more than all else that is done with it.
     Beyond 256 chunks the oldest are merged up to a million rows. Nothing is forgotten.
     """

@@ -22,7 +22,14 @@ def sqlstream(*words: str, cwd: Path = ROOT, stdin: str | None = None) -> subpro
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "sqlstream", *words]
     return subprocess.run(
-        command, cwd=cwd, env=environment, input=stdin, text=True, capture_output=True, timeout=TIMEOUT_S, check=False
+        command,
+        cwd=cwd,
+        env=environment,
+        input=stdin,
+        text=True,
+        capture_output=True,
+        timeout=TIMEOUT_S,
+        check=False,
     )
 
 
@@ -46,7 +53,9 @@ INSERT INTO nowhere SELECT n FROM ticks;
 
 
 def test_a_select_prints_its_final_table(script) -> None:  # type: ignore[no-untyped-def]
-    text = "SELECT name, SUM(v) AS total FROM (VALUES ('a', 1), ('b', 2), ('a', 3)) AS t(name, v) GROUP BY name;"
+    text = (
+        "SELECT name, SUM(v) AS total FROM (VALUES ('a', 1), ('b', 2), ('a', 3)) AS t(name, v) GROUP BY name;"
+    )
     done = sqlstream("run", script(text))
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
@@ -62,7 +71,9 @@ def test_a_select_prints_its_final_table(script) -> None:  # type: ignore[no-unt
 
 def test_json_is_one_object_a_row_and_changelog_puts_op_first(script) -> None:  # type: ignore[no-untyped-def]
     text = "SELECT v, CAST(NULL AS STRING) AS nothing FROM (VALUES (1), (2)) AS t(v);"
-    rows = [json.loads(line) for line in sqlstream("run", "--format", "json", script(text)).stdout.splitlines()]
+    rows = [
+        json.loads(line) for line in sqlstream("run", "--format", "json", script(text)).stdout.splitlines()
+    ]
     assert rows == [{"v": 1, "nothing": None}, {"v": 2, "nothing": None}]
     changes = sqlstream("run", "--format", "json", "--changelog", script(text)).stdout.splitlines()
     assert [list(json.loads(line)) for line in changes] == [["op", "v", "nothing"]] * 2
@@ -70,7 +81,9 @@ def test_json_is_one_object_a_row_and_changelog_puts_op_first(script) -> None:  
 
 
 def test_csv_has_a_header_and_quotes_what_needs_it(script) -> None:  # type: ignore[no-untyped-def]
-    done = sqlstream("run", "--format", "csv", script("SELECT 'a,b' AS x, TRUE AS y, CAST(NULL AS INT) AS z;"))
+    done = sqlstream(
+        "run", "--format", "csv", script("SELECT 'a,b' AS x, TRUE AS y, CAST(NULL AS INT) AS z;")
+    )
     assert done.stdout == 'x,y,z\n"a,b",TRUE,\n'
 
 
@@ -131,13 +144,18 @@ def test_bench_writes_its_figures_as_json(tmp_path: Path) -> None:
     assert (q5["query"], q5["events"], q5["parallelism"]) == ("q5", 50_000, 2)
     assert q5["result_rows"] > 0
     assert len(q5["result_checksum"]) == 16
-    assert min(q5[name] for name in ("wall_s", "events_per_s", "cpu_s", "events_per_cpu_s", "peak_rss_bytes")) > 0
+    assert (
+        min(q5[name] for name in ("wall_s", "events_per_s", "cpu_s", "events_per_cpu_s", "peak_rss_bytes"))
+        > 0
+    )
 
 
 def start(path: str) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "sqlstream", "run", path]
-    return subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return subprocess.Popen(
+        command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
 
 
 def task_managers(process: subprocess.Popen[str]) -> list[psutil.Process]:
@@ -192,3 +210,23 @@ def test_more_parallelism_than_cores_runs(script) -> None:  # type: ignore[no-un
     """
     done = sqlstream("run", "--format", "csv", "--set", "parallelism.default=4", script(text))
     assert done.stdout == "rows_in,total\n1000,500500\n"
+
+
+def test_arrow_is_a_stream_that_pyarrow_reads(script) -> None:  # type: ignore[no-untyped-def]
+    import pyarrow as pa
+
+    path = script("SELECT v, v * 2 AS twice FROM (VALUES (1), (2)) AS t(v);")
+    command = [sys.executable, "-m", "sqlstream", "run", "--format", "arrow", path]
+    done = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, timeout=TIMEOUT_S, check=True
+    )
+    table = pa.ipc.open_stream(done.stdout).read_all()
+    assert table.to_pydict() == {"v": [1, 2], "twice": [2, 4]}
+
+
+def test_a_changelog_table_shows_updates_as_they_come(script) -> None:  # type: ignore[no-untyped-def]
+    text = "SELECT SUM(v) AS total FROM (VALUES (1), (2)) AS t(v);"
+    done = sqlstream("run", "--changelog", "--set", "execution.batch-rows=1", script(text))
+    rows = [line.split("|")[1:3] for line in done.stdout.splitlines() if line.startswith("| +") or line.startswith("| -")]
+    assert [[cell.strip() for cell in row] for row in rows] == [["+I", "1"], ["-U", "1"], ["+U", "3"]]
+    assert done.stdout.endswith("Received a total of 3 rows\n")

@@ -92,6 +92,12 @@ def test_branches_of_a_union_all_carry_row_kinds_when_one_does() -> None:
             "SS3012",
             "whose keys differ",
         ),
+        (
+            "SELECT window_end, count(*) FROM TABLE(HOP(TABLE s /*+ OPTIONS('scan.watermark.emit.strategy'='on-event') */,"
+            " DESCRIPTOR(ts), INTERVAL '1' HOUR, INTERVAL '2' HOUR)) GROUP BY window_start, window_end",
+            "SS3018",
+            "on-event are not supported yet",
+        ),
     ],
 )
 def test_what_cannot_run_is_refused_with_a_position_and_a_hint(sql: str, code: str, words: str) -> None:

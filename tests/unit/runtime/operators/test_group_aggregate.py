@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections import Counter, defaultdict
 from decimal import Decimal
 from typing import Any
@@ -112,7 +113,7 @@ def final_rows(log: list[Row]) -> list[Row]:
 
 def cut(rows: list[Row], cuts: list[int]) -> list[list[Row]]:
     places = [0, *sorted(c for c in cuts if c < len(rows)), len(rows)]
-    return [rows[a:b] for a, b in zip(places, places[1:], strict=False) if a < b]
+    return [rows[a:b] for a, b in itertools.pairwise(places) if a < b]
 
 
 cuts_strategy = st.lists(st.integers(1, 40), max_size=6)

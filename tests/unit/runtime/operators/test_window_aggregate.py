@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
 from typing import Any
@@ -92,7 +93,7 @@ cuts_strategy = st.lists(st.integers(1, 40), max_size=6)
 
 def cut(rows: list[Row], cuts: list[int]) -> list[list[Row]]:
     places = [0, *sorted(c for c in cuts if c < len(rows)), len(rows)]
-    return [rows[a:b] for a, b in zip(places, places[1:], strict=False) if a < b]
+    return [rows[a:b] for a, b in itertools.pairwise(places) if a < b]
 
 
 @pytest.mark.parametrize("window", [TUMBLE, HOP, CUMULATE, SESSION], ids=str)
