@@ -66,8 +66,9 @@ class JsonWriter:
                 items = pc.fill_null(self._value(column.values, t.element), "null")
                 return _wrap(column, items, "[", "]")
             case TypeRoot.MAP:
+                assert t.key is not None
                 assert t.element is not None
-                keys = quote(column.keys)
+                keys = quote(format_text(column.keys, t.key, self._date_separator))
                 items = pc.fill_null(self._value(column.items, t.element), "null")
                 return _wrap(column, pc.binary_join_element_wise(keys, items, pa.scalar(":")), "{", "}")
             case TypeRoot.DECIMAL if self._is_plain:

@@ -14,6 +14,8 @@ from runtime.kernels.words import RowLayout, WordColumn, plain_array, read_colum
 
 _ONE = np.uint64(1)
 _DENSE_RANGE_MIN = 1024
+_DENSE_RANGE_RATIO = 8
+"""Table entries that a row may cost: one of several subtasks sees the keys of a dense range with gaps."""
 _TABLE_SIZE_MIN = 1024
 
 
@@ -42,7 +44,7 @@ def _group_one_word(
         signed = words.view(np.int64)
         least, greatest = extent(signed)
         # Python's integers: the difference of two int64 need not fit one.
-        if greatest - least < max(_DENSE_RANGE_MIN, 2 * len(words)):
+        if greatest - least < max(_DENSE_RANGE_MIN, _DENSE_RANGE_RATIO * len(words)):
             return _group_dense(signed, least, greatest)
     if hashes is None:
         hashes = hash_columns(arrays)

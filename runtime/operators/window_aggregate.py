@@ -83,20 +83,13 @@ class RowSlicer:
         if self._is_attached:
             parts.append(to_array(pa.int64(), times_ms(batch.column(self._spec.window_start_column))))
         if self._form.is_merging:
-            groups, first_rows = self._groups(keys, parts, ends)
+            groups, first_rows = window_groups(keys, parts[len(keys) :])
             chosen = pa.array(first_rows)
             parts = [part.take(chosen) for part in parts]
         else:
             groups = first_rows = np.arange(batch.num_rows)
         partials = self._form.from_rows(batch, groups, len(first_rows))
         return [*parts[: len(keys)], *partials, *parts[len(keys) :]]
-
-    def _groups(self, keys: list[pa.Array], parts: list[pa.Array], ends: Array) -> tuple[Array, Array]:
-        # A batch mostly lies in one slice or window: then the keys alone decide, at half the cost.
-        bounds = [view_values(part, np.int64) for part in parts[len(keys) :]]
-        if len(ends) and all(least == greatest for least, greatest in map(extent, bounds)):
-            return batch_groups(keys, len(ends))
-        return group(parts)
 
     def _slice_ends(self, batch: pa.RecordBatch) -> Array:
         if self._is_attached:
@@ -224,7 +217,7 @@ class SliceAggregate(ClosingOperator):
     # -- time --------------------------------------------------------------------------------------
 
     def close_windows(self, watermark_ms: int, output: Output) -> None:
-        self._compact()
+        self._concatenate()
         for columns in self._log:
             self._fire(columns, watermark_ms, output)
         self._forget(watermark_ms)
@@ -240,29 +233,34 @@ class SliceAggregate(ClosingOperator):
                 chosen = pa.array(rows)
                 kept.append([column.take(chosen) for column in columns])
         self._log = kept
-        self._log_rows = self._compacted_rows = sum(len(columns[-1]) for columns in kept)
+        self._log_rows = sum(len(columns[-1]) for columns in kept)
+        self._compacted_rows = min(self._compacted_rows, self._log_rows)
         for columns in kept:
             first = self._first_open_ends(self._ends(columns), watermark_ms)
             self.next_end = min(self.next_end, int(first.min(initial=WATERMARK_MAX)))
 
     # -- putting windows together --------------------------------------------------------------------
 
+    def _concatenate(self) -> None:
+        """Make the log one run of rows."""
+        if len(self._log) > 1:
+            width = len(self._log[0])
+            self._log = [[pa.concat_arrays([part[i] for part in self._log]) for i in range(width)]]
+
     def _compact(self) -> None:
         """Put the log together: one partial a key and slice, or all rows that are kept."""
         if len(self._log) <= 1:
             return
-        width = len(self._log[0])
-        columns = [pa.concat_arrays([part[i] for part in self._log]) for i in range(width)]
+        self._concatenate()
+        self._compacted_rows = self._log_rows
         if not self._form.is_merging:
-            self._log = [columns]
-            self._compacted_rows = self._log_rows
             return
+        columns = self._log[0]
         trailing = 2 if self._is_attached else 1
-        keys = [*columns[: self._keys], *columns[width - trailing :]]
-        merged_keys, accumulators = self._merge(keys, columns[self._keys : width - trailing])
+        keys = [*columns[: self._keys], *columns[len(columns) - trailing :]]
+        merged_keys, accumulators = self._merge(keys, columns[self._keys : len(columns) - trailing])
         rows = np.arange(len(merged_keys[0]))
-        merged = [*merged_keys[: self._keys], *accumulators.columns(rows), *merged_keys[self._keys :]]
-        self._log = [merged]
+        self._log = [[*merged_keys[: self._keys], *accumulators.columns(rows), *merged_keys[self._keys :]]]
         self._log_rows = self._compacted_rows = len(rows)
 
     def _merge(self, keys: list[pa.Array], partials: list[pa.Array]) -> tuple[list[pa.Array], AccumulatorSet]:
@@ -305,11 +303,8 @@ class SliceAggregate(ClosingOperator):
         if len(rows) < len(columns[-1]) or not np.array_equal(rows, np.arange(len(rows))):
             chosen = pa.array(rows)
             taken = [column.take(chosen) for column in columns]
-        if self._form.is_merging:
-            # After compaction a row is a whole window.
-            groups = first_rows = np.arange(len(rows))
-        else:
-            groups, first_rows = group([*taken[: self._keys], *taken[self._keys + self._form.width :]])
+        bounds = taken[self._keys + self._form.width :]
+        groups, first_rows = window_groups(taken[: self._keys], bounds)
         starts = (
             view_values(taken[-1], np.int64) if self._is_attached else window_starts(self.spec.window, ends)
         )
@@ -376,6 +371,15 @@ class SliceAggregate(ClosingOperator):
 
     def state_bytes(self) -> int:
         return sum(column.nbytes for columns in self._log for column in columns)
+
+
+def window_groups(keys: list[pa.Array], bounds: list[pa.Array]) -> tuple[Array, Array]:
+    """Group of each row by keys and window bounds, and the first row of each group."""
+    numbers = [view_values(bound, np.int64) for bound in bounds]
+    # Rows mostly lie in one slice or window: then the keys alone decide, at half the cost.
+    if len(numbers[0]) and all(least == greatest for least, greatest in map(extent, numbers)):
+        return batch_groups(keys, len(numbers[0]))
+    return group([*keys, *bounds])
 
 
 def _renumbered(ids: Array, scratch: Array) -> tuple[Array, Array]:

@@ -12,6 +12,9 @@ from runtime.host.process import forgo_pandas, ignore_interrupts
 from runtime.taskmanager.task_manager_options import decode_options
 
 STOP_TIMEOUT_S = 2.0
+SWITCH_INTERVAL_S = 0.0002
+"""How long a thread may keep the interpreter while another waits. Tasks leave it for every kernel, some of which take
+20 µs: at Python's 5 ms each return could wait for longer than the work took."""
 
 
 def main() -> int:
@@ -19,6 +22,7 @@ def main() -> int:
     last."""
     ignore_interrupts()
     forgo_pandas()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     options = decode_options(sys.stdin.buffer.readline())
     from runtime.taskmanager.task_manager import TaskManager
 
