@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import IO
 
 from sqlstream.elements import WATERMARK_MAX
+from sqlstream.errors import SqlStreamError
 from sqlstream.messages.rpc import JobMetrics, Metrics
 
 INTERVAL_S = 0.5
@@ -53,7 +54,11 @@ class ProgressLine:
         started = last_time = time.monotonic()
         last: Metrics = {}
         while not self._stop.wait(INTERVAL_S):
-            total = self._metrics().total
+            try:
+                total = self._metrics().total
+            except SqlStreamError:
+                # The cluster is going or gone; who waits for the job says why.
+                return
             now = time.monotonic()
             line = progress_text(self._name, now - started, now - last_time, last, total, time.time() * 1000)
             last, last_time = total, now

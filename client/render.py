@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Iterable, Iterator
 from typing import IO, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from client.sql_text import sql_texts
 from sqlstream.arrow import is_changelog, row_kinds, to_arrow_schema, without_row_kinds
 from sqlstream.changelog import RowKind
-from sqlstream.schema import Schema
-from sqlstream.types import LogicalType, TypeRoot
+from sqlstream.schema import Field, Schema
+from sqlstream.types import STRING, LogicalType, TypeRoot
 
 FORMATS = ("table", "json", "csv", "arrow")
 NULL_TEXT = "<NULL>"
@@ -29,19 +30,27 @@ class Renderer(Protocol):
 
 
 def make_renderer(
-    name: str, schema: Schema, *, with_op: bool, max_width: int, out: IO[str] | None = None
+    name: str,
+    schema: Schema,
+    *,
+    with_op: bool,
+    max_width: int,
+    time_zone: str = "UTC",
+    out: IO[str] | None = None,
 ) -> Renderer:
-    """`with_op` puts a column `op` with +I, -U, +U or -D first; `max_width` cuts the cells of a table."""
+    """`with_op` puts a column `op` with +I, -U, +U or -D first; `max_width` cuts the cells of a table; `time_zone` is
+    that of TIMESTAMP_LTZ values in tables and CSV."""
     stream = out or sys.stdout
     match name:
         case "json":
             return JsonLines(schema, with_op, stream)
         case "csv":
-            return Csv(schema, with_op, stream)
+            return Csv(schema, with_op, time_zone, stream)
         case "arrow":
             return ArrowStream(schema, with_op, getattr(stream, "buffer", stream))
         case _:
-            return Changelog(schema, max_width, stream) if with_op else Table(schema, max_width, stream)
+            kind = Changelog if with_op else Table
+            return kind(schema, max_width, time_zone, stream)
 
 
 def op_column(batch: pa.RecordBatch) -> pa.Array:
@@ -49,58 +58,9 @@ def op_column(batch: pa.RecordBatch) -> pa.Array:
     return _SYMBOLS.take(pa.array(row_kinds(batch).astype(np.int32)))
 
 
-def sql_texts(column: pa.Array, type_: LogicalType) -> pa.Array:
-    """Each value as SQL prints it; NULL stays NULL."""
-    match type_.root:
-        case TypeRoot.BOOLEAN:
-            return pc.if_else(column, "TRUE", "FALSE")
-        case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
-            digits = type_.precision
-            plain = column.cast(pa.timestamp(column.type.unit)) if column.type.tz else column
-            texts = pc.strftime(plain.cast(pa.timestamp("ns")), "%Y-%m-%d %H:%M:%S")
-            return pc.utf8_slice_codeunits(texts, 0, 19 + (digits + 1 if digits else 0))
-        case (
-            TypeRoot.ARRAY
-            | TypeRoot.MAP
-            | TypeRoot.ROW
-            | TypeRoot.MULTISET
-            | TypeRoot.BINARY
-            | TypeRoot.VARBINARY
-        ):
-            is_map = type_.root in (TypeRoot.MAP, TypeRoot.MULTISET)
-            texts = [
-                None if v is None else "{}" if is_map and not v else _nested_text(v)
-                for v in column.to_pylist()
-            ]
-            return pa.array(texts, pa.string())
-        case TypeRoot.FLOAT | TypeRoot.DOUBLE:
-            texts = column.cast(pa.string())
-            # A whole number shows that it is approximate, as in SQL's own CAST to STRING.
-            is_whole = pc.match_substring_regex(texts, r"^-?\d+$")
-            return pc.if_else(is_whole, pc.binary_join_element_wise(texts, "0", "."), texts)
-        case TypeRoot.INTERVAL_DAY_TIME:
-            return pa.array([None if v is None else str(v) for v in column.to_pylist()], pa.string())
-        case _:
-            return column.cast(pa.string())
-
-
-def _nested_text(value: Any) -> str:
-    if value is None:
-        return "NULL"
-    if isinstance(value, bytes):
-        return "x'" + value.hex() + "'"
-    if isinstance(value, dict):
-        return "(" + ", ".join(_nested_text(v) for v in value.values()) + ")"
-    if isinstance(value, list):
-        if value and all(isinstance(item, tuple) for item in value):
-            return "{" + ", ".join(f"{_nested_text(k)}={_nested_text(v)}" for k, v in value) + "}"
-        return "[" + ", ".join(_nested_text(v) for v in value) + "]"
-    return str(value)
-
-
-def _texts(batch: pa.RecordBatch, schema: Schema, with_op: bool) -> list[pa.Array]:
+def _texts(batch: pa.RecordBatch, schema: Schema, with_op: bool, time_zone: str) -> list[pa.Array]:
     data = without_row_kinds(batch)
-    columns = [sql_texts(c, f.type) for c, f in zip(data.columns, schema.fields, strict=True)]
+    columns = [sql_texts(c, f.type, time_zone) for c, f in zip(data.columns, schema.fields, strict=True)]
     return [op_column(batch), *columns] if with_op else columns
 
 
@@ -113,14 +73,17 @@ _RIGHT_ALIGNED = (
 class Table:
     """A framed table of all rows, as wide as its contents, written at the end."""
 
-    def __init__(self, schema: Schema, max_width: int, out: IO[str]) -> None:
+    def __init__(self, schema: Schema, max_width: int, time_zone: str, out: IO[str]) -> None:
         self._schema = schema
         self._max_width = max_width
+        self._time_zone = time_zone
         self._out = out
         self._rows: list[list[str]] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
-        columns = [c.fill_null(NULL_TEXT).to_pylist() for c in _texts(batch, self._schema, False)]
+        columns = [
+            c.fill_null(NULL_TEXT).to_pylist() for c in _texts(batch, self._schema, False, self._time_zone)
+        ]
         self._rows.extend([cut(text, self._max_width) for text in row] for row in zip(*columns, strict=True))
 
     def finish(self) -> None:
@@ -143,10 +106,11 @@ class Table:
 class Changelog:
     """Rows as they come, `op` first, columns as wide as their type needs (Flink's tableau)."""
 
-    def __init__(self, schema: Schema, max_width: int, out: IO[str]) -> None:
+    def __init__(self, schema: Schema, max_width: int, time_zone: str, out: IO[str]) -> None:
         self._schema = schema
         self._out = out
         self._max_width = max_width
+        self._time_zone = time_zone
         self._widths = [2] + [max(_type_width(f.type, max_width), len(f.name)) for f in schema.fields]
         self._right = [False] + [f.type.root in _RIGHT_ALIGNED for f in schema.fields]
         self._count = 0
@@ -159,7 +123,9 @@ class Changelog:
         self._out.flush()
 
     def write(self, batch: pa.RecordBatch) -> None:
-        columns = [c.fill_null(NULL_TEXT).to_pylist() for c in _texts(batch, self._schema, True)]
+        columns = [
+            c.fill_null(NULL_TEXT).to_pylist() for c in _texts(batch, self._schema, True, self._time_zone)
+        ]
         rows = list(zip(*columns, strict=True))
         self._count += len(rows)
         lines = [
@@ -218,67 +184,57 @@ def table_line(cells: Iterable[str], widths: list[int], right: list[bool]) -> st
     return "| " + " | ".join(padded) + " |"
 
 
+_INTERVALS = (TypeRoot.INTERVAL_DAY_TIME, TypeRoot.INTERVAL_YEAR_MONTH)
+
+
 class JsonLines:
-    """One object a row; `op` first when asked for. Times are SQL text, decimals numbers."""
+    """One object a row, as format `json` writes it, intervals as text; `op` first when asked for."""
 
     def __init__(self, schema: Schema, with_op: bool, out: IO[str]) -> None:
-        import msgspec
+        from runtime.formats.json_writer import JsonWriter
 
-        self._schema = schema
         self._with_op = with_op
         self._out = out
-        self._encoder = msgspec.json.Encoder(decimal_format="number")
+        self._buffer = io.BytesIO()
+        self._schema = schema
+        written = tuple(Field(f.name, STRING) if f.type.root in _INTERVALS else f for f in schema.fields)
+        fields = (Field("op", STRING), *written) if with_op else written
+        self._writer = JsonWriter(self._buffer, Schema(fields), {})
 
     def write(self, batch: pa.RecordBatch) -> None:
-        names = list(self._schema.names)
         data = without_row_kinds(batch)
-        columns = [_json_values(c, f.type) for c, f in zip(data.columns, self._schema.fields, strict=True)]
+        columns = [
+            sql_texts(c, f.type, "UTC") if f.type.root in _INTERVALS else c
+            for c, f in zip(data.columns, self._schema.fields, strict=True)
+        ]
+        names = list(data.schema.names)
         if self._with_op:
-            names.insert(0, "op")
-            columns.insert(0, op_column(batch).to_pylist())
-        encode = self._encoder.encode
-        lines = [encode(dict(zip(names, row, strict=True))).decode() for row in zip(*columns, strict=True)]
-        self._out.write("".join(f"{line}\n" for line in lines))
+            columns, names = [op_column(batch), *columns], ["op", *names]
+        self._writer.write(pa.RecordBatch.from_arrays(columns, names=names))
+        self._out.write(self._buffer.getvalue().decode())
         self._out.flush()
+        self._buffer.seek(0)
+        self._buffer.truncate()
 
     def finish(self) -> None:
         self._out.flush()
 
 
-def _json_values(column: pa.Array, type_: LogicalType) -> list[Any]:
-    match type_.root:
-        case (
-            TypeRoot.TIMESTAMP
-            | TypeRoot.TIMESTAMP_LTZ
-            | TypeRoot.TIME
-            | TypeRoot.DATE
-            | TypeRoot.INTERVAL_DAY_TIME
-        ):
-            return list(sql_texts(column, type_).to_pylist())
-        case TypeRoot.MAP | TypeRoot.MULTISET:
-            return [None if v is None else {str(k): item for k, item in v} for v in column.to_pylist()]
-        case TypeRoot.BINARY | TypeRoot.VARBINARY:
-            import base64
-
-            return [None if v is None else base64.b64encode(v).decode() for v in column.to_pylist()]
-        case _:
-            return list(column.to_pylist())
-
-
 class Csv:
     """A header line and comma-separated values; NULL is an empty field."""
 
-    def __init__(self, schema: Schema, with_op: bool, out: IO[str]) -> None:
+    def __init__(self, schema: Schema, with_op: bool, time_zone: str, out: IO[str]) -> None:
         import csv
 
         self._schema = schema
         self._with_op = with_op
         self._out = out
+        self._time_zone = time_zone
         self._writer = csv.writer(out, lineterminator="\n")
         self._writer.writerow(["op", *schema.names] if with_op else schema.names)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        columns = [c.to_pylist() for c in _texts(batch, self._schema, self._with_op)]
+        columns = [c.to_pylist() for c in _texts(batch, self._schema, self._with_op, self._time_zone)]
         self._writer.writerows(zip(*columns, strict=True))
         self._out.flush()
 

@@ -39,10 +39,11 @@ CLUSTER_OPTIONS = (
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """What a statement that runs no job gives back."""
+    """What a statement that runs no job gives back; `is_confirmation`: only that it was carried out."""
 
     schema: Schema
     batches: tuple[pa.RecordBatch, ...]
+    is_confirmation: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,7 +155,7 @@ class Session:
 
     def _apply(self, statement: Statement) -> Rows:
         from planner.statements.execute import execute_ddl
-        from planner.statements.result import PutObject, RemoveObject, ResetConfig, SetConfig
+        from planner.statements.result import DdlResult, PutObject, RemoveObject, ResetConfig, SetConfig
 
         result = execute_ddl(statement, self.bind_context())
         for change in result.changes:
@@ -170,7 +171,8 @@ class Session:
                     self.config.clear()
                 case ResetConfig(key):
                     self.config.pop(str(key), None)
-        return Rows(result.schema, literal_batches(result.schema, result.rows))
+        is_confirmation = result == DdlResult.ok(*result.changes)
+        return Rows(result.schema, literal_batches(result.schema, result.rows), is_confirmation)
 
     def _validate(self, entry: object, statement: Statement) -> None:
         """Let the connector check what its descriptor cannot say."""

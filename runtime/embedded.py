@@ -3,13 +3,14 @@ process."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from runtime.host.clock import now_ms
+from runtime.host.clock import now_ms, steady_s
 from runtime.host.files import LocalFiles
 from runtime.host.random import random_id, random_token
 from runtime.jobmanager.job_manager import JobManagerConfig
@@ -32,6 +33,9 @@ RESULT_BUFFER_BYTES = 16 * 1024 * 1024
 """Result rows of one job that may wait for the client."""
 
 IN_PROCESS_SLOTS = 4
+
+END_JOBS_TIMEOUT_S = 3.0
+"""How long `stop` waits for the jobs that it cancels."""
 
 
 def print_to_terminal(job_id: str, lines: list[str], is_error: bool) -> None:
@@ -68,6 +72,9 @@ class TaskManagers(Protocol):
 
     def request_slots(self, slots_missing: int) -> None: ...
 
+    def release(self, resource_id: str) -> None:
+        """Give a TaskManager up that does not answer."""
+
 
 class EmbeddedCluster:
     """JobManager and TaskManagers that live as long as this object, from `start` to `stop`. All methods are
@@ -89,7 +96,9 @@ class EmbeddedCluster:
         self._usage = ProcessUsage(lambda: self._task_managers.process_ids)
         self._crash: ErrorInfo | None = None
         self._closers: list[threading.Thread] = []
-        self._results = ResultStore(RESULT_BUFFER_BYTES, print_lines)
+        self._print_errors: dict[str, OSError] = {}
+        self._is_started = False
+        self._results = ResultStore(RESULT_BUFFER_BYTES, print_lines, self._on_unprinted)
         if in_process:
             from runtime.taskmanager.in_process import InProcessTaskManager
 
@@ -135,6 +144,7 @@ class EmbeddedCluster:
 
     def start(self) -> None:
         """Return at once; jobs submitted before the TaskManagers are up wait for them."""
+        self._is_started = True
         self._shell.start()
         self._task_managers.start()
 
@@ -184,8 +194,12 @@ class EmbeddedCluster:
         return self._shell.status(job_id)
 
     def wait(self, job_id: str, timeout_s: float | None = None) -> JobStatusReply:
-        """Until the job is over, or TimeoutError."""
-        return self._shell.wait(job_id, timeout_s)
+        """Until the job is over, or TimeoutError. OSError when it was ended because what it prints cannot be
+        written, a BrokenPipeError when nobody reads it any more."""
+        reply = self._shell.wait(job_id, timeout_s)
+        if job_id in self._print_errors:
+            raise self._print_errors[job_id]
+        return reply
 
     def metrics(self, job_id: str) -> JobMetrics:
         return self._shell.metrics(job_id)
@@ -195,7 +209,7 @@ class EmbeddedCluster:
 
     def cancel(self, job_id: str) -> None:
         """Ask the job to end; `wait` says when it has. Its client takes no more rows."""
-        self._results.close(job_id)
+        self._results.forget(job_id)
         self._shell.cancel(job_id)
 
     @property
@@ -220,10 +234,27 @@ class EmbeddedCluster:
 
     def stop(self) -> None:
         """End everything, also what runs; harmless when repeated. No child and no thread of a task is
-        left."""
+        left, and no file of a job that did not finish, unless it does not end within END_JOBS_TIMEOUT_S."""
         self._results.close_all()
+        if self._is_started:
+            self._is_started = False
+            # A JobManager that broke off has no jobs to end.
+            with contextlib.suppress(InternalError, TimeoutError):
+                self._end_jobs()
         self._task_managers.stop()
         self._shell.stop()
+
+    def _end_jobs(self) -> None:
+        deadline_s = steady_s() + END_JOBS_TIMEOUT_S
+        running = [j.job_id for j in self._shell.overview() if not j.status.is_terminal]
+        for job_id in running:
+            self._shell.cancel(job_id)
+        for job_id in running:
+            self._shell.wait(job_id, max(0.0, deadline_s - steady_s()))
+
+    def _on_unprinted(self, job_id: str, error: OSError) -> None:
+        self._print_errors[job_id] = error
+        self.cancel(job_id)
 
     def _receive(self, message: ToJobManager) -> None:
         self._shell.receive(message)

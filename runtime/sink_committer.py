@@ -23,4 +23,4 @@ class ConnectorCommitter:
         for commit in commits:
             sink = connector(commit.spec.connector)
             if isinstance(sink, AbortsCommittables):
-                sink.abort(commit.spec, list(commit.committables), self._files)
+                sink.abort(commit.spec, job_id, list(commit.committables), self._files)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import sys
 
 if __name__ == "__main__":
     # By name: the package of words imports none of the others.
-    sys.exit(importlib.import_module("client.main").main())
+    importlib.import_module("client.main").command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import time
 from pathlib import Path
@@ -13,6 +14,8 @@ from sqlstream.errors import UserError, render_error
 
 if TYPE_CHECKING:
     from client.session import Job, Outcome, Session
+
+CANCEL_TIMEOUT_S = 5.0
 
 EPILOG = """\
 examples:
@@ -60,7 +63,8 @@ def execute(arguments: argparse.Namespace) -> int:
 def read_script(path: str) -> str:
     """The file's text. UserError SS5001 when it cannot be read."""
     try:
-        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+        return text.removeprefix("\ufeff")  # the mark that some editors put first
     except OSError as error:
         raise UserError(
             "SS5001", f'cannot read "{path}": {error.strerror}', hint="give the path of a SQL file"
@@ -108,13 +112,17 @@ def _show(outcome: Outcome, text: str, session: Session, arguments: argparse.Nam
     match outcome:
         case Text(plan):
             print(plan)
-        case Rows(schema, batches):
+        case Rows(is_confirmation=True):
             # OK says nothing that the exit code does not say.
-            if schema.names != ("result",):
-                renderer = _renderer(schema, False, session, arguments)
-                for batch in batches:
-                    renderer.write(batch)
-                renderer.finish()
+            return 0
+        case Rows(schema, batches) if schema.names == ("result",) and arguments.format == "table":
+            # SHOW CREATE: a statement's lines, cut to a cell, would be of no use.
+            print(*(text for batch in batches for text in batch.column(0).to_pylist()), sep="\n")
+        case Rows(schema, batches):
+            renderer = _renderer(schema, False, session, arguments)
+            for batch in batches:
+                renderer.write(batch)
+            renderer.finish()
         case Job():
             return _follow(outcome, text, session, arguments)
     return 0
@@ -125,7 +133,8 @@ def _renderer(schema, with_op: bool, session: Session, arguments: argparse.Names
     from sqlstream import config
 
     width = int(config.get(session.config, "table.display.max-column-width"))
-    return make_renderer(arguments.format, schema, with_op=with_op, max_width=width)
+    time_zone = str(config.get(session.config, "table.local-time-zone"))
+    return make_renderer(arguments.format, schema, with_op=with_op, max_width=width, time_zone=time_zone)
 
 
 def _follow(job: Job, text: str, session: Session, arguments: argparse.Namespace) -> int:
@@ -141,7 +150,8 @@ def _follow(job: Job, text: str, session: Session, arguments: argparse.Namespace
             status, error = job.wait()
     except KeyboardInterrupt:
         job.cancel()
-        job.wait(timeout_s=10)
+        with contextlib.suppress(TimeoutError):
+            job.wait(CANCEL_TIMEOUT_S)
         raise
     if status is not JobStatus.FINISHED:
         if error is not None:

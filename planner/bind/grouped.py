@@ -120,6 +120,13 @@ class GroupedBinder(ScalarBinder):
             raise UserError(
                 "SS2006", "COUNT takes * or an argument", span=span, hint=f"write {function.usage}"
             )
+        if len(args) > 1 and node.args.get("is_distinct"):
+            raise UserError(
+                "SS3001",
+                f"{name}(DISTINCT …) over several arguments is not supported yet",
+                span=span,
+                hint="aggregate over a SELECT DISTINCT subquery",
+            )
         result, wanted = resolve_types(function, args, span)
         condition = node.args.get("filter")
         inner.place = "FILTER"

@@ -69,16 +69,19 @@ def _check_width(first: RelationalNode, other: RelationalNode, span: Span | None
 
 
 def _column_type(fields: list[Field], position: int, spans: list[Span | None]) -> LogicalType:
-    if len({f.type for f in fields}) == 1:
-        return fields[0].type
-    attributes = {f.type.time_attribute for f in fields}
-    for end in range(2, len(fields) + 1):
-        shared = common_type(tuple(f.type for f in fields[:end]))
+    # Thousands of rows have a handful of types.
+    first_rows = {f.type: row for row, f in reversed(list(enumerate(fields)))}
+    types = sorted(first_rows, key=lambda t: first_rows[t])
+    if len(types) == 1:
+        return types[0]
+    attributes = {t.time_attribute for t in types}
+    for end in range(2, len(types) + 1):
+        shared = common_type(tuple(types[:end]))
         if shared is None:
             raise UserError(
                 "SS2008",
-                f"column {position + 1} is both {plain(fields[0].type)} and {plain(fields[end - 1].type)}",
-                span=spans[end - 1],
+                f"column {position + 1} is both {plain(types[0])} and {plain(types[end - 1])}",
+                span=spans[first_rows[types[end - 1]]],
                 hint="CAST one of them to the other's type",
             )
     assert shared is not None

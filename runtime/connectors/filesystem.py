@@ -6,7 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
-from runtime.connectors.file_paths import is_pattern, local_path
+from runtime.connectors.file_paths import is_pattern, local_path, staging_pattern
 from runtime.formats import format_of, format_options
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
@@ -136,10 +136,9 @@ class Filesystem:
                 )
         _remove_staging(committables, files)
 
-    def abort(self, spec: SinkSpec, committables: list[dict[str, Any]], files: Any) -> None:
-        for committable in committables:
-            files.remove(committable["hidden"])
-        _remove_staging(committables, files)
+    def abort(self, spec: SinkSpec, job_id: str, committables: list[dict[str, Any]], files: Any) -> None:
+        for directory in files.match_glob(staging_pattern(local_path(spec.options["path"]), job_id)):
+            files.remove(directory)
 
 
 def _remove_staging(committables: list[dict[str, Any]], files: Any) -> None:

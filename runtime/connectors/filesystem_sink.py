@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.connectors.file_paths import partition_directory
+from runtime.connectors.file_paths import partition_directory, staging_directory
 from runtime.connectors.filesystem_source import DEFAULT_PARTITION_NAME
 from runtime.formats import format_of, format_options
 from runtime.formats.text_values import format_text
@@ -58,7 +58,7 @@ class FileSinkWriter:
             )
         self._is_directory_ours = status is None
         self._id = uuid.uuid4().hex[:12]
-        self._staging = os.path.join(path, f".staging-{context.job_id}-{self._id}")
+        self._staging = staging_directory(path, context.job_id, self._id)
         identifier = spec.options["format"]
         self._format = format_of(identifier)
         self._format_options = format_options(identifier, spec.options)

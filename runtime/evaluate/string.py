@@ -150,7 +150,7 @@ def _uuid(call: Call, context: EvaluationContext) -> Kernel:
 
 _INITCAP = (
     "array_to_string(list_transform(regexp_extract_all(a0, '[A-Za-z0-9]+|[^A-Za-z0-9]+'), "
-    "lambda x: upper(x[1]) || lower(x[2:])), '')"
+    "lambda x: CASE WHEN x[1] BETWEEN '0' AND 'z' THEN upper(x[1]) || lower(x[2:]) ELSE x END), '')"
 )
 _OVERLAY = (
     "CASE WHEN a2 <= 0 OR a2 > length(a0) THEN a0 ELSE substr(a0, 1, a2 - 1) || a1 || "
@@ -184,7 +184,7 @@ BUILDERS: dict[str, Builder] = {
     "LOWER": plain(lambda text: pc.utf8_lower(text)),
     "REVERSE": plain(lambda text: pc.utf8_reverse(text)),
     "INITCAP": in_duckdb(_INITCAP),
-    "TO_BASE64": in_duckdb("base64(a0::BLOB)"),
+    "TO_BASE64": in_duckdb("base64(encode(a0))"),
     "FROM_BASE64": in_duckdb("decode(from_base64(a0))"),
     "TRIM": _trim_standard,
     "LTRIM": _trim,

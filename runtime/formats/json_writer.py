@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from runtime.formats.boolean_option import is_true
 from runtime.formats.text_values import format_text, joined_lines
 from sqlstream.schema import Schema
-from sqlstream.types import LogicalType, TypeRoot, is_integer
+from sqlstream.types import INT, LogicalType, TypeRoot, is_integer
 
 _SHORT_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _NUMBERS = (TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL, TypeRoot.BOOLEAN)
@@ -65,11 +65,12 @@ class JsonWriter:
                 assert t.element is not None
                 items = pc.fill_null(self._value(column.values, t.element), "null")
                 return _wrap(column, items, "[", "]")
-            case TypeRoot.MAP:
-                assert t.key is not None
-                assert t.element is not None
-                keys = quote(format_text(column.keys, t.key, self._date_separator))
-                items = pc.fill_null(self._value(column.items, t.element), "null")
+            case TypeRoot.MAP | TypeRoot.MULTISET:
+                key, item = (t.key, t.element) if t.key is not None else (t.element, INT)
+                assert key is not None
+                assert item is not None
+                keys = quote(format_text(column.keys, key, self._date_separator))
+                items = pc.fill_null(self._value(column.items, item), "null")
                 return _wrap(column, pc.binary_join_element_wise(keys, items, pa.scalar(":")), "{", "}")
             case TypeRoot.DECIMAL if self._is_plain:
                 return plain_decimal(column)

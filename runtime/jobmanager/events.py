@@ -218,10 +218,24 @@ class RequestTaskManagers:
     slots_missing: int
 
 
+@dataclass(frozen=True)
+class ReleaseTaskManager:
+    """This TaskManager was silent for too long and has been given up: whoever started its process may end it."""
+
+    resource_id: str
+
+
 JobMasterInstruction = (
     Send | RequestSlots | WithdrawRequest | ReleaseSlots | CommitSinks | AbortSinks | JobFinished
 )
-ResourceManagerInstruction = Send | TaskManagerLost | RequestTaskManagers
+ResourceManagerInstruction = Send | TaskManagerLost | RequestTaskManagers | ReleaseTaskManager
 JobManagerInstruction = (
-    Send | StoreJob | RemoveJob | CommitSinks | AbortSinks | JobFinished | RequestTaskManagers
+    Send
+    | StoreJob
+    | RemoveJob
+    | CommitSinks
+    | AbortSinks
+    | JobFinished
+    | RequestTaskManagers
+    | ReleaseTaskManager
 )

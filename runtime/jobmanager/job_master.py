@@ -83,6 +83,7 @@ class JobMaster:
         self._cancel_deadline_ms = 0
         self._is_committing = False
         self._is_aborting = False
+        self._has_lost_tasks = False
         self._instructions: list[JobMasterInstruction] = []
 
     def start(self, now_ms: int) -> list[JobMasterInstruction]:
@@ -198,6 +199,7 @@ class JobMaster:
         if self.error is not None and self.error.reason is FailureReason.PARTITION_LOST and hit:
             self.error = event.error
         running = [s.execution for s in hit if not s.execution.is_terminal]
+        self._has_lost_tasks = self._has_lost_tasks or bool(running)
         for execution in running:
             if execution.state is ExecutionState.CANCELING:
                 execution.transition(ExecutionState.CANCELED, now_ms)
@@ -264,7 +266,8 @@ class JobMaster:
             else:
                 self._finish(JobStatus.FINISHED, now_ms)
             return
-        leftovers = tuple(c for c in commits if c.committables)
+        # A TaskManager that died has not cleaned up after its tasks.
+        leftovers = tuple(c for c in commits if c.committables or self._has_lost_tasks)
         if leftovers:
             self._is_aborting = True
             self._instructions.append(AbortSinks(self.job_id, leftovers))

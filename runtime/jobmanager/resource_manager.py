@@ -6,7 +6,13 @@ import enum
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from runtime.jobmanager.events import RequestTaskManagers, ResourceManagerInstruction, Send, TaskManagerLost
+from runtime.jobmanager.events import (
+    ReleaseTaskManager,
+    RequestTaskManagers,
+    ResourceManagerInstruction,
+    Send,
+    TaskManagerLost,
+)
 from runtime.story import Story
 from sqlstream.errors import ErrorInfo, FailureReason, InternalError
 from sqlstream.messages.rpc import (
@@ -169,6 +175,7 @@ class ResourceManager:
         for found in list(self.task_managers.values()):
             if now_ms - found.heard_ms > self.config.heartbeat_timeout_ms:
                 self._lose(found, _silent(found, self.config.heartbeat_timeout_ms), now_ms)
+                self._instructions.append(ReleaseTaskManager(found.registration.resource_id))
                 continue
             if now_ms >= found.next_heartbeat_ms:
                 found.heartbeat_sequence += 1

@@ -20,6 +20,7 @@ from runtime.jobmanager.events import (
     JobStored,
     JobStoreFailed,
     MessageReceived,
+    ReleaseTaskManager,
     RemoveJob,
     RequestTaskManagers,
     Send,
@@ -92,6 +93,9 @@ class ResourceProvider(Protocol):
     def request_slots(self, slots_missing: int) -> None:
         """Jobs wait for so many slots more than are registered; called when the number changes."""
 
+    def release(self, resource_id: str) -> None:
+        """This TaskManager does not answer and has been given up: end its process where that can be done."""
+
 
 class KeepNothing:
     """The JobStore of a cluster that ends with its only client: nothing would ever read what it kept."""
@@ -163,8 +167,10 @@ class JobManagerShell:
         gone."""
         self._end = InternalError("the JobManager was stopped")
         self._loop.stop()
-        for pool in (self._store_thread, self._provider_thread, self._commit_threads):
+        for pool in (self._store_thread, self._provider_thread):
             pool.shutdown(wait=False, cancel_futures=True)
+        # A commit under way is completed: a part of it may be visible.
+        self._commit_threads.shutdown(wait=True, cancel_futures=True)
         self._fail_waits(self._end)
 
     # --- network and provider
@@ -322,14 +328,22 @@ class JobManagerShell:
             case RequestTaskManagers(slots_missing):
                 asked = self._provider_thread.submit(self._provider.request_slots, slots_missing)
                 asked.add_done_callback(_log_error)
+            case ReleaseTaskManager(resource_id):
+                self._provider_thread.submit(self._provider.release, resource_id).add_done_callback(
+                    _log_error
+                )
             case JobFinished(job_id, status, error):
                 for answer in self._waits.pop(job_id, []):
                     answer.set_result(JobStatusReply(job_id, status, error))
 
     def _crashed(self, error: BaseException) -> None:
+        described = ErrorInfo.of(error)
+        if not isinstance(error, SqlStreamError):
+            logger.critical("the JobManager ends", exc_info=error)
+            error = InternalError(f"the JobManager broke off: {described.message}")
         self._end = error
         self._fail_waits(error)
-        self._on_crash(ErrorInfo.of(error))
+        self._on_crash(described)
 
     def _fail_waits(self, error: BaseException) -> None:
         for answers in self._waits.values():
@@ -368,11 +382,13 @@ def _answer_with(answer: Future[Any], ask: Callable[[], Any]) -> None:
     """Give the caller's thread the result or the error of a question; our own bugs end the loop as well."""
     try:
         answer.set_result(ask())
-    except InternalError as error:
-        answer.set_exception(error)
-        raise
     except SqlStreamError as error:
         answer.set_exception(error)
+        if isinstance(error, InternalError):
+            raise
+    except Exception as error:  # our own bug: the caller hears of it, and the loop ends
+        answer.set_exception(InternalError(f"the JobManager broke off: {type(error).__name__}: {error}"))
+        raise
 
 
 def _log_error(done: Future[Any]) -> None:

@@ -168,8 +168,8 @@ def send_subpartition(channel: Channel, reader: Any, writer: Any, is_abandoned: 
         if schema is None:
             schema = item.schema
             writer.begin(schema)
-        elif not item.schema.equals(schema):
-            item = _with_schema(item, schema)
+        else:
+            item = under_schema(item, schema)
         while not credit.can_send:
             credit.grant(decode_grant(reader.read_chunk().app_metadata).size)
         writer.write_with_metadata(item, encode(BatchHeader(size, backlog_bytes)))
@@ -177,9 +177,11 @@ def send_subpartition(channel: Channel, reader: Any, writer: Any, is_abandoned: 
     _drain(reader)
 
 
-def _with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def under_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The batch under the schema that its stream began with: NOT NULL marks and metadata may differ, types
     may not."""
+    if batch.schema.equals(schema):
+        return batch
     return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
 

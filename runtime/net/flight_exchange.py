@@ -22,6 +22,7 @@ from runtime.net.flight import (
     decode_element,
     decode_header,
     encode,
+    under_schema,
 )
 from runtime.net.memory import NetworkMemory
 from runtime.net.partition_table import PartitionTable, SubpartitionId
@@ -153,7 +154,7 @@ class FlightClientStream:
     first of them.
 
     Flow control is the transport's: a client that is behind stops the writer, until `abort` breaks the
-    stream."""
+    stream. The transport takes one writer at a time, so `abort` ends the write under way before it closes."""
 
     def __init__(self, connections: FlightConnections, address: str, stream: ResultStreamId) -> None:
         self._connections = connections
@@ -163,17 +164,18 @@ class FlightClientStream:
         self._schema: pa.Schema | None = None
         self._is_aborted = False
         self._opening = threading.Lock()
+        self._writing = threading.Lock()
 
     def put_rows(self, batch: pa.RecordBatch) -> None:
-        with _closed_when_broken():
+        with self._writing, _closed_when_broken():
             writer, _ = self._open()
             if self._schema is None:
                 self._schema = batch.schema
                 writer.begin(batch.schema)
-            writer.write_batch(batch)
+            writer.write_batch(under_schema(batch, self._schema))
 
     def put_lines(self, lines: list[str], is_error: bool) -> None:
-        with _closed_when_broken():
+        with self._writing, _closed_when_broken():
             self._open()[0].write_metadata(encode(PrintedLines(lines, is_error)))
 
     def _open(self) -> tuple[Any, Any]:
@@ -186,7 +188,7 @@ class FlightClientStream:
             return self._stream
 
     def finish(self) -> None:
-        with _closed_when_broken():
+        with self._writing, _closed_when_broken():
             writer, reader = self._open()
             writer.done_writing()
             try:
@@ -201,17 +203,17 @@ class FlightClientStream:
             stream = self._stream
         if stream is not None:
             stream[1].cancel()
-            with suppress(pa.ArrowException):
+            with self._writing, suppress(pa.ArrowException):
                 stream[0].close()
 
 
 @contextmanager
 def _closed_when_broken() -> Iterator[None]:
-    """A client that is gone or wants no more rows; the JobManager, which lives where the client does, ends
-    the job."""
+    """A client that is gone or wants no more rows: the JobManager, which lives where the client does, ends
+    the job. Any other failure is the task's own."""
     try:
         yield
-    except pa.ArrowException as error:
+    except (flight.FlightCancelledError, flight.FlightUnavailableError) as error:
         raise ChannelClosed from error
 
 

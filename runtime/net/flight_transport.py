@@ -13,6 +13,7 @@ from sqlstream.messages.rpc import ControlMessage, encode_message
 
 SEND_TIMEOUT_S = 5.0
 OUTBOX_MESSAGES_MAX = 10_000
+IDLE_TIMEOUT_S = 60.0
 
 logger = logging.getLogger(__name__)
 
@@ -21,43 +22,52 @@ class FlightTransport:
     """A queue and a thread for each peer, so that one that hangs delays no other. Implements `Transport`.
 
     What cannot be delivered is dropped: senders repeat what matters. State: messages not yet sent, at most
-    OUTBOX_MESSAGES_MAX a peer.
+    OUTBOX_MESSAGES_MAX a peer; a peer is forgotten when nothing was sent to it for `idle_timeout_s`.
     """
 
-    def __init__(self, connections: FlightConnections) -> None:
+    def __init__(self, connections: FlightConnections, idle_timeout_s: float = IDLE_TIMEOUT_S) -> None:
         self._connections = connections
+        self._idle_timeout_s = idle_timeout_s
         self._outboxes: dict[str, queue.Queue[bytes | None]] = {}
         self._lock = threading.Lock()
         self._is_closed = False
 
     def send(self, address: str, message: ControlMessage) -> None:
-        outbox = self._outbox(address)
-        if outbox is None:
-            return
-        try:
-            outbox.put_nowait(encode_message(message))
-        except queue.Full:
-            logger.warning("dropped %s to %s: too many wait", type(message).__name__, address)
-
-    def _outbox(self, address: str) -> queue.Queue[bytes | None] | None:
+        data = encode_message(message)
         with self._lock:
             if self._is_closed:
-                return None
-            outbox = self._outboxes.get(address)
-            if outbox is None:
-                outbox = self._outboxes[address] = queue.Queue(OUTBOX_MESSAGES_MAX)
-                name = f"send-{address}"
-                threading.Thread(
-                    target=self._send_all, args=(address, outbox), name=name, daemon=True
-                ).start()
-            return outbox
+                return
+            try:
+                self._outbox(address).put_nowait(data)
+            except queue.Full:
+                logger.warning("dropped %s to %s: too many wait", type(message).__name__, address)
+
+    def _outbox(self, address: str) -> queue.Queue[bytes | None]:
+        outbox = self._outboxes.get(address)
+        if outbox is None:
+            outbox = self._outboxes[address] = queue.Queue(OUTBOX_MESSAGES_MAX)
+            name = f"send-{address}"
+            threading.Thread(target=self._send_all, args=(address, outbox), name=name, daemon=True).start()
+        return outbox
 
     def _send_all(self, address: str, outbox: queue.Queue[bytes | None]) -> None:
-        while (data := outbox.get()) is not None:
+        while (data := self._next(address, outbox)) is not None:
             try:
                 self._connections.send_message(address, data, SEND_TIMEOUT_S)
             except pa.ArrowException as error:
                 logger.debug("could not reach %s: %s", address, error)
+
+    def _next(self, address: str, outbox: queue.Queue[bytes | None]) -> bytes | None:
+        """The next message; None at the end, and when there was none for so long that the peer must be gone."""
+        try:
+            return outbox.get(timeout=self._idle_timeout_s)
+        except queue.Empty:
+            with self._lock:
+                # Messages are put under the lock: what came in between is still sent.
+                if outbox.empty():
+                    self._outboxes.pop(address, None)
+                    return None
+            return outbox.get_nowait()
 
     def close(self) -> None:
         with self._lock:

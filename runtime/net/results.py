@@ -68,12 +68,19 @@ class DirectClientStream:
 class ResultStore:
     """Result rows of jobs until the client takes them, at most `capacity_bytes` (and a batch a writer) a job.
 
-    State: a queue a job, from its first row or reader until `forget`; thread-safe. Lines are handed to
-    `print_lines` at once, one call at a time, so that two subtasks never mix within a line."""
+    State: a queue a job, from `open` until `forget`, or until `close` when nothing is in it; thread-safe. Lines are
+    handed to `print_lines` at once, one call at a time, so that two subtasks never mix within a line; when they cannot
+    be printed, `on_unprinted` is told, and the sink that no more of them are wanted."""
 
-    def __init__(self, capacity_bytes: int, print_lines: PrintLines) -> None:
+    def __init__(
+        self,
+        capacity_bytes: int,
+        print_lines: PrintLines,
+        on_unprinted: Callable[[str, OSError], None] = lambda job_id, error: None,
+    ) -> None:
         self._capacity_bytes = capacity_bytes
         self._print_lines = print_lines
+        self._on_unprinted = on_unprinted
         self._printing = threading.Lock()
         self._changed = threading.Condition()
         self._queues: dict[str, deque[pa.RecordBatch]] = {}
@@ -85,6 +92,12 @@ class ResultStore:
         with self._changed:
             self._queues.setdefault(job_id, deque())
             self._queued_bytes.setdefault(job_id, 0)
+
+    @property
+    def jobs(self) -> tuple[str, ...]:
+        """The jobs that are kept."""
+        with self._changed:
+            return tuple(self._queues)
 
     def put_rows(
         self, job_id: str, operator_id: int, batch: pa.RecordBatch, is_abandoned: Callable[[], bool]
@@ -104,7 +117,11 @@ class ResultStore:
 
     def put_lines(self, job_id: str, lines: list[str], is_error: bool) -> None:
         with self._printing:
-            self._print_lines(job_id, lines, is_error)
+            try:
+                self._print_lines(job_id, lines, is_error)
+            except OSError as error:
+                self._on_unprinted(job_id, error)
+                raise ChannelClosed from error
 
     def rows(self, job_id: str) -> Iterator[pa.RecordBatch]:
         """The rows of a job as they come, until `close`; what came before the close is still given out."""
@@ -123,17 +140,22 @@ class ResultStore:
     def close(self, job_id: str) -> None:
         """No more rows are taken in: the job is over, or its client has lost interest."""
         with self._changed:
-            if job_id in self._queues:
+            if self._queues.get(job_id):
                 self._closed.add(job_id)
+            else:
+                self._drop(job_id)
             self._changed.notify_all()
 
     def forget(self, job_id: str) -> None:
         """Drop what is left of a job's rows."""
         with self._changed:
-            self._queues.pop(job_id, None)
-            self._queued_bytes.pop(job_id, None)
-            self._closed.discard(job_id)
+            self._drop(job_id)
             self._changed.notify_all()
+
+    def _drop(self, job_id: str) -> None:
+        self._queues.pop(job_id, None)
+        self._queued_bytes.pop(job_id, None)
+        self._closed.discard(job_id)
 
     def close_all(self) -> None:
         with self._changed:

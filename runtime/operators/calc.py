@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 
 from runtime.evaluate import EvaluationContext, compile_condition
 from runtime.evaluate.program import Program
 from runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.arrow import is_changelog, to_arrow_schema
+from sqlstream.changelog import RowKind
 from sqlstream.expressions import inputs_of
 from sqlstream.specs.calc import CalcSpec
 
@@ -15,7 +17,8 @@ from sqlstream.specs.calc import CalcSpec
 class Calc(Operator[CalcSpec]):
     """Keep the rows whose condition is TRUE and compute the projections over them.
 
-    Columns that pass through are not copied unless the filter drops rows. No state.
+    Columns that pass through are not copied unless the filter drops rows. Rows of an insert-only input become +I when the
+    output is a changelog. No state.
     """
 
     def __init__(self, spec: CalcSpec, context: OperatorContext) -> None:
@@ -41,9 +44,14 @@ class Calc(Operator[CalcSpec]):
             return
         result = self._projections.run(columns, rows)
         if not self.context.output_mode.is_insert_only:
-            result.append(columns[-1])
+            result.append(columns[-1] if is_changelog(batch) else _insertions(rows))
         # A batch without columns (SELECT nothing but COUNT(*) above) still has its number of rows.
         output.emit(_batch(result, rows, self._schema))
+
+
+def _insertions(rows: int) -> pa.Array:
+    """Row kinds for rows of an insert-only input whose receiver takes changes."""
+    return pa.array(np.full(rows, int(RowKind.INSERT), np.int8))
 
 
 def _batch(columns: list[pa.Array], rows: int, schema: pa.Schema) -> pa.RecordBatch:

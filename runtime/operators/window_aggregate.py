@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pyarrow as pa
 
@@ -321,15 +323,26 @@ class SliceAggregate(ClosingOperator):
         keys = columns[: self._keys]
         key_ids, distinct = batch_groups(keys, len(slices))
         scratch = np.zeros(len(distinct), dtype=np.int32)
-        for end in range(first_end, last_end + 1, step_ms(self.spec.window)):
-            start = int(window_starts(self.spec.window, np.array([end]))[0])
-            low, high = np.searchsorted(slices, (start, end), side="right")
-            if low == high:
-                continue
+        for start, end, low, high in self._runs(slices, first_end, last_end):
             groups, first_rows = _renumbered(key_ids[low:high], scratch)
             window = [column.slice(low, high - low) for column in columns]
             bounds = (np.full(len(first_rows), start), np.full(len(first_rows), end))
             self._emit(window, groups, first_rows, *bounds, output)
+
+    def _runs(self, slices: Array, first_end: int, last_end: int) -> Iterator[tuple[int, int, int, int]]:
+        """Start, end and rows [low, high) of every window up to `last_end` that holds one of the sorted slices."""
+        end = first_end
+        while end <= last_end:
+            start = int(window_starts(self.spec.window, np.array([end]))[0])
+            low, high = np.searchsorted(slices, (start, end), side="right")
+            if low < high:
+                yield start, end, int(low), int(high)
+                end += step_ms(self.spec.window)
+            elif high == len(slices):
+                return
+            else:
+                # Time may jump by years: the empty windows in between are too many to look at.
+                end = int(first_window_ends(self.spec.window, slices[high : high + 1])[0])
 
     def _emit(
         self,

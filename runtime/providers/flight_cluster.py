@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,8 @@ from runtime.net.results import ResultReceiver
 from runtime.providers.local import TASK_MANAGERS_MAX, LocalProvider, OnExit
 from runtime.taskmanager.task_manager_options import TaskManagerOptions
 from sqlstream.messages.rpc import decode_control_message
+
+SHUTDOWN_TIMEOUT_S = 1.0
 
 
 class ChildTaskManagers:
@@ -51,7 +54,10 @@ class ChildTaskManagers:
         self._provider.stop()
         self.transport.close()
         self._connections.close()
-        self._server.shutdown()
+        # In a thread: the server waits for its calls, and one of them may print to a terminal that nobody reads.
+        shutdown = threading.Thread(target=self._server.shutdown, name="server-shutdown", daemon=True)
+        shutdown.start()
+        shutdown.join(SHUTDOWN_TIMEOUT_S)
 
     @property
     def slots_max(self) -> int:
@@ -62,3 +68,6 @@ class ChildTaskManagers:
 
     def request_slots(self, slots_missing: int) -> None:
         self._provider.request_slots(slots_missing)
+
+    def release(self, resource_id: str) -> None:
+        self._provider.release(resource_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import threading
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from runtime.host import process
+from runtime.host.clock import steady_s
 from runtime.taskmanager.task_manager_options import TaskManagerOptions, encode_options
 from sqlstream.errors import ErrorInfo, FailureReason
 
@@ -36,8 +38,8 @@ class LocalProvider:
     `ResourceProvider`.
 
     Children start at once and side by side. One that dies is replaced, so that the next job finds its slots,
-    at most REPLACEMENTS_MAX times: what kills every new child is not cured by another. State: the children
-    that run, how many were started."""
+    at most REPLACEMENTS_MAX times a job: what kills every new child is not cured by another. State: the children
+    that run, how many were started, and how many replaced since the last job came."""
 
     def __init__(self, options: TaskManagerOptions, count: int, on_exit: OnExit) -> None:
         """`options` are every child's but for the resource id, which gets the child's number."""
@@ -46,6 +48,7 @@ class LocalProvider:
         self._on_exit = on_exit
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._started = 0
+        self._replaced = 0
         self._is_stopping = False
         self._lock = threading.Lock()
 
@@ -62,21 +65,23 @@ class LocalProvider:
         """Start children until there are that many slots; a wider job than there are cores shares them."""
         with self._lock:
             wanted = min(-(-slots // self._options.slots), TASK_MANAGERS_MAX)
-            missing = max(0, wanted - self._count)
-            self._count += missing
+            self._count = max(self._count, wanted)
+            self._replaced = 0
+            # Also those that were not replaced any more: a job is worth another try.
+            missing = self._count - len(self._children)
         for _ in range(missing):
             self._start_one()
 
     def _start_one(self) -> None:
         with self._lock:
-            if self._is_stopping:
+            if self._is_stopping or len(self._children) >= self._count:
                 return
             self._started += 1
             resource_id = f"{self._options.resource_id}-{self._started}"
             child = process.start_python_module("runtime.taskmanager", [], KEEP_FREED_MEMORY)
             self._children[resource_id] = child
-        options = msgspec.structs.replace(self._options, resource_id=resource_id)
-        _tell(child, encode_options(options))
+            # Under the lock: `stop` must not close the pipe while it is written to.
+            _tell(child, encode_options(msgspec.structs.replace(self._options, resource_id=resource_id)))
         name = f"watch-{resource_id}"
         threading.Thread(target=self._watch, args=(resource_id, child), name=name, daemon=True).start()
 
@@ -85,13 +90,21 @@ class LocalProvider:
         slot.request.timeout."""
         del slots_missing
 
+    def release(self, resource_id: str) -> None:
+        """Kill a child that does not answer; it is replaced like any that dies."""
+        with self._lock:
+            child = self._children.get(resource_id)
+        if child is not None:
+            child.kill()
+
     def _watch(self, resource_id: str, child: subprocess.Popen[bytes]) -> None:
         code = child.wait()
         with self._lock:
             if self._is_stopping:
                 return
             del self._children[resource_id]
-            is_replaced = self._started < self._count + REPLACEMENTS_MAX
+            is_replaced = self._replaced < REPLACEMENTS_MAX
+            self._replaced += is_replaced
         self._on_exit(resource_id, describe_exit(resource_id, child.pid, code))
         if is_replaced:
             self._start_one()
@@ -102,11 +115,11 @@ class LocalProvider:
             self._is_stopping = True
             children = list(self._children.values())
         for child in children:
-            if child.stdin is not None:
-                child.stdin.close()
+            _hang_up(child)
+        deadline_s = steady_s() + STOP_TIMEOUT_S
         for child in children:
             try:
-                child.wait(STOP_TIMEOUT_S)
+                child.wait(max(0.0, deadline_s - steady_s()))
             except subprocess.TimeoutExpired:
                 child.kill()
                 child.wait()
@@ -120,6 +133,13 @@ def _tell(child: subprocess.Popen[bytes], line: bytes) -> None:
         child.stdin.flush()
     except BrokenPipeError:
         return
+
+
+def _hang_up(child: subprocess.Popen[bytes]) -> None:
+    """Close a child's input. What one that died early has not read is lost with it."""
+    assert child.stdin is not None
+    with contextlib.suppress(BrokenPipeError):
+        child.stdin.close()
 
 
 def describe_exit(resource_id: str, process_id: int, code: int) -> ErrorInfo:

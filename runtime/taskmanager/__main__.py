@@ -23,7 +23,11 @@ def main() -> int:
     ignore_interrupts()
     forgo_pandas()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    options = decode_options(sys.stdin.buffer.readline())
+    line = sys.stdin.buffer.readline()
+    if not line:
+        # The process that started this one is gone already.
+        return 0
+    options = decode_options(line)
     from runtime.taskmanager.task_manager import TaskManager
 
     over = threading.Event()

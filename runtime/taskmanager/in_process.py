@@ -71,3 +71,7 @@ class InProcessTaskManager:
     def request_slots(self, slots_missing: int) -> None:
         """There is one TaskManager: a job that wants more slots waits, and fails by slot.request.timeout."""
         del slots_missing
+
+    def release(self, resource_id: str) -> None:
+        """The TaskManager is this process, which nobody but its user ends."""
+        del resource_id

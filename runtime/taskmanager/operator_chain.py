@@ -37,8 +37,9 @@ class ChainOutput:
     State: the last watermark and status handed on, so that watermarks only rise and no status is said twice.
     """
 
-    def __init__(self, counters: OperatorCounters) -> None:
+    def __init__(self, counters: OperatorCounters, check_cancelled: Callable[[], None]) -> None:
         self._counters = counters
+        self._check_cancelled = check_cancelled
         self._nodes: list[OperatorNode] = []
         self._partitions: list[ResultPartition] = []
         self._is_idle = False
@@ -53,6 +54,8 @@ class ChainOutput:
         rows = batch.num_rows
         if rows == 0:
             return
+        # Here too: one batch of a join can be minutes of output.
+        self._check_cancelled()
         self._counters.records_out += rows
         for node in self._nodes:
             node.on_batch(batch, 0)
@@ -163,12 +166,19 @@ class OperatorNode:
 class OperatorChain:
     """All operators of a task, built head first, so that an output is known before what follows it.
 
-    `head_output` belongs to a source; `head` to a task that reads the network.
+    `head_output` belongs to a source; `head` to a task that reads the network. `check_cancelled` raises when the task
+    is to end.
     State: the operators', which are asked for their size by `update_state_bytes` and released by `close`.
     """
 
-    def __init__(self, position: ChainPosition, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        position: ChainPosition,
+        now_ms: Callable[[], int],
+        check_cancelled: Callable[[], None] = lambda: None,
+    ) -> None:
         self.position = position
+        self._check_cancelled = check_cancelled
         self.timers = ProcessingTimers(now_ms)
         self.nodes: list[OperatorNode] = []
         self.counters: dict[int, OperatorCounters] = {}
@@ -182,7 +192,7 @@ class OperatorChain:
     def add_source(self, chained: ChainedOperator) -> tuple[ChainOutput, OperatorCounters]:
         """The output of a source head, which is no operator: the task polls its reader."""
         counters = self.counters[chained.id] = OperatorCounters()
-        output = self._outputs[chained.id] = ChainOutput(counters)
+        output = self._outputs[chained.id] = ChainOutput(counters, self._check_cancelled)
         return output, counters
 
     def add(
@@ -191,7 +201,7 @@ class OperatorChain:
         """Append an operator below the one it reads (`chained.input`), or as the head."""
         self.position.current = chained
         counters = self.counters[chained.id] = OperatorCounters()
-        output = self._outputs[chained.id] = ChainOutput(counters)
+        output = self._outputs[chained.id] = ChainOutput(counters, self._check_cancelled)
         node = OperatorNode(chained, make(counters), output, counters, self.position, self._now_ms)
         self.nodes.append(node)
         self.timers.add(node.operator, node.on_processing_time)

@@ -92,7 +92,7 @@ class Task:
         self._mailbox = Mailbox()
         self._times = TaskTimes()
         self._position = ChainPosition()
-        self._chain = OperatorChain(self._position, environment.now_ms)
+        self._chain = OperatorChain(self._position, environment.now_ms, self._check_cancelled)
         self._partitions: list[ResultPartition] = []
         self._client_streams: list[ClientStream] = []
         self._gate = InputGate((), (), self._mailbox)

@@ -16,7 +16,7 @@ from sqlstream.messages.rpc import TaskDeploymentDescriptor, TaskMetrics
 class ThreadTaskRunner:
     """Runs each task on a thread of its own. Implements `TaskRunner`.
 
-    State: the tasks that have not ended.
+    State: the tasks that have not ended, and the jobs of which one here did not finish, until their last task has ended.
     """
 
     def __init__(
@@ -30,6 +30,7 @@ class ThreadTaskRunner:
         self._environment = TaskEnvironment(now_ms, files, exchange, self._on_change)
         self._tasks: dict[str, Task] = {}
         self._ending: list[Task] = []
+        self._broken_off: set[str] = set()
         self._lock = threading.Lock()
 
     def start(self, descriptor: TaskDeploymentDescriptor) -> None:
@@ -73,8 +74,13 @@ class ThreadTaskRunner:
             # Its thread has yet to unwind: `stop` waits for it, so that none is left when the interpreter ends.
             self._ending = [t for t in self._ending if not t.join(0)]
             self._ending.append(task)
+            if change.state is not ExecutionState.FINISHED:
+                self._broken_off.add(job_id)
             is_last = all(task.descriptor.job_id != job_id for task in self._tasks.values())
-        # A task that finished has seen its channels opened by both ends; others may leave some that nobody
-        # will.
-        if is_last and change.state is not ExecutionState.FINISHED:
+            # A task that finished has seen its channels opened by both ends; others may leave some that nobody
+            # will.
+            is_released = is_last and job_id in self._broken_off
+            if is_last:
+                self._broken_off.discard(job_id)
+        if is_released:
             self._environment.exchange.release_job(job_id)

@@ -162,7 +162,8 @@ class Connector(Protocol):
 
 @runtime_checkable
 class AbortsCommittables(Protocol):
-    """A connector whose committables leave something behind when they are not committed, such as hidden files."""
+    """A connector whose subtasks leave something behind when they are not committed, such as hidden files."""
 
-    def abort(self, spec: SinkSpec, committables: list[dict[str, Any]], files: Any) -> None:
-        """Another task of the job failed after these subtasks had finished: remove what they wrote. Idempotent."""
+    def abort(self, spec: SinkSpec, job_id: str, committables: list[dict[str, Any]], files: Any) -> None:
+        """The job did not finish: remove what its subtasks wrote, those that had finished (`committables`) and those that
+        could not clean up because their process died. Idempotent."""

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -47,8 +48,8 @@ UNBOUNDED = """
 SET 'parallelism.default' = '2';
 CREATE TABLE ticks (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '1000', 'fields.n.kind' = 'sequence',
   'fields.n.start' = '0', 'fields.n.end' = '1000000000');
-CREATE TABLE nowhere (n BIGINT) WITH ('connector' = 'blackhole');
-INSERT INTO nowhere SELECT n FROM ticks;
+CREATE TABLE screen (n BIGINT) WITH ('connector' = 'print');
+INSERT INTO screen SELECT n FROM ticks;
 """
 
 
@@ -150,12 +151,23 @@ def test_bench_writes_its_figures_as_json(tmp_path: Path) -> None:
     )
 
 
-def start(path: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "sqlstream", "run", path]
-    return subprocess.Popen(
-        command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+@pytest.fixture
+def start() -> Iterator[Callable[[str], subprocess.Popen[str]]]:
+    """Starts the command on a script; whatever the test finds, nothing of it is left running."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start_one(path: str) -> subprocess.Popen[str]:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-m", "sqlstream", "run", path]
+        pipe = subprocess.PIPE
+        started.append(subprocess.Popen(command, env=environment, text=True, stdout=pipe, stderr=pipe))
+        return started[-1]
+
+    yield start_one
+    for process in started:
+        # Its TaskManagers end with it.
+        process.kill()
+        process.wait()
 
 
 def task_managers(process: subprocess.Popen[str]) -> list[psutil.Process]:
@@ -169,37 +181,85 @@ def task_managers(process: subprocess.Popen[str]) -> list[psutil.Process]:
     raise AssertionError("the TaskManagers did not come up")
 
 
-def wait_for_work(children: list[psutil.Process]) -> None:
-    """Until the TaskManagers have opened their network: their tasks follow at once."""
-    deadline = time.monotonic() + TIMEOUT_S
-    while time.monotonic() < deadline:
-        if all(child.num_threads() > 8 for child in children):
-            time.sleep(0.5)
-            return
-        time.sleep(0.05)
+def wait_for_work(process: subprocess.Popen[str]) -> None:
+    """Until the job has printed a row, which it does once all of it is deployed."""
+    assert process.stdout is not None
+    assert process.stdout.readline()
 
 
-def test_ctrl_c_cancels_and_leaves_nothing_behind(script) -> None:  # type: ignore[no-untyped-def]
-    process = start(script(UNBOUNDED))
+def are_gone(children: list[psutil.Process]) -> bool:
+    return not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in children)
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [
+        (signal.SIGINT, 130, "interrupted"),
+        (signal.SIGTERM, 143, "terminated"),
+        (signal.SIGHUP, 129, "terminated"),
+    ],
+)
+def test_a_signal_cancels_the_job_and_leaves_nothing_behind(  # type: ignore[no-untyped-def]
+    script, start, tmp_path, number: int, code: int, said: str
+) -> None:
+    files = tmp_path / "files"
+    path = script(
+        UNBOUNDED.replace("INSERT INTO screen SELECT n FROM ticks;", "")
+        + f"""
+        CREATE TABLE files (n BIGINT) WITH ('connector' = 'filesystem', 'path' = '{files}', 'format' = 'csv');
+        EXECUTE STATEMENT SET BEGIN
+          INSERT INTO screen SELECT n FROM ticks;
+          INSERT INTO files SELECT n FROM ticks;
+        END;
+        """
+    )
+    process = start(path)
     children = task_managers(process)
-    wait_for_work(children)
-    process.send_signal(signal.SIGINT)
+    wait_for_work(process)
+    process.send_signal(number)
     _, stderr = process.communicate(timeout=TIMEOUT_S)
-    assert process.returncode == 130
-    assert "interrupted" in stderr
+    assert process.returncode == code
+    assert said in stderr
     assert "Traceback" not in stderr
-    assert not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in children)
+    assert are_gone(children)
+    assert not files.exists() or list(files.iterdir()) == []
 
 
-def test_a_killed_task_manager_fails_the_job_with_the_reason(script) -> None:  # type: ignore[no-untyped-def]
+def test_a_signal_ends_a_job_whose_lines_nobody_reads(script, start) -> None:  # type: ignore[no-untyped-def]
+    process = start(script(UNBOUNDED.replace("'1000'", "'1000000'")))
+    children = task_managers(process)
+    wait_for_work(process)
+    # Until the pipe is full, and whoever prints waits for a reader.
+    printing = psutil.Process(process.pid)
+    used, before = sum(printing.cpu_times()[:2]), -1.0
+    while used - before > 0.1:
+        before = used
+        time.sleep(0.5)
+        used = sum(printing.cpu_times()[:2])
+    process.send_signal(signal.SIGINT)
+    assert process.wait(TIMEOUT_S) == 130
+    assert are_gone(children)
+
+
+def test_a_job_whose_lines_nobody_reads_any_more_ends_quietly(script, start) -> None:  # type: ignore[no-untyped-def]
     process = start(script(UNBOUNDED))
     children = task_managers(process)
-    wait_for_work(children)
+    wait_for_work(process)
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait(TIMEOUT_S) == 0
+    assert are_gone(children)
+
+
+def test_a_killed_task_manager_fails_the_job_with_the_reason(script, start) -> None:  # type: ignore[no-untyped-def]
+    process = start(script(UNBOUNDED))
+    children = task_managers(process)
+    wait_for_work(process)
     children[0].kill()
     _, stderr = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 1
     assert "TaskManager" in stderr
-    assert not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in children)
+    assert are_gone(children)
 
 
 def test_more_parallelism_than_cores_runs(script) -> None:  # type: ignore[no-untyped-def]
@@ -218,7 +278,11 @@ def test_arrow_is_a_stream_that_pyarrow_reads(script) -> None:  # type: ignore[n
     path = script("SELECT v, v * 2 AS twice FROM (VALUES (1), (2)) AS t(v);")
     command = [sys.executable, "-m", "sqlstream", "run", "--format", "arrow", path]
     done = subprocess.run(
-        command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, timeout=TIMEOUT_S, check=True
+        command,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        timeout=TIMEOUT_S,
+        check=True,
     )
     table = pa.ipc.open_stream(done.stdout).read_all()
     assert table.to_pydict() == {"v": [1, 2], "twice": [2, 4]}
@@ -227,6 +291,6 @@ def test_arrow_is_a_stream_that_pyarrow_reads(script) -> None:  # type: ignore[n
 def test_a_changelog_table_shows_updates_as_they_come(script) -> None:  # type: ignore[no-untyped-def]
     text = "SELECT SUM(v) AS total FROM (VALUES (1), (2)) AS t(v);"
     done = sqlstream("run", "--changelog", "--set", "execution.batch-rows=1", script(text))
-    rows = [line.split("|")[1:3] for line in done.stdout.splitlines() if line.startswith("| +") or line.startswith("| -")]
+    rows = [line.split("|")[1:3] for line in done.stdout.splitlines() if line.startswith(("| +", "| -"))]
     assert [[cell.strip() for cell in row] for row in rows] == [["+I", "1"], ["-U", "1"], ["+U", "3"]]
     assert done.stdout.endswith("Received a total of 3 rows\n")

@@ -223,3 +223,42 @@ def test_children_end_when_their_parent_is_killed():
     parent.communicate(timeout=WAIT_S)
     assert len(children) == 2
     wait_until(lambda: not any(is_alive(p) for p in children))
+
+
+def test_a_task_manager_that_hangs_fails_its_job_and_is_killed_and_replaced():
+    config = {"heartbeat.interval": "100 ms", "heartbeat.timeout": "3 s"}
+    with EmbeddedCluster(config, task_managers=2) as running:
+        job_id = running.submit(endless_job())
+        wait_running(running, job_id)
+        hung = running.process_ids[0]
+        os.kill(hung, signal.SIGSTOP)
+        status = running.wait(job_id, WAIT_S)
+        assert (status.status, status.error.code) == (JobStatus.FAILED, "SS6001")
+        wait_until(lambda: not is_alive(hung))
+        job_id = running.submit(values_job())
+        assert len(collected(running, job_id)) == 50
+
+
+def test_children_are_replaced_for_each_job_that_comes(monkeypatch):
+    monkeypatch.setattr("runtime.providers.local.REPLACEMENTS_MAX", 1)
+    with EmbeddedCluster(task_managers=1) as running:
+        for _ in range(3):
+            job_id = running.submit(
+                Graph().add(bids(rate="1000"), BIDS).add(sink("blackhole", BIDS), BIDS).build()
+            )
+            wait_running(running, job_id)
+            os.kill(running.process_ids[0], signal.SIGKILL)
+            assert running.wait(job_id, WAIT_S).status is JobStatus.FAILED
+
+
+def test_lines_that_nobody_reads_end_their_job():
+    def print_lines(job_id, lines, is_error):
+        raise BrokenPipeError
+
+    for in_process in (True, False):
+        with EmbeddedCluster(task_managers=1, in_process=in_process, print_lines=print_lines) as running:
+            graph = Graph().add(bids(rate="1000"), BIDS).add(sink("print", BIDS), BIDS).build()
+            job_id = running.submit(graph)
+            with pytest.raises(BrokenPipeError):
+                running.wait(job_id, WAIT_S)
+            assert running.status(job_id).status is JobStatus.CANCELED

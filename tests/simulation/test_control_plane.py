@@ -22,6 +22,7 @@ from runtime.jobmanager.events import (
     JobStored,
     JobStoreFailed,
     MessageReceived,
+    ReleaseTaskManager,
     RemoveJob,
     RequestTaskManagers,
     Send,
@@ -210,13 +211,13 @@ class Cluster:
                 fails = not self.is_calm and self.rng.random() < 0.1
                 self.later(SinksCommitFailed(job_id, DISK_FULL) if fails else SinksCommitted(job_id))
             case AbortSinks(job_id, commits):
-                assert all(c.committables for c in commits)
+                assert commits
                 self.later(SinksAborted(job_id))
             case JobFinished(job_id, _, _):
                 assert job_id not in self.finished, f"{job_id} ended twice"
                 self.finished[job_id] = instruction
                 self.say(f"{job_id} {instruction.status.value} {instruction.error}")
-            case RequestTaskManagers() | RemoveJob():
+            case RequestTaskManagers() | ReleaseTaskManager() | RemoveJob():
                 pass
 
     def later(self, event: JobManagerEvent) -> None:

@@ -369,7 +369,7 @@ def test_an_aborted_sink_leaves_what_was_there_before(tmp_path: Path) -> None:
     sink.abort()
     done = writer(spec)
     done.write(rows(("c", 3)))
-    CONNECTOR.abort(spec, done.finish(), LocalFiles())
+    CONNECTOR.abort(spec, "job", done.finish(), LocalFiles())
     assert files_below(tmp_path) == before
     assert [d for d in tmp_path.iterdir() if d.is_dir()] == []
 
@@ -395,3 +395,13 @@ def test_parquet_files_have_the_types_of_the_table(tmp_path: Path) -> None:
     committed(sink_spec(tmp_path, format="parquet"), rows(("a", 1)))
     (name,) = files_below(tmp_path)
     assert pq.read_schema(tmp_path / name).types == [pa.string(), pa.int32()]
+
+
+def test_an_aborted_job_also_loses_what_subtasks_that_died_had_begun(tmp_path: Path) -> None:
+    spec = sink_spec(tmp_path / "out")
+    died = writer(spec)
+    died.write(rows(("a", 1)))
+    CONNECTOR.abort(spec, "another job", [], LocalFiles())
+    assert len(list((tmp_path / "out").iterdir())) == 1
+    CONNECTOR.abort(spec, "job", [], LocalFiles())
+    assert list((tmp_path / "out").iterdir()) == []

@@ -172,6 +172,9 @@ def test_cancelling_a_job_that_waits_for_slots_ends_it_at_once(make_job: MakeJob
 def test_a_lost_task_manager_fails_the_job_with_that_reason(make_job: MakeJob) -> None:
     master = deployed(make_job())
     out = master.handle(TaskManagerLost("tm0#0", LOST), 30)
+    # It could not clean up: whatever its sinks wrote is removed for it.
+    assert [c.committables for i in out if isinstance(i, AbortSinks) for c in i.commits] == [()]
+    out = master.handle(SinksAborted("j1"), 40)
     assert out[-1] == JobFinished("j1", JobStatus.FAILED, LOST)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runtime.jobmanager.events import RequestTaskManagers, Send, TaskManagerLost
+from runtime.jobmanager.events import ReleaseTaskManager, RequestTaskManagers, Send, TaskManagerLost
 from runtime.jobmanager.resource_manager import ResourceManager, ResourceManagerConfig, SlotState
 from sqlstream.errors import ErrorInfo, FailureReason
 from sqlstream.messages.rpc import (
@@ -120,6 +120,7 @@ def test_a_silent_task_manager_is_lost_and_told_so_when_it_speaks_again() -> Non
     lost = manager.on_tick(5001)
     assert isinstance(lost[0], TaskManagerLost)
     assert lost[0].error.reason is FailureReason.TASK_MANAGER_LOST
+    assert ReleaseTaskManager("a") in lost
     assert manager.heard("a#0", 5002) is None
     unknown = [Send("a:1", UnknownTaskManager("a#0"))]
     assert manager.on_stranger("a#0") == unknown

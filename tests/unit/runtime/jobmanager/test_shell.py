@@ -81,6 +81,9 @@ class NoMoreTaskManagers:
     def request_slots(self, slots_missing: int) -> None:
         pass
 
+    def release(self, resource_id: str) -> None:
+        pass
+
 
 class Cluster:
     """One JobManager and two TaskManagers of one slot."""

@@ -169,3 +169,23 @@ def test_a_client_that_wants_no_more_rows_stops_the_sink(peers):
     assert not stopped.wait(0.2)
     peers.store.close("job")
     assert stopped.wait(10)
+
+
+def test_rows_whose_not_null_marks_differ_go_down_one_result_stream(peers):
+    peers.store.open("job")
+    stream = peers.consumer.open_client_stream(peers.server.address, "job", 7)
+    for nullable in (True, False):
+        schema = pa.schema([pa.field("a", pa.int64(), nullable=nullable)])
+        stream.put_rows(pa.record_batch({"a": pa.array([1], pa.int64())}).cast(schema))
+    stream.finish()
+    peers.store.close("job")
+    assert [b.to_pydict() for b in peers.store.rows("job")] == [{"a": [1]}] * 2
+
+
+def test_rows_that_the_stream_cannot_carry_are_an_error_not_a_lost_client(peers):
+    peers.store.open("job")
+    stream = peers.consumer.open_client_stream(peers.server.address, "job", 7)
+    stream.put_rows(pa.record_batch({"a": pa.array([1], pa.int64())}))
+    with pytest.raises(pa.ArrowException):
+        stream.put_rows(pa.record_batch({"a": pa.array(["x"])}))
+    stream.abort()

@@ -53,3 +53,24 @@ def test_a_cancelled_sink_does_not_wait_for_its_client():
 def test_rows_of_an_unknown_job_are_refused():
     with pytest.raises(ChannelClosed):
         DirectClientStream(make_store(), "other", 1).put_rows(BATCH)
+
+
+def test_a_job_that_ends_without_rows_to_fetch_is_forgotten():
+    store = make_store()
+    store.close("job")
+    assert list(store.rows("job")) == []
+    with pytest.raises(ChannelClosed):
+        DirectClientStream(store, "job", 1).put_rows(BATCH)
+    assert store.jobs == ()
+
+
+def test_lines_that_cannot_be_printed_stop_their_sink_and_are_reported():
+    def print_lines(job_id, lines, is_error):
+        raise BrokenPipeError("nobody reads")
+
+    told = []
+    store = ResultStore(1, print_lines, lambda job_id, error: told.append((job_id, str(error))))
+    store.open("job")
+    with pytest.raises(ChannelClosed):
+        DirectClientStream(store, "job", 1).put_lines(["a"], False)
+    assert told == [("job", "nobody reads")]

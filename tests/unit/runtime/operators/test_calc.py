@@ -44,6 +44,11 @@ def test_row_kinds_pass_through() -> None:
     assert run_operator(SPEC, context, [rows]).rows == [("+I", 10, "a"), ("-U", 10, "a"), ("-D", 6, "b")]
 
 
+def test_rows_of_an_insert_only_input_are_inserted_into_a_changelog() -> None:
+    context = operator_context([INPUT], OUTPUT, output_mode=RETRACT)
+    assert run_operator(SPEC, context, [[(1, 5, "a"), (1, -1, "b")]]).rows == [("+I", 10, "a")]
+
+
 def test_columns_that_pass_through_are_not_copied() -> None:
     given_batch = batch(INPUT, [(1, 5, "a"), (2, 6, "b")])
     (out,) = run_operator(SPEC, operator_context([INPUT], OUTPUT), [given_batch]).batches

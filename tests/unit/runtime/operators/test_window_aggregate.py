@@ -203,6 +203,13 @@ def test_windows_fire_in_order_of_their_end_and_only_once() -> None:
     assert [(r[0], r[6]) for r in output.rows] == [("b", 10), ("a", 30)]
 
 
+@pytest.mark.parametrize("window", [HOP, CUMULATE], ids=str)
+def test_empty_windows_cost_nothing_however_many_there_are(window: WindowSpec) -> None:
+    rows = [("a", 1, 0), ("a", 2, 10**15), ("b", 3, 10**15 + 7)]
+    output = run_operator(spec_of(window), operator_context([ROWS], RESULT), [rows])
+    assert set(output.rows) == reference(window, rows)
+
+
 def test_distinct_and_ordered_calls_work_in_every_window_kind() -> None:
     calls = (
         AggregateCall("COUNT", (1,), sql.BIGINT, is_distinct=True),

@@ -161,3 +161,19 @@ def test_timers_fire_when_their_time_has_come_and_bound_the_wait(chain):
     timers.fire_due()
     assert chain.log == [("b", "time 1300")]
     assert timers.wait_s(None) is None
+
+
+def test_an_operator_that_emits_without_end_is_stopped_by_a_cancellation():
+    class Cancelled(Exception):
+        pass
+
+    def check_cancelled():
+        raise Cancelled
+
+    chain = OperatorChain(ChainPosition(), lambda: 0, check_cancelled)
+    chained = ChainedOperator(
+        0, "u", "endless", DropUpdateBeforeSpec(), NETWORK_INPUT, (SCHEMA,), (MODE,), SCHEMA, MODE
+    )
+    chain.add(chained, lambda counters: Recorder("endless", []))
+    with pytest.raises(Cancelled):
+        chain.head.output.emit(rows(1))

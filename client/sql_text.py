@@ -1,0 +1,56 @@
+"""Values as SQL prints them: what CAST to STRING gives, and the same for nested values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sqlstream import types as sql
+from sqlstream.types import LogicalType, TypeRoot
+
+_NULL = "NULL"
+
+
+def sql_texts(column: pa.Array, type_: LogicalType, time_zone: str) -> pa.Array:
+    """Each value as text; NULL stays NULL."""
+    match type_.root:
+        case TypeRoot.NULL:
+            return pa.nulls(len(column), pa.string())
+        case _ if type_.root in sql.STRING_ROOTS:
+            return column
+        case _ if type_.root in sql.BINARY_ROOTS:
+            return pa.array([None if v is None else f"x'{v.hex()}'" for v in column.to_pylist()], pa.string())
+        case TypeRoot.ARRAY:
+            assert type_.element is not None
+            return _listed(column, _filled(column.values, type_.element, time_zone), "[", "]")
+        case TypeRoot.MAP | TypeRoot.MULTISET:
+            key, item = (type_.key, type_.element) if type_.key else (type_.element, sql.INT)
+            assert key is not None
+            assert item is not None
+            keys, items = _filled(column.keys, key, time_zone), _filled(column.items, item, time_zone)
+            return _listed(column, [f"{k}={v}" for k, v in zip(keys, items, strict=True)], "{", "}")
+        case TypeRoot.ROW:
+            fields = [
+                _filled(c, f.type, time_zone) for c, f in zip(column.flatten(), type_.fields, strict=True)
+            ]
+            texts = [f"({', '.join(values)})" for values in zip(*fields, strict=True)]
+            return pa.array(texts, pa.string(), mask=column.is_null().to_numpy(zero_copy_only=False))
+        case _:
+            from runtime.evaluate.cast_to_text import text_writer
+
+            return text_writer(type_, time_zone)(column)
+
+
+def _filled(column: pa.Array, type_: LogicalType, time_zone: str) -> list[str]:
+    texts: list[str] = pc.fill_null(sql_texts(column, type_, time_zone), _NULL).to_pylist()
+    return texts
+
+
+def _listed(column: pa.Array, items: Sequence[str], opening: str, closing: str) -> pa.Array:
+    """The texts of all elements, laid out as `column` is, in brackets."""
+    offsets = column.offsets.to_pylist()
+    ranges = zip(offsets[:-1], offsets[1:], column.is_valid().to_pylist(), strict=True)
+    texts = [opening + ", ".join(items[a:b]) + closing if valid else None for a, b, valid in ranges]
+    return pa.array(texts, pa.string())

@@ -1,0 +1,63 @@
+"""How rows are printed."""
+
+from __future__ import annotations
+
+import datetime
+import io
+
+import pyarrow as pa
+import pytest
+
+from client.render import make_renderer
+from client.sql_text import sql_texts
+from sqlstream import types as sql
+from sqlstream.arrow import to_arrow_type
+from sqlstream.schema import Schema
+from sqlstream.types import LogicalType
+
+ROWS = [{"b": True, "f": 1.5}, {"b": None, "f": 1e7}, None]
+FIELDS = sql.row(("b", sql.BOOLEAN), ("f", sql.DOUBLE))
+
+
+@pytest.mark.parametrize(
+    ("type_", "values", "texts"),
+    [
+        (
+            sql.timestamp(3),
+            [datetime.datetime(9999, 12, 31), datetime.datetime(1, 1, 1)],
+            ["9999-12-31 00:00:00.000", "0001-01-01 00:00:00.000"],
+        ),
+        (sql.time(0), [datetime.time(10, 11, 12)], ["10:11:12"]),
+        (sql.INTERVAL_DAY_TIME, [datetime.timedelta(hours=-25), None], ["-1 01:00:00.000", None]),
+        (sql.DOUBLE, [1.0, float("nan"), 1e20], ["1.0", "NaN", "1.0E20"]),
+        (FIELDS, ROWS, ["(TRUE, 1.5)", "(NULL, 1.0E7)", None]),
+        (sql.array(FIELDS), [ROWS, [], None], ["[(TRUE, 1.5), (NULL, 1.0E7), NULL]", "[]", None]),
+        (
+            sql.map_of(sql.STRING, sql.DATE),
+            [[("a", datetime.date(2020, 1, 2))], []],
+            ["{a=2020-01-02}", "{}"],
+        ),
+        (sql.BYTES, [b"\x00\xff", None], ["x'00ff'", None]),
+    ],
+)
+def test_values_are_printed_as_sql_casts_them(type_: LogicalType, values: list, texts: list) -> None:
+    column = pa.array([values[0], *values], to_arrow_type(type_)).slice(1)
+    assert sql_texts(column, type_, "UTC").to_pylist() == texts
+
+
+def test_local_times_are_printed_in_the_zone_of_the_session() -> None:
+    column = pa.array([0], pa.int64()).cast(to_arrow_type(sql.timestamp_ltz(3)))
+    assert sql_texts(column, sql.timestamp_ltz(3), "Asia/Tokyo").to_pylist() == ["1970-01-01 09:00:00.000"]
+
+
+def test_json_lines_hold_nested_values_and_no_invalid_numbers() -> None:
+    schema = Schema.of(("x", sql.DOUBLE), ("i", sql.INTERVAL_DAY_TIME), ("m", sql.map_of(sql.INT, sql.DATE)))
+    columns = [[float("inf")], [datetime.timedelta(days=1)], [[(1, datetime.date(2020, 1, 2))]]]
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array(c, to_arrow_type(t)) for c, t in zip(columns, schema.types, strict=True)],
+        names=schema.names,
+    )
+    out = io.StringIO()
+    renderer = make_renderer("json", schema, with_op=True, max_width=30, time_zone="UTC", out=out)
+    renderer.write(batch)
+    assert out.getvalue() == '{"op":"+I","x":"Infinity","i":"+1 00:00:00.000","m":{"1":"2020-01-02"}}\n'
