@@ -81,9 +81,11 @@ class JsonWriter:
 
 
 def _quote_special(texts: pa.Array, t: LogicalType) -> pa.Array:
-    """NaN and the infinities are no JSON numbers."""
+    """NaN and the infinities are no JSON numbers; a whole number shows that it is approximate, as Flink writes it."""
     if t.root not in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
         return texts
+    is_whole = pc.match_substring_regex(texts, r"^-?\d+$")
+    texts = pc.if_else(is_whole, pc.binary_join_element_wise(texts, "0", "."), texts)
     is_special = pc.match_substring_regex(texts, "[NI]")
     return pc.if_else(is_special, pc.binary_join_element_wise('"', texts, '"', ""), texts)
 

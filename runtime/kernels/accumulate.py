@@ -12,6 +12,9 @@ from numba import njit
 
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
 _SIGN = np.uint64(1 << 63)
+_POISON_LOW, _POISON_HIGH = np.uint64(2**64 - 1), np.uint64(2**63 - 1)
+"""The greatest 128-bit integer stands for a sum that has left the range; it is beyond every DECIMAL."""
+_LIMIT_LOW, _LIMIT_HIGH = np.uint64(10**38 & (2**64 - 1)), np.uint64(10**38 >> 64)
 
 
 @njit("void(int64[::1], int64[::1], int8[::1])", nogil=True, cache=True)
@@ -36,14 +39,38 @@ def add_into(sums, slots, values):  # type: ignore[no-untyped-def]
         sums[slots[i]] += values[i]
 
 
+@njit("void(uint64[:, ::1], int64, uint64, uint64)", nogil=True, cache=True)
+def add_int128(sums, slot, low, high):  # type: ignore[no-untyped-def]
+    """sums[slot] += a 128-bit integer. What leaves the range, and all that is added to it, is the poison value."""
+    before_low, before = sums[slot, 0], sums[slot, 1]
+    is_poisoned = (before_low == _POISON_LOW and before == _POISON_HIGH) or (
+        low == _POISON_LOW and high == _POISON_HIGH
+    )
+    total = before_low + low
+    after = before + high + (_ONE if total < low else _ZERO)
+    # Terms of one sign whose sum has the other.
+    if is_poisoned or ((before ^ after) & (high ^ after) & _SIGN) != _ZERO:
+        total, after = _POISON_LOW, _POISON_HIGH
+    sums[slot, 0] = total
+    sums[slot, 1] = after
+
+
+@njit("void(uint64[:, ::1], boolean[::1])", nogil=True, cache=True)
+def has_38_digits_into(values, fits):  # type: ignore[no-untyped-def]
+    """fits[i]: whether the 128-bit integer is between -(10^38 - 1) and 10^38 - 1, the range of DECIMAL(38)."""
+    for i in range(len(values)):
+        low, high = values[i, 0], values[i, 1]
+        if high & _SIGN:
+            low = ~low + _ONE
+            high = ~high + (_ONE if low == _ZERO else _ZERO)
+        fits[i] = high < _LIMIT_HIGH or (high == _LIMIT_HIGH and low < _LIMIT_LOW)
+
+
 @njit("void(uint64[:, ::1], int64[::1], uint64[:, ::1])", nogil=True, cache=True)
 def add_int128_into(sums, slots, values):  # type: ignore[no-untyped-def]
     """As `add_into` for 128-bit integers."""
     for i in range(len(slots)):
-        slot = slots[i]
-        total = sums[slot, 0] + values[i, 0]
-        sums[slot, 1] += values[i, 1] + (_ONE if total < values[i, 0] else _ZERO)
-        sums[slot, 0] = total
+        add_int128(sums, slots[i], values[i, 0], values[i, 1])
 
 
 @njit(
@@ -80,9 +107,7 @@ def sum_int128_into(sums, counts, slots, values, weights):  # type: ignore[no-un
         if weight < 0:
             low = ~low + _ONE
             high = ~high + (_ONE if low == _ZERO else _ZERO)
-        total = sums[slot, 0] + low
-        sums[slot, 1] += high + (_ONE if total < low else _ZERO)
-        sums[slot, 0] = total
+        add_int128(sums, slot, low, high)
         counts[slot] += weight
 
 

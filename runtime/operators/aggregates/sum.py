@@ -6,7 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.kernels.accumulate import add_int128_into, add_into, sum_int128_into, sum_into
+from runtime.kernels.accumulate import (
+    add_int128_into,
+    add_into,
+    has_38_digits_into,
+    sum_int128_into,
+    sum_into,
+)
 from runtime.kernels.buffers import to_array
 from runtime.operators.aggregates.accumulator import Accumulator, Array, grown, present
 from runtime.operators.aggregates.numbers import NumberClass, as_numbers, from_numbers, number_class
@@ -49,8 +55,17 @@ class Sum(Accumulator):
         return [from_numbers(self._sums[slots], self._sum_type), to_array(pa.int64(), counts)]
 
     def results(self, slots: Array) -> pa.Array:
+        sums = self._sums[slots]
+        return from_numbers(sums, to_arrow_type(self.call.type), self._has_value(slots, sums))
+
+    def _has_value(self, slots: Array, sums: Array) -> Array:
+        """bool[n]: where there is a sum; a DECIMAL that has outgrown 38 digits is NULL, as in Flink."""
         valid = self._counts[slots] > 0
-        return from_numbers(self._sums[slots], to_arrow_type(self.call.type), valid)
+        if self._number is NumberClass.INT128:
+            fits = np.empty(len(slots), dtype=bool)
+            has_38_digits_into(sums, fits)
+            valid &= fits
+        return valid
 
     def reset(self, slots: Array) -> None:
         self._sums[slots] = 0
@@ -64,12 +79,13 @@ class Average(Sum):
     """Sum divided by count. Whole numbers divide towards zero, as in Flink; decimals round half up to the result's scale."""
 
     def results(self, slots: Array) -> pa.Array:
-        counts = self._counts[slots]
-        valid = counts > 0
+        counts, sums = self._counts[slots], self._sums[slots]
+        valid = self._has_value(slots, sums)
         divisors = np.where(valid, counts, 1)
-        sums = self._sums[slots]
         result_type = to_arrow_type(self.call.type)
         if self._number is NumberClass.INT128:
+            # Arrow's casts look at the digits below a NULL too.
+            sums[~valid] = 0
             return self._divide_decimals(sums, divisors, valid, result_type)
         if self._number is NumberClass.FLOAT64:
             return from_numbers(sums / divisors, result_type, valid)
