@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -102,7 +104,12 @@ class Average(Sum):
             from_numbers(sums, self._sum_type, valid), pa.decimal256(digits, result_type.scale + 1)
         )
         quotient = pc.divide(wide, pc.cast(pa.array(divisors), pa.decimal256(19, 0)))
-        return pc.cast(pc.round(quotient, result_type.scale, "half_towards_infinity"), result_type)
+        rounded = pc.round(quotient, result_type.scale, "half_towards_infinity")
+        # What has more digits than the result's type is NULL, as in Flink.
+        whole_digits = result_type.precision - result_type.scale
+        limit = pa.scalar(Decimal(10) ** whole_digits, pa.decimal256(whole_digits + 1, 0))
+        fits = pc.less(pc.abs(rounded), limit)
+        return pc.cast(pc.if_else(fits, rounded, pa.scalar(None, rounded.type)), result_type)
 
 
 def _accumulator_types(
