@@ -14,7 +14,7 @@ from operator_harness import Collected, feed, finish, operator_context, restored
 
 from runtime.operators import make_operator
 from sqlstream import types as sql
-from sqlstream.elements import WATERMARK_MAX, Watermark
+from sqlstream.elements import WATERMARK_MAX, Watermark, WatermarkStatus
 from sqlstream.expressions import AggregateCall
 from sqlstream.functions.aggregates import accumulator_fields
 from sqlstream.schema import Field, Schema
@@ -226,3 +226,19 @@ def test_distinct_and_ordered_calls_work_in_every_window_kind() -> None:
         spec = WindowAggregateSpec((), calls, window, time_column=2)
         for cuts in ([], [1], [2, 3]):
             assert run_operator(spec, operator_context([ROWS], result), cut(rows, cuts)).rows == rows_out
+
+
+def test_local_hands_on_when_a_window_can_close_and_keeps_its_partials_in_a_snapshot() -> None:
+    accumulators = [f for c in CALLS for f in accumulator_fields(c, ROWS) or ()]
+    partial = Schema((ROWS.fields[0], *accumulators, Field("$slice_end", sql.BIGINT)))
+    context = operator_context([ROWS], partial)
+    spec = spec_of(TUMBLE, phase=AggregatePhase.LOCAL)
+    operator, output = make_operator(spec, context), Collected()
+    feed(operator, [Watermark(0), [("a", 1, 1)], Watermark(2), [("a", 2, 2)], Watermark(3)], output)
+    assert output.rows == []
+    moved = restored(spec, context, [operator.snapshot()], 0, 1)
+    feed(moved, [Watermark(9)], output)
+    assert [row[1] for row in output.rows] == [1, 1]
+    assert output.watermarks[-1] == 9
+    feed(moved, [[("a", 3, 12)], WatermarkStatus(True)], output)
+    assert [row[1] for row in output.rows] == [1, 1, 1]
