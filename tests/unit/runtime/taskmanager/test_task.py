@@ -101,7 +101,9 @@ def test_a_failure_names_the_vertex_and_the_position_of_the_operator(job, stage,
 
 
 def test_a_producer_whose_consumer_failed_waits_to_be_cancelled(job, stage, make_rows):
-    stage.polls = [make_rows(("a", 1))] * 10_000  # more than the channel holds: the producer cannot finish first
+    stage.polls = [
+        make_rows(("a", 1))
+    ] * 10_000  # more than the channel holds: the producer cannot finish first
     stage.fail_at_write = True
     stage.gate.set()
     running = job(capacity_bytes=65536)
