@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+
 import numpy as np
 import pyarrow as pa
 
@@ -16,6 +19,8 @@ from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.specs.join import JoinKind, JoinSpec
 
 _LEFT, _RIGHT = 0, 1
+_PAIRS_MAX = 1 << 18
+"""Pairs put together at once: bounds memory, and the time until a cancellation is seen, when many rows meet many."""
 
 
 class Join(Operator[JoinSpec]):
@@ -40,6 +45,23 @@ class Join(Operator[JoinSpec]):
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         self._expire(self.context.now_ms())
+        for portion in self._portions(batch, input_index):
+            self._join(portion, input_index, output)
+        self._plan_sweep(input_index, self.context.now_ms())
+
+    def _portions(self, batch: pa.RecordBatch, input_index: int) -> Iterator[pa.RecordBatch]:
+        """The batch in runs of rows that make about _PAIRS_MAX pairs each: many rows may meet many."""
+        keys = [batch.column(k) for k in self._keys[input_index]]
+        pairs = np.cumsum(self._sides[1 - input_index].match_counts(keys, batch.num_rows))
+        if batch.num_rows == 0 or pairs[-1] <= _PAIRS_MAX:
+            yield batch
+            return
+        portion_of_row = pairs // _PAIRS_MAX
+        starts = np.flatnonzero(np.diff(portion_of_row, prepend=-1))
+        for start, stop in itertools.pairwise([*starts.tolist(), batch.num_rows]):
+            yield batch.slice(start, stop - start)
+
+    def _join(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         kinds = row_kinds(batch)
         rows = without_row_kinds(batch)
         if input_index == _LEFT:
@@ -49,7 +71,6 @@ class Join(Operator[JoinSpec]):
             self._join_right(rows, kinds, output)
         signs = np.where(is_accumulate(kinds), 1, -1).astype(np.int64)
         self._sides[input_index].apply(rows, signs, matches, self.context.now_ms())
-        self._plan_sweep(input_index, self.context.now_ms())
 
     # -- matching ----------------------------------------------------------------------------------
 

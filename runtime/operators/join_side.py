@@ -50,6 +50,13 @@ class JoinSide:
         positions, row_ids = self._rows.match(keys)
         return probe[positions], row_ids
 
+    def match_counts(self, keys: list[pa.Array], rows: int) -> Array:
+        """int64[n]: how many rows each probe row matches. Rows with a NULL key are not kept, so such a probe finds none."""
+        if not keys:
+            return self._rows.counts([_constant(rows)])
+        types = self._rows.index.types
+        return self._rows.counts([k if k.type == t else k.cast(t) for k, t in zip(keys, types, strict=True)])
+
     def gather(self, row_ids: Array) -> pa.RecordBatch:
         return self._rows.gather(row_ids)
 

@@ -212,3 +212,17 @@ def test_keys_of_every_simple_type_match(kind: JoinKind) -> None:
     if kind is JoinKind.LEFT:
         expected[row + (None,) * 4] += 1
     assert table == expected
+
+
+def test_many_pairs_are_put_together_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory and cancellation do not wait for the product of two batches."""
+    from runtime.operators import join
+
+    monkeypatch.setattr(join, "_PAIRS_MAX", 4)
+    append = ChangelogMode.INSERT_ONLY
+    spec = JoinSpec(JoinKind.INNER, (), ())
+    left = [(k, i) for i, k in enumerate("abcde")]
+    right = [(i, "k", "n") for i in range(3)]
+    output = run_operator(spec, join_context(append, append, append), [(1, right), (0, left)])
+    assert Counter(output.rows) == Counter((*a, *b) for a in left for b in right)
+    assert max(batch.num_rows for batch in output.batches) <= 6
