@@ -32,14 +32,14 @@ def equal_pairs(left: list[pa.Array], right: list[pa.Array], rows: tuple[int, in
 def _probe(small: list[pa.Array], large: list[pa.Array]) -> tuple[Array, Array]:
     """Pairs (small row, large row), by large row, then small row."""
     small = [_same_type(s, probe) for s, probe in zip(small, large, strict=True)]
-    small_rows = _complete_rows(small)
+    small_rows = complete_rows(small)
     if small_rows is not None:
         chosen = to_array(pa.int64(), small_rows)
         small = [column.take(chosen) for column in small]
     index = KeyIndex([column.type for column in small])
     slots, _ = index.get_or_insert(small)
     found = index.get(large)
-    complete = _complete_rows(large)
+    complete = complete_rows(large)
     hits = np.flatnonzero(found >= 0) if complete is None else complete[found[complete] >= 0]
     slots_hit = found[hits]
     if len(index) == len(slots):
@@ -56,7 +56,7 @@ def _same_type(column: pa.Array, other: pa.Array) -> pa.Array:
     return column if column.type == other.type else column.cast(other.type)
 
 
-def _complete_rows(columns: list[pa.Array]) -> Array | None:
+def complete_rows(columns: list[pa.Array]) -> Array | None:
     """Rows in which no column is NULL; None when those are all."""
     if not any(column.null_count for column in columns):
         return None

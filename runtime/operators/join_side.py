@@ -10,7 +10,7 @@ from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.hashing import hash_columns, key_groups
 from runtime.kernels.index import KeyIndex
 from runtime.operators.aggregates.accumulator import Array, grown
-from runtime.operators.aggregates.numbers import present_rows
+from runtime.operators.equal_pairs import complete_rows
 from runtime.operators.operator import KEY_GROUP_COLUMN
 from runtime.state.keyed_rows import KeyedRows
 
@@ -42,13 +42,13 @@ class JoinSide:
         """(probe rows, row ids) of all pairs with equal keys; NULL equals nothing."""
         if not keys:
             return self._rows.match([_constant(rows)])
-        probe = _rows_without_null(keys)
-        if len(probe) < rows:
+        probe = complete_rows(keys)
+        if probe is not None:
             keys = [key.take(to_array(pa.int64(), probe)) for key in keys]
         types = self._rows.index.types
         keys = [key if key.type == t else key.cast(t) for key, t in zip(keys, types, strict=True)]
         positions, row_ids = self._rows.match(keys)
-        return probe[positions], row_ids
+        return positions if probe is None else probe[positions], row_ids
 
     def match_counts(self, keys: list[pa.Array], rows: int) -> Array:
         """int64[n]: how many rows each probe row matches. Rows with a NULL key are not kept, so such a probe finds none."""
@@ -76,8 +76,8 @@ class JoinSide:
     def apply(self, batch: pa.RecordBatch, signs: Array, matches: Array, now_ms: int) -> None:
         """Add (`signs` +1) or take back (-1) rows; `matches` is how many matches each row has."""
         if self._keys:
-            kept = _rows_without_null([batch.column(k) for k in self._keys])
-            if len(kept) < batch.num_rows:
+            kept = complete_rows([batch.column(k) for k in self._keys])
+            if kept is not None:
                 batch, signs, matches = batch.take(to_array(pa.int64(), kept)), signs[kept], matches[kept]
         if batch.num_rows == 0:
             return
@@ -174,11 +174,3 @@ class JoinSide:
 
 def _constant(rows: int) -> pa.Array:
     return pa.array(np.zeros(rows, dtype=np.int8))
-
-
-def _rows_without_null(keys: list[pa.Array]) -> Array:
-    complete = np.ones(len(keys[0]), dtype=bool)
-    for key in keys:
-        if key.null_count:
-            complete &= present_rows(key)
-    return np.flatnonzero(complete)

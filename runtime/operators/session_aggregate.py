@@ -8,12 +8,12 @@ import pyarrow as pa
 from runtime.kernels.accumulate import add_into
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.group import group
-from runtime.kernels.hashing import hash_columns, key_groups
 from runtime.kernels.windows import merge_sessions_into
 from runtime.operators.aggregates.accumulator import Array
 from runtime.operators.aggregates.accumulator_set import row_argument_types
 from runtime.operators.aggregates.partials import MergedPartials, Partials, RawRows, is_mergeable
 from runtime.operators.closing import LATE, ClosingOperator
+from runtime.operators.key_group_column import key_group_column
 from runtime.operators.operator import KEY_GROUP_COLUMN, OperatorContext, OperatorSnapshot, Output
 from runtime.operators.windowing import times_ms, window_batch
 from sqlstream.arrow import to_arrow_schema
@@ -152,15 +152,9 @@ class SessionAggregate(ClosingOperator):
         if not self._log:
             return self.save_clock(OperatorSnapshot())
         columns = self._log[0]
-        groups = np.zeros(len(columns[-1]), dtype=np.int32)
-        if self._keys:
-            groups = key_groups(hash_columns(columns[: self._keys]), self.context.max_parallelism).astype(
-                np.int32
-            )
+        groups = key_group_column(columns[: self._keys], len(columns[-1]), self.context.max_parallelism)
         names = [KEY_GROUP_COLUMN, *(f"c{i}" for i in range(len(columns)))]
-        return self.save_clock(
-            OperatorSnapshot({"sessions": pa.table([pa.array(groups), *columns], names=names)})
-        )
+        return self.save_clock(OperatorSnapshot({"sessions": pa.table([groups, *columns], names=names)}))
 
     def restore(self, snapshot: OperatorSnapshot) -> None:
         self.restore_clock(snapshot)

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.group import extent, group
-from runtime.kernels.hashing import hash_columns, key_groups
 from runtime.kernels.windows import renumber_into
 from runtime.operators.aggregates.accumulator import Array
 from runtime.operators.aggregates.accumulator_set import (
@@ -20,6 +19,7 @@ from runtime.operators.aggregates.accumulator_set import (
 from runtime.operators.aggregates.partials import MergedPartials, Partials, RawRows, is_mergeable
 from runtime.operators.closing import LATE, ClosingOperator
 from runtime.operators.group_aggregate import batch_groups
+from runtime.operators.key_group_column import key_group_column
 from runtime.operators.operator import KEY_GROUP_COLUMN, Operator, OperatorContext, OperatorSnapshot, Output
 from runtime.operators.session_aggregate import SessionAggregate
 from runtime.operators.windowing import (
@@ -186,7 +186,7 @@ class LocalWindowAggregate(Operator[WindowAggregateSpec]):
         if not self._rows:
             return OperatorSnapshot()
         columns = self._waiting_batch().columns
-        groups = partial_key_groups(columns[: len(self.spec.keys)], self._rows, self.context.max_parallelism)
+        groups = key_group_column(columns[: len(self.spec.keys)], self._rows, self.context.max_parallelism)
         names = [KEY_GROUP_COLUMN, *(f"c{i}" for i in range(len(columns)))]
         return OperatorSnapshot({"waiting": pa.table([groups, *columns], names=names)})
 
@@ -423,7 +423,7 @@ class SliceAggregate(ClosingOperator):
         if not self._log:
             return self.save_clock(OperatorSnapshot())
         columns = self._log[0]
-        groups = partial_key_groups(columns[: self._keys], len(columns[-1]), self.context.max_parallelism)
+        groups = key_group_column(columns[: self._keys], len(columns[-1]), self.context.max_parallelism)
         names = [KEY_GROUP_COLUMN, *(f"c{i}" for i in range(len(columns)))]
         return self.save_clock(OperatorSnapshot({"slices": pa.table([groups, *columns], names=names)}))
 
@@ -462,10 +462,3 @@ def row_form(spec: WindowAggregateSpec, context: OperatorContext) -> Partials:
     if is_mergeable(spec.aggregates):
         return MergedPartials(spec.aggregates, types)
     return RawRows(spec.aggregates, types, schema)
-
-
-def partial_key_groups(keys: list[pa.Array], rows: int, max_parallelism: int) -> pa.Array:
-    """Key group of each partial, int32; 0 without keys."""
-    if not keys:
-        return pa.array(np.zeros(rows, dtype=np.int32))
-    return pa.array(key_groups(hash_columns(keys), max_parallelism).astype(np.int32))

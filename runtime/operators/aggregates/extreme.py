@@ -8,7 +8,13 @@ import pyarrow.compute as pc
 
 from runtime.kernels.accumulate import extreme_int128_into, max_into, min_into
 from runtime.operators.aggregates.accumulator import NO_WEIGHTS, Accumulator, Array, grown, present
-from runtime.operators.aggregates.numbers import NumberClass, as_numbers, from_numbers, number_class
+from runtime.operators.aggregates.numbers import (
+    NumberClass,
+    as_numbers,
+    empty_numbers,
+    from_numbers,
+    number_class,
+)
 from runtime.operators.aggregates.slot_values import SlotValues
 from runtime.operators.aggregates.value_counts import ValueCounts
 from sqlstream.arrow import to_arrow_type
@@ -24,9 +30,7 @@ class Extreme(Accumulator):
         self._type = to_arrow_type(argument_types[0])
         self._number = number_class(argument_types[0])
         self._is_min = call.function == "MIN"
-        shape = (0, 2) if self._number is NumberClass.INT128 else (0,)
-        kind = {NumberClass.INT128: np.uint64, NumberClass.FLOAT64: np.float64}.get(self._number, np.int64)
-        self._best: Array = np.empty(shape, dtype=kind)
+        self._best = empty_numbers(self._number)
         self._seen: Array = np.empty(0, dtype=np.uint8)
         # Strings and bytes: the values themselves, one a slot (see _order_values).
         self._values = SlotValues(argument_types[0])

@@ -35,6 +35,13 @@ def number_class(t: LogicalType) -> NumberClass:
     return NumberClass.NONE if t.root in _NOT_NUMBERS else NumberClass.INT64
 
 
+def empty_numbers(number: NumberClass) -> Array:
+    """No values yet, in the shape and type in which they are held."""
+    if number is NumberClass.INT128:
+        return np.empty((0, 2), dtype=np.uint64)
+    return np.empty(0, dtype=np.float64 if number is NumberClass.FLOAT64 else np.int64)
+
+
 def as_numbers(array: pa.Array, number: NumberClass) -> Array:
     """The column's values as numpy, without a copy where the widths agree; items under NULLs are arbitrary."""
     if number is NumberClass.INT128:

@@ -9,6 +9,7 @@ from runtime.operators.aggregates.accumulator import Array, grown
 from runtime.operators.aggregates.numbers import (
     NumberClass,
     as_numbers,
+    empty_numbers,
     from_numbers,
     number_class,
     present_rows,
@@ -24,9 +25,7 @@ class SlotValues:
     def __init__(self, value_type: LogicalType) -> None:
         self.type = to_arrow_type(value_type)
         self._number = number_class(value_type)
-        shape = (0, 2) if self._number is NumberClass.INT128 else (0,)
-        kind = {NumberClass.INT128: np.uint64, NumberClass.FLOAT64: np.float64}.get(self._number, np.int64)
-        self._numbers: Array = np.empty(shape, dtype=kind)
+        self._numbers = empty_numbers(self._number)
         self._present: Array = np.empty(0, dtype=bool)
         self._others = VarColumn(self.type)
 

@@ -17,7 +17,13 @@ from runtime.kernels.accumulate import (
 )
 from runtime.kernels.buffers import to_array
 from runtime.operators.aggregates.accumulator import Accumulator, Array, grown, present
-from runtime.operators.aggregates.numbers import NumberClass, as_numbers, from_numbers, number_class
+from runtime.operators.aggregates.numbers import (
+    NumberClass,
+    as_numbers,
+    empty_numbers,
+    from_numbers,
+    number_class,
+)
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
 from sqlstream.functions import AGGREGATE_FUNCTIONS
@@ -32,9 +38,7 @@ class Sum(Accumulator):
         self._number = number_class(argument_types[0])
         # The sum's own type: wider than the argument's, so that partial sums survive the way to GLOBAL.
         self._sum_type = to_arrow_type(_accumulator_types(call, argument_types)[0])
-        shape = (0, 2) if self._number is NumberClass.INT128 else (0,)
-        kind = {NumberClass.INT128: np.uint64, NumberClass.FLOAT64: np.float64}.get(self._number, np.int64)
-        self._sums: Array = np.empty(shape, dtype=kind)
+        self._sums = empty_numbers(self._number)
         self._counts: Array = np.empty(0, dtype=np.int64)
 
     def resize(self, capacity: int) -> None:
