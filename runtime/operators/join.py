@@ -45,39 +45,44 @@ class Join(Operator[JoinSpec]):
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         self._expire(self.context.now_ms())
-        for portion in self._portions(batch, input_index):
-            self._join(portion, input_index, output)
+        for portion, found in self._portions(batch, input_index):
+            self._join(portion, found, input_index, output)
         self._plan_sweep(input_index, self.context.now_ms())
 
-    def _portions(self, batch: pa.RecordBatch, input_index: int) -> Iterator[pa.RecordBatch]:
-        """The batch in runs of rows that make about _PAIRS_MAX pairs each: many rows may meet many."""
+    def _portions(self, batch: pa.RecordBatch, input_index: int) -> Iterator[tuple[pa.RecordBatch, Array]]:
+        """The batch in runs of rows that make about _PAIRS_MAX pairs each: many rows may meet many.
+
+        With each comes where the other side keeps the rows equal to its own.
+        """
         keys = [batch.column(k) for k in self._keys[input_index]]
-        pairs = np.cumsum(self._sides[1 - input_index].match_counts(keys, batch.num_rows))
+        other = self._sides[1 - input_index]
+        found = other.find(keys, batch.num_rows)
+        pairs = np.cumsum(other.match_counts(found))
         if batch.num_rows == 0 or pairs[-1] <= _PAIRS_MAX:
-            yield batch
+            yield batch, found
             return
         portion_of_row = pairs // _PAIRS_MAX
         starts = np.flatnonzero(np.diff(portion_of_row, prepend=-1))
         for start, stop in itertools.pairwise([*starts.tolist(), batch.num_rows]):
-            yield batch.slice(start, stop - start)
+            yield batch.slice(start, stop - start), found[start:stop]
 
-    def _join(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+    def _join(self, batch: pa.RecordBatch, found: Array, input_index: int, output: Output) -> None:
         kinds = row_kinds(batch)
         rows = without_row_kinds(batch)
         if input_index == _LEFT:
-            matches = self._join_left(rows, kinds, output)
+            matches = self._join_left(rows, kinds, found, output)
         else:
             matches = np.zeros(rows.num_rows, dtype=np.int64)
-            self._join_right(rows, kinds, output)
+            self._join_right(rows, kinds, found, output)
         signs = np.where(is_accumulate(kinds), 1, -1).astype(np.int64)
         self._sides[input_index].apply(rows, signs, matches, self.context.now_ms())
 
     # -- matching ----------------------------------------------------------------------------------
 
-    def _join_left(self, rows: pa.RecordBatch, kinds: Array, output: Output) -> Array:
+    def _join_left(self, rows: pa.RecordBatch, kinds: Array, found: Array, output: Output) -> Array:
         """Emit the pairs of left rows; returns how many matches each has."""
         right = self._sides[_RIGHT]
-        mine, theirs = right.match([rows.column(k) for k in self._keys[_LEFT]], rows.num_rows)
+        mine, theirs = right.match(found)
         joined, passed = self._joined.pairs(rows, right.gather(theirs), mine, None)
         origins, counts = mine[passed], right.counts_of(theirs[passed])
         matches = np.zeros(rows.num_rows, dtype=np.int64)
@@ -93,9 +98,9 @@ class Join(Operator[JoinSpec]):
         self._emit(joined, kinds[origins], counts, output)
         return matches
 
-    def _join_right(self, rows: pa.RecordBatch, kinds: Array, output: Output) -> None:
+    def _join_right(self, rows: pa.RecordBatch, kinds: Array, found: Array, output: Output) -> None:
         left = self._sides[_LEFT]
-        mine, theirs = left.match([rows.column(k) for k in self._keys[_RIGHT]], rows.num_rows)
+        mine, theirs = left.match(found)
         joined, passed = self._joined.pairs(left.gather(theirs), rows, None, mine)
         if len(passed) == 0:
             return

@@ -38,24 +38,21 @@ class JoinSide:
 
     # -- probing -----------------------------------------------------------------------------------
 
-    def match(self, keys: list[pa.Array], rows: int) -> tuple[Array, Array]:
-        """(probe rows, row ids) of all pairs with equal keys; NULL equals nothing."""
+    def find(self, keys: list[pa.Array], rows: int) -> Array:
+        """int64[n]: where the rows equal to each probe row are found, -1 where there is none; NULL equals nothing."""
         if not keys:
-            return self._rows.match([_constant(rows)])
-        probe = complete_rows(keys)
-        if probe is not None:
-            keys = [key.take(to_array(pa.int64(), probe)) for key in keys]
+            return self._rows.find([_constant(rows)])
         types = self._rows.index.types
-        keys = [key if key.type == t else key.cast(t) for key, t in zip(keys, types, strict=True)]
-        positions, row_ids = self._rows.match(keys)
-        return positions if probe is None else probe[positions], row_ids
+        # Rows with a NULL key are not kept, so such a probe finds none.
+        return self._rows.find([k if k.type == t else k.cast(t) for k, t in zip(keys, types, strict=True)])
 
-    def match_counts(self, keys: list[pa.Array], rows: int) -> Array:
-        """int64[n]: how many rows each probe row matches. Rows with a NULL key are not kept, so such a probe finds none."""
-        if not keys:
-            return self._rows.counts([_constant(rows)])
-        types = self._rows.index.types
-        return self._rows.counts([k if k.type == t else k.cast(t) for k, t in zip(keys, types, strict=True)])
+    def match(self, found: Array) -> tuple[Array, Array]:
+        """(probe rows, row ids) of all pairs with equal keys."""
+        return self._rows.match_slots(found)
+
+    def match_counts(self, found: Array) -> Array:
+        """int64[n]: how many rows each probe row matches."""
+        return self._rows.count_slots(found)
 
     def gather(self, row_ids: Array) -> pa.RecordBatch:
         return self._rows.gather(row_ids)

@@ -60,6 +60,18 @@ class KeyedRows:
         """
         return self._chains.match(self.index.get(key_columns, hashes))
 
+    def find(self, key_columns: Sequence[pa.Array]) -> np.ndarray:
+        """int64[n]: the slot of each row's key, -1 where no row is kept: one look-up for the two below."""
+        return self.index.get(key_columns)
+
+    def match_slots(self, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """As `match` for keys that were found."""
+        return self._chains.match(slots)
+
+    def count_slots(self, slots: np.ndarray) -> np.ndarray:
+        """As `counts` for keys that were found."""
+        return self._chains.counts(slots)
+
     def counts(self, key_columns: Sequence[pa.Array], hashes: np.ndarray | None = None) -> np.ndarray:
         """int64[n]: how many kept rows have each probe row's key."""
         return self._chains.counts(self.index.get(key_columns, hashes))
