@@ -4,14 +4,29 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
+import numpy as np
 import pyarrow as pa
 
+from runtime.kernels.buffers import to_array
+from runtime.operators.aggregates.accumulator import Array
 from runtime.operators.operator import Operator, OperatorContext, OperatorSnapshot, Output
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.specs.aggregate import WindowAggregateSpec
 
 LATE = "numLateRecordsDropped"
 _CLOSED = "closed"
+
+
+def drop_late(
+    batch: pa.RecordBatch, ends: Array, closed_ms: int, context: OperatorContext
+) -> tuple[pa.RecordBatch, Array]:
+    """The rows whose window, with end `ends[i]`, the watermark `closed_ms` has not closed; the others are counted."""
+    if closed_ms == WATERMARK_MIN or int(ends.min(initial=WATERMARK_MAX)) - 1 > closed_ms:
+        return batch, ends
+    late = ends - 1 <= closed_ms
+    context.count(LATE, int(np.count_nonzero(late)))
+    kept = np.flatnonzero(~late)
+    return batch.take(to_array(pa.int64(), kept)), ends[kept]
 
 
 class ClosingOperator(Operator[WindowAggregateSpec]):

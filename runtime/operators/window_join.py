@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import to_array
+from runtime.operators.closing import drop_late
 from runtime.operators.equal_pairs import equal_pairs
 from runtime.operators.joined import JoinedRows
 from runtime.operators.log_snapshot import load_sides, save_sides
@@ -15,8 +15,6 @@ from runtime.operators.windowing import times_ms
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.specs.join import JoinKind, WindowJoinSpec
-
-LATE = "numLateRecordsDropped"
 
 
 class WindowJoin(Operator[WindowJoinSpec]):
@@ -37,11 +35,7 @@ class WindowJoin(Operator[WindowJoinSpec]):
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         ends = times_ms(batch.column(self._ends[input_index]))
-        if self._closed_ms != WATERMARK_MIN and int(ends.min(initial=WATERMARK_MAX)) - 1 <= self._closed_ms:
-            late = ends - 1 <= self._closed_ms
-            self.context.count(LATE, int(np.count_nonzero(late)))
-            kept = np.flatnonzero(~late)
-            batch, ends = batch.take(to_array(pa.int64(), kept)), ends[kept]
+        batch, ends = drop_late(batch, ends, self._closed_ms, self.context)
         self._logs[input_index].append(batch, ends)
 
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:

@@ -8,6 +8,7 @@ import pyarrow as pa
 from runtime.kernels.buffers import to_array
 from runtime.kernels.rank import rank_within
 from runtime.operators.aggregates.accumulator import Array
+from runtime.operators.closing import drop_late
 from runtime.operators.group_aggregate import batch_groups
 from runtime.operators.log_snapshot import load_log, save_log
 from runtime.operators.operator import Operator, OperatorContext, OperatorSnapshot, Output
@@ -18,7 +19,6 @@ from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.specs.rank import WindowRankSpec
 
-LATE = "numLateRecordsDropped"
 _PRUNE_ROWS_MIN = 262_144
 """Rows kept beyond those that can still rank, at least, before the rest is thrown away."""
 
@@ -40,11 +40,7 @@ class WindowRank(Operator[WindowRankSpec]):
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         ends = times_ms(batch.column(self.spec.window_end_column))
-        if self._closed_ms != WATERMARK_MIN and int(ends.min(initial=WATERMARK_MAX)) - 1 <= self._closed_ms:
-            late = ends - 1 <= self._closed_ms
-            self.context.count(LATE, int(np.count_nonzero(late)))
-            kept = np.flatnonzero(~late)
-            batch, ends = batch.take(pa.array(kept)), ends[kept]
+        batch, ends = drop_late(batch, ends, self._closed_ms, self.context)
         self._log.append(batch, ends)
         self._rows += batch.num_rows
         if self._rows > self._pruned_rows * 2 + _PRUNE_ROWS_MIN:
