@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+
 import numpy as np
 import pyarrow as pa
 
@@ -11,45 +14,72 @@ from runtime.kernels.ordering import argsort_stable_by
 from runtime.operators.aggregates.accumulator import Array
 from runtime.operators.aggregates.numbers import present_rows
 
+PAIRS_MAX = 1 << 18
+"""Pairs put together at once: bounds memory, and the time until a cancellation is seen, when many rows meet many."""
 
-def equal_pairs(left: list[pa.Array], right: list[pa.Array], rows: tuple[int, int]) -> tuple[Array, Array]:
-    """Row numbers (left, right) of all pairs with equal keys, by left row, then right row. NULL equals nothing.
+Pairs = Iterator[tuple[Array, Array]]
 
-    `rows` counts the rows of both sides; without key columns every pair is equal. The smaller side is indexed.
+
+def equal_pairs(left: list[pa.Array], right: list[pa.Array], rows: tuple[int, int]) -> Pairs:
+    """Row numbers (left, right) of all pairs with equal keys, in portions of about PAIRS_MAX. NULL equals nothing.
+
+    `rows` counts the rows of both sides; without key columns every pair is equal. The smaller side is indexed. Pairs stand by
+    left row, then right row, within a portion; no row of the larger side is in two portions.
     """
-    if not left:
-        return np.repeat(np.arange(rows[0]), rows[1]), np.tile(np.arange(rows[1]), rows[0])
     if rows[0] == 0 or rows[1] == 0:
-        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+        return
     if rows[0] < rows[1]:
-        small, large = _probe(left, right)
-        order, _ = argsort_stable_by(small, rows[0])
-        return small[order], large[order]
-    small, large = _probe(right, left)
-    return large, small
+        for small, large in _probe(left, right, rows[0], rows[1]):
+            order, _ = argsort_stable_by(small, rows[0])
+            yield small[order], large[order]
+    else:
+        for small, large in _probe(right, left, rows[1], rows[0]):
+            yield large, small
 
 
-def _probe(small: list[pa.Array], large: list[pa.Array]) -> tuple[Array, Array]:
+def _probe(small: list[pa.Array], large: list[pa.Array], small_rows: int, large_rows: int) -> Pairs:
     """Pairs (small row, large row), by large row, then small row."""
+    if not small:
+        members = np.arange(small_rows)
+        step = max(1, PAIRS_MAX // small_rows)
+        for start in range(0, large_rows, step):
+            probes = np.arange(start, min(start + step, large_rows))
+            yield np.tile(members, len(probes)), np.repeat(probes, small_rows)
+        return
     small = [_same_type(s, probe) for s, probe in zip(small, large, strict=True)]
-    small_rows = complete_rows(small)
-    if small_rows is not None:
-        chosen = to_array(pa.int64(), small_rows)
+    complete_small = complete_rows(small)
+    if complete_small is not None:
+        chosen = to_array(pa.int64(), complete_small)
         small = [column.take(chosen) for column in small]
     index = KeyIndex([column.type for column in small])
     slots, _ = index.get_or_insert(small)
     found = index.get(large)
     complete = complete_rows(large)
     hits = np.flatnonzero(found >= 0) if complete is None else complete[found[complete] >= 0]
-    slots_hit = found[hits]
-    if len(index) == len(slots):
+    for probes, matched in _members(slots, len(index), found[hits]):
+        yield matched if complete_small is None else complete_small[matched], hits[probes]
+
+
+def _members(slots: Array, distinct: int, slots_hit: Array) -> Pairs:
+    """(Position in slots_hit, small row) of all matches; `slots` has the slot of each small row."""
+    if distinct == len(slots):
         # Every key once: slots are given in order of rows, so the slot is the row.
-        matched = slots_hit
-    else:
-        members, starts = argsort_stable_by(slots, len(index))
-        probes, positions = expand(starts, slots_hit)
-        hits, matched = hits[probes], members[positions]
-    return matched if small_rows is None else small_rows[matched], hits
+        yield np.arange(len(slots_hit)), slots_hit
+        return
+    members, starts = argsort_stable_by(slots, distinct)
+    for start, stop in portions(np.diff(starts)[slots_hit]):
+        probes, positions = expand(starts, slots_hit[start:stop])
+        yield probes + start, members[positions]
+
+
+def portions(pair_counts: Array) -> Iterator[tuple[int, int]]:
+    """Runs [start, stop) of rows that make about PAIRS_MAX pairs together."""
+    pairs = np.cumsum(pair_counts)
+    if len(pairs) == 0 or pairs[-1] <= PAIRS_MAX:
+        yield 0, len(pairs)
+        return
+    starts = np.flatnonzero(np.diff(pairs // PAIRS_MAX, prepend=-1)).tolist()
+    yield from itertools.pairwise([*starts, len(pairs)])
 
 
 def _same_type(column: pa.Array, other: pa.Array) -> pa.Array:

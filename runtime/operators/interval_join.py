@@ -65,14 +65,25 @@ class IntervalJoin(Operator[IntervalJoinSpec]):
     ) -> None:
         mine = [batch.column(k) for k in self._keys[side]]
         theirs = [chunk.batch.column(k) for k in self._keys[1 - side]]
-        mine_rows, their_rows = equal_pairs(mine, theirs, (batch.num_rows, chunk.batch.num_rows))
-        distance = times[mine_rows] - chunk.times[their_rows]
-        if side == _RIGHT:
-            distance = -distance
-        near = (distance >= self.spec.lower_ms) & (distance <= self.spec.upper_ms)
-        mine_rows, their_rows = mine_rows[near], their_rows[near]
-        if len(mine_rows) == 0:
-            return
+        for mine_rows, their_rows in equal_pairs(mine, theirs, (batch.num_rows, chunk.batch.num_rows)):
+            distance = times[mine_rows] - chunk.times[their_rows]
+            if side == _RIGHT:
+                distance = -distance
+            near = (distance >= self.spec.lower_ms) & (distance <= self.spec.upper_ms)
+            if near.any():
+                rows = mine_rows[near], their_rows[near]
+                self._join(batch, matched, chunk, side, rows, output)
+
+    def _join(
+        self,
+        batch: pa.RecordBatch,
+        matched: Array,
+        chunk: Chunk,
+        side: int,
+        rows: tuple[Array, Array],
+        output: Output,
+    ) -> None:
+        mine_rows, their_rows = rows
         if side == _LEFT:
             joined, passed = self._joined.pairs(batch, chunk.batch, mine_rows, their_rows)
         else:

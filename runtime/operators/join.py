@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -11,6 +10,7 @@ import pyarrow as pa
 from runtime.kernels.accumulate import add_into
 from runtime.kernels.buffers import to_array
 from runtime.operators.aggregates.accumulator import Array
+from runtime.operators.equal_pairs import portions
 from runtime.operators.join_side import JoinSide
 from runtime.operators.joined import JoinedRows
 from runtime.operators.operator import Operator, OperatorContext, OperatorSnapshot, Output
@@ -19,8 +19,6 @@ from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.specs.join import JoinKind, JoinSpec
 
 _LEFT, _RIGHT = 0, 1
-_PAIRS_MAX = 1 << 18
-"""Pairs put together at once: bounds memory, and the time until a cancellation is seen, when many rows meet many."""
 
 
 class Join(Operator[JoinSpec]):
@@ -50,20 +48,14 @@ class Join(Operator[JoinSpec]):
         self._plan_sweep(input_index, self.context.now_ms())
 
     def _portions(self, batch: pa.RecordBatch, input_index: int) -> Iterator[tuple[pa.RecordBatch, Array]]:
-        """The batch in runs of rows that make about _PAIRS_MAX pairs each: many rows may meet many.
+        """The batch in runs of rows that make about PAIRS_MAX pairs each: many rows may meet many.
 
         With each comes where the other side keeps the rows equal to its own.
         """
         keys = [batch.column(k) for k in self._keys[input_index]]
         other = self._sides[1 - input_index]
         found = other.find(keys, batch.num_rows)
-        pairs = np.cumsum(other.match_counts(found))
-        if batch.num_rows == 0 or pairs[-1] <= _PAIRS_MAX:
-            yield batch, found
-            return
-        portion_of_row = pairs // _PAIRS_MAX
-        starts = np.flatnonzero(np.diff(portion_of_row, prepend=-1))
-        for start, stop in itertools.pairwise([*starts.tolist(), batch.num_rows]):
+        for start, stop in portions(other.match_counts(found)):
             yield batch.slice(start, stop - start), found[start:stop]
 
     def _join(self, batch: pa.RecordBatch, found: Array, input_index: int, output: Output) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from runtime.evaluate import EvaluationContext, compile_condition
-from runtime.kernels.buffers import to_array
+from runtime.kernels.buffers import to_array, view_values
 from runtime.operators.aggregates.accumulator import Array
 from runtime.operators.operator import OperatorContext
 from sqlstream.arrow import to_arrow_schema, without_row_kinds
@@ -67,7 +68,7 @@ class JoinedRows:
         mask = self._condition(pa.RecordBatch.from_arrays(columns, schema=schema))
         if mask.true_count == pairs:
             return None
-        return np.flatnonzero(mask.to_numpy(zero_copy_only=False))
+        return view_values(pc.indices_nonzero(mask), np.int64)
 
     def padded(self, left: pa.RecordBatch, left_rows: Array | None) -> pa.RecordBatch:
         """Left rows (None: all) with NULLs for the right columns."""

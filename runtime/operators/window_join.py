@@ -5,16 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from runtime.kernels.group import extent
 from runtime.operators.closing import drop_late
 from runtime.operators.equal_pairs import equal_pairs
 from runtime.operators.joined import JoinedRows
 from runtime.operators.log_snapshot import load_sides, save_sides
 from runtime.operators.operator import Operator, OperatorContext, OperatorSnapshot, Output
-from runtime.operators.row_log import RowLog, concat_chunks
+from runtime.operators.row_log import Chunk, RowLog, concat_chunks
 from runtime.operators.windowing import times_ms
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.specs.join import JoinKind, WindowJoinSpec
+
+_WINDOW_ROWS_MIN = 1_024
+"""Rows a window, on average, from which on windows are joined one by one."""
 
 
 class WindowJoin(Operator[WindowJoinSpec]):
@@ -47,25 +51,54 @@ class WindowJoin(Operator[WindowJoinSpec]):
     def _close(self, watermark_ms: int, output: Output) -> None:
         limit = watermark_ms if watermark_ms == WATERMARK_MAX else watermark_ms + 1
         closed = [log.take_until(limit) for log in self._logs]
-        if not closed[0]:
-            return
-        left, right = (
-            concat_chunks(chunks, schema) for chunks, schema in zip(closed, self._schemas, strict=True)
-        )
-        left_rows, right_rows = equal_pairs(
-            self._match_columns(left, 0), self._match_columns(right, 1), (left.num_rows, right.num_rows)
-        )
-        joined, passed = self._joined.pairs(left, right, left_rows, right_rows)
-        output.emit(joined)
-        if self.spec.kind is JoinKind.LEFT:
-            matched = np.zeros(left.num_rows, dtype=bool)
-            matched[left_rows[passed]] = True
-            output.emit(self._joined.padded(left, np.flatnonzero(~matched)))
+        for chunks, keys in self._parts(closed):
+            if chunks[0]:
+                left, right = (
+                    concat_chunks(side, schema) for side, schema in zip(chunks, self._schemas, strict=True)
+                )
+                self._join(left, right, keys, output)
 
-    def _match_columns(self, batch: pa.RecordBatch, side: int) -> list[pa.Array]:
+    def _parts(self, closed: list[list[Chunk]]) -> list[tuple[list[list[Chunk]], list[list[int]]]]:
+        """Chunks of both sides that can be joined by themselves, and the columns that have to be equal then.
+
+        Where chunks are of one window each and large, windows are joined one by one and nobody compares bounds.
+        """
+        windows: dict[tuple[int, int], list[list[Chunk]]] = {}
+        for side, chunks in enumerate(closed):
+            for chunk in chunks:
+                bounds = self._bounds(chunk, side)
+                if bounds is None:
+                    return [(closed, [self._window_columns(side) for side in (0, 1)])]
+                windows.setdefault(bounds, [[], []])[side].append(chunk)
+        rows = sum(len(chunk.times) for chunk in closed[0])
+        if rows < len(windows) * _WINDOW_ROWS_MIN:
+            return [(closed, [self._window_columns(side) for side in (0, 1)])]
+        return [(windows[bounds], [list(keys) for keys in self._keys]) for bounds in sorted(windows)]
+
+    def _bounds(self, chunk: Chunk, side: int) -> tuple[int, int] | None:
+        """End and start of the window of all rows of a chunk; None when there are several."""
+        if chunk.earliest != chunk.latest:
+            return None
+        earliest, latest = extent(times_ms(chunk.batch.column(self._starts[side])))
+        return (chunk.earliest, int(earliest)) if earliest == latest else None
+
+    def _window_columns(self, side: int) -> list[int]:
         # Windows of a fixed size may be told apart by their ends alone: the start column is the end column then.
-        window = dict.fromkeys((self._starts[side], self._ends[side]))
-        return [batch.column(k) for k in (*self._keys[side], *window)]
+        return [*self._keys[side], *dict.fromkeys((self._starts[side], self._ends[side]))]
+
+    def _join(
+        self, left: pa.RecordBatch, right: pa.RecordBatch, columns: list[list[int]], output: Output
+    ) -> None:
+        matched = np.zeros(left.num_rows, dtype=bool)
+        left_keys = [left.column(c) for c in columns[0]]
+        right_keys = [right.column(c) for c in columns[1]]
+        for left_rows, right_rows in equal_pairs(left_keys, right_keys, (left.num_rows, right.num_rows)):
+            joined, passed = self._joined.pairs(left, right, left_rows, right_rows)
+            output.emit(joined)
+            if self.spec.kind is JoinKind.LEFT:
+                matched[left_rows[passed]] = True
+        if self.spec.kind is JoinKind.LEFT:
+            output.emit(self._joined.padded(left, np.flatnonzero(~matched)))
 
     def snapshot(self) -> OperatorSnapshot:
         return save_sides(self._logs, self._keys, self._closed_ms, self.spec.broadcast_input, self.context)

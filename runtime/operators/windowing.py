@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,6 +12,9 @@ from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.windows import slice_ends_into
 from runtime.operators.aggregates.accumulator import Array
 from sqlstream.specs.window import WindowKind, WindowSpec
+
+Times = TypeVar("Times", int, Array)
+"""One time or many: the arithmetic is the same."""
 
 _PER_MS = {"us": 1_000, "ns": 1_000_000}
 
@@ -33,12 +38,19 @@ def slice_ends(window: WindowSpec, times: Array) -> Array:
     return ends
 
 
+def slice_end(window: WindowSpec, time_ms: int) -> int:
+    """End of one time's slice."""
+    width = window.slice_ms
+    offset_ms = window.offset_ms % width
+    return (time_ms - offset_ms) // width * width + offset_ms + width
+
+
 def step_ms(window: WindowSpec) -> int:
     """Distance between the ends of neighbouring windows."""
     return window.size_ms if window.kind is WindowKind.TUMBLE else window.slide_ms
 
 
-def first_window_ends(window: WindowSpec, slices: Array) -> Array:
+def first_window_ends(window: WindowSpec, slices: Times) -> Times:
     """End of the earliest window that holds the slice with that end."""
     if window.kind is not WindowKind.HOP:
         return slices
@@ -47,7 +59,7 @@ def first_window_ends(window: WindowSpec, slices: Array) -> Array:
     return -((phase - slices) // window.slide_ms) * window.slide_ms + phase
 
 
-def last_window_ends(window: WindowSpec, slices: Array) -> Array:
+def last_window_ends(window: WindowSpec, slices: Times) -> Times:
     """End of the latest window that holds the slice with that end."""
     match window.kind:
         case WindowKind.TUMBLE:
@@ -60,12 +72,12 @@ def last_window_ends(window: WindowSpec, slices: Array) -> Array:
             return window_starts_of_slices(window, slices) + window.size_ms
 
 
-def window_starts_of_slices(window: WindowSpec, slices: Array) -> Array:
+def window_starts_of_slices(window: WindowSpec, slices: Times) -> Times:
     """CUMULATE: start of the longest window around the slice."""
     return (slices - 1 - window.offset_ms) // window.size_ms * window.size_ms + window.offset_ms
 
 
-def window_starts(window: WindowSpec, ends: Array) -> Array:
+def window_starts(window: WindowSpec, ends: Times) -> Times:
     """Start of the window with that end (not SESSION)."""
     if window.kind is WindowKind.CUMULATE:
         return window_starts_of_slices(window, ends)

@@ -216,9 +216,9 @@ def test_keys_of_every_simple_type_match(kind: JoinKind) -> None:
 
 def test_many_pairs_are_put_together_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory and cancellation do not wait for the product of two batches."""
-    from runtime.operators import join
+    from runtime.operators import equal_pairs
 
-    monkeypatch.setattr(join, "_PAIRS_MAX", 4)
+    monkeypatch.setattr(equal_pairs, "PAIRS_MAX", 4)
     append = ChangelogMode.INSERT_ONLY
     spec = JoinSpec(JoinKind.INNER, (), ())
     left = [(k, i) for i, k in enumerate("abcde")]

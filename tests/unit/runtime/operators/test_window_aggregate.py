@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_harness import Collected, feed, finish, operator_context, restored, run_operator
 
-from runtime.operators import make_operator
+from runtime.operators import make_operator, slice_log, window_aggregate
 from sqlstream import types as sql
 from sqlstream.elements import WATERMARK_MAX, Watermark, WatermarkStatus
 from sqlstream.expressions import AggregateCall
@@ -40,6 +41,19 @@ HOP = WindowSpec(WindowKind.HOP, 10, 4, 1)
 CUMULATE = WindowSpec(WindowKind.CUMULATE, 12, 4)
 SESSION = WindowSpec(WindowKind.SESSION, 5)
 Row = tuple[Any, ...]
+
+
+@pytest.fixture(
+    scope="module", autouse=True, params=[(4_096, 64, 262_144), (1, 64, 1), (3, 2, 8)], ids="chunks={}".format
+)
+def chunking(request: pytest.FixtureRequest) -> Iterator[None]:
+    """How the log of partials is cut, put together and compacted is nobody's business outside."""
+    large_rows, small_chunks, log_rows = request.param
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(slice_log, "_LARGE_ROWS", large_rows)
+        patch.setattr(slice_log, "_SMALL_CHUNKS_MAX", small_chunks)
+        patch.setattr(window_aggregate, "_LOG_ROWS_MIN", log_rows)
+        yield
 
 
 def windows_of(window: WindowSpec, time: int) -> list[tuple[int, int]]:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from changelog_harness import cut, cuts_strategy, interleaved, run_moved
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_harness import Collected, Row, feed, finish, operator_context, restored, run_operator
 
 from runtime.operators import make_operator
+from runtime.operators import window_join as window_join_module
 from sqlstream import types as sql
 from sqlstream.elements import Watermark
 from sqlstream.expressions import Call, Expression, InputRef
@@ -36,6 +39,14 @@ cases = st.tuples(
 )
 CONTEXT = operator_context([LEFT_ROWS, RIGHT_ROWS], JOINED)
 Case = tuple[tuple[list[Row], list[Row]], list[int], list[int], list[bool]]
+
+
+@pytest.fixture(scope="module", autouse=True, params=[0, 1_024], ids="rows a window>={}".format)
+def window_by_window(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Whether windows are joined one by one or all at once is nobody's business outside."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(window_join_module, "_WINDOW_ROWS_MIN", request.param)
+        yield
 
 
 def window_join(

@@ -1,0 +1,85 @@
+"""The first phase of aggregation by window: rows to partials, before they are exchanged."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from runtime.operators.aggregates.accumulator_set import row_argument_types
+from runtime.operators.aggregates.partials import MergedPartials
+from runtime.operators.key_group_column import key_group_column
+from runtime.operators.operator import KEY_GROUP_COLUMN, Operator, OperatorContext, OperatorSnapshot, Output
+from runtime.operators.row_slicer import RowSlicer
+from runtime.operators.windowing import greatest_end
+from sqlstream.arrow import to_arrow_schema
+from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
+from sqlstream.specs.aggregate import WindowAggregateSpec
+
+_ROWS_MAX = 65_536
+"""Partials that are held before they are handed on, window end or not."""
+
+
+class LocalWindowAggregate(Operator[WindowAggregateSpec]):
+    """Rows to partials, batch by batch. Lateness is GLOBAL's business unless rows carry their watermark.
+
+    Event-time partials wait until a window can close: GLOBAL does nothing before, and a few large batches cost less on their
+    way than many small ones. A watermark that closes no window ends here. State: those partials, at most about
+    _ROWS_MAX, until they are handed on.
+    """
+
+    def __init__(self, spec: WindowAggregateSpec, context: OperatorContext) -> None:
+        super().__init__(spec, context)
+        types = row_argument_types(spec.aggregates, context.input_schemas[0])
+        self._slicer = RowSlicer(spec, context, MergedPartials(spec.aggregates, types))
+        self._schema = to_arrow_schema(context.output_schema)
+        self._waits = spec.window.is_event_time and spec.time_column >= 0
+        self._waiting: list[list[pa.Array]] = []
+        self._rows = 0
+        self._closed_end: int | None = None
+
+    def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        self._waiting.append(self._slicer.partials(batch, WATERMARK_MIN))
+        self._rows += len(self._waiting[-1][-1])
+        if not self._waits or self._rows >= _ROWS_MAX:
+            self._hand_on(output)
+
+    def _hand_on(self, output: Output) -> None:
+        if self._rows:
+            output.emit(self._waiting_batch())
+        self._waiting, self._rows = [], 0
+
+    def _waiting_batch(self) -> pa.RecordBatch:
+        columns = [pa.concat_arrays([part[i] for part in self._waiting]) for i in range(len(self._schema))]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
+        end = watermark_ms if watermark_ms == WATERMARK_MAX else greatest_end(self.spec.window, watermark_ms)
+        if self._waits and end == self._closed_end:
+            return None
+        self._closed_end = end
+        self._hand_on(output)
+        return watermark_ms
+
+    def on_idle(self, is_idle: bool, output: Output) -> bool | None:
+        # Without this input, the others may close the windows of what waits here.
+        self._hand_on(output)
+        return is_idle
+
+    def on_finish(self, output: Output) -> None:
+        self._hand_on(output)
+
+    def snapshot(self) -> OperatorSnapshot:
+        if not self._rows:
+            return OperatorSnapshot()
+        columns = self._waiting_batch().columns
+        groups = key_group_column(columns[: len(self.spec.keys)], self._rows, self.context.max_parallelism)
+        names = [KEY_GROUP_COLUMN, *(f"c{i}" for i in range(len(columns)))]
+        return OperatorSnapshot({"waiting": pa.table([groups, *columns], names=names)})
+
+    def restore(self, snapshot: OperatorSnapshot) -> None:
+        waiting = snapshot.keyed.get("waiting")
+        if waiting is not None and waiting.num_rows:
+            self._waiting = [list(waiting.combine_chunks().to_batches()[0].columns[1:])]
+            self._rows = waiting.num_rows
+
+    def state_bytes(self) -> int:
+        return sum(column.nbytes for part in self._waiting for column in part)

@@ -1,0 +1,116 @@
+"""Rows as partials by key and slice."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.kernels.buffers import to_array, view_values
+from runtime.kernels.group import extent, group
+from runtime.operators.aggregates.accumulator import Array
+from runtime.operators.aggregates.partials import Partials
+from runtime.operators.closing import LATE
+from runtime.operators.group_aggregate import batch_groups
+from runtime.operators.operator import OperatorContext
+from runtime.operators.windowing import last_window_ends, slice_end, slice_ends, times_ms
+from sqlstream.elements import WATERMARK_MIN
+from sqlstream.specs.aggregate import WindowAggregateSpec
+from sqlstream.specs.window import WindowKind
+
+
+class RowSlicer:
+    """Turns rows into one partial a key and slice: what LOCAL sends, and what SINGLE keeps."""
+
+    def __init__(self, spec: WindowAggregateSpec, context: OperatorContext, form: Partials) -> None:
+        self._spec = spec
+        self._context = context
+        self._is_attached = spec.window_end_column >= 0
+        self._form = form
+
+    def partials(self, batch: pa.RecordBatch, closed_ms: int) -> list[pa.Array]:
+        """Key columns, partials, slice ends [, window starts]; `closed_ms` is the watermark that late rows missed."""
+        end = self._common_slice_end(batch)
+        if end is not None and last_window_ends(self._spec.window, end) - 1 > closed_ms:
+            return self._partials_of_slice(batch, end)
+        ends = self._slice_ends(batch)
+        batch, ends = self._drop_late(batch, ends, closed_ms)
+        keys = [batch.column(k) for k in self._spec.keys]
+        parts = [*keys, to_array(pa.int64(), ends)]
+        if self._is_attached:
+            parts.append(to_array(pa.int64(), times_ms(batch.column(self._spec.window_start_column))))
+        if self._form.is_merging:
+            groups, first_rows = window_groups(keys, parts[len(keys) :])
+            chosen = to_array(pa.int64(), first_rows)
+            parts = [part.take(chosen) for part in parts]
+        else:
+            groups = first_rows = np.arange(batch.num_rows)
+        partials = self._form.from_rows(batch, groups, len(first_rows))
+        return [*parts[: len(keys)], *partials, *parts[len(keys) :]]
+
+    def _common_slice_end(self, batch: pa.RecordBatch) -> int | None:
+        """End of the slice that holds all rows of the batch, as is mostly so; None when that is not plain to see."""
+        spec = self._spec
+        if self._is_attached or spec.row_watermark_column >= 0 or batch.num_rows == 0:
+            return None
+        if not spec.window.is_event_time:
+            return slice_end(spec.window, self._context.now_ms())
+        earliest, latest = extent(times_ms(batch.column(spec.time_column)))
+        end = slice_end(spec.window, int(earliest))
+        return end if int(latest) < end else None
+
+    def _partials_of_slice(self, batch: pa.RecordBatch, end: int) -> list[pa.Array]:
+        keys = [batch.column(k) for k in self._spec.keys]
+        if self._form.is_merging:
+            groups, first_rows = batch_groups(keys, batch.num_rows)
+            chosen = to_array(pa.int64(), first_rows)
+            keys = [key.take(chosen) for key in keys]
+        else:
+            groups = first_rows = np.arange(batch.num_rows)
+        partials = self._form.from_rows(batch, groups, len(first_rows))
+        return [*keys, *partials, to_array(pa.int64(), np.full(len(first_rows), end))]
+
+    def _slice_ends(self, batch: pa.RecordBatch) -> Array:
+        if self._is_attached:
+            return times_ms(batch.column(self._spec.window_end_column))
+        if not self._spec.window.is_event_time:
+            return np.repeat(
+                slice_ends(self._spec.window, np.array([self._context.now_ms()])), batch.num_rows
+            )
+        return slice_ends(self._spec.window, times_ms(batch.column(self._spec.time_column)))
+
+    def _drop_late(self, batch: pa.RecordBatch, ends: Array, closed_ms: int) -> tuple[pa.RecordBatch, Array]:
+        has_watermarks = self._spec.row_watermark_column >= 0
+        if not has_watermarks and (closed_ms == WATERMARK_MIN or not self._spec.window.is_event_time):
+            return batch, ends
+        last = ends if self._is_attached else last_window_ends(self._spec.window, ends)
+        if has_watermarks:
+            closed = view_values(batch.column(self._spec.row_watermark_column), np.int64)
+            late = last - 1 <= closed
+        else:
+            late = last - 1 <= closed_ms
+        if has_watermarks and self._spec.window.kind is WindowKind.CUMULATE and not self._is_attached:
+            ends = self._open_slice_ends(ends, closed)
+        dropped = int(np.count_nonzero(late))
+        if dropped == 0:
+            return batch, ends
+        self._context.count(LATE, dropped)
+        kept = np.flatnonzero(~late)
+        return batch.take(pa.array(kept)), ends[kept]
+
+    def _open_slice_ends(self, ends: Array, closed: Array) -> Array:
+        """CUMULATE: the slice that only windows hold which a row's own watermark has not closed.
+
+        Whether they have fired here already differs with the cut into batches; a later slice of the same window does not.
+        """
+        step = self._spec.window.slide_ms
+        behind = np.maximum(closed, ends - 2) + 2 - ends
+        return ends + -(-behind // step) * step
+
+
+def window_groups(keys: list[pa.Array], bounds: list[pa.Array]) -> tuple[Array, Array]:
+    """Group of each row by keys and window bounds, and the first row of each group."""
+    numbers = [view_values(bound, np.int64) for bound in bounds]
+    # Rows mostly lie in one slice or window: then the keys alone decide, at half the cost.
+    if len(numbers[0]) and all(least == greatest for least, greatest in map(extent, numbers)):
+        return batch_groups(keys, len(numbers[0]))
+    return group([*keys, *bounds])
