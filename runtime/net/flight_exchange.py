@@ -117,9 +117,11 @@ class RemoteInput(Channel):
         with self._writing:
             self._is_done = True
             writer.done_writing()
+        # The task need not wait until both ends have hung up.
+        self._window.release()
+        self.put(element, 0)
         with suppress(StopIteration):
             reader.read_chunk()
-        self.put(element, 0)
         return True
 
     def _close_stream(self) -> None:

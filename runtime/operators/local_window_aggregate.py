@@ -22,8 +22,8 @@ class LocalWindowAggregate(Operator[WindowAggregateSpec]):
     """Rows to partials, batch by batch. Lateness is GLOBAL's business unless rows carry their watermark.
 
     Event-time partials wait until a window can close: GLOBAL does nothing before, and a few large batches cost less on their
-    way than many small ones. A watermark that closes no window ends here. State: those partials, at most about
-    _ROWS_MAX, until they are handed on.
+    way than many small ones. A watermark that closes no window ends here; where windows are attached, any may close one.
+    State: those partials, at most about _ROWS_MAX, until they are handed on.
     """
 
     def __init__(self, spec: WindowAggregateSpec, context: OperatorContext) -> None:
@@ -31,7 +31,8 @@ class LocalWindowAggregate(Operator[WindowAggregateSpec]):
         types = row_argument_types(spec.aggregates, context.input_schemas[0])
         self._slicer = RowSlicer(spec, context, MergedPartials(spec.aggregates, types))
         self._schema = to_arrow_schema(context.output_schema)
-        self._waits = spec.window.is_event_time and spec.time_column >= 0
+        self._waits = spec.window.is_event_time
+        self._is_attached = spec.window_end_column >= 0
         self._waiting: list[list[pa.Array]] = []
         self._rows = 0
         self._closed_end: int | None = None
@@ -52,10 +53,11 @@ class LocalWindowAggregate(Operator[WindowAggregateSpec]):
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
-        end = watermark_ms if watermark_ms == WATERMARK_MAX else greatest_end(self.spec.window, watermark_ms)
-        if self._waits and end == self._closed_end:
-            return None
-        self._closed_end = end
+        if self._waits and not self._is_attached:
+            end = greatest_end(self.spec.window, min(watermark_ms, WATERMARK_MAX - 1))
+            if end == self._closed_end and watermark_ms != WATERMARK_MAX:
+                return None
+            self._closed_end = end
         self._hand_on(output)
         return watermark_ms
 

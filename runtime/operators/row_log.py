@@ -104,8 +104,8 @@ class RowLog:
         return sum(c.batch.nbytes + c.times.nbytes for c in self.chunks)
 
 
-def concat_chunks(chunks: list[Chunk], schema: pa.Schema) -> pa.RecordBatch:
-    """The rows of chunks as one batch."""
-    if not chunks:
+def concat_batches(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    """The rows of any number of batches as one."""
+    if not batches:
         return pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema)
-    return chunks[0].batch if len(chunks) == 1 else pa.concat_batches([c.batch for c in chunks])
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)

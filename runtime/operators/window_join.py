@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.group import extent
+from runtime.kernels.buffers import to_array
+from runtime.kernels.group import extent, group
+from runtime.kernels.ordering import argsort_stable_by
 from runtime.operators.closing import drop_late
 from runtime.operators.equal_pairs import equal_pairs
 from runtime.operators.joined import JoinedRows
 from runtime.operators.log_snapshot import load_sides, save_sides
 from runtime.operators.operator import Operator, OperatorContext, OperatorSnapshot, Output
-from runtime.operators.row_log import Chunk, RowLog, concat_chunks
+from runtime.operators.row_log import Chunk, RowLog, concat_batches
 from runtime.operators.windowing import times_ms
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
@@ -19,6 +23,13 @@ from sqlstream.specs.join import JoinKind, WindowJoinSpec
 
 _WINDOW_ROWS_MIN = 1_024
 """Rows a window, on average, from which on windows are joined one by one."""
+_WINDOWS_CUT_MAX = 64
+"""Windows that a chunk of several is cut into."""
+_LEFT, _RIGHT = 0, 1
+
+Bounds = tuple[int, int]
+"""End and start of a window."""
+Sides = tuple[list[pa.RecordBatch], list[pa.RecordBatch]]
 
 
 class WindowJoin(Operator[WindowJoinSpec]):
@@ -51,36 +62,52 @@ class WindowJoin(Operator[WindowJoinSpec]):
     def _close(self, watermark_ms: int, output: Output) -> None:
         limit = watermark_ms if watermark_ms == WATERMARK_MAX else watermark_ms + 1
         closed = [log.take_until(limit) for log in self._logs]
-        for chunks, keys in self._parts(closed):
-            if chunks[0]:
-                left, right = (
-                    concat_chunks(side, schema) for side, schema in zip(chunks, self._schemas, strict=True)
-                )
-                self._join(left, right, keys, output)
+        if not closed[0]:
+            return
+        for sides, columns in self._parts(closed):
+            left, right = (
+                concat_batches(batches, schema) for batches, schema in zip(sides, self._schemas, strict=True)
+            )
+            self._join(left, right, columns, output)
 
-    def _parts(self, closed: list[list[Chunk]]) -> list[tuple[list[list[Chunk]], list[list[int]]]]:
-        """Chunks of both sides that can be joined by themselves, and the columns that have to be equal then.
+    def _parts(self, closed: list[list[Chunk]]) -> list[tuple[Sides, list[list[int]]]]:
+        """What can be joined by itself, and the columns that have to be equal then.
 
-        Where chunks are of one window each and large, windows are joined one by one and nobody compares bounds.
+        Where windows are large, they are joined one by one and nobody compares bounds.
         """
-        windows: dict[tuple[int, int], list[list[Chunk]]] = {}
+        windows: dict[Bounds, Sides] = {}
         for side, chunks in enumerate(closed):
             for chunk in chunks:
-                bounds = self._bounds(chunk, side)
-                if bounds is None:
-                    return [(closed, [self._window_columns(side) for side in (0, 1)])]
-                windows.setdefault(bounds, [[], []])[side].append(chunk)
-        rows = sum(len(chunk.times) for chunk in closed[0])
-        if rows < len(windows) * _WINDOW_ROWS_MIN:
-            return [(closed, [self._window_columns(side) for side in (0, 1)])]
-        return [(windows[bounds], [list(keys) for keys in self._keys]) for bounds in sorted(windows)]
+                cut = self._cut(chunk, side)
+                for bounds, batch in cut:
+                    windows.setdefault(bounds, ([], []))[side].append(batch)
+                if not cut:
+                    return self._everything(closed)
+        if sum(chunk.batch.num_rows for chunk in closed[0]) < len(windows) * _WINDOW_ROWS_MIN:
+            return self._everything(closed)
+        keys = [list(keys) for keys in self._keys]
+        return [(windows[bounds], keys) for bounds in sorted(windows)]
 
-    def _bounds(self, chunk: Chunk, side: int) -> tuple[int, int] | None:
-        """End and start of the window of all rows of a chunk; None when there are several."""
-        if chunk.earliest != chunk.latest:
-            return None
-        earliest, latest = extent(times_ms(chunk.batch.column(self._starts[side])))
-        return (chunk.earliest, int(earliest)) if earliest == latest else None
+    def _everything(self, closed: list[list[Chunk]]) -> list[tuple[Sides, list[list[int]]]]:
+        left, right = ([chunk.batch for chunk in chunks] for chunks in closed)
+        return [((left, right), [self._window_columns(side) for side in (_LEFT, _RIGHT)])]
+
+    def _cut(self, chunk: Chunk, side: int) -> list[tuple[Bounds, pa.RecordBatch]]:
+        """The rows of each window of a chunk, which are mostly of one window; nothing when there are many windows."""
+        starts = times_ms(chunk.batch.column(self._starts[side]))
+        earliest, latest = extent(starts)
+        if chunk.earliest == chunk.latest and earliest == latest:
+            return [((chunk.earliest, int(earliest)), chunk.batch)]
+        windows, first_rows = group([to_array(pa.int64(), times) for times in (starts, chunk.times)])
+        if len(first_rows) > _WINDOWS_CUT_MAX:
+            return []
+        order, places = argsort_stable_by(windows, len(first_rows))
+        ordered = chunk.batch.take(to_array(pa.int64(), order))
+        bounds = zip(chunk.times[first_rows].tolist(), starts[first_rows].tolist(), strict=True)
+        return [
+            (bound, ordered.slice(low, high - low))
+            for bound, (low, high) in zip(bounds, itertools.pairwise(places.tolist()), strict=True)
+        ]
 
     def _window_columns(self, side: int) -> list[int]:
         # Windows of a fixed size may be told apart by their ends alone: the start column is the end column then.

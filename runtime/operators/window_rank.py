@@ -13,7 +13,7 @@ from runtime.operators.group_aggregate import batch_groups
 from runtime.operators.log_snapshot import load_log, save_log
 from runtime.operators.operator import Operator, OperatorContext, OperatorSnapshot, Output
 from runtime.operators.ordering import sort_indices
-from runtime.operators.row_log import RowLog, concat_chunks
+from runtime.operators.row_log import RowLog, concat_batches
 from runtime.operators.windowing import times_ms
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
@@ -81,7 +81,7 @@ class WindowRank(Operator[WindowRankSpec]):
         closed = self._log.take_until(limit)
         if not closed:
             return
-        batch = concat_chunks(closed, self._input_schema)
+        batch = concat_batches([chunk.batch for chunk in closed], self._input_schema)
         self._rows -= batch.num_rows
         rows, ranks = self._ranked(batch, self.spec.rank_end, self.spec.rank_start)
         columns = list(batch.take(pa.array(rows)).columns)
