@@ -4,9 +4,8 @@ for."""
 from __future__ import annotations
 
 import functools
-import importlib
 
-from sqlstream.errors import UserError, did_you_mean
+from runtime.registry import make_named
 from sqlstream.spi.connector import Connector, ConnectorDescriptor
 
 CONNECTORS: dict[str, str] = {
@@ -24,12 +23,7 @@ CONNECTORS: dict[str, str] = {
 @functools.cache
 def connector(identifier: str) -> Connector:
     """The connector of that name. UserError SS4003 with a suggestion when there is none."""
-    found = CONNECTORS.get(identifier)
-    if found is None:
-        hint = did_you_mean(identifier, list(CONNECTORS)) or f"choose one of {', '.join(sorted(CONNECTORS))}"
-        raise UserError("SS4003", f'unknown connector "{identifier}"', hint=hint)
-    module, _, name = found.partition(":")
-    made: Connector = getattr(importlib.import_module(module), name)()
+    made: Connector = make_named("connector", "SS4003", CONNECTORS, identifier)
     return made
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import functools
-import importlib
 
-from sqlstream.errors import UserError, did_you_mean
+from runtime.registry import make_named
 from sqlstream.spi.format import Format, FormatDescriptor
 
 FORMATS: dict[str, str] = {
@@ -20,12 +19,7 @@ FORMATS: dict[str, str] = {
 @functools.cache
 def format_of(identifier: str) -> Format:
     """The format of that name. UserError SS4004 with a suggestion when there is none."""
-    found = FORMATS.get(identifier)
-    if found is None:
-        hint = did_you_mean(identifier, list(FORMATS)) or f"choose one of {', '.join(sorted(FORMATS))}"
-        raise UserError("SS4004", f'unknown format "{identifier}"', hint=hint)
-    module, _, name = found.partition(":")
-    made: Format = getattr(importlib.import_module(module), name)()
+    made: Format = make_named("format", "SS4004", FORMATS, identifier)
     return made
 
 
