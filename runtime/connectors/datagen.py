@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from runtime.connectors.datagen_options import FIELD_OPTIONS, make_generators
+from runtime.connectors.numbered_rows import NumberedRows, paced_block_rows
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import InternalError, UserError
 from sqlstream.schema import Schema
@@ -74,10 +75,7 @@ class Datagen:
 
 
 class DatagenReader:
-    """Make every `shares`-th block of rows, none before the clock says that it is due.
-
-    State: one position a split, which is the number of the next row.
-    """
+    """Make every row from its number, none before the clock says that it is due. State: one position a split."""
 
     def __init__(
         self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
@@ -85,68 +83,38 @@ class DatagenReader:
         generators = make_generators(spec.schema, spec.options)
         self._generators = [generators[spec.schema.index_of(name)] for name in spec.columns]
         self._names = list(spec.columns)
-        self._rate = int(spec.options.get("rows-per-second", "10000"))
+        rate = int(spec.options.get("rows-per-second", "10000"))
         ends = [g.rows for g in generators if g.rows is not None]
         if "number-of-rows" in spec.options:
             ends.append(int(spec.options["number-of-rows"]))
-        self._end = min(ends) if ends else None
         self._limit = spec.limit
         self._now_ms = context.now_ms
-        if splits is None:
-            # A hundredth of a second at a time, so that the subtasks advance together.
-            block = max(1, min(context.batch_rows, self._rate // 100))
-            start = context.subtask * block
-            splits = [
-                {
-                    "share": context.subtask,
-                    "shares": context.parallelism,
-                    "block_rows": block,
-                    "position": start,
-                }
-            ]
-        self._splits = [dict(split) for split in splits]
-        self._drop_finished()
-        self._origin_ms: int | None = None
-        # A restored reader goes on at the rate from where it stands, and does not make up for the time between.
-        restored = [
-            int(s["position"]) for s in self._splits if s["position"] >= s["block_rows"] * s["shares"]
-        ]
-        self._origin_position = min(restored, default=0)
+        self._rows = NumberedRows(
+            context,
+            splits,
+            block_rows=paced_block_rows(rate, context),
+            end=min(ends, default=None),
+            rate=rate,
+            # The first rows are due at once: a table of few rows does not wait for its clock.
+            at_once=rate // 100 + 1,
+        )
 
     def poll(self) -> pa.RecordBatch | SourceStatus:
-        if not self._splits or self._limit == 0:
+        if self._limit == 0:
             return SourceStatus.END
-        split = min(self._splits, key=lambda s: int(s["position"]))
-        start = int(split["position"])
-        block_end = (start // split["block_rows"] + 1) * split["block_rows"]
-        stop = min(block_end, self._due(), start + self._limit if self._limit > 0 else block_end)
-        if stop <= start:
-            return SourceStatus.NOTHING_YET
-        split["position"] = stop + (split["shares"] - 1) * split["block_rows"] if stop == block_end else stop
-        self._drop_finished()
+        rows = self._rows.take(self._limit) if self._limit > 0 else self._rows.take()
+        if isinstance(rows, SourceStatus):
+            return rows
+        start, stop = rows
         if self._limit > 0:
             self._limit -= stop - start
         return self._make(start, stop)
 
     def snapshot(self) -> list[dict[str, Any]]:
-        return [dict(split) for split in self._splits]
+        return self._rows.snapshot()
 
     def close(self) -> None:
         """Nothing outside this process is held."""
-        self._splits = []
-
-    def _drop_finished(self) -> None:
-        if self._end is not None:
-            self._splits = [s for s in self._splits if s["position"] < self._end]
-
-    def _due(self) -> int:
-        """The first row that must not be made yet."""
-        now_ms = self._now_ms()
-        if self._origin_ms is None:
-            self._origin_ms = now_ms
-        # The first rows are due at once: a table of few rows does not wait for its clock.
-        due = self._origin_position + (now_ms - self._origin_ms + 10) * self._rate // 1000 + 1
-        return due if self._end is None else min(due, self._end)
 
     def _make(self, start: int, stop: int) -> pa.RecordBatch:
         import numpy as np

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from runtime.connectors.nexmark_config import DEFAULT_TABLE, FIGURES, NexmarkConfig, NexmarkOptions
+from runtime.connectors.numbered_rows import NumberedRows, paced_block_rows
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import InternalError, UserError, did_you_mean
@@ -194,100 +194,49 @@ def _check_column(
         )
 
 
-@dataclass
-class NexmarkSplit:
-    """Every `shares`-th block of `block_events` events, from block `share` on; `position`: the next event."""
-
-    share: int
-    shares: int
-    block_events: int
-    position: int
-
-    @staticmethod
-    def of(share: int, shares: int, block_events: int) -> NexmarkSplit:
-        return NexmarkSplit(share, shares, block_events, share * block_events)
-
-    @property
-    def block_end(self) -> int:
-        return (self.position // self.block_events + 1) * self.block_events
-
-    def advance(self, stop: int) -> None:
-        """Go on at `stop`, or in the next block of this share when the block ends there."""
-        skipped = (self.shares - 1) * self.block_events if stop == self.block_end else 0
-        self.position = stop + skipped
-
-
 class NexmarkReader:
-    """Makes one block a poll, of the split that is furthest behind.
-
-    State: one position a split; a split is forgotten when it has reached the stream's end. A paced reader
-    counts time from its first poll and makes what is due, at most one block at once.
-    """
+    """Makes one block a poll; a paced reader makes what is due. State: one position a split."""
 
     def __init__(
         self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
     ) -> None:
         from runtime.connectors.nexmark_generator import NexmarkGenerator
 
-        self._options = NexmarkOptions.parse(spec.options)
-        self._generator = NexmarkGenerator(self._options.config)
+        options = NexmarkOptions.parse(spec.options)
+        config = options.config
+        self._table = options.table
+        self._generator = NexmarkGenerator(config)
         self._columns = _generated_columns(spec)
-        self._now_ms = context.now_ms
-        if splits is None:
-            restored = [NexmarkSplit.of(context.subtask, context.parallelism, self._block_events(context))]
+        if options.is_paced:
+            block_events = paced_block_rows(config.rate, context)
         else:
-            restored = [NexmarkSplit(**split) for split in splits]
-        self._splits = [split for split in restored if not self._is_done(split)]
-        self._origin_ms: int | None = None
-        self._origin_position = 0 if splits is None else min((s.position for s in self._splits), default=0)
+            block_events = max(context.batch_rows, min(config.epoch_size, 1 << 16))
+        self._events = NumberedRows(
+            context,
+            splits,
+            block_rows=block_events,
+            end=options.event_count,
+            rate=config.rate if options.is_paced else None,
+        )
 
     def poll(self) -> pa.RecordBatch | SourceStatus:
-        while self._splits:
-            split = min(self._splits, key=lambda s: s.position)
-            stop = min(split.block_end, self._due())
-            if stop <= split.position:
-                return SourceStatus.NOTHING_YET
-            batch = self._make(split.position, stop)
-            split.advance(stop)
-            if self._is_done(split):
-                self._splits.remove(split)
+        while True:
+            events = self._events.take()
+            if isinstance(events, SourceStatus):
+                return events
+            batch = self._make(*events)
             # A block of a rare kind can be empty; whoever polls wants rows.
             if batch.num_rows:
                 return batch
-        return SourceStatus.END
 
     def snapshot(self) -> list[dict[str, Any]]:
-        return [asdict(split) for split in self._splits]
+        return self._events.snapshot()
 
     def close(self) -> None:
-        """Drop the splits: nothing outside this process is held."""
-        self._splits = []
-
-    def _block_events(self, context: ConnectorContext) -> int:
-        config = self._options.config
-        if self._options.is_paced:
-            # A hundredth of a second at a time: readers take turns, and each turn holds back the others'
-            # watermark.
-            return max(1, min(context.batch_rows, config.rate // 100))
-        return max(context.batch_rows, min(config.epoch_size, 1 << 16))
-
-    def _is_done(self, split: NexmarkSplit) -> bool:
-        return self._options.event_count is not None and split.position >= self._options.event_count
-
-    def _due(self) -> int:
-        """The first event that must not be made yet."""
-        end = 2**63 - 1 if self._options.event_count is None else self._options.event_count
-        if not self._options.is_paced:
-            return end
-        now_ms = self._now_ms()
-        if self._origin_ms is None:
-            self._origin_ms = now_ms
-        return min(
-            end, self._origin_position + (now_ms - self._origin_ms) * self._options.config.rate // 1000
-        )
+        """Nothing outside this process is held."""
 
     def _make(self, start: int, stop: int) -> pa.RecordBatch:
-        match self._options.table:
+        match self._table:
             case "person":
                 return self._generator.persons(start, stop, self._columns)
             case "auction":

@@ -171,7 +171,7 @@ def test_a_paced_reader_makes_what_is_due() -> None:
 def test_a_restored_paced_reader_does_not_hurry_to_catch_up() -> None:
     clock = Clock()
     source = spec("events", rate="1000", columns=("event_type",))
-    split = {"share": 0, "shares": 1, "block_events": 10, "position": 123_456}
+    split = {"share": 0, "shares": 1, "block_rows": 10, "position": 123_456}
     reader = CONNECTOR.source(source, context(clock=clock), [split])
     assert reader.poll() is SourceStatus.NOTHING_YET
     clock.now += 3

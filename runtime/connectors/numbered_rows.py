@@ -1,0 +1,95 @@
+"""Which rows of a sequence that is numbered from 0 a subtask makes, and when."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlstream.spi.connector import ConnectorContext, SourceStatus
+
+_NO_END = 2**63 - 1
+
+
+@dataclass
+class Split:
+    """Every `shares`-th block of `block_rows` rows, from block `share` on; `position`: the next row."""
+
+    share: int
+    shares: int
+    block_rows: int
+    position: int
+
+    @staticmethod
+    def of(share: int, shares: int, block_rows: int) -> Split:
+        return Split(share, shares, block_rows, share * block_rows)
+
+    @property
+    def block_end(self) -> int:
+        return (self.position // self.block_rows + 1) * self.block_rows
+
+    def advance(self, stop: int) -> None:
+        """Go on at `stop`, or in the next block of this share when the block ends there."""
+        skipped = (self.shares - 1) * self.block_rows if stop == self.block_end else 0
+        self.position = stop + skipped
+
+
+class NumberedRows:
+    """The next rows of this subtask's splits, a block at most, of the split that is furthest behind.
+
+    With a `rate` (rows a second of all subtasks together) no row is taken before the clock, which counts from the first
+    `take`, says that it is due; `at_once` rows are due from the start. A restored reader goes on at the rate from where it
+    stands, and does not make up for the time between. State: a position a split; a split is forgotten at `end` (None: never).
+    """
+
+    def __init__(
+        self,
+        context: ConnectorContext,
+        splits: list[dict[str, Any]] | None,
+        *,
+        block_rows: int,
+        end: int | None,
+        rate: int | None,
+        at_once: int = 0,
+    ) -> None:
+        self._now_ms = context.now_ms
+        self._rate = rate
+        self._end = _NO_END if end is None else end
+        if splits is None:
+            own = [Split.of(context.subtask, context.parallelism, block_rows)]
+        else:
+            own = [Split(**split) for split in splits]
+        self._splits = [split for split in own if split.position < self._end]
+        restored = 0 if splits is None else min((s.position for s in self._splits), default=0)
+        self._first_due = restored + at_once
+        self._origin_ms: int | None = None
+
+    def take(self, limit: int = _NO_END) -> tuple[int, int] | SourceStatus:
+        """The first and one more than the last of the next rows, at most `limit`."""
+        if not self._splits:
+            return SourceStatus.END
+        split = min(self._splits, key=lambda s: s.position)
+        start = split.position
+        stop = min(split.block_end, self._due(), start + limit)
+        if stop <= start:
+            return SourceStatus.NOTHING_YET
+        split.advance(stop)
+        if split.position >= self._end:
+            self._splits.remove(split)
+        return start, stop
+
+    def snapshot(self) -> list[dict[str, Any]]:
+        return [asdict(split) for split in self._splits]
+
+    def _due(self) -> int:
+        """The first row that must not be made yet."""
+        if self._rate is None:
+            return self._end
+        now_ms = self._now_ms()
+        if self._origin_ms is None:
+            self._origin_ms = now_ms
+        return min(self._end, self._first_due + (now_ms - self._origin_ms) * self._rate // 1000)
+
+
+def paced_block_rows(rate: int, context: ConnectorContext) -> int:
+    """A hundredth of a second's rows: readers take turns, and each turn holds back the others' watermark."""
+    return max(1, min(context.batch_rows, rate // 100))
