@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.connectors.datagen_options import FIELD_OPTIONS, make_generators
 from runtime.connectors.numbered_rows import NumberedRows, paced_block_rows
-from sqlstream.changelog import ChangelogMode
-from sqlstream.errors import InternalError, UserError
+from runtime.connectors.source_only import SourceOnlyConnector
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import (
     Boundedness,
@@ -15,7 +14,6 @@ from sqlstream.spi.connector import (
     ConnectorDescriptor,
     OptionDescriptor,
     OptionType,
-    SinkWriter,
     SourceReader,
     SourceStatus,
 )
@@ -23,7 +21,7 @@ from sqlstream.spi.connector import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sqlstream.specs import SinkSpec, SourceSpec
+    from sqlstream.specs import SourceSpec
 
 _OPTIONS = (
     OptionDescriptor(
@@ -41,7 +39,7 @@ _OPTIONS = (
 )
 
 
-class Datagen:
+class Datagen(SourceOnlyConnector):
     """A source without format. All readers share one sequence of rows; a table with a sequence field ends when that does."""
 
     descriptor = ConnectorDescriptor(
@@ -62,16 +60,6 @@ class Datagen:
         self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
     ) -> SourceReader:
         return DatagenReader(spec, context, splits)
-
-    def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:
-        raise UserError(
-            "SS4003",
-            f'table "{spec.table}" cannot be written to: connector "datagen" only makes rows',
-            hint="insert into a table of another connector",
-        )
-
-    def commit(self, spec: SinkSpec, committables: list[dict[str, Any]], files: Any) -> None:
-        raise InternalError(f'connector "datagen" was asked to commit rows of table "{spec.table}"')
 
 
 class DatagenReader:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.connectors.nexmark_config import DEFAULT_TABLE, FIGURES, NexmarkConfig, NexmarkOptions
 from runtime.connectors.numbered_rows import NumberedRows, paced_block_rows
+from runtime.connectors.source_only import SourceOnlyConnector
 from sqlstream import types as sql
-from sqlstream.changelog import ChangelogMode
-from sqlstream.errors import InternalError, UserError, did_you_mean
+from sqlstream.errors import UserError, did_you_mean
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import (
     Boundedness,
@@ -16,7 +16,6 @@ from sqlstream.spi.connector import (
     ConnectorDescriptor,
     OptionDescriptor,
     OptionType,
-    SinkWriter,
     SourceReader,
     SourceStatus,
 )
@@ -25,7 +24,7 @@ from sqlstream.types import LogicalType, TypeRoot
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sqlstream.specs import SinkSpec, SourceSpec
+    from sqlstream.specs import SourceSpec
 
 _TIME = sql.timestamp(3)
 _PERSON = Schema.of(
@@ -127,7 +126,7 @@ _OPTIONS = (
 )
 
 
-class Nexmark:
+class Nexmark(SourceOnlyConnector):
     """A source without format: columns are fixed, a table declares those it wants, in any order.
 
     All readers of all tables with equal figures share one stream of event numbers, and make of it what their
@@ -157,16 +156,6 @@ class Nexmark:
     ) -> SourceReader:
         """A reader of every `parallelism`-th block, so that all readers advance together in event time."""
         return NexmarkReader(spec, context, splits)
-
-    def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:
-        raise UserError(
-            "SS4003",
-            f'table "{spec.table}" cannot be written to: connector "nexmark" only makes rows',
-            hint="insert into a table of another connector",
-        )
-
-    def commit(self, spec: SinkSpec, committables: list[dict[str, Any]], files: Any) -> None:
-        raise InternalError(f'connector "nexmark" was asked to commit rows of table "{spec.table}"')
 
 
 def _check_column(

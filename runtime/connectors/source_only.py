@@ -1,0 +1,26 @@
+"""What the connectors that can only be read have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import InternalError, UserError
+from sqlstream.spi.connector import ConnectorContext, SinkWriter
+
+if TYPE_CHECKING:
+    from sqlstream.specs import SinkSpec
+
+
+class SourceOnlyConnector:
+    """No sink, and so nothing to commit: rows are made."""
+
+    def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:
+        raise UserError(
+            "SS4003",
+            f'table "{spec.table}" cannot be written to: connector "{spec.connector}" only makes rows',
+            hint="insert into a table of another connector",
+        )
+
+    def commit(self, spec: SinkSpec, committables: list[dict[str, Any]], files: Any) -> None:
+        raise InternalError(f'connector "{spec.connector}" was asked to commit rows of table "{spec.table}"')
