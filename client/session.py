@@ -183,7 +183,7 @@ class Session:
             return
         try:
             connector(entry.options["connector"]).validate(
-                entry.path.name, entry.physical_schema(), entry.options
+                entry.path.name, entry.physical_schema(), entry.options, entry.partition_keys
             )
         except UserError as error:
             raise error.at(statement.span) from None

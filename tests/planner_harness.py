@@ -35,6 +35,7 @@ CONNECTORS = {
             boundedness=Boundedness(True, unless_set="monitor-interval"),
             has_format=True,
             metadata={"file.path": sql.STRING.not_null(), "file.size": sql.BIGINT.not_null()},
+            partitions=True,
         ),
         ConnectorDescriptor(
             "datagen",

@@ -51,6 +51,7 @@ def apply_create_table(statement: CreateTable, context: BindContext) -> CatalogT
     descriptor = check_table_options(statement.options, written_physical, context, span)
     options = written_options(statement.options)
     fixed = _fixed_schema(descriptor, options)
+    _check_partitions(statement, descriptor)
     physical = _physical_columns(statement, fixed, descriptor)
     stored = physical + _metadata_columns(statement, descriptor)
     columns = _all_columns(statement, stored, context)
@@ -83,6 +84,16 @@ def _check_distinct(statement: CreateTable) -> None:
         if column.name in seen:
             raise UserError("SS2012", f'column "{column.name}" is defined twice', span=column.span)
         seen.add(column.name)
+
+
+def _check_partitions(statement: CreateTable, descriptor: ConnectorDescriptor) -> None:
+    if statement.partition_keys and not descriptor.partitions:
+        raise UserError(
+            "SS4003",
+            f'connector "{descriptor.identifier}" has no partitions',
+            span=statement.partition_keys[0].span,
+            hint="leave out PARTITIONED BY",
+        )
 
 
 def _fixed_schema(descriptor: ConnectorDescriptor, options: dict[str, str]) -> Schema | None:

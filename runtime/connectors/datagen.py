@@ -52,7 +52,9 @@ class Datagen(SourceOnlyConnector):
         limits=True,
     )
 
-    def validate(self, table: str, schema: Schema, options: dict[str, str]) -> None:
+    def validate(
+        self, table: str, schema: Schema, options: dict[str, str], partition_keys: tuple[str, ...] = ()
+    ) -> None:
         """Every field option fits its column's type and is of use. UserError SS4002, SS4003, SS4005."""
         make_generators(schema, options)
 

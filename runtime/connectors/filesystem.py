@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.connectors.file_paths import is_pattern, local_path, staging_pattern
 from runtime.formats import format_of, format_options
+from runtime.formats.flat_types import find_refused
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ExternalError, UserError
@@ -87,9 +88,12 @@ class Filesystem:
         },
         projects=True,
         limits=True,
+        partitions=True,
     )
 
-    def validate(self, table: str, schema: Schema, options: dict[str, str]) -> None:
+    def validate(
+        self, table: str, schema: Schema, options: dict[str, str], partition_keys: tuple[str, ...] = ()
+    ) -> None:
         """A local path, a regular expression that is one, types that the format carries. UserError SS4002, SS4006."""
         local_path(options["path"])
         try:
@@ -100,8 +104,24 @@ class Filesystem:
                 f'option "source.path.regex-pattern" of table "{table}" is no regular expression: {error}',
                 hint="write one such as '.*/part-[0-9]+[.]csv'",
             ) from error
+        for key in partition_keys:
+            t = schema.types[schema.index_of(key)]
+            if find_refused(t, allows_nested=False) is not None:
+                raise UserError(
+                    "SS4006",
+                    f'column "{key}" of type {t} cannot name the partitions of table "{table}"',
+                    hint="partition by columns of plain types",
+                )
+        # Partition columns stand in the names of directories, not in the files.
+        in_files = Schema(tuple(f for f in schema.fields if f.name not in partition_keys))
+        if not in_files.fields:
+            raise UserError(
+                "SS4006",
+                f'table "{table}" has no column but those that it is partitioned by: its files would be empty',
+                hint="leave a column out of PARTITIONED BY",
+            )
         identifier = options["format"]
-        format_of(identifier).validate(schema, format_options(identifier, options))
+        format_of(identifier).validate(in_files, format_options(identifier, options))
 
     def source(
         self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None

@@ -144,7 +144,9 @@ class Nexmark(SourceOnlyConnector):
         schemas=_SCHEMAS,
     )
 
-    def validate(self, table: str, schema: Schema, options: dict[str, str]) -> None:
+    def validate(
+        self, table: str, schema: Schema, options: dict[str, str], partition_keys: tuple[str, ...] = ()
+    ) -> None:
         """Figures within their bounds, columns that exist. UserError SS4002, SS2003, SS2010."""
         kind = NexmarkOptions.parse(options).table
         known = {f.name: f.type for f in _SCHEMAS[kind].fields}

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 class SinkOnlyConnector:
     """No source, nothing to check beyond the descriptor, and nothing to commit: rows are out when they are written."""
 
-    def validate(self, table: str, schema: Schema, options: dict[str, str]) -> None:
+    def validate(
+        self, table: str, schema: Schema, options: dict[str, str], partition_keys: tuple[str, ...] = ()
+    ) -> None:
         """Anything goes."""
 
     def source(

@@ -79,6 +79,13 @@ class RawReader:
         options: dict[str, str],
         skip_rows: int,
     ) -> None:
+        if len(schema) != 1:
+            raise UserError(
+                "SS5012",
+                f'format "raw" carries one column, and the path "{path}" does not have the others',
+                detail=f"the columns are {', '.join(schema.names)}",
+                hint="put the file below a directory <column>=<value> for each partition column",
+            )
         self._stream = stream
         self._path = path
         self._columns = columns

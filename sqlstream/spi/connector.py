@@ -62,7 +62,8 @@ class ConnectorDescriptor(msgspec.Struct, frozen=True):
     `metadata` maps metadata keys to types. `sink_mode`: the widest changelog the sink takes; `sink_takes_upserts`: it does not
     need -U rows even when the table has no primary key (blackhole). `filters_exactly`: pushed filters need no second check.
     `options_physical_columns`: columns are fixed by the connector (nexmark) and a DDL column of another name or type is refused;
-    maps an option value to the schema, chosen by option `schema_option`. `is_internal`: no table can name it.
+    maps an option value to the schema, chosen by option `schema_option`. `is_internal`: no table can name it. `partitions`: a
+    table may be PARTITIONED BY some of its columns.
     """
 
     identifier: str
@@ -82,6 +83,7 @@ class ConnectorDescriptor(msgspec.Struct, frozen=True):
     schema_option: str = ""
     schemas: dict[str, Schema] = {}
     is_internal: bool = False
+    partitions: bool = False
 
 
 class SourceStatus(enum.Enum):
@@ -146,7 +148,9 @@ class Connector(Protocol):
 
     descriptor: ConnectorDescriptor
 
-    def validate(self, table: str, schema: Schema, options: dict[str, str]) -> None:
+    def validate(
+        self, table: str, schema: Schema, options: dict[str, str], partition_keys: tuple[str, ...] = ()
+    ) -> None:
         """Checks that need more than the descriptor (a pair of options that exclude each other). UserError SS40xx."""
 
     def source(

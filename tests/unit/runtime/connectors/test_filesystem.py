@@ -327,6 +327,39 @@ def test_partitions_become_directories_and_come_back_as_columns(tmp_path: Path) 
     assert sorted(found, key=lambda r: r["v"]) == values
 
 
+def test_a_format_of_one_column_leaves_the_others_to_the_directories(tmp_path: Path) -> None:
+    schema = Schema.of(("line", sql.STRING), ("day", sql.INT))
+    options = {"path": str(tmp_path), "format": "raw"}
+    CONNECTOR.validate("t", schema, options, ("day",))
+    committed(
+        sink_spec(tmp_path, schema, "raw", partition_keys=(1,)), rows(("a", 1), ("b", 2), schema=schema)
+    )
+    found = read_all(source_spec(tmp_path, schema, "raw"))
+    assert sorted(found, key=repr) == [{"line": "a", "day": 1}, {"line": "b", "day": 2}]
+    assert read_all(source_spec(tmp_path, schema, "raw", columns=("day",))) == [{"day": 1}, {"day": 2}]
+
+
+def test_a_raw_file_outside_of_its_partitions_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "f.raw").write_text("a\n")
+    with pytest.raises(UserError, match="does not have the others") as caught:
+        read_all(source_spec(tmp_path, Schema.of(("line", sql.STRING), ("day", sql.INT)), "raw"))
+    assert caught.value.code == "SS5012"
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        (Schema.of(("v", sql.INT), ("p", sql.array(sql.INT))), "cannot name the partitions"),
+        (Schema.of(("p", sql.INT)), "no column but those"),
+    ],
+)
+def test_partition_columns_are_of_plain_types_and_leave_one_for_the_files(
+    schema: Schema, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=message):
+        CONNECTOR.validate("t", schema, {"path": str(tmp_path), "format": "json"}, ("p",))
+
+
 def test_more_partitions_than_open_files_lose_no_row(tmp_path: Path) -> None:
     schema = Schema.of(("v", sql.INT), ("p", sql.INT))
     batch = rows(*[(i, i) for i in range(130)], schema=schema)

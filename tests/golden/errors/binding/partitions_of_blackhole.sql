@@ -1,0 +1,1 @@
+CREATE TABLE p (a INT, d STRING) PARTITIONED BY (d) WITH ('connector' = 'blackhole');
