@@ -11,9 +11,9 @@ import numpy as np
 
 from runtime.formats.blocks import Block, read_blocks
 from runtime.formats.csv_dialect import OPTIONS, CsvDialect
+from runtime.formats.file_rows import FileRows
 from runtime.formats.flat_types import refuse_types
-from runtime.formats.rejection import quoted, undecodable
-from sqlstream.errors import UserError, did_you_mean
+from runtime.formats.rejection import absent_column, quoted, undecodable
 from sqlstream.schema import Schema
 from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, Rejected
 from sqlstream.types import BINARY_ROOTS, STRING_ROOTS, LogicalType
@@ -63,12 +63,11 @@ class _Records:
     counts: np.ndarray[Any, Any]
 
 
-class CsvReader:
+class CsvReader(FileRows):
     """Decode the requested columns block by block.
 
     A block goes through Arrow's reader as it is. One that this refuses (or whose dialect it does not know) is cut into
     records by a kernel and converted column by column, which finds the bad records and their lines.
-    State: the stream's position, and the rows that are still to be passed over.
     """
 
     def __init__(
@@ -80,28 +79,19 @@ class CsvReader:
         dialect: CsvDialect,
         skip_rows: int,
     ) -> None:
-        self._stream = stream
-        self._path = path
+        super().__init__(stream, path, schema, columns, skip_rows)
         self._schema = schema
         self._dialect = dialect
-        self._types: dict[str, LogicalType] = {c: schema.types[schema.index_of(c)] for c in columns}
         self._names: list[str] = list(schema.names)
-        self._skip_rows = skip_rows
         self._is_tidy = not (dialect.allows_comments or dialect.trims_spaces)
 
-    def batches(self) -> Iterator[tuple[pa.RecordBatch, list[Rejected]]]:
+    def decoded(self) -> Iterator[tuple[pa.RecordBatch, list[Rejected]]]:
         is_first = True
         for block in read_blocks(self._stream, self._path, self._complete_bytes):
             if is_first and self._dialect.has_header:
                 block = self._read_header(block)
             is_first = False
-            batch, rejected = self._decode(block)
-            skipped = min(self._skip_rows, batch.num_rows)
-            self._skip_rows -= skipped
-            yield batch.slice(skipped), rejected
-
-    def close(self) -> None:
-        self._stream.close()
+            yield self._decode(block)
 
     def _complete_bytes(self, data: bytes) -> int:
         quote, escape = self._dialect.quote.encode(), self._dialect.escape.encode()
@@ -130,12 +120,7 @@ class CsvReader:
         names = self._split_header(header)
         for wanted in self._schema.names:
             if wanted not in names:
-                raise UserError(
-                    "SS5012",
-                    f'the header of "{self._path}" has no column "{wanted}"',
-                    detail=f"its columns are {', '.join(names)}",
-                    hint=did_you_mean(wanted, names) or "name the table's columns as the file does",
-                )
+                raise absent_column(f'the header of "{self._path}"', wanted, names)
         self._names = names
         return Block(block.data[end:], line)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from runtime.formats.file_rows import FileRows
 from runtime.formats.flat_types import refuse_types
-from sqlstream.errors import UserError, did_you_mean
+from runtime.formats.rejection import absent_column
+from sqlstream.errors import UserError
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import OptionDescriptor, OptionType
 from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, Rejected
@@ -52,8 +54,8 @@ class Parquet:
         refuse_types("parquet", schema, allows_nested=True)
 
 
-class ParquetReader:
-    """Read row group by row group, at most `batch_rows` rows at once. State: the open file and the rows to pass over."""
+class ParquetReader(FileRows):
+    """Read row group by row group, at most `batch_rows` rows at once; groups to be passed over are not read at all."""
 
     def __init__(
         self,
@@ -66,20 +68,16 @@ class ParquetReader:
     ) -> None:
         from sqlstream.arrow import to_arrow_type
 
-        self._stream = stream
-        self._path = path
-        self._types = {c: to_arrow_type(schema.types[schema.index_of(c)]) for c in columns}
+        super().__init__(stream, path, schema, columns, skip_rows)
+        self._targets = {c: to_arrow_type(t) for c, t in self._types.items()}
         self._batch_rows = batch_rows
-        self._skip_rows = skip_rows
 
-    def batches(self) -> Iterator[tuple[pa.RecordBatch, list[Rejected]]]:
+    def decoded(self) -> Iterator[tuple[pa.RecordBatch, list[Rejected]]]:
         import pyarrow as pa
 
         try:
-            for batch in self._decoded():
-                skipped = min(self._skip_rows, batch.num_rows)
-                self._skip_rows -= skipped
-                yield self._cast(batch.slice(skipped)), []
+            for batch in self._stored():
+                yield self._cast(batch), []
         except pa.ArrowException as error:
             raise UserError(
                 "SS5011",
@@ -87,31 +85,23 @@ class ParquetReader:
                 hint="check that the file is a whole parquet file",
             ) from error
 
-    def close(self) -> None:
-        self._stream.close()
-
-    def _decoded(self) -> Iterator[pa.RecordBatch]:
+    def _stored(self) -> Iterator[pa.RecordBatch]:
         import pyarrow.parquet as pq
 
         file = pq.ParquetFile(self._stream)
         self._check_columns(file.schema_arrow.names)
         groups = self._groups_left(file.metadata)
-        if not self._types:
+        if not self._targets:
             yield from self._counts(file.metadata, groups)
         elif groups:
             yield from file.iter_batches(
-                batch_size=self._batch_rows, row_groups=groups, columns=list(self._types), use_threads=False
+                batch_size=self._batch_rows, row_groups=groups, columns=list(self._targets), use_threads=False
             )
 
     def _check_columns(self, names: list[str]) -> None:
-        for wanted in self._types:
+        for wanted in self._targets:
             if wanted not in names:
-                raise UserError(
-                    "SS5012",
-                    f'the parquet file "{self._path}" has no column "{wanted}"',
-                    detail=f"its columns are {', '.join(names)}",
-                    hint=did_you_mean(wanted, names) or "name the table's columns as the file does",
-                )
+                raise absent_column(f'the parquet file "{self._path}"', wanted, names)
 
     def _groups_left(self, metadata: Any) -> list[int]:
         """Row groups that hold rows which are not passed over; `_skip_rows` then counts from the first of them."""
@@ -131,10 +121,10 @@ class ParquetReader:
     def _cast(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         import pyarrow as pa
 
-        if not self._types:
+        if not self._targets:
             return batch
-        columns = [self._cast_column(batch.column(name), name, t) for name, t in self._types.items()]
-        return pa.RecordBatch.from_arrays(columns, names=list(self._types))
+        columns = [self._cast_column(batch.column(name), name, t) for name, t in self._targets.items()]
+        return pa.RecordBatch.from_arrays(columns, names=list(self._targets))
 
     def _cast_column(self, column: pa.Array, name: str, target: pa.DataType) -> pa.Array:
         import pyarrow as pa

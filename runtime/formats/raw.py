@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
 from runtime.formats.blocks import read_blocks
+from runtime.formats.file_rows import FileRows
 from runtime.formats.rejection import undecodable
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
@@ -67,8 +68,8 @@ class Raw:
             )
 
 
-class RawReader:
-    """Split blocks at the delimiter. State: the stream's position, and the rows that are still to be passed over."""
+class RawReader(FileRows):
+    """Split blocks at the delimiter."""
 
     def __init__(
         self,
@@ -86,31 +87,23 @@ class RawReader:
                 detail=f"the columns are {', '.join(schema.names)}",
                 hint="put the file below a directory <column>=<value> for each partition column",
             )
-        self._stream = stream
-        self._path = path
+        super().__init__(stream, path, schema, columns, skip_rows)
         self._columns = columns
         self._type = schema.types[0]
         self._delimiter = _delimiter(options)
         self._charset = _charset(options)
-        self._skip_rows = skip_rows
 
-    def batches(self) -> Iterator[tuple[pa.RecordBatch, list[Rejected]]]:
+    def decoded(self) -> Iterator[tuple[pa.RecordBatch, list[Rejected]]]:
         import pyarrow as pa
 
         from runtime.formats.row_count import empty_columns
 
         for block in read_blocks(self._stream, self._path, self._complete_bytes):
             values = self._split(self._recode(block.data), block.first_line)
-            skipped = min(self._skip_rows, len(values))
-            self._skip_rows -= skipped
-            values = values.slice(skipped)
             if self._columns:
                 yield pa.RecordBatch.from_arrays([values], names=list(self._columns)), []
             else:
                 yield empty_columns(len(values)), []
-
-    def close(self) -> None:
-        self._stream.close()
 
     def _complete_bytes(self, data: bytes) -> int:
         end = data.rfind(self._delimiter)

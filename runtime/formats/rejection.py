@@ -1,8 +1,10 @@
-"""Rows of a file that could not be decoded: the error that names file and line."""
+"""The errors that say what of a file could not be decoded."""
 
 from __future__ import annotations
 
-from sqlstream.errors import UserError
+from collections.abc import Sequence
+
+from sqlstream.errors import UserError, did_you_mean
 from sqlstream.spi.format import Rejected
 
 _TEXT_CHARACTERS_MAX = 200
@@ -16,6 +18,16 @@ def undecodable(path: str, row: Rejected, option: str = "") -> UserError:
         f'could not decode line {row.line} of "{path}": {row.reason}',
         detail=f"the line is: {row.text[:_TEXT_CHARACTERS_MAX]}",
         hint=hint if option else "correct the file",
+    )
+
+
+def absent_column(file: str, wanted: str, names: Sequence[str]) -> UserError:
+    """`file` says what has the columns `names`, but not the wanted one."""
+    return UserError(
+        "SS5012",
+        f'{file} has no column "{wanted}"',
+        detail=f"its columns are {', '.join(names)}",
+        hint=did_you_mean(wanted, list(names)) or "name the table's columns as the file does",
     )
 
 
