@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.kernels.buffers import to_array, view_values
-from runtime.kernels.hashing import key_groups
 from runtime.kernels.index import KeyIndex
 from runtime.kernels.rank import best_rows_into
 from runtime.operators.aggregates.accumulator import Array, grown
 from runtime.operators.group_aggregate import batch_groups
+from runtime.operators.key_group_column import slot_key_groups
 from runtime.operators.operator import KEY_GROUP_COLUMN, Operator, OperatorContext, OperatorSnapshot, Output
 from runtime.operators.windowing import times_ms
 from runtime.state.columns import RowStore
@@ -142,7 +142,7 @@ class Deduplicate(Operator[DeduplicateSpec]):
 
     def snapshot(self) -> OperatorSnapshot:
         slots = self._index.slots()
-        groups = key_groups(self._index.hashes(slots), self.context.max_parallelism).astype(np.int32)
+        groups = slot_key_groups(self._index, slots, self.context.max_parallelism)
         touched = self._touched_ms[slots] if self.spec.state_ttl_ms else np.zeros(len(slots), np.int64)
         columns = [pa.array(groups), to_array(pa.int64(), self._times[slots]), to_array(pa.int64(), touched)]
         columns += self._index.keys(slots)

@@ -9,7 +9,6 @@ import pyarrow.compute as pc
 from runtime.kernels.accumulate import add_into, count_into
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.group import group
-from runtime.kernels.hashing import key_groups
 from runtime.kernels.index import KeyIndex
 from runtime.operators.aggregates.accumulator import NO_WEIGHTS, Array
 from runtime.operators.aggregates.accumulator_set import (
@@ -230,11 +229,7 @@ class GroupAggregate(Operator[GroupAggregateSpec]):
     # -- state -------------------------------------------------------------------------------------
 
     def snapshot(self) -> OperatorSnapshot:
-        hashes = self._state.key_hashes()
-        groups = np.zeros(len(hashes), dtype=np.int32)
-        if self.spec.keys:
-            groups = key_groups(hashes, self.context.max_parallelism).astype(np.int32)
-        return save_groups(self._state, groups)
+        return save_groups(self._state, self.context.max_parallelism)
 
     def restore(self, snapshot: OperatorSnapshot) -> None:
         load_groups(self._state, snapshot)

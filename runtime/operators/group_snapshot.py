@@ -9,6 +9,7 @@ from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.index import KeyIndex
 from runtime.operators.aggregates.accumulator import Array, grown
 from runtime.operators.aggregates.accumulator_set import AccumulatorSet
+from runtime.operators.key_group_column import slot_key_groups
 from runtime.operators.operator import KEY_GROUP_COLUMN, OperatorSnapshot
 
 
@@ -48,11 +49,6 @@ class GroupState:
             return np.zeros(1 if self.is_started else 0, dtype=np.int64)
         return self.index.slots()
 
-    def key_hashes(self) -> Array:
-        """Hashes of the live keys, in the order of `live_slots`."""
-        slots = self.live_slots()
-        return np.zeros(len(slots), np.uint64) if self.index is None else self.index.hashes(slots)
-
     def forget(self, slots: Array) -> None:
         self.accumulators.reset(slots)
         self.row_counts[slots] = 0
@@ -67,11 +63,11 @@ class GroupState:
         return index_bytes + self.accumulators.nbytes() + int(self.row_counts.nbytes + self.touched_ms.nbytes)
 
 
-def save_groups(state: GroupState, groups: Array) -> OperatorSnapshot:
+def save_groups(state: GroupState, max_parallelism: int) -> OperatorSnapshot:
     """One table of groups (key group, slot number, row count, time, keys, accumulators), and one for each call that keeps
     its values (key group, position of the group's row, value, count)."""
     slots = state.live_slots()
-    key_group_column = pa.array(groups)
+    groups = slot_key_groups(state.index, slots, max_parallelism)
     keys = [] if state.index is None else state.index.keys(slots)
     plain = [
         column
@@ -80,7 +76,7 @@ def save_groups(state: GroupState, groups: Array) -> OperatorSnapshot:
         for column in a.columns(slots)
     ]
     columns = [
-        key_group_column,
+        pa.array(groups),
         to_array(pa.int64(), slots),
         to_array(pa.int64(), state.row_counts[slots]),
         to_array(pa.int64(), state.touched_ms[slots]),

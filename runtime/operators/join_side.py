@@ -7,10 +7,10 @@ import pyarrow as pa
 
 from runtime.kernels.accumulate import add_into
 from runtime.kernels.buffers import to_array, view_values
-from runtime.kernels.hashing import hash_columns, key_groups
 from runtime.kernels.index import KeyIndex
 from runtime.operators.aggregates.accumulator import Array, grown
 from runtime.operators.equal_pairs import complete_rows
+from runtime.operators.key_group_column import key_group_column
 from runtime.operators.operator import KEY_GROUP_COLUMN
 from runtime.state.keyed_rows import KeyedRows
 
@@ -136,10 +136,7 @@ class JoinSide:
         """Key group, count, matches, time, then the columns; rows in order of age."""
         row_ids = self._rows.live_row_ids()
         batch = self._rows.gather(row_ids)
-        groups = np.zeros(len(row_ids), dtype=np.int32)
-        if self._keys:
-            hashes = hash_columns([batch.column(k) for k in self._keys])
-            groups = key_groups(hashes, max_parallelism).astype(np.int32)
+        groups = key_group_column([batch.column(k) for k in self._keys], len(row_ids), max_parallelism)
         numbers = [to_array(pa.int64(), c[row_ids]) for c in (self._counts, self._matches, self._came_ms)]
         names = [
             KEY_GROUP_COLUMN,
@@ -148,7 +145,7 @@ class JoinSide:
             "came_ms",
             *(f"c{i}" for i in range(batch.num_columns)),
         ]
-        return pa.table([pa.array(groups), *numbers, *batch.columns], names=names)
+        return pa.table([groups, *numbers, *batch.columns], names=names)
 
     def load(self, table: pa.Table) -> None:
         """The inverse of `save`, on an empty side."""

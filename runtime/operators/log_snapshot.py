@@ -7,8 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.kernels.buffers import to_array, view_values
-from runtime.kernels.hashing import hash_columns, key_groups
-from runtime.operators.aggregates.accumulator import Array
+from runtime.operators.key_group_column import key_group_column
 from runtime.operators.operator import KEY_GROUP_COLUMN, OperatorContext, OperatorSnapshot
 from runtime.operators.row_log import RowLog
 
@@ -27,10 +26,8 @@ def save_log(
     rows = log.rows()
     if rows is None:
         return
-    groups = np.zeros(rows.batch.num_rows, dtype=np.int32)
-    if keys:
-        hashes = hash_columns([rows.batch.column(k) for k in keys])
-        groups = key_groups(hashes, context.max_parallelism).astype(np.int32)
+    columns = [rows.batch.column(k) for k in keys]
+    groups = key_group_column(columns, rows.batch.num_rows, context.max_parallelism)
     snapshot.keyed[name] = _log_table(KEY_GROUP_COLUMN, groups, log)
 
 
@@ -64,10 +61,10 @@ def save_sides(
         elif log.chunks:
             count = sum(len(chunk.times) for chunk in log.chunks)
             if side == broadcast_input:
-                subtasks = np.full(count, context.subtask, dtype=np.int32)
+                subtasks = pa.array(np.full(count, context.subtask, dtype=np.int32))
                 snapshot.shared[name] = _log_table(_SUBTASK_COLUMN, subtasks, log)
             else:
-                groups = ((context.subtask + np.arange(count)) % context.max_parallelism).astype(np.int32)
+                groups = pa.array((context.subtask + np.arange(count)) % context.max_parallelism, pa.int32())
                 snapshot.keyed[name] = _log_table(KEY_GROUP_COLUMN, groups, log)
     return snapshot
 
@@ -90,10 +87,10 @@ def load_sides(snapshot: OperatorSnapshot, logs: list[RowLog], broadcast_input: 
     return int(watermarks.min())
 
 
-def _log_table(first_column: str, first_values: Array, log: RowLog) -> pa.Table:
+def _log_table(first_column: str, first_values: pa.Array, log: RowLog) -> pa.Table:
     rows = log.rows()
     assert rows is not None
-    fixed = [to_array(pa.int32(), first_values), to_array(pa.int64(), rows.times), pa.array(rows.is_matched)]
+    fixed = [first_values, to_array(pa.int64(), rows.times), pa.array(rows.is_matched)]
     names = [first_column, "time_ms", "is_matched", *(f"c{i}" for i in range(rows.batch.num_columns))]
     return pa.table([*fixed, *rows.batch.columns], names=names)
 

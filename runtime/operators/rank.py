@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.kernels.buffers import to_array, view_values
-from runtime.kernels.hashing import key_groups
 from runtime.kernels.index import KeyIndex
 from runtime.kernels.rank import distinct_into, missing_into, rank_within, top_n_into
 from runtime.operators.aggregates.accumulator import Array, grown
 from runtime.operators.aggregates.numbers import number_class
 from runtime.operators.group_aggregate import batch_groups
+from runtime.operators.key_group_column import slot_key_groups
 from runtime.operators.key_ttl import KeyTtl
 from runtime.operators.operator import KEY_GROUP_COLUMN, Operator, OperatorContext, OperatorSnapshot, Output
 from runtime.operators.ordering import is_single_number, sort_indices, sort_keys
@@ -236,9 +236,7 @@ class AppendRank(Operator[RankSpec]):
         lists = self._lists.rows[slots]
         present = lists != NO_ROW
         owners = np.repeat(np.arange(len(slots)), present.sum(axis=1))
-        groups = np.zeros(len(slots), dtype=np.int32)
-        if self._index is not None:
-            groups = key_groups(self._index.hashes(slots), self.context.max_parallelism).astype(np.int32)
+        groups = slot_key_groups(self._index, slots, self.context.max_parallelism)
         rows = self._store.gather(lists[present])
         columns = [
             pa.array(groups[owners]),

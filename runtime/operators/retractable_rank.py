@@ -7,10 +7,10 @@ import pyarrow as pa
 
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.chains import Chains
-from runtime.kernels.hashing import hash_columns, key_groups
 from runtime.kernels.index import KeyIndex
 from runtime.kernels.rank import rank_within
 from runtime.operators.aggregates.accumulator import Array, grown
+from runtime.operators.key_group_column import key_group_column
 from runtime.operators.key_ttl import KeyTtl
 from runtime.operators.operator import KEY_GROUP_COLUMN, Operator, OperatorContext, OperatorSnapshot, Output
 from runtime.operators.ordering import sort_indices
@@ -116,12 +116,10 @@ class RetractableRank(Operator[RankSpec]):
 
     def snapshot(self) -> OperatorSnapshot:
         columns, names = self._rows.save()
-        groups = np.zeros(len(columns[0]), dtype=np.int32)
-        if self._index is not None:
-            hashes = hash_columns([columns[1 + k] for k in self.spec.partition_keys])
-            groups = key_groups(hashes, self.context.max_parallelism).astype(np.int32)
+        keys = [columns[1 + k] for k in self.spec.partition_keys]
+        groups = key_group_column(keys, len(columns[0]), self.context.max_parallelism)
         touched = self._ttl.touched_ms(self._rows_of_key.slots_of(self._rows.slots()))
-        columns = [pa.array(groups), to_array(pa.int64(), touched), *columns]
+        columns = [groups, to_array(pa.int64(), touched), *columns]
         return OperatorSnapshot(
             keyed={"rows": pa.table(columns, names=[KEY_GROUP_COLUMN, "touched_ms", *names])}
         )
