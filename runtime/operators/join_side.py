@@ -48,11 +48,11 @@ class JoinSide:
 
     def match(self, found: Array) -> tuple[Array, Array]:
         """(probe rows, row ids) of all pairs with equal keys."""
-        return self._rows.match_slots(found)
+        return self._rows.match(found)
 
     def match_counts(self, found: Array) -> Array:
         """int64[n]: how many rows each probe row matches."""
-        return self._rows.count_slots(found)
+        return self._rows.counts(found)
 
     def gather(self, row_ids: Array) -> pa.RecordBatch:
         return self._rows.gather(row_ids)

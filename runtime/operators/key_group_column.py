@@ -14,11 +14,11 @@ def key_group_column(keys: list[pa.Array], rows: int, max_parallelism: int) -> p
     """Key group of each row, int32; 0 without keys, where the operator runs in one subtask."""
     if not keys:
         return pa.array(np.zeros(rows, dtype=np.int32))
-    return pa.array(key_groups(hash_columns(keys), max_parallelism).astype(np.int32))
+    return pa.array(key_groups(hash_columns(keys), max_parallelism))
 
 
 def slot_key_groups(index: KeyIndex | None, slots: Array, max_parallelism: int) -> Array:
     """int32[n]: the key group of each live slot, of which the index has the hash; 0 without an index."""
     if index is None:
         return np.zeros(len(slots), dtype=np.int32)
-    return key_groups(index.hashes(slots), max_parallelism).astype(np.int32)
+    return key_groups(index.hashes(slots), max_parallelism)

@@ -25,51 +25,6 @@ def with_capacity(array: np.ndarray, capacity: int, fill: Any) -> np.ndarray:
     return grown
 
 
-class FixedColumn:
-    """Fixed-width values by slot in one numpy array that doubles as it grows.
-
-    A slot that was never put holds `initial` and is not NULL. Kernels may write `values` in place after
-    `reserve`, which may replace the array. `valid` exists once a NULL was put.
-    """
-
-    def __init__(self, dtype: Any, initial: Any = 0) -> None:
-        self.initial = initial
-        self.values: np.ndarray = np.full(_CAPACITY_MIN, initial, dtype=dtype)
-        self.valid: np.ndarray | None = None
-
-    @property
-    def nbytes(self) -> int:
-        """Memory held, in bytes."""
-        return self.values.nbytes + (0 if self.valid is None else self.valid.nbytes)
-
-    def reserve(self, slot_count: int) -> None:
-        """Make room for slots 0 … slot_count - 1."""
-        self.values = with_capacity(self.values, slot_count, self.initial)
-        if self.valid is not None:
-            self.valid = with_capacity(self.valid, len(self.values), 1)
-
-    def get(self, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """(values, valid) of slots; valid is one byte a row, or None when no row is NULL."""
-        if self.valid is None:
-            return self.values[slots], None
-        valid = self.valid[slots]
-        return self.values[slots], None if valid.all() else valid
-
-    def put(self, slots: np.ndarray, values: np.ndarray, valid: np.ndarray | None = None) -> None:
-        """Set slots; of a slot that comes twice the last value stays."""
-        if len(slots):
-            self.reserve(int(slots.max()) + 1)
-        self.values[slots] = values
-        if valid is not None and self.valid is None:
-            self.valid = np.ones(len(self.values), dtype=np.uint8)
-        if self.valid is not None:
-            self.valid[slots] = 1 if valid is None else valid
-
-    def fill(self, slots: np.ndarray) -> None:
-        """Set slots back to the initial value, not NULL."""
-        self.put(slots, np.full(len(slots), self.initial, dtype=self.values.dtype))
-
-
 class VarColumn:
     """Arrow values of any type by slot.
 

@@ -9,27 +9,13 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.state.columns import FixedColumn, RowStore, VarColumn
+from runtime.state.columns import RowStore, VarColumn
 
 SCHEMA = pa.schema([("n", pa.int64()), ("s", pa.string())])
 
 
 def slots_of(*slots: int) -> np.ndarray:
     return np.array(slots, dtype=np.int64)
-
-
-def test_a_fixed_column_grows_and_keeps_nulls() -> None:
-    column = FixedColumn(np.int64, initial=7)
-    column.put(slots_of(0, 5000), np.array([1, 2]))
-    assert column.get(slots_of(0, 1, 5000))[0].tolist() == [1, 7, 2]
-    assert column.get(slots_of(0))[1] is None
-    column.put(slots_of(1, 2), np.array([3, 0]), np.array([1, 0], dtype=np.uint8))
-    values, valid = column.get(slots_of(1, 2, 5000))
-    assert valid is not None
-    assert (values[[0, 2]].tolist(), valid.tolist()) == ([3, 2], [1, 0, 1])
-    column.fill(slots_of(2, 9000))
-    assert column.get(slots_of(2, 9000))[0].tolist() == [7, 7]
-    assert column.get(slots_of(2, 9000))[1] is None
 
 
 @given(st.data())

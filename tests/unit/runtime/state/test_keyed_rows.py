@@ -1,4 +1,4 @@
-"""Rows by key against a dict of lists, and their snapshots."""
+"""Rows by key against a dict of lists."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.kernels.hashing import key_group_range
 from runtime.state.keyed_rows import KeyedRows
 
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64())])
@@ -17,13 +16,13 @@ KEY = st.sampled_from([None, "", "a", "a key that is long", "another"])
 
 
 def pairs_of(rows: KeyedRows, probes: list[Any]) -> list[tuple[int, int]]:
-    indices, row_ids = rows.match([pa.array(probes, pa.string())])
+    indices, row_ids = rows.match(rows.find([pa.array(probes, pa.string())]))
     return list(zip(indices.tolist(), rows.gather(row_ids).column(1).to_pylist(), strict=True))
 
 
 @given(st.data())
 @settings(max_examples=40, deadline=None)
-def test_rows_behave_as_a_dict_of_lists_and_restore_at_any_parallelism(data: st.DataObject) -> None:
+def test_rows_behave_as_a_dict_of_lists(data: st.DataObject) -> None:
     rows = KeyedRows([pa.string()], SCHEMA)
     reference: dict[Any, list[int]] = {}
     numbers: dict[int, int] = {}
@@ -44,22 +43,13 @@ def test_rows_behave_as_a_dict_of_lists_and_restore_at_any_parallelism(data: st.
     expected = [(number, v) for number, key in enumerate(probes) for v in reference.get(key, [])]
     assert pairs_of(rows, probes) == expected
     assert len(rows.index) == sum(bool(kept) for kept in reference.values())
-    assert rows.counts([pa.array(probes, pa.string())]).tolist() == [
+    assert rows.counts(rows.find([pa.array(probes, pa.string())])).tolist() == [
         len(reference.get(k, [])) for k in probes
     ]
-    snapshot = rows.snapshot(16)
-    assert snapshot.column("n").to_pylist() == rows.gather(rows.snapshot_row_ids(16)).column(1).to_pylist()
-    together = []
-    for subtask in range(3):
-        part = KeyedRows([pa.string()], SCHEMA)
-        part.restore(snapshot, *key_group_range(subtask, 3, 16))
-        together += pairs_of(part, probes)
-    assert sorted(together, key=lambda pair: pair[0]) == expected
 
 
 def test_keys_need_not_be_columns_of_the_rows() -> None:
     rows = KeyedRows([pa.int64(), pa.bool_()], SCHEMA)
     batch = pa.record_batch({"k": ["x", "y"], "n": [1, 2]}, schema=SCHEMA)
-    row_ids = rows.append(batch, [pa.array([7, 7]), pa.array([True, False])])
-    assert [array.to_pylist() for array in rows.keys(row_ids)] == [[7, 7], [True, False]]
-    assert rows.match([pa.array([7]), pa.array([False])])[1].tolist() == [1]
+    rows.append(batch, [pa.array([7, 7]), pa.array([True, False])])
+    assert rows.match(rows.find([pa.array([7]), pa.array([False])]))[1].tolist() == [1]
