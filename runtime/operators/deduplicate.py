@@ -12,6 +12,7 @@ from runtime.operators.aggregates.accumulator import Array, grown
 from runtime.operators.group_aggregate import batch_groups
 from runtime.operators.key_group_column import slot_key_groups
 from runtime.operators.operator import KEY_GROUP_COLUMN, Operator, OperatorContext, OperatorSnapshot, Output
+from runtime.operators.state_ttl import StateTtl
 from runtime.operators.windowing import times_ms
 from runtime.state.columns import RowStore
 from sqlstream.arrow import to_arrow_schema
@@ -45,15 +46,13 @@ class Deduplicate(Operator[DeduplicateSpec]):
         self._schema = to_arrow_schema(context.output_schema, context.output_mode)
         self._index = KeyIndex([self._input_schema.field(k).type for k in spec.keys])
         self._times: Array = np.empty(0, dtype=np.int64)
-        self._touched_ms: Array = np.empty(0, dtype=np.int64)
         self._row_ids: Array = np.empty(0, dtype=np.int64)
         self._rows = RowStore(self._input_schema) if context.output_mode is ChangelogMode.RETRACT else None
         self._sequence = 0
-        self._next_sweep_ms: int | None = None
+        self._ttl = StateTtl(spec.state_ttl_ms, context.now_ms)
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
-        if self.spec.state_ttl_ms:
-            self._expire()
+        self._expire()
         candidates, times = best_rows(self.spec, batch, self._sequence)
         self._sequence += batch.num_rows
         keys = [batch.column(k) for k in self.spec.keys]
@@ -64,7 +63,7 @@ class Deduplicate(Operator[DeduplicateSpec]):
         self._resize(self._index.slot_count)
         held = self._times[slots]
         wins = is_new | (times >= held if self.spec.keep is Keep.LAST else times < held)
-        self._touch(slots)
+        self._ttl.touch(slots)
         if wins.any():
             winners, slots = np.flatnonzero(wins), slots[wins]
             self._times[slots] = times[winners]
@@ -77,8 +76,6 @@ class Deduplicate(Operator[DeduplicateSpec]):
 
     def _resize(self, capacity: int) -> None:
         self._times = grown(self._times, capacity)
-        if self.spec.state_ttl_ms:
-            self._touched_ms = grown(self._touched_ms, capacity)
         if self._rows is not None:
             self._row_ids = grown(self._row_ids, capacity, -1)
 
@@ -111,40 +108,27 @@ class Deduplicate(Operator[DeduplicateSpec]):
 
     # -- expiry ------------------------------------------------------------------------------------
 
-    def _touch(self, slots: Array) -> None:
-        if self.spec.state_ttl_ms:
-            self._touched_ms[slots] = self.context.now_ms()
-            if self._next_sweep_ms is None:
-                self._next_sweep_ms = self.context.now_ms() + self.spec.state_ttl_ms
-
     def _expire(self) -> None:
-        now_ms = self.context.now_ms()
-        if self._next_sweep_ms is None or now_ms < self._next_sweep_ms:
+        if not self._ttl.is_due():
             return
-        slots = self._index.slots()
-        expired = slots[self._touched_ms[slots] <= now_ms - self.spec.state_ttl_ms]
-        if len(expired):
-            if self._rows is not None:
-                self._rows.delete(self._row_ids[expired])
-            self._index.delete(expired)
-        live = self._index.slots()
-        oldest = int(self._touched_ms[live].min()) if len(live) else None
-        self._next_sweep_ms = None if oldest is None else oldest + self.spec.state_ttl_ms
+        expired = self._ttl.take_expired()
+        if self._rows is not None:
+            self._rows.delete(self._row_ids[expired])
+        self._index.delete(expired)
 
     def next_processing_time_ms(self) -> int | None:
-        return self._next_sweep_ms
+        return self._ttl.next_sweep_ms
 
     def on_processing_time(self, now_ms: int, output: Output) -> None:
-        if self.spec.state_ttl_ms:
-            self._expire()
+        self._expire()
 
     # -- state -------------------------------------------------------------------------------------
 
     def snapshot(self) -> OperatorSnapshot:
         slots = self._index.slots()
         groups = slot_key_groups(self._index, slots, self.context.max_parallelism)
-        touched = self._touched_ms[slots] if self.spec.state_ttl_ms else np.zeros(len(slots), np.int64)
-        columns = [pa.array(groups), to_array(pa.int64(), self._times[slots]), to_array(pa.int64(), touched)]
+        numbers = (self._times[slots], self._ttl.touched_ms(slots))
+        columns = [pa.array(groups), *(to_array(pa.int64(), n) for n in numbers)]
         columns += self._index.keys(slots)
         if self._rows is not None:
             columns += self._rows.gather(self._row_ids[slots]).columns
@@ -164,16 +148,14 @@ class Deduplicate(Operator[DeduplicateSpec]):
         slots, _ = self._index.get_or_insert(list(saved.columns[3:first]))
         self._resize(self._index.slot_count)
         self._times[slots] = view_values(saved.column(1), np.int64)
-        if self.spec.state_ttl_ms:
-            self._touched_ms[slots] = view_values(saved.column(2), np.int64)
-            self._next_sweep_ms = int(self._touched_ms[slots].min()) + self.spec.state_ttl_ms
+        self._ttl.load(slots, view_values(saved.column(2), np.int64))
         if self._rows is not None:
             rows = pa.RecordBatch.from_arrays(saved.columns[first:], schema=self._input_schema)
             self._row_ids[slots] = self._rows.append(rows)
 
     def state_bytes(self) -> int:
         rows = 0 if self._rows is None else int(self._rows.nbytes)
-        return int(self._index.nbytes) + int(self._times.nbytes + self._row_ids.nbytes) + rows
+        return int(self._index.nbytes + self._times.nbytes + self._row_ids.nbytes) + self._ttl.nbytes() + rows
 
 
 def best_rows(spec: DeduplicateSpec, batch: pa.RecordBatch, first_sequence: int = 0) -> tuple[Array, Array]:

@@ -18,6 +18,7 @@ from runtime.operators.aggregates.accumulator_set import (
 )
 from runtime.operators.group_snapshot import GroupState, load_groups, save_groups
 from runtime.operators.operator import Operator, OperatorContext, OperatorSnapshot, Output
+from runtime.operators.state_ttl import StateTtl
 from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, to_arrow_schema
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.specs.aggregate import AggregatePhase, GroupAggregateSpec
@@ -84,8 +85,8 @@ class GroupAggregate(Operator[GroupAggregateSpec]):
         self._state = GroupState(
             KeyIndex(key_types) if key_types else None,
             AccumulatorSet(spec.aggregates, types, spec.is_retracting),
+            StateTtl(spec.state_ttl_ms, context.now_ms),
         )
-        self._next_sweep_ms: int | None = None
 
     # -- input -------------------------------------------------------------------------------------
 
@@ -98,11 +99,11 @@ class GroupAggregate(Operator[GroupAggregateSpec]):
             groups, first_rows = batch_groups(keys, batch.num_rows)
             chosen = pa.array(first_rows)
             keys = [key.take(chosen) for key in keys]
-        self._expire(keys)
+        self._expire()
         slots, is_new = self._state.find_or_create(keys)
         before = self._results_before(slots)
         self._apply(batch, slots[groups])
-        self._touch(slots)
+        self._state.ttl.touch(slots)
         self._emit(keys, slots, is_new, before, output)
 
     def _apply(self, batch: pa.RecordBatch, slots: Array) -> None:
@@ -199,32 +200,15 @@ class GroupAggregate(Operator[GroupAggregateSpec]):
 
     # -- expiry ------------------------------------------------------------------------------------
 
-    def _touch(self, slots: Array) -> None:
-        if self.spec.state_ttl_ms:
-            now_ms = self.context.now_ms()
-            self._state.touched_ms[slots] = now_ms
-            if self._next_sweep_ms is None:
-                self._next_sweep_ms = now_ms + self.spec.state_ttl_ms
-
-    def _expire(self, keys: list[pa.Array]) -> None:
-        """Forget these keys if their time is over: their next row starts a group anew."""
-        if self.spec.state_ttl_ms and keys:
-            slots = self._state.find(keys)
-            self._forget_expired(slots[slots >= 0])
-
-    def _forget_expired(self, slots: Array) -> None:
-        limit = self.context.now_ms() - self.spec.state_ttl_ms
-        expired = slots[self._state.touched_ms[slots] <= limit]
-        if len(expired):
-            self._state.forget(expired)
+    def _expire(self) -> None:
+        if self._state.ttl.is_due():
+            self._state.forget(self._state.ttl.take_expired())
 
     def next_processing_time_ms(self) -> int | None:
-        return self._next_sweep_ms
+        return self._state.ttl.next_sweep_ms
 
     def on_processing_time(self, now_ms: int, output: Output) -> None:
-        if self._next_sweep_ms is not None and now_ms >= self._next_sweep_ms:
-            self._forget_expired(self._state.live_slots())
-            self._next_sweep_ms = now_ms + self.spec.state_ttl_ms
+        self._expire()
 
     # -- state -------------------------------------------------------------------------------------
 
@@ -233,8 +217,6 @@ class GroupAggregate(Operator[GroupAggregateSpec]):
 
     def restore(self, snapshot: OperatorSnapshot) -> None:
         load_groups(self._state, snapshot)
-        if self.spec.state_ttl_ms and len(self._state.live_slots()):
-            self._next_sweep_ms = self.context.now_ms() + self.spec.state_ttl_ms
 
     def state_bytes(self) -> int:
         return self._state.nbytes()

@@ -11,16 +11,17 @@ from runtime.operators.aggregates.accumulator import Array, grown
 from runtime.operators.aggregates.accumulator_set import AccumulatorSet
 from runtime.operators.key_group_column import slot_key_groups
 from runtime.operators.operator import KEY_GROUP_COLUMN, OperatorSnapshot
+from runtime.operators.state_ttl import StateTtl
 
 
 class GroupState:
     """Slots of groups. Without keys (`index` None) there is slot 0 alone, from the first use on."""
 
-    def __init__(self, index: KeyIndex | None, accumulators: AccumulatorSet) -> None:
+    def __init__(self, index: KeyIndex | None, accumulators: AccumulatorSet, ttl: StateTtl) -> None:
         self.index = index
         self.accumulators = accumulators
         self.row_counts: Array = np.empty(0, dtype=np.int64)
-        self.touched_ms: Array = np.empty(0, dtype=np.int64)
+        self.ttl = ttl
         self.is_started = False
 
     def find_or_create(self, keys: list[pa.Array]) -> tuple[Array, Array]:
@@ -33,15 +34,9 @@ class GroupState:
         self.resize(int(slots.max(initial=-1)) + 1)
         return slots, is_new
 
-    def find(self, keys: list[pa.Array]) -> Array:
-        """Slots of keys, -1 where absent."""
-        assert self.index is not None
-        return self.index.get(keys)
-
     def resize(self, capacity: int) -> None:
         if capacity > len(self.row_counts):
             self.row_counts = grown(self.row_counts, capacity)
-            self.touched_ms = grown(self.touched_ms, capacity)
             self.accumulators.resize(len(self.row_counts))
 
     def live_slots(self) -> Array:
@@ -50,9 +45,11 @@ class GroupState:
         return self.index.slots()
 
     def forget(self, slots: Array) -> None:
+        if len(slots) == 0:
+            return
         self.accumulators.reset(slots)
         self.row_counts[slots] = 0
-        self.touched_ms[slots] = 0
+        self.ttl.forget(slots)
         if self.index is None:
             self.is_started = False
         else:
@@ -60,7 +57,7 @@ class GroupState:
 
     def nbytes(self) -> int:
         index_bytes = 0 if self.index is None else int(self.index.nbytes)
-        return index_bytes + self.accumulators.nbytes() + int(self.row_counts.nbytes + self.touched_ms.nbytes)
+        return index_bytes + self.accumulators.nbytes() + int(self.row_counts.nbytes) + self.ttl.nbytes()
 
 
 def save_groups(state: GroupState, max_parallelism: int) -> OperatorSnapshot:
@@ -79,7 +76,7 @@ def save_groups(state: GroupState, max_parallelism: int) -> OperatorSnapshot:
         pa.array(groups),
         to_array(pa.int64(), slots),
         to_array(pa.int64(), state.row_counts[slots]),
-        to_array(pa.int64(), state.touched_ms[slots]),
+        to_array(pa.int64(), state.ttl.touched_ms(slots)),
         *keys,
         *plain,
     ]
@@ -115,7 +112,7 @@ def load_groups(state: GroupState, snapshot: OperatorSnapshot) -> None:
     width = 0 if state.index is None else len(state.index.types)
     slots, _ = state.find_or_create(list(batch.columns[4 : 4 + width]))
     state.row_counts[slots] = view_values(batch.column(2), np.int64)
-    state.touched_ms[slots] = view_values(batch.column(3), np.int64)
+    state.ttl.load(slots, view_values(batch.column(3), np.int64))
     first = 4 + width
     old = KeyIndex([pa.int32(), pa.int64()])
     old_slots, _ = old.get_or_insert([batch.column(0), batch.column(1)])

@@ -14,6 +14,7 @@ from runtime.operators.equal_pairs import portions
 from runtime.operators.join_side import JoinSide
 from runtime.operators.joined import JoinedRows
 from runtime.operators.operator import Operator, OperatorContext, OperatorSnapshot, Output
+from runtime.operators.state_ttl import StateTtl
 from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema, with_row_kinds, without_row_kinds
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.specs.join import JoinKind, JoinSpec
@@ -32,20 +33,18 @@ class Join(Operator[JoinSpec]):
         super().__init__(spec, context)
         schemas = [to_arrow_schema(schema) for schema in context.input_schemas]
         self._keys = (spec.left_keys, spec.right_keys)
-        self._ttl_ms = (spec.left_ttl_ms, spec.right_ttl_ms)
+        ttls = [StateTtl(ttl_ms, context.now_ms) for ttl_ms in (spec.left_ttl_ms, spec.right_ttl_ms)]
         self._sides = [
-            JoinSide(schema, keys, is_retracting=not mode.is_insert_only)
-            for schema, keys, mode in zip(schemas, self._keys, context.input_modes, strict=True)
+            JoinSide(schema, keys, not mode.is_insert_only, ttl)
+            for schema, keys, mode, ttl in zip(schemas, self._keys, context.input_modes, ttls, strict=True)
         ]
         self._joined = JoinedRows(spec.condition, context)
         self._is_left_join = spec.kind is JoinKind.LEFT
-        self._next_sweep_ms: int | None = None
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
-        self._expire(self.context.now_ms())
+        self._expire()
         for portion, found in self._portions(batch, input_index):
             self._join(portion, found, input_index, output)
-        self._plan_sweep(input_index, self.context.now_ms())
 
     def _portions(self, batch: pa.RecordBatch, input_index: int) -> Iterator[tuple[pa.RecordBatch, Array]]:
         """The batch in runs of rows that make about PAIRS_MAX pairs each: many rows may meet many.
@@ -67,7 +66,7 @@ class Join(Operator[JoinSpec]):
             matches = np.zeros(rows.num_rows, dtype=np.int64)
             self._join_right(rows, kinds, found, output)
         signs = np.where(is_accumulate(kinds), 1, -1).astype(np.int64)
-        self._sides[input_index].apply(rows, signs, matches, self.context.now_ms())
+        self._sides[input_index].apply(rows, signs, matches)
 
     # -- matching ----------------------------------------------------------------------------------
 
@@ -131,31 +130,16 @@ class Join(Operator[JoinSpec]):
 
     # -- expiry ------------------------------------------------------------------------------------
 
-    def _plan_sweep(self, side: int, came_ms: int) -> None:
-        """Look for expired rows when those that came at `came_ms` have expired, or earlier."""
-        if self._ttl_ms[side]:
-            due_ms = came_ms + self._ttl_ms[side]
-            self._next_sweep_ms = due_ms if self._next_sweep_ms is None else min(due_ms, self._next_sweep_ms)
+    def _expire(self) -> None:
+        for side in self._sides:
+            side.expire()
 
     def next_processing_time_ms(self) -> int | None:
-        return self._next_sweep_ms
+        due = [side.ttl.next_sweep_ms for side in self._sides]
+        return min((time_ms for time_ms in due if time_ms is not None), default=None)
 
     def on_processing_time(self, now_ms: int, output: Output) -> None:
-        self._expire(now_ms)
-
-    def _expire(self, now_ms: int) -> None:
-        if self._next_sweep_ms is None or now_ms < self._next_sweep_ms:
-            return
-        self._next_sweep_ms = None
-        for index, (side, ttl_ms) in enumerate(zip(self._sides, self._ttl_ms, strict=True)):
-            if ttl_ms:
-                side.expire(now_ms - ttl_ms)
-                self._plan_next_sweep(index)
-
-    def _plan_next_sweep(self, side: int) -> None:
-        oldest_ms = self._sides[side].oldest_ms
-        if oldest_ms is not None:
-            self._plan_sweep(side, oldest_ms)
+        self._expire()
 
     # -- state -------------------------------------------------------------------------------------
 
@@ -171,7 +155,6 @@ class Join(Operator[JoinSpec]):
             table = snapshot.keyed.get(name)
             if table is not None and table.num_rows:
                 self._sides[index].load(table)
-                self._plan_next_sweep(index)
 
     def state_bytes(self) -> int:
         return sum(side.nbytes() for side in self._sides)

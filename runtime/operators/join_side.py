@@ -12,6 +12,7 @@ from runtime.operators.aggregates.accumulator import Array, grown
 from runtime.operators.equal_pairs import complete_rows
 from runtime.operators.key_group_column import key_group_column
 from runtime.operators.operator import KEY_GROUP_COLUMN
+from runtime.operators.state_ttl import StateTtl
 from runtime.state.keyed_rows import KeyedRows
 
 
@@ -23,7 +24,7 @@ class JoinSide:
     is passed over, as in Flink. State: one entry a row, until its count is zero or it expires.
     """
 
-    def __init__(self, schema: pa.Schema, keys: tuple[int, ...], is_retracting: bool) -> None:
+    def __init__(self, schema: pa.Schema, keys: tuple[int, ...], is_retracting: bool, ttl: StateTtl) -> None:
         self.schema = schema
         self._keys = keys
         # Without an equality every row has the same key: a constant.
@@ -34,7 +35,7 @@ class JoinSide:
         self._slot_of_row: Array = np.empty(0, dtype=np.int64)
         self._counts: Array = np.empty(0, dtype=np.int64)
         self._matches: Array = np.empty(0, dtype=np.int64)
-        self._came_ms: Array = np.empty(0, dtype=np.int64)
+        self.ttl = ttl
 
     # -- probing -----------------------------------------------------------------------------------
 
@@ -70,7 +71,7 @@ class JoinSide:
 
     # -- changing ----------------------------------------------------------------------------------
 
-    def apply(self, batch: pa.RecordBatch, signs: Array, matches: Array, now_ms: int) -> None:
+    def apply(self, batch: pa.RecordBatch, signs: Array, matches: Array) -> None:
         """Add (`signs` +1) or take back (-1) rows; `matches` is how many matches each row has."""
         if self._keys:
             kept = complete_rows([batch.column(k) for k in self._keys])
@@ -84,9 +85,11 @@ class JoinSide:
         else:
             row_ids = self._find_or_append(batch, signs)
         self._matches[row_ids] = matches
-        self._came_ms[row_ids] = now_ms
-        if self._identity is not None:
+        if self._identity is None:
+            self.ttl.touch(row_ids)
+        else:
             touched = np.unique(row_ids)
+            self.ttl.touch(touched)
             self._forget(touched[self._counts[touched] <= 0])
 
     def _append(self, batch: pa.RecordBatch) -> Array:
@@ -95,7 +98,6 @@ class JoinSide:
         capacity = self._rows.id_count
         self._counts = grown(self._counts, capacity)
         self._matches = grown(self._matches, capacity)
-        self._came_ms = grown(self._came_ms, capacity)
         self._slot_of_row = grown(self._slot_of_row, capacity, -1)
         return row_ids
 
@@ -117,18 +119,13 @@ class JoinSide:
             return
         if self._identity is not None:
             self._identity.delete(self._slot_of_row[row_ids])
+        self.ttl.forget(row_ids)
         self._rows.delete(row_ids)
 
-    def expire(self, limit_ms: int) -> None:
-        """Forget the rows that came at or before `limit_ms`."""
-        live = self._rows.live_row_ids()
-        self._forget(live[self._came_ms[live] <= limit_ms])
-
-    @property
-    def oldest_ms(self) -> int | None:
-        """When the oldest row came."""
-        live = self._rows.live_row_ids()
-        return int(self._came_ms[live].min()) if len(live) else None
+    def expire(self) -> None:
+        """Forget the rows that came a TTL ago."""
+        if self.ttl.is_due():
+            self._forget(self.ttl.take_expired())
 
     # -- state -------------------------------------------------------------------------------------
 
@@ -137,7 +134,7 @@ class JoinSide:
         row_ids = self._rows.live_row_ids()
         batch = self._rows.gather(row_ids)
         groups = key_group_column([batch.column(k) for k in self._keys], len(row_ids), max_parallelism)
-        numbers = [to_array(pa.int64(), c[row_ids]) for c in (self._counts, self._matches, self._came_ms)]
+        numbers = (self._counts[row_ids], self._matches[row_ids], self.ttl.touched_ms(row_ids))
         names = [
             KEY_GROUP_COLUMN,
             "count",
@@ -145,7 +142,7 @@ class JoinSide:
             "came_ms",
             *(f"c{i}" for i in range(batch.num_columns)),
         ]
-        return pa.table([groups, *numbers, *batch.columns], names=names)
+        return pa.table([groups, *(to_array(pa.int64(), n) for n in numbers), *batch.columns], names=names)
 
     def load(self, table: pa.Table) -> None:
         """The inverse of `save`, on an empty side."""
@@ -155,14 +152,15 @@ class JoinSide:
         row_ids = self._append(batch) if self._identity is None else self._find_or_append(batch, counts)
         self._counts[row_ids] = counts
         self._matches[row_ids] = matches
-        self._came_ms[row_ids] = came_ms
+        self.ttl.load(row_ids, came_ms)
 
     def nbytes(self) -> int:
         identity = 0 if self._identity is None else int(self._identity.nbytes)
         return (
             int(self._rows.nbytes)
             + identity
-            + int(self._counts.nbytes + self._matches.nbytes + self._came_ms.nbytes)
+            + int(self._counts.nbytes + self._matches.nbytes)
+            + self.ttl.nbytes()
         )
 
 

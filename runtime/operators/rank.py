@@ -12,11 +12,11 @@ from runtime.operators.aggregates.accumulator import Array, grown
 from runtime.operators.aggregates.numbers import number_class
 from runtime.operators.group_aggregate import batch_groups
 from runtime.operators.key_group_column import slot_key_groups
-from runtime.operators.key_ttl import KeyTtl
 from runtime.operators.operator import KEY_GROUP_COLUMN, Operator, OperatorContext, OperatorSnapshot, Output
 from runtime.operators.ordering import is_single_number, sort_indices, sort_keys
 from runtime.operators.rank_changes import RankChanges
 from runtime.operators.retractable_rank import RetractableRank
+from runtime.operators.state_ttl import StateTtl
 from runtime.state.columns import RowStore
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.specs.rank import RankPhase, RankSpec
@@ -149,7 +149,7 @@ class AppendRank(Operator[RankSpec]):
         self._changes = RankChanges(spec, context)
         self._slot_marks: Array = np.empty(0, dtype=np.uint8)
         self._row_marks: Array = np.empty(0, dtype=np.uint8)
-        self._ttl = KeyTtl(spec.state_ttl_ms, context.now_ms)
+        self._ttl = StateTtl(spec.state_ttl_ms, context.now_ms)
         if self._index is None:
             self._resize(1)
 
@@ -216,7 +216,7 @@ class AppendRank(Operator[RankSpec]):
     def _expire(self) -> None:
         if not self._ttl.is_due():
             return
-        expired = self._ttl.take_expired(self._live_slots())
+        expired = self._ttl.take_expired()
         rows = self._lists.rows[expired]
         self._store.delete(rows[rows != NO_ROW])
         self._lists.clear(expired)
@@ -240,7 +240,7 @@ class AppendRank(Operator[RankSpec]):
         rows = self._store.gather(lists[present])
         columns = [
             pa.array(groups[owners]),
-            to_array(pa.int64(), self._ttl.touched_ms(slots)[owners]),
+            to_array(pa.int64(), self._ttl.touched_ms(slots[owners])),
             *rows.columns,
         ]
         names = [KEY_GROUP_COLUMN, "touched_ms", *(f"c{i}" for i in range(rows.num_columns))]

@@ -11,11 +11,11 @@ from runtime.kernels.index import KeyIndex
 from runtime.kernels.rank import rank_within
 from runtime.operators.aggregates.accumulator import Array, grown
 from runtime.operators.key_group_column import key_group_column
-from runtime.operators.key_ttl import KeyTtl
 from runtime.operators.operator import KEY_GROUP_COLUMN, Operator, OperatorContext, OperatorSnapshot, Output
 from runtime.operators.ordering import sort_indices
 from runtime.operators.rank_changes import NO_ROW, RankChanges
 from runtime.operators.row_multiset import RowMultiset
+from runtime.operators.state_ttl import StateTtl
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
 from sqlstream.specs.rank import RankSpec
@@ -44,7 +44,7 @@ class RetractableRank(Operator[RankSpec]):
         self._rows_of_key = Chains()
         self._lists: Array = np.full((0, spec.rank_end), NO_ROW, dtype=np.int64)
         self._changes = RankChanges(spec, context)
-        self._ttl = KeyTtl(spec.state_ttl_ms, context.now_ms)
+        self._ttl = StateTtl(spec.state_ttl_ms, context.now_ms)
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         self._expire()
@@ -58,6 +58,7 @@ class RetractableRank(Operator[RankSpec]):
         self._lists[touched] = after
         self._changes.emit(before, after, self, output)
         emptied = self._rows_of_key.remove(self._rows.sweep(row_slots))
+        self._ttl.forget(emptied)
         if self._index is not None:
             self._index.delete(emptied)
 
@@ -97,8 +98,7 @@ class RetractableRank(Operator[RankSpec]):
     def _expire(self) -> None:
         if not self._ttl.is_due():
             return
-        live = np.zeros(1, dtype=np.int64) if self._index is None else self._index.slots()
-        expired = self._ttl.take_expired(live)
+        expired = self._ttl.take_expired()
         _, rows = self._rows_of_key.match(expired)
         self._rows_of_key.remove(rows)
         self._rows.delete(rows)
@@ -138,4 +138,9 @@ class RetractableRank(Operator[RankSpec]):
 
     def state_bytes(self) -> int:
         index = 0 if self._index is None else int(self._index.nbytes)
-        return index + self._rows.nbytes() + int(self._lists.nbytes + self._rows_of_key.nbytes)
+        return (
+            index
+            + self._rows.nbytes()
+            + self._ttl.nbytes()
+            + int(self._lists.nbytes + self._rows_of_key.nbytes)
+        )

@@ -230,6 +230,16 @@ def test_a_group_untouched_for_its_ttl_starts_anew() -> None:
     assert operator.snapshot().keyed["groups"].num_rows == 0
 
 
+def test_without_keys_a_group_that_is_touched_in_time_lives_on() -> None:
+    context = operator_context(
+        [ROWS], Schema.of(("n", sql.BIGINT)), output_mode=UPSERT, now_ms=ManualClock(0)
+    )
+    operator = make_operator(GroupAggregateSpec((), COUNT, state_ttl_ms=100), context)
+    row, output = ("a", 1, None, None, None), Collected()
+    feed(operator, [[row], Clock(50), [row], Clock(100), [row], Clock(900), [row]], output)
+    assert output.rows == [("+I", 1), ("+U", 2), ("+U", 3), ("+I", 1)]
+
+
 @pytest.mark.parametrize(
     ("function", "type_", "values", "expected"),
     [

@@ -211,6 +211,7 @@ def test_without_keys_the_whole_list_expires() -> None:
     spec = RankSpec((), DESCENDING, 1, 2, True, state_ttl_ms=100)
     operator = make_operator(spec, context_of(spec, RETRACT, now_ms=ManualClock(1_000)))
     output = Collected()
+    assert operator.snapshot().keyed["rows"].num_rows == 0
     feed(operator, [[row("a", 5)], Clock(1_200), [row("b", 1)]], output)
     assert output.rows == [("+I", *row("a", 5), 1), ("+I", *row("b", 1), 1)]
 

@@ -1,0 +1,152 @@
+"""Which entries of an operator's state nobody has touched for the state's time to live."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from runtime.operators.aggregates.accumulator import Array, grown
+
+_BUCKETS = 64
+"""Buckets in a time to live: few enough to look through, small enough that what lives on costs little to look at again."""
+
+_GONE = np.iinfo(np.int64).min
+_NO_SLOTS: Array = np.empty(0, dtype=np.int64)
+
+
+class StateTtl:
+    """When each slot (of a key or a row) was last touched, and which slots have expired.
+
+    A slot expires `ttl_ms` after its last touch, to the millisecond. Each slot waits in a bucket of a 64th of the TTL, and is not
+    moved when it is touched: it moves when its bucket is due. So a sweep costs what is due, and a slot that lives is looked at
+    about once a TTL. State: one time and one place in a bucket a slot, until it expires or is forgotten; none without a TTL (0).
+    """
+
+    def __init__(self, ttl_ms: int, now_ms: Callable[[], int]) -> None:
+        self._ttl_ms = ttl_ms
+        self._bucket_ms = max(1, ttl_ms // _BUCKETS)
+        self._now_ms = now_ms
+        self._touched_ms: Array = _NO_SLOTS
+        self._is_waiting: Array = np.empty(0, dtype=bool)
+        self._buckets: dict[int, _Bucket] = {}
+        # The slots of the buckets that have been opened, in order of time.
+        self._next_slots = self._next_times = _NO_SLOTS
+
+    def touch(self, slots: Array) -> None:
+        """These slots, each of which comes once, live on for another TTL."""
+        if self._ttl_ms and len(slots):
+            now_ms = self._now_ms()
+            self._reserve(slots)
+            self._touched_ms[slots] = now_ms
+            fresh = slots[~self._is_waiting[slots]]
+            if len(fresh):
+                self._is_waiting[fresh] = True
+                self._bucket(now_ms // self._bucket_ms).append(fresh, now_ms)
+
+    def load(self, slots: Array, touched_ms: Array) -> None:
+        """These slots, of which some may come twice with the same time, were touched then."""
+        if self._ttl_ms and len(slots):
+            self._reserve(slots)
+            self._touched_ms[slots] = touched_ms
+            self._wait(np.unique(slots[~self._is_waiting[slots]]))
+
+    def forget(self, slots: Array) -> None:
+        """These slots are there no more, for another reason than their age."""
+        if self._ttl_ms:
+            self._touched_ms[slots] = _GONE
+
+    @property
+    def next_sweep_ms(self) -> int | None:
+        """When the next slot may expire."""
+        firsts = [int(self._next_times[0])] if len(self._next_times) else []
+        if self._buckets:
+            firsts.append(self._buckets[min(self._buckets)].first_ms)
+        return min(firsts) + self._ttl_ms if firsts else None
+
+    def is_due(self) -> bool:
+        """Whether a slot may have expired."""
+        next_sweep_ms = self.next_sweep_ms
+        return next_sweep_ms is not None and self._now_ms() >= next_sweep_ms
+
+    def take_expired(self) -> Array:
+        """The slots that have expired; the caller forgets what it keeps for them."""
+        limit_ms = self._now_ms() - self._ttl_ms
+        count = int(np.searchsorted(self._next_times, limit_ms, side="right"))
+        due = [self._next_slots[:count]]
+        self._next_slots, self._next_times = self._next_slots[count:], self._next_times[count:]
+        last = limit_ms // self._bucket_ms
+        due += [self._buckets.pop(bucket).slots for bucket in [b for b in self._buckets if b <= last]]
+        slots = np.concatenate(due)
+        touched = self._touched_ms[slots]
+        self._is_waiting[slots] = False
+        is_there = touched != _GONE
+        is_expired = is_there & (touched <= limit_ms)
+        is_next = ~is_expired & is_there & (touched // self._bucket_ms <= last)
+        expired = slots[is_expired]
+        self._touched_ms[expired] = _GONE
+        self._line_up(slots[is_next], touched[is_next])
+        self._wait(slots[is_there & ~is_expired & ~is_next])
+        return expired
+
+    def _line_up(self, slots: Array, times: Array) -> None:
+        if len(slots) == 0:
+            return
+        slots, times = np.concatenate([self._next_slots, slots]), np.concatenate([self._next_times, times])
+        order = np.argsort(times, kind="stable")
+        self._next_slots, self._next_times = slots[order], times[order]
+        self._is_waiting[slots] = True
+
+    def _wait(self, slots: Array) -> None:
+        """Put slots that do not wait, each once, into the buckets of their times."""
+        if len(slots) == 0:
+            return
+        order = np.argsort(self._touched_ms[slots], kind="stable")
+        slots = slots[order]
+        times = self._touched_ms[slots]
+        buckets = times // self._bucket_ms
+        starts = np.flatnonzero(np.diff(buckets, prepend=buckets[0] - 1))
+        for start, part in zip(starts.tolist(), np.split(slots, starts[1:]), strict=True):
+            self._bucket(int(buckets[start])).append(part, int(times[start]))
+        self._is_waiting[slots] = True
+
+    def _bucket(self, number: int) -> _Bucket:
+        return self._buckets.setdefault(number, _Bucket())
+
+    def _reserve(self, slots: Array) -> None:
+        capacity = int(slots.max()) + 1
+        self._touched_ms = grown(self._touched_ms, capacity, _GONE)
+        self._is_waiting = grown(self._is_waiting, capacity, False)
+
+    def touched_ms(self, slots: Array) -> Array:
+        """int64[n] for a snapshot; without a TTL as if touched at this moment."""
+        return self._touched_ms[slots] if self._ttl_ms else np.full(len(slots), self._now_ms())
+
+    def nbytes(self) -> int:
+        buckets = sum(bucket.nbytes for bucket in self._buckets.values())
+        waiting = self._is_waiting.nbytes + self._next_slots.nbytes + self._next_times.nbytes
+        return int(self._touched_ms.nbytes) + int(waiting) + buckets
+
+
+class _Bucket:
+    """Slots, in one array that doubles, and the earliest of their times."""
+
+    def __init__(self) -> None:
+        self.first_ms = np.iinfo(np.int64).max
+        self._slots: Array = _NO_SLOTS
+        self._count = 0
+
+    @property
+    def slots(self) -> Array:
+        return self._slots[: self._count]
+
+    @property
+    def nbytes(self) -> int:
+        return int(self._slots.nbytes)
+
+    def append(self, slots: Array, first_ms: int) -> None:
+        self.first_ms = min(self.first_ms, first_ms)
+        count = self._count + len(slots)
+        self._slots = grown(self._slots, count)
+        self._slots[self._count : count] = slots
+        self._count = count
