@@ -141,14 +141,18 @@ class KeyIndex:
             _find_rows(self._table, self._rows, self._arena, self._layout.payloads, rows, slots)
         return slots
 
-    def keys(self, slots: np.ndarray) -> list[pa.Array]:
-        """The key columns of live slots, in the plain types (`types`)."""
+    def keys(self, slots: np.ndarray, numbers: Sequence[int] | None = None) -> list[pa.Array]:
+        """The key columns of live slots, in the plain types (`types`); those of these numbers, all for None."""
         rows = self._rows[slots]
         if self._is_single:
             is_null = (rows[:, 1] == 0) & (rows[:, 0] == NULL_HASH)
             valid = ~is_null if is_null.any() else None
-            return [array_from_words(self.types[0], rows[:, 1], valid)]
-        return [self._key_column(rows, number) for number in range(len(self.types))]
+            column = array_from_words(self.types[0], rows[:, 1], valid)
+            return [column] * (1 if numbers is None else len(numbers))
+        return [
+            self._key_column(rows, number)
+            for number in (range(len(self.types)) if numbers is None else numbers)
+        ]
 
     def hashes(self, slots: np.ndarray) -> np.ndarray:
         """uint64[n]: the stored hashes of live slots."""

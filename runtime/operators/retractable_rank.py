@@ -27,6 +27,8 @@ _COPY_BITS = 16
 class RetractableRank(Operator[RankSpec]):
     """Keeps every row, because the next best takes the place of one that is taken back.
 
+    A batch costs its own rows and the lists of its keys. Only where a row is taken back from a full list and none as good comes
+    in its place are all rows of the key looked at, once a batch.
     State: all rows with their counts, by key, and the listed ids of each key. A row is forgotten when its count is zero, a key
     with its last row or `state_ttl_ms` after it was last touched.
     """
@@ -54,7 +56,7 @@ class RetractableRank(Operator[RankSpec]):
         touched = np.unique(keys)
         self._ttl.touch(touched)
         before = self._lists[touched]
-        after = self._best(touched)
+        after = self._corrected(touched, before, keys, row_slots)
         self._lists[touched] = after
         self._changes.emit(before, after, self, output)
         emptied = self._rows_of_key.remove(self._rows.sweep(row_slots))
@@ -74,22 +76,52 @@ class RetractableRank(Operator[RankSpec]):
         """The rows of listed ids."""
         return self._rows.take(row_ids >> _COPY_BITS)
 
+    def _corrected(self, touched: Array, before: Array, keys: Array, row_slots: Array) -> Array:
+        """The lists of these keys, from those before and the batch's rows; from all their rows only where these do not decide.
+
+        Rows that are in neither stand behind the last row of a full list. So the list is decided by the rest when they make it
+        full up to where that row stands, or stood.
+        """
+        listed = before != NO_ROW
+        positions = np.concatenate([np.nonzero(listed)[0], np.searchsorted(touched, keys)])
+        rows, first = np.unique(np.concatenate([before[listed] >> _COPY_BITS, row_slots]), return_index=True)
+        by_age = np.argsort(self._rows.sequence[rows], kind="stable")
+        positions, rows, copies = self._sorted(positions[first][by_age], rows[by_age])
+        is_decided = np.ones(len(touched), dtype=bool)
+        is_last = rows == before[positions, -1] >> _COPY_BITS
+        totals = np.bincount(positions, weights=copies, minlength=len(touched)).astype(np.int64)
+        up_to = np.cumsum(copies) - (np.cumsum(totals) - totals)[positions]
+        is_decided[positions[is_last]] = up_to[is_last] >= self.spec.rank_end
+        lists = self._listed(positions, rows, copies, len(touched))
+        if not is_decided.all():
+            lists[~is_decided] = self._best(touched[~is_decided])
+        return lists
+
     def _best(self, touched: Array) -> Array:
         """The lists of these keys from all their rows."""
-        positions, live = self._rows_of_key.match(touched)
-        is_there = self._rows.counts[live] > 0
-        positions, live = positions[is_there], live[is_there]
-        rows = self._rows.take(live)
-        order = sort_indices([positions], [rows.column(k.column) for k in self.spec.order], self.spec.order)
-        # Each row as often as it counts, but never more often than a list is long.
-        copies = np.minimum(self._rows.counts[live[order]], self.spec.rank_end)
-        ids = np.repeat(live[order] << _COPY_BITS, copies)
+        positions, rows = self._rows_of_key.match(touched)
+        is_there = self._rows.counts[rows] > 0
+        return self._listed(*self._sorted(positions[is_there], rows[is_there]), len(touched))
+
+    def _sorted(self, positions: Array, rows: Array) -> tuple[Array, Array, Array]:
+        """Rows in order of position, then of rank; rows that rank alike as they are given, which is by age.
+
+        With each goes how often it may be listed: as often as it counts, but no more often than a list is long.
+        """
+        columns = self._rows.columns(rows, [key.column for key in self.spec.order])
+        order = sort_indices([positions], columns, self.spec.order)
+        rows = rows[order]
+        return positions[order], rows, np.clip(self._rows.counts[rows], 0, self.spec.rank_end)
+
+    def _listed(self, positions: Array, rows: Array, copies: Array, count: int) -> Array:
+        """The first entries of each of `count` positions."""
+        ids = np.repeat(rows << _COPY_BITS, copies)
         ids += np.arange(len(ids)) - np.repeat(np.cumsum(copies) - copies, copies)
-        positions = np.repeat(positions[order], copies)
+        positions = np.repeat(positions, copies)
         ranks = np.empty(len(ids), dtype=np.int64)
-        rank_within(ranks, positions, len(touched))
+        rank_within(ranks, positions, count)
         kept = ranks <= self.spec.rank_end
-        lists = np.full((len(touched), self.spec.rank_end), NO_ROW, dtype=np.int64)
+        lists = np.full((count, self.spec.rank_end), NO_ROW, dtype=np.int64)
         lists[positions[kept], ranks[kept] - 1] = ids[kept]
         return lists
 

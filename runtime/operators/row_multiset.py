@@ -64,6 +64,10 @@ class RowMultiset:
         """The rows of slots."""
         return pa.RecordBatch.from_arrays(self._index.keys(slots), schema=self.schema)
 
+    def columns(self, slots: Array, numbers: list[int]) -> list[pa.Array]:
+        """These columns of the rows of slots."""
+        return self._index.keys(slots, numbers)
+
     def rows(self) -> pa.RecordBatch:
         """All rows, each as often as it counts, in order of first arrival."""
         slots = self.slots()
