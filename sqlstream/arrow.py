@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from sqlstream.changelog import ROW_KIND_COLUMN, ChangelogMode, RowKind
 from sqlstream.errors import UserError
-from sqlstream.schema import Field, Schema
+from sqlstream.schema import Schema
 from sqlstream.types import LogicalType, TypeRoot
 
 _SIMPLE: dict[TypeRoot, pa.DataType] = {
@@ -106,36 +106,3 @@ def without_row_kinds(batch: pa.RecordBatch) -> pa.RecordBatch:
     if not is_changelog(batch):
         return batch
     return pa.RecordBatch.from_arrays(batch.columns[:-1], schema=pa.schema(list(batch.schema)[:-1]))
-
-
-def from_arrow_type(t: pa.DataType) -> LogicalType:
-    """The logical type of an Arrow type that a file or client brings; UserError for one SQL has no word for."""
-    from sqlstream import types as sql
-
-    if pa.types.is_dictionary(t):
-        return from_arrow_type(t.value_type)
-    if pa.types.is_timestamp(t):
-        precision = {"s": 0, "ms": 3, "us": 6, "ns": 9}[t.unit]
-        return sql.timestamp_ltz(precision) if t.tz else sql.timestamp(precision)
-    if pa.types.is_decimal(t):
-        return sql.decimal(t.precision, t.scale)
-    if pa.types.is_large_string(t) or pa.types.is_string(t):
-        return sql.STRING
-    if pa.types.is_binary(t) or pa.types.is_large_binary(t):
-        return sql.BYTES
-    if pa.types.is_struct(t):
-        return sql.row(*[(f.name, from_arrow_type(f.type)) for f in t])
-    if pa.types.is_map(t):
-        return sql.map_of(from_arrow_type(t.key_type), from_arrow_type(t.item_type))
-    if pa.types.is_list(t) or pa.types.is_large_list(t):
-        return sql.array(from_arrow_type(t.value_type))
-    if pa.types.is_time(t):
-        return sql.time(3)
-    for root, arrow in _SIMPLE.items():
-        if arrow == t and root not in (TypeRoot.CHAR, TypeRoot.BINARY, TypeRoot.INTERVAL_YEAR_MONTH):
-            return LogicalType(root)
-    raise UserError("SS2010", f"arrow type {t} has no SQL type")
-
-
-def from_arrow_schema(schema: pa.Schema) -> Schema:
-    return Schema(tuple(Field(f.name, from_arrow_type(f.type)) for f in schema))

@@ -18,7 +18,6 @@ from sqlstream.errors import Span, UserError, did_you_mean
 class ConfigType(enum.Enum):
     BOOLEAN = "Boolean"
     INTEGER = "Integer"
-    LONG = "Long"
     DURATION = "Duration"
     MEMORY_SIZE = "MemorySize"
     STRING = "String"
@@ -119,7 +118,6 @@ def parse_boolean(text: str) -> bool:
 _PARSERS: dict[ConfigType, Any] = {
     ConfigType.BOOLEAN: parse_boolean,
     ConfigType.INTEGER: int,
-    ConfigType.LONG: int,
     ConfigType.DURATION: parse_duration_ms,
     ConfigType.MEMORY_SIZE: parse_memory_bytes,
     ConfigType.STRING: str,
@@ -128,15 +126,14 @@ _PARSERS: dict[ConfigType, Any] = {
 _EXAMPLES: dict[ConfigType, str] = {
     ConfigType.BOOLEAN: "write 'true' or 'false'",
     ConfigType.INTEGER: "write a whole number such as '4'",
-    ConfigType.LONG: "write a whole number such as '1000'",
     ConfigType.DURATION: "write a number and a unit such as '200 ms', '10 s' or '1 h'",
     ConfigType.MEMORY_SIZE: "write a number and a unit such as '64 mb'",
     ConfigType.STRING: "",
     ConfigType.ENUM: "",
 }
 
-_B, _I, _L, _D, _M, _S, _E = (
-    ConfigType.BOOLEAN, ConfigType.INTEGER, ConfigType.LONG, ConfigType.DURATION, ConfigType.MEMORY_SIZE,
+_B, _I, _D, _M, _S, _E = (
+    ConfigType.BOOLEAN, ConfigType.INTEGER, ConfigType.DURATION, ConfigType.MEMORY_SIZE,
     ConfigType.STRING, ConfigType.ENUM,
 )  # fmt: skip
 

@@ -28,10 +28,10 @@ def _connector(name: str, **properties: object) -> ConnectorDescriptor:
 CONNECTORS = {
     c.identifier: c
     for c in (
-        _connector("stream", is_source=True, boundedness=Boundedness(False), projects=True),
-        _connector("table", is_source=True, projects=True),
-        _connector("filtering", is_source=True, projects=True, filters=True, limits=True),
-        _connector("exact", is_source=True, projects=True, filters=True, filters_exactly=True),
+        _connector("stream", is_source=True, boundedness=Boundedness(False)),
+        _connector("table", is_source=True),
+        _connector("filtering", is_source=True, filters=True, limits=True),
+        _connector("exact", is_source=True, filters=True, filters_exactly=True),
         _connector("blackhole", is_sink=True, sink_mode=ChangelogMode.RETRACT, sink_takes_upserts=True),
         _connector("print", is_sink=True, sink_mode=ChangelogMode.RETRACT),
         _connector("collect", is_sink=True, sink_mode=ChangelogMode.RETRACT),

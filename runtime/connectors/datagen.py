@@ -48,7 +48,6 @@ class Datagen(SourceOnlyConnector):
         is_source=True,
         is_sink=False,
         boundedness=Boundedness(False, unless_set="number-of-rows"),
-        projects=True,
         limits=True,
     )
 

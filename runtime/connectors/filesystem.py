@@ -86,7 +86,6 @@ class Filesystem:
             "file.size": sql.BIGINT.not_null(),
             "file.modification-time": sql.timestamp_ltz(3).not_null(),
         },
-        projects=True,
         limits=True,
         partitions=True,
     )

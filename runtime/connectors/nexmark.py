@@ -139,7 +139,6 @@ class Nexmark(SourceOnlyConnector):
         is_source=True,
         is_sink=False,
         boundedness=Boundedness(False, unless_set="nexmark.events"),
-        projects=True,
         schema_option="nexmark.table",
         schemas=_SCHEMAS,
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numba import int64, njit, types
 
-NO_CHARACTER = -1
 UNTERMINATED = -1
 """Field count of a record whose quote is never closed."""
 

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 from numba import njit
 
-from runtime.kernels.buffers import EMPTY_BITMAP
 from runtime.kernels.intrinsics import NULL_HASH, combine, hash_bytes, hash_word, is_set
 from runtime.kernels.words import BytesColumn, plain_array, read_column
 
@@ -104,13 +103,6 @@ def _combine_into(hashes, out):  # type: ignore[no-untyped-def]
         out[i] = combine(out[i], hashes[i])
 
 
-def hash_words(words: np.ndarray) -> np.ndarray:
-    """uint64[n]: the hash of one-word values without NULLs, as `hash_columns` gives it."""
-    out = np.empty(len(words), dtype=np.uint64)
-    hash_words_into(words, EMPTY_BITMAP, 0, out, False)
-    return out
-
-
 @njit("void(uint64[::1], uint64, int32[::1])", nogil=True, cache=True)
 def _key_groups_into(hashes, max_parallelism, out):  # type: ignore[no-untyped-def]
     for i in range(len(out)):
@@ -128,7 +120,7 @@ def key_groups(hashes: np.ndarray, max_parallelism: int) -> np.ndarray:
 
 @njit("void(uint64[::1], uint64, int64, int32[::1])", nogil=True, cache=True)
 def _subtasks_into(hashes, max_parallelism, parallelism, out):  # type: ignore[no-untyped-def]
-    # As in `subtask_of_key_group`; a table because a division a row would cost more than all the rest.
+    # Flink's computeOperatorIndexForKeyGroup; a table because a division a row would cost more than all the rest.
     table = np.empty(max_parallelism, np.int32)
     for group in range(max_parallelism):
         table[group] = group * parallelism // np.int64(max_parallelism)
@@ -141,23 +133,3 @@ def subtasks(hashes: np.ndarray, max_parallelism: int, parallelism: int) -> np.n
     out = np.empty(len(hashes), dtype=np.int32)
     _subtasks_into(hashes, np.uint64(max_parallelism), parallelism, out)
     return out
-
-
-def subtask_of_key_group(key_group: int, max_parallelism: int, parallelism: int) -> int:
-    """Flink's computeOperatorIndexForKeyGroup.
-
-    >>> [subtask_of_key_group(group, 8, 3) for group in range(8)]
-    [0, 0, 0, 1, 1, 1, 2, 2]
-    """
-    return key_group * parallelism // max_parallelism
-
-
-def key_group_range(subtask: int, parallelism: int, max_parallelism: int) -> tuple[int, int]:
-    """The key groups [start, end) of a subtask: those that `subtask_of_key_group` gives it.
-
-    >>> [key_group_range(subtask, 3, 8) for subtask in range(3)]
-    [(0, 3), (3, 6), (6, 8)]
-    """
-    start = (subtask * max_parallelism + parallelism - 1) // parallelism
-    end = ((subtask + 1) * max_parallelism + parallelism - 1) // parallelism
-    return start, end

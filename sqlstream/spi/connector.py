@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
@@ -72,9 +72,7 @@ class ConnectorDescriptor(msgspec.Struct, frozen=True):
     is_sink: bool
     boundedness: Boundedness = Boundedness(True)
     has_format: bool = False
-    can_replay: bool = True
     metadata: dict[str, LogicalType] = {}
-    projects: bool = False
     filters: bool = False
     filters_exactly: bool = False
     limits: bool = False
@@ -115,7 +113,6 @@ class ConnectorContext:
     files: Any
     emit_result: Callable[[pa.RecordBatch], None] = lambda batch: None
     print_lines: Callable[[list[str], bool], None] = lambda lines, is_error: None
-    extra: dict[str, Any] = field(default_factory=dict)
 
 
 class SourceReader(Protocol):

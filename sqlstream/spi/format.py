@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 import msgspec
 
@@ -20,8 +20,6 @@ class FormatDescriptor(msgspec.Struct, frozen=True):
     identifier: str
     options: tuple[OptionDescriptor, ...]
     file_suffix: str
-    is_source: bool = True
-    is_sink: bool = True
 
 
 class Rejected(msgspec.Struct, frozen=True):
@@ -67,6 +65,3 @@ class Format(Protocol):
 
     def validate(self, schema: Schema, options: dict[str, str]) -> None:
         """Checks beyond the descriptor: types the format cannot carry. UserError SS40xx."""
-
-
-FormatOptions = dict[str, Any]

@@ -13,10 +13,7 @@ from hypothesis import strategies as st
 
 from runtime.kernels.hashing import (
     hash_columns,
-    hash_words,
-    key_group_range,
     key_groups,
-    subtask_of_key_group,
     subtasks,
 )
 from sqlstream.errors import UserError
@@ -124,21 +121,6 @@ def test_a_nested_key_is_refused() -> None:
     assert caught.value.code == "SS3090"
 
 
-def test_hash_words_is_the_hash_of_a_bigint_column() -> None:
-    words = np.array([1, 2, 3], dtype=np.uint64)
-    assert hash_words(words).tolist() == hash_columns([pa.array([1, 2, 3])]).tolist()
-
-
-@pytest.mark.parametrize(("parallelism", "max_parallelism"), [(1, 128), (2, 128), (3, 128), (7, 10), (5, 5)])
-def test_every_key_group_belongs_to_the_subtask_whose_range_holds_it(
-    parallelism: int, max_parallelism: int
-) -> None:
-    owners = [subtask_of_key_group(group, max_parallelism, parallelism) for group in range(max_parallelism)]
-    for subtask in range(parallelism):
-        start, end = key_group_range(subtask, parallelism, max_parallelism)
-        assert [group for group, owner in enumerate(owners) if owner == subtask] == list(range(start, end))
-
-
 def test_keys_spread_evenly_over_key_groups_and_subtasks() -> None:
     hashes = hash_columns([pa.array(range(100_000))])
     groups = key_groups(hashes, 128)
@@ -147,7 +129,7 @@ def test_keys_spread_evenly_over_key_groups_and_subtasks() -> None:
     assert counts.min() > 600
     assert counts.max() < 1000
     owners = subtasks(hashes, 128, 3)
-    assert owners.tolist() == [subtask_of_key_group(int(group), 128, 3) for group in groups]
+    assert owners.tolist() == [int(group) * 3 // 128 for group in groups]
 
 
 def test_no_rows_have_no_hashes() -> None:

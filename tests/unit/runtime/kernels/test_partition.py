@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.kernels.hashing import hash_columns, key_groups, subtask_of_key_group
+from runtime.kernels.hashing import hash_columns, key_groups
 from runtime.kernels.ordering import argsort_stable_by
 from runtime.kernels.partition import partition, split_by_key
 
@@ -43,7 +43,7 @@ def test_rows_go_to_the_subtask_of_their_key_group(n: int) -> None:
     for subtask, part in enumerate(parts):
         assert part is not None
         groups = key_groups(hash_columns([part.column("s")]), 128)
-        assert {subtask_of_key_group(int(g), 128, n) for g in groups} == {subtask}
+        assert {int(g) * n // 128 for g in groups} == {subtask}
     assert sum(part.num_rows for part in parts if part is not None) == 500
 
 
