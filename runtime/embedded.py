@@ -94,8 +94,6 @@ class EmbeddedCluster:
     ) -> None:
         self._config = dict(config or {})
         self._usage = ProcessUsage(lambda: self._task_managers.process_ids)
-        self._crash: ErrorInfo | None = None
-        self._closers: list[threading.Thread] = []
         self._print_errors: dict[str, OSError] = {}
         self._is_started = False
         self._results = ResultStore(RESULT_BUFFER_BYTES, print_lines, self._on_unprinted)
@@ -212,11 +210,6 @@ class EmbeddedCluster:
         self._results.forget(job_id)
         self._shell.cancel(job_id)
 
-    @property
-    def job_manager(self) -> JobManagerShell:
-        """For REST and overviews."""
-        return self._shell
-
     # --- the cluster
 
     @property
@@ -259,6 +252,6 @@ class EmbeddedCluster:
     def _receive(self, message: ToJobManager) -> None:
         self._shell.receive(message)
 
-    def _on_crash(self, error: ErrorInfo) -> None:
-        self._crash = error
+    def _on_crash(self, _: ErrorInfo) -> None:
+        # Whoever waits for rows learns that there are no more.
         self._results.close_all()
