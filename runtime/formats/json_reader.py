@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from runtime.evaluate.duckdb_function import evaluate_in_duckdb
 from runtime.formats.blocks import Block, after_last_newline, read_blocks
 from runtime.formats.boolean_option import is_true
+from runtime.formats.file_rows import FileRows
 from runtime.formats.json_objects import take_apart
 from runtime.formats.rejection import undecodable
 from runtime.formats.row_count import empty_columns
@@ -31,11 +32,11 @@ JSON_BLOCK_BYTES = 8 << 20
 """DuckDB takes larger pieces apart a fifth faster than small ones; a poll should still end within 0.1 s."""
 
 
-class JsonReader:
+class JsonReader(FileRows):
     """Decode the requested fields block by block.
 
     All values are asked for as text, at every depth, so that what is no value of the column's type is found and never
-    bent into one. State: the stream's position, and the rows that are still to be passed over.
+    bent into one.
     """
 
     def __init__(
@@ -47,23 +48,14 @@ class JsonReader:
         options: dict[str, str],
         skip_rows: int,
     ) -> None:
-        self._stream = stream
-        self._path = path
-        self._types: dict[str, LogicalType] = {c: schema.types[schema.index_of(c)] for c in columns}
+        super().__init__(stream, path, schema, columns, skip_rows)
         self._ignores_errors = is_true(options, "ignore-parse-errors")
         self._needs_fields = is_true(options, "fail-on-missing-field")
-        self._skip_rows = skip_rows
         self._structure = _sql_literal(json.dumps(_structure(self._types)))
 
-    def batches(self) -> Iterator[tuple[pa.RecordBatch, list[Rejected]]]:
+    def decoded(self) -> Iterator[tuple[pa.RecordBatch, list[Rejected]]]:
         for block in read_blocks(self._stream, self._path, after_last_newline, JSON_BLOCK_BYTES):
-            batch, rejected = self._decode(block)
-            skipped = min(self._skip_rows, batch.num_rows)
-            self._skip_rows -= skipped
-            yield batch.slice(skipped), rejected
-
-    def close(self) -> None:
-        self._stream.close()
+            yield self._decode(block)
 
     def _decode(self, block: Block) -> tuple[pa.RecordBatch, list[Rejected]]:
         lines = _lines(block)
