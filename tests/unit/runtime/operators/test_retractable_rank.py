@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 from collections import Counter
 from typing import Any
 
@@ -103,6 +104,27 @@ def test_state_moves_to_other_subtasks_without_a_trace(
 
 
 ASCENDING = (SortKey(1, False, False),)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_lists_are_right_after_every_batch_however_their_rows_come_and_go(seed: int) -> None:
+    rng = random.Random(seed)
+    spec = RankSpec((0,), ASCENDING, 1, 3, True, is_retracting=True)
+    operator, output = make_operator(spec, context_of(spec, RETRACT)), Collected()
+    live: list[Row] = []
+    for _ in range(60):
+        log: list[Row] = []
+        for _ in range(rng.randint(1, 6)):
+            best = sorted(live, key=lambda r: r[1])[:6]
+            if best and rng.random() < 0.6:
+                gone = rng.choice(best if rng.random() < 0.7 else live)
+                live.remove(gone)
+                log.append(("-D", *gone))
+            for _ in range(rng.randint(0, 2)):
+                live.append((rng.choice("ab"), rng.randint(0, 30), rng.choice("xy")))
+                log.append(("+I", *live[-1]))
+        feed(operator, [log] if log else [], output)
+        assert seen(spec, output.table()) == reference(spec, live)
 
 
 def test_the_next_best_takes_the_place_of_a_row_that_is_taken_back() -> None:
