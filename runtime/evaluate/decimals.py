@@ -59,15 +59,19 @@ def _as_decimal256(datum: Datum, scale: int | None = None) -> Datum:
     digits, own_scale = _digits_and_scale(datum.type)
     scale = own_scale if scale is None else scale
     precision = digits + scale - own_scale
+    _check_digits(precision)
+    if not pa.types.is_decimal(datum.type):
+        datum = pc.cast(datum, pa.decimal128(max(digits, 3), 0))
+    return pc.cast(datum, pa.decimal256(max(precision, 1), scale))
+
+
+def _check_digits(precision: int) -> None:
     if precision > _DECIMAL256_DIGITS:
         raise UserError(
             "SS5103",
             f"the operands have too many digits for exact arithmetic ({precision})",
             hint="cast the operands to DECIMAL with fewer digits",
         )
-    if not pa.types.is_decimal(datum.type):
-        datum = pc.cast(datum, pa.decimal128(max(digits, 3), 0))
-    return pc.cast(datum, pa.decimal256(max(precision, 1), scale))
 
 
 def _arithmetic(function: Any, left: Datum, right: Datum, target: pa.DataType) -> pa.Array:
@@ -75,6 +79,8 @@ def _arithmetic(function: Any, left: Datum, right: Datum, target: pa.DataType) -
     a, b = _as_decimal256(left), _as_decimal256(right)
     if a.type.precision + b.type.precision >= _DECIMAL256_DIGITS:
         a, b = _tightened(a), _tightened(b)
+        if function is pc.multiply:
+            _check_digits(a.type.precision + b.type.precision + 1)
     result = function(a, b)
     return fit(as_array(result, rows_of(left, right)), target)
 
@@ -158,10 +164,24 @@ def _validity(*datums: Datum) -> pa.Buffer | None:
 
 def divide(left: Datum, right: Datum, target: pa.DataType) -> pa.Array:
     """Arrow cuts the quotient off; one digit more than wanted is enough to round half up exactly."""
-    (_, left_scale), (right_digits, right_scale) = map(_digits_and_scale, (left.type, right.type))
-    scale = max(left_scale, target.scale - right_digits + right_scale)
-    result = pc.divide(_as_decimal256(left, scale), _as_decimal256(right))
+    a, b = _as_decimal256(left), _as_decimal256(right)
+    if _quotient_digits(a.type, b.type, target) > _DECIMAL256_DIGITS:
+        a, b = _tightened(a), _tightened(b)
+        _check_digits(_quotient_digits(a.type, b.type, target))
+    result = pc.divide(_as_decimal256(a, _dividend_scale(a.type, b.type, target)), b)
     return fit(as_array(result, rows_of(left, right)), target)
+
+
+def _dividend_scale(left: pa.DataType, right: pa.DataType, target: pa.DataType) -> int:
+    """The scale at which Arrow's quotient has at least one digit more than the target."""
+    return int(max(left.scale, target.scale - right.precision + right.scale))
+
+
+def _quotient_digits(left: pa.DataType, right: pa.DataType, target: pa.DataType) -> int:
+    """The precision that Arrow gives the quotient."""
+    scale = _dividend_scale(left, right, target)
+    whole_digits = left.precision - left.scale + right.scale
+    return int(whole_digits + max(6, scale + right.precision + 1))
 
 
 def low_words(values: pa.Array) -> Any:

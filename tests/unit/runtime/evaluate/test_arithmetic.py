@@ -137,6 +137,17 @@ def test_decimal_quotients_round_half_up(rows: list[tuple[int, int]]) -> None:
     assert evaluate(divided, given_rows) == expected
 
 
+def test_quotients_of_decimal_sums_are_exact_as_long_as_their_values_are_short() -> None:
+    total = sql.decimal(38, 2)
+    divided = call("/", col(0, total), col(1, total))
+    assert evaluate(divided, [(D("4.75"), D("3.00")), (None, D("1.00"))]) == [D("1.583333"), None]
+    widest = D("9" * 36 + ".99")
+    for operator in ("/", "*"):
+        with pytest.raises(UserError) as error:
+            evaluate(call(operator, col(0, total), col(1, total)), [(widest, widest)])
+        assert error.value.code == "SS5103"
+
+
 def test_sums_of_decimals_carry() -> None:
     added = call("+", col(0, sql.decimal(4, 2)), col(1, sql.decimal(5, 4)))
     assert evaluate(added, [(D("99.99"), D("9.9999")), (None, D("1"))]) == [D("109.9899"), None]
