@@ -92,6 +92,8 @@ class Deduplicate(Operator[DeduplicateSpec]):
         old = self._rows.gather(old_ids)
         self._rows.delete(old_ids)
         self._row_ids[slots] = self._rows.append(rows)
+        # Inputs of a UNION ALL may differ in their column names; batches are put together.
+        rows = pa.RecordBatch.from_arrays(rows.columns, schema=self._input_schema)
         both = pa.concat_batches([old, rows])
         kinds = np.concatenate([np.full(len(replaced), RowKind.UPDATE_BEFORE, dtype=np.int8), kinds])
         # Each -U directly before its +U.

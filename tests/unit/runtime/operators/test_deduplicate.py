@@ -9,7 +9,7 @@ import pytest
 from changelog_harness import cut, cuts_strategy, run_moved
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operator_harness import Clock, Collected, ManualClock, Row, feed, operator_context, run_operator
+from operator_harness import Clock, Collected, ManualClock, Row, batch, feed, operator_context, run_operator
 
 from runtime.operators import make_operator
 from sqlstream import types as sql
@@ -124,6 +124,13 @@ def test_of_one_batch_only_the_best_row_goes_out_after_what_it_replaces() -> Non
     )
     for before, after in zip(output.rows[2::2], output.rows[3::2], strict=True):
         assert (before[0], after[0], before[1]) == ("-U", "+U", after[1])
+
+
+def test_branches_of_a_union_may_name_their_columns_as_they_like() -> None:
+    spec = DeduplicateSpec((0,), Keep.LAST, 2)
+    other = batch(ROWS, [A2]).rename_columns(["a", "b", "c", "d"])
+    output = run_operator(spec, context_of(spec, RETRACT), [[A1], other])
+    assert output.rows == [("+I", *A1), ("-U", *A1), ("+U", *A2)]
 
 
 @pytest.mark.parametrize("mode", [RETRACT, UPSERT])
