@@ -216,6 +216,12 @@ def test_without_keys_the_whole_list_expires() -> None:
     assert output.rows == [("+I", *row("a", 5), 1), ("+I", *row("b", 1), 1)]
 
 
+def test_a_list_that_no_row_has_come_to_is_saved_as_no_rows() -> None:
+    spec = RankSpec((), DESCENDING, 1, 2, True, state_ttl_ms=100)
+    operator = make_operator(spec, context_of(spec, RETRACT, now_ms=ManualClock(1_000)))
+    assert operator.snapshot().keyed["rows"].num_rows == 0
+
+
 def test_many_keys_and_evictions_reuse_the_memory_of_rows() -> None:
     spec = RankSpec((0,), DESCENDING, 1, 2, True)
     operator, output = make_operator(spec, context_of(spec, UPSERT)), Collected()
