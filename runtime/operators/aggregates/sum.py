@@ -95,7 +95,9 @@ class Average(Sum):
             return self._divide_decimals(sums, divisors, valid, result_type)
         if self._number is NumberClass.FLOAT64:
             return from_numbers(sums / divisors, result_type, valid)
-        quotients = np.sign(sums) * (np.abs(sums) // divisors)
+        # Floor division and one more where it went below: the absolute value of the least BIGINT is none.
+        quotients = sums // divisors
+        quotients += (sums < 0) & (quotients * divisors != sums)
         return from_numbers(quotients, result_type, valid)
 
     def _divide_decimals(

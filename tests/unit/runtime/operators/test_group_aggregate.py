@@ -244,6 +244,7 @@ def test_without_keys_a_group_that_is_touched_in_time_lives_on() -> None:
     ("function", "type_", "values", "expected"),
     [
         ("AVG", sql.BIGINT, [1, 2, None, -6], -1),
+        ("AVG", sql.BIGINT, [-(2**63), 0], -(2**62)),
         ("AVG", sql.DOUBLE, [1.0, 2.0], 1.5),
         ("AVG", sql.decimal(5, 2), [Decimal("1.00"), Decimal("1.01"), Decimal("1.01")], Decimal("1.006667")),
         ("SUM", sql.INT, [2**31 - 1, 1], -(2**31)),
