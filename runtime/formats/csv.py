@@ -97,9 +97,10 @@ class CsvReader(FileRows):
         quote, escape = self._dialect.quote.encode(), self._dialect.escape.encode()
         if (not quote or quote not in data) and (not escape or escape not in data):
             return data.rfind(b"\n") + 1
-        from runtime.kernels.csv_records import complete_length
+        from runtime.kernels import csv_records as kernel
 
-        return int(complete_length(np.frombuffer(data, dtype=np.uint8), *self._codes()))
+        flags = kernel.TRIM * self._dialect.trims_spaces | kernel.COMMENTS * self._dialect.allows_comments
+        return int(kernel.complete_length(np.frombuffer(data, dtype=np.uint8), *self._codes(), flags))
 
     def _codes(self) -> tuple[int, int, int]:
         """Delimiter, quote and escape as bytes, -1 for none."""

@@ -15,28 +15,36 @@ _NUMBERS = types.Array(types.int64, 1, "C")
 TRIM, COMMENTS, TRAILING_DELIMITER, EXTRA_FIELDS, EMPTY_LINES = 1, 2, 4, 8, 16
 
 
-@njit(int64(_TEXT, int64, int64, int64), nogil=True, cache=True)
-def complete_length(data, delimiter, quote, escape):  # type: ignore[no-untyped-def]
-    """Bytes up to the end of the last record that is complete, its line end included."""
+@njit(int64(_TEXT, int64, int64, int64, int64), nogil=True, cache=True)
+def complete_length(data, delimiter, quote, escape, flags):  # type: ignore[no-untyped-def]
+    """Bytes up to the end of the last record that is complete, its line end included; TRIM and COMMENTS as in `tidy`."""
     end, i, n = 0, 0, len(data)
-    is_field_start, in_quotes = True, False
+    is_field_start, is_line_start, in_quotes, is_closed = True, True, False, False
     while i < n:
         c = np.int64(data[i])
         i += 1
+        if is_line_start and c == 35 and (flags & COMMENTS) != 0:
+            while i < n and data[i] != 10:
+                i += 1
+            continue
+        is_line_start = False
+        # Of a doubled quote inside quotes the first closes and the second, right behind it, opens again.
+        was_closed, is_closed = is_closed, False
         if c == escape:
             i += 1
             is_field_start = False
         elif in_quotes:
             if c == quote:
-                in_quotes = False
+                in_quotes, is_closed = False, True
         elif c == quote:
-            # A doubled quote inside quotes closes and opens again; one within plain text is text.
-            in_quotes = is_field_start or (i >= 2 and np.int64(data[i - 2]) == quote)
+            # A quote within plain text is text.
+            in_quotes = is_field_start or was_closed
             is_field_start = False
         elif c == 10:
-            end, is_field_start = i, True
-        else:
-            is_field_start = c == delimiter
+            end, is_field_start, is_line_start = i, True, True
+        elif not ((flags & TRIM) != 0 and is_field_start and (c == 32 or c == 9) and c != delimiter):
+            is_line_start = c == 13
+            is_field_start = c == delimiter or is_line_start
     return end
 
 

@@ -184,3 +184,26 @@ def test_records_are_whole_wherever_blocks_end(records: list[tuple[str, str]], b
     assert [b.first_line for b in blocks] == [
         data[: sum(len(p.data) for p in blocks[:i])].count(b"\n") + 1 for i in range(len(blocks))
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ('a""b,1\n"x\ny",2\nc,3\n', {}),
+        ('a"b,1\n"x""\ny",2\n"",3\n', {}),
+        ('# it"s,"no row\n"x\n# y",2\n#"\nc,3\n', {"allow-comments": "true"}),
+        ('  "x\ny" ,2\n\t"",3\n', {"trim-spaces": "true"}),
+        ('a,1\r"x\ny",2\r\nc,3\n', {}),
+    ],
+)
+def test_quotes_mean_the_same_where_a_block_ends(text: str, options: dict[str, str]) -> None:
+    from runtime.formats.blocks import read_blocks
+    from runtime.formats.csv import CsvReader
+    from runtime.formats.csv_dialect import CsvDialect
+
+    reader = CsvReader(io.BytesIO(), "f", SCHEMA, SCHEMA.names, CsvDialect.parse(options), 0)
+    expected = read(text, options)[0]
+    for block_bytes in range(1, len(text)):
+        blocks = list(read_blocks(io.BytesIO(text.encode()), "f", reader._complete_bytes, block_bytes))
+        assert [row for b in blocks for row in read(b.data, options)[0]] == expected
+    assert reader._complete_bytes(text.encode()) == len(text)
