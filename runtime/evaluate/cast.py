@@ -15,6 +15,7 @@ from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.intervals import DAY_MS, milliseconds_of
 from runtime.evaluate.kernel import Builder, Kernel, null_mask, numbers, zero
 from runtime.evaluate.local_time import from_local, to_local
+from runtime.evaluate.timestamp_unit import in_unit
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
@@ -130,13 +131,12 @@ def _to_bytes(value: pa.Array, target: LogicalType) -> pa.Array:
 
 def _to_timestamp(source: LogicalType, target: LogicalType, time_zone: str) -> Kernel:
     arrow = to_arrow_type(target)
-    plain = pa.timestamp(arrow.unit)
 
     def kernel(value: pa.Array) -> pa.Array:
         if source.root is TypeRoot.TIME:
             value = pc.cast(pc.cast(value, pa.int32()), pa.int64()).view(pa.timestamp("ms"))
         is_same_kind = source.root is target.root
-        local = value if is_same_kind else pc.cast(to_local(value, time_zone), plain, safe=False)
+        local = value if is_same_kind else in_unit(_as_timestamp(to_local(value, time_zone)), arrow.unit)
         return _with_precision(
             local if is_same_kind else from_local(local, arrow, time_zone), arrow, target.precision
         )
@@ -151,7 +151,11 @@ def _with_precision(value: pa.Array, arrow: pa.DataType, precision: int) -> pa.A
         step = 10 ** (digits - precision)
         values = numbers(value, np.int64)
         value = pa.array(values - values % step, mask=null_mask(value)).view(value.type)
-    return value if value.type == arrow else pc.cast(value, arrow, safe=False)
+    return in_unit(value, arrow.unit)
+
+
+def _as_timestamp(value: pa.Array) -> pa.Array:
+    return pc.cast(value, pa.timestamp("ms")) if pa.types.is_date32(value.type) else value
 
 
 def _from_timestamp(target: LogicalType, time_zone: str) -> Kernel:

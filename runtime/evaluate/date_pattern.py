@@ -180,10 +180,11 @@ class Parsed:
     valid: Values
 
     def timestamps(self, unit: str) -> pa.Array:
-        """In units of a timestamp column; digits beyond the unit are cut off."""
+        """In units of a timestamp column; digits beyond the unit are cut off, and what it cannot hold is not valid."""
         per_second = PER_SECOND[unit]
         values = self.days * (_DAY_S * per_second) + self.nanoseconds // (1_000_000_000 // per_second)
-        return pa.array(values, mask=~self.valid).view(pa.timestamp(unit))
+        fits = np.abs(self.days) < 2**63 // (_DAY_S * per_second)
+        return pa.array(values, mask=~(self.valid & fits)).view(pa.timestamp(unit))
 
     def dates(self) -> pa.Array:
         return pa.array(self.days.astype(np.int32), mask=~self.valid).view(pa.date32())

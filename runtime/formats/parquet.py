@@ -130,12 +130,15 @@ class ParquetReader(FileRows):
         import pyarrow as pa
         import pyarrow.compute as pc
 
+        from runtime.evaluate.timestamp_unit import in_unit
+
         if column.type == target:
             return column
         try:
-            # A finer timestamp is cut to the table's precision, as everywhere.
-            are_times = pa.types.is_timestamp(column.type) and pa.types.is_timestamp(target)
-            return pc.cast(column, target, safe=not are_times)
+            if pa.types.is_timestamp(column.type) and pa.types.is_timestamp(target):
+                # A finer timestamp is cut to the table's precision, as everywhere.
+                column = in_unit(column, target.unit)
+            return pc.cast(column, target)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise UserError(
                 "SS5012",

@@ -98,6 +98,8 @@ UNREADABLE: list[tuple[str, LogicalType]] = [
     ("2023-02-29", DATE),
     ("25:00:00", sql.time(0)),
     ("2024-01-01 00:61:00", sql.timestamp(3)),
+    ("0001-01-01 00:00:00", sql.timestamp(9)),
+    ("2300-01-01 00:00:00", sql.timestamp_ltz(7)),
 ]
 
 
@@ -145,6 +147,8 @@ TIMES: list[tuple[LogicalType, Any, LogicalType, Any]] = [
     (sql.timestamp(6), DAY * 1000 + 1_500, sql.time(3), 1),
     (sql.time(0), 1_000, sql.timestamp(3), 1_000),
     (sql.timestamp(9), 1_999_999, sql.timestamp(3), 1),
+    (sql.timestamp(6), -1, sql.timestamp(3), -1),
+    (sql.timestamp(6), -1, sql.timestamp_ltz(3), -7_200_001),
     (sql.timestamp(3), 1_999, sql.timestamp(0), 1_000),
     (sql.timestamp(3), 5, sql.timestamp(6), 5_000),
     (sql.timestamp(3), 0, sql.timestamp_ltz(3), -7_200_000),
@@ -160,6 +164,12 @@ def test_times_convert_in_the_session_time_zone(
 ) -> None:
     context = EvaluationContext(time_zone="Etc/GMT-2")
     assert evaluate(cast(col(0, source), target), [(value,), (None,)], context) == [expected, None]
+
+
+def test_a_timestamp_that_nanoseconds_cannot_hold_fails() -> None:
+    last_second = (253_402_300_799_000,)
+    with pytest.raises(UserError, match="beyond the years 1677 to 2262"):
+        evaluate(cast(col(0, sql.timestamp(3)), sql.timestamp(9)), [last_second])
 
 
 def test_rows_and_arrays_convert_inside() -> None:

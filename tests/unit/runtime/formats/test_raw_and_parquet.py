@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import io
 from typing import Any
 
@@ -57,6 +58,21 @@ def test_parquet_columns_are_found_by_name_and_widened() -> None:
     schema = Schema.of(("a", sql.STRING), ("b", sql.BIGINT), ("t", sql.timestamp(3)))
     ((a, b, t),) = read("parquet", data, schema)
     assert (a, b, t.microsecond) == ("x", 1, 1_000)
+
+
+@pytest.mark.parametrize("tz", [None, "America/New_York"])
+def test_parquet_timestamps_are_cut_down_before_1970_too(tz: str | None) -> None:
+    finer = pa.array([-1, -1_000, 1_999, None], pa.int64()).cast(pa.timestamp("us", tz))
+    target = sql.timestamp_ltz(3) if tz else sql.timestamp(3)
+    values = [t for (t,) in read("parquet", parquet(t=finer), Schema.of(("t", target)))]
+    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC if tz else None)
+    assert [t and (t - epoch) / datetime.timedelta(milliseconds=1) for t in values] == [-1, -1, 1, None]
+
+
+def test_parquet_timestamps_that_nanoseconds_cannot_hold_are_refused() -> None:
+    last = pa.array([253_402_300_799_000], pa.timestamp("ms"))
+    with pytest.raises(UserError, match="beyond the years 1677 to 2262"):
+        read("parquet", parquet(t=last), Schema.of(("t", sql.timestamp(9))))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,33 @@
+"""Timestamps in another unit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sqlstream.errors import UserError
+
+_NAMES = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
+_FINENESS = tuple(_NAMES)
+
+
+def in_unit(timestamps: Any, unit: str) -> Any:
+    """A column or constant of timestamps in this unit: rounded down where it is coarser, before 1970 too.
+
+    UserError SS5102 where nanoseconds cannot hold a value.
+    """
+    given = timestamps.type
+    if _FINENESS.index(unit) < _FINENESS.index(given.unit):
+        # In UTC: a local time may come twice.
+        utc = timestamps if given.tz is None else pc.cast(timestamps, pa.timestamp(given.unit, "UTC"))
+        timestamps = pc.cast(pc.floor_temporal(utc, unit=_NAMES[unit]), given)
+    try:
+        return pc.cast(timestamps, pa.timestamp(unit, given.tz))
+    except pa.ArrowInvalid as error:
+        raise UserError(
+            "SS5102",
+            "a timestamp is beyond the years 1677 to 2262, which a precision of 7 to 9 digits can hold",
+            hint="use a precision of at most 6",
+        ) from error
