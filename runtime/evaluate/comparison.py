@@ -22,7 +22,9 @@ def _is_distinct(left: Datum, right: Datum) -> pa.Array:
 
 def _in(value: Datum, *candidates: Datum) -> Any:
     """NULL when the value is, or when it is not found beside a NULL."""
-    if isinstance(value, pa.Scalar) or not all(isinstance(c, pa.Scalar) for c in candidates):
+    is_listed = isinstance(value, pa.Array) and all(isinstance(c, pa.Scalar) for c in candidates)
+    # Look-up tells -0.0 from 0.0 and takes NaN for itself; `=` does neither.
+    if not is_listed or pa.types.is_floating(value.type):
         return _in_any(value, *candidates)
     known = pa.array([c.as_py() for c in candidates if c.is_valid], value.type)
     found = pc.is_in(value, value_set=known)

@@ -87,6 +87,11 @@ def test_in_is_unknown_where_a_null_could_be_the_match() -> None:
     assert evaluate(call("IN", col(0, INT), lit(9, INT), col(1, INT)), [(1, 1), (2, 1)]) == [True, False]
 
 
+def test_in_finds_the_numbers_that_are_equal() -> None:
+    found = call("IN", col(0, DOUBLE), lit(0.0, DOUBLE), lit(1.0, DOUBLE))
+    assert evaluate(found, [(-0.0,), (1.0,), (2.0,), (None,)]) == [True, True, False, None]
+
+
 def test_case_takes_the_first_true_branch() -> None:
     size = call(
         "CASE",
