@@ -23,6 +23,8 @@ class CsvWriter:
         self._schema = schema
         self._dialect = dialect
         special = "".join(re.escape(c) for c in (dialect.delimiter, dialect.quote, dialect.escape) if c)
+        # A character that values of other types than text are written with, base64 among them.
+        self._is_delimiter_plain = dialect.delimiter.isalnum() or dialect.delimiter in "+-.:/= "
         self._special = rf"[{special}\r\n]|^\s|\s$|^#"
         if dialect.has_header:
             names = pa.record_batch([pa.array([name]) for name in schema.names], names=list(schema.names))
@@ -45,7 +47,7 @@ class CsvWriter:
 
     def _text(self, column: pa.Array, name: str, t: LogicalType) -> pa.Array:
         texts = format_text(column, t)
-        if t.root in STRING_ROOTS or self._dialect.delimiter in "+-.:0123456789eE ":
+        if t.root in STRING_ROOTS or self._is_delimiter_plain:
             texts = self._quoted(texts, name)
         return pc.fill_null(texts, self._dialect.null_literal or "")
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import io
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.formats import format_of
 from sqlstream import types as sql
+from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
 from sqlstream.spi.format import Rejected
@@ -207,3 +210,16 @@ def test_quotes_mean_the_same_where_a_block_ends(text: str, options: dict[str, s
         blocks = list(read_blocks(io.BytesIO(text.encode()), "f", reader._complete_bytes, block_bytes))
         assert [row for b in blocks for row in read(b.data, options)[0]] == expected
     assert reader._complete_bytes(text.encode()) == len(text)
+
+
+@pytest.mark.parametrize("delimiter", ["/", "=", "u", ".", "-", ":", "Z"])
+def test_any_delimiter_is_told_from_the_values(delimiter: str) -> None:
+    schema = Schema.of(
+        ("b", sql.BYTES), ("flag", sql.BOOLEAN), ("x", sql.DOUBLE), ("t", sql.timestamp_ltz(3))
+    )
+    moment = datetime.datetime(2020, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
+    row = {"b": b"\xff\xff\xff\xff", "flag": True, "x": -1.5, "t": moment}
+    stream = io.BytesIO()
+    writer = format_of("csv").writer(stream, schema, {"field-delimiter": delimiter})
+    writer.write(pa.RecordBatch.from_pylist([row], schema=to_arrow_schema(schema)))
+    assert read(stream.getvalue(), {"field-delimiter": delimiter}, schema)[0] == [tuple(row.values())]
