@@ -7,6 +7,7 @@ import re
 import urllib.parse
 from typing import Any
 
+from runtime.host.files import is_hidden
 from sqlstream.errors import UserError
 
 _SCHEME = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]+):/")
@@ -85,15 +86,11 @@ def _match(path: str, files: Any) -> list[Any]:
     root = root_of(path)
     found: dict[str, Any] = {}
     for match in files.match_glob(path):
-        if _is_hidden(os.path.relpath(match, root)):
+        if any(is_hidden(part) for part in os.path.relpath(match, root).split(os.sep)):
             continue
         for status in _list(match, files) or []:
             found[status.path] = status
     return [found[name] for name in sorted(found)]
-
-
-def _is_hidden(relative: str) -> bool:
-    return any(part.startswith(("_", ".")) for part in relative.split(os.sep))
 
 
 def partition_values(path: str, root: str) -> dict[str, str]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,6 +18,8 @@ from runtime.connectors.filesystem_source import DEFAULT_PARTITION_NAME
 from runtime.formats import format_of, format_options
 from runtime.formats.text_values import format_text
 from runtime.host.files import file_error
+from runtime.kernels.group import group
+from runtime.kernels.ordering import argsort_stable_by
 from sqlstream.config import parse_memory_bytes
 from sqlstream.errors import UserError
 from sqlstream.specs import SinkSpec
@@ -26,8 +28,6 @@ from sqlstream.spi.format import FileWriter
 
 OPEN_FILES_MAX = 100
 """Partitions that are written at once; with more, the one opened first goes on in another file later."""
-
-_KEY_SEPARATOR = "\x1f"
 
 
 @dataclass
@@ -108,24 +108,20 @@ class FileSinkWriter:
             yield "", data
             return
         keys = [self._key_texts(batch, key) for key in self._spec.partition_keys]
-        encoded = pc.binary_join_element_wise(*keys, pa.scalar(_KEY_SEPARATOR)).dictionary_encode()
-        codes = encoded.indices.to_numpy()
-        order = np.argsort(codes, kind="stable")
-        ends = np.cumsum(np.bincount(codes, minlength=len(encoded.dictionary)))
+        groups, first_rows = group(keys)
+        order, starts = argsort_stable_by(groups, len(first_rows))
         ordered = data.take(pa.array(order))
-        start = 0
-        for value, end in zip(encoded.dictionary.to_pylist(), ends.tolist(), strict=True):
+        values = zip(*(key.take(pa.array(first_rows)).to_pylist() for key in keys), strict=True)
+        for value, (start, end) in zip(values, itertools.pairwise(starts.tolist()), strict=True):
             yield self._directory(value), ordered.slice(start, end - start)
-            start = end
 
     def _key_texts(self, batch: pa.RecordBatch, key: int) -> pa.Array:
         texts = pc.fill_null(format_text(batch.column(key), self._spec.schema.types[key]), "")
         return pc.if_else(pc.equal(texts, ""), self._default_name, texts)
 
-    def _directory(self, key: str) -> str:
+    def _directory(self, values: tuple[str, ...]) -> str:
         names = [self._spec.schema.names[k] for k in self._spec.partition_keys]
-        parts = key.split(_KEY_SEPARATOR)
-        return os.path.join(*(partition_directory(n, v) for n, v in zip(names, parts, strict=True)))
+        return os.path.join(*(partition_directory(n, v) for n, v in zip(names, values, strict=True)))
 
     # --- files --------------------------------------------------------------------------------------------------------
 

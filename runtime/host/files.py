@@ -21,6 +21,11 @@ class FileStatus(msgspec.Struct, frozen=True):
     is_directory: bool = False
 
 
+def is_hidden(name: str) -> bool:
+    """Whether readers of tables pass over a file or directory: `.x` and `_x`, but not the partition `_x=1`."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+
+
 class LocalFiles:
     """Files of this machine. Every failure is an ExternalError SS5001 that names the path; no state."""
 
@@ -53,14 +58,13 @@ class LocalFiles:
         return FileStatus(path, found.st_size, found.st_mtime_ns // 1_000_000, os.path.isdir(path))
 
     def list_files(self, directory: str) -> list[FileStatus]:
-        """All files below a directory, in order of their paths; hidden ones (`.x`, `_x`) and their contents
-        are left out."""
+        """All files below a directory, in order of their paths; hidden ones and their contents are left out."""
         found: list[FileStatus] = []
         try:
             for parent, directories, names in os.walk(directory, onerror=_raise):
-                directories[:] = sorted(d for d in directories if not d.startswith((".", "_")))
+                directories[:] = sorted(d for d in directories if not is_hidden(d))
                 for name in names:
-                    status = None if name.startswith((".", "_")) else self.status(os.path.join(parent, name))
+                    status = None if is_hidden(name) else self.status(os.path.join(parent, name))
                     if status is not None:
                         found.append(status)
         except OSError as error:

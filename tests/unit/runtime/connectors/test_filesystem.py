@@ -360,6 +360,19 @@ def test_partition_columns_are_of_plain_types_and_leave_one_for_the_files(
         CONNECTOR.validate("t", schema, {"path": str(tmp_path), "format": "json"}, ("p",))
 
 
+@pytest.mark.parametrize("path", ["", "_day=*"])
+def test_any_text_may_be_a_partition_and_its_column_may_begin_with_an_underscore(
+    tmp_path: Path, path: str
+) -> None:
+    schema = Schema.of(("v", sql.INT), ("_day", sql.STRING), ("_part", sql.STRING))
+    texts = ["a\x1fb", "..", "%41", "é", " x ", "_y"]
+    values = [{"v": i, "_day": text, "_part": text[::-1]} for i, text in enumerate(texts)]
+    batch = pa.RecordBatch.from_pylist(values, schema=to_arrow_schema(schema))
+    committed(sink_spec(tmp_path, schema, partition_keys=(1, 2)), batch)
+    found = read_all(source_spec(tmp_path / path, schema))
+    assert sorted(found, key=lambda r: r["v"]) == values
+
+
 def test_more_partitions_than_open_files_lose_no_row(tmp_path: Path) -> None:
     schema = Schema.of(("v", sql.INT), ("p", sql.INT))
     batch = rows(*[(i, i) for i in range(130)], schema=schema)
