@@ -6,6 +6,7 @@ import decimal
 
 import pyarrow as pa
 
+from runtime.evaluate.timestamp_unit import beyond_nanoseconds
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import Literal
 from sqlstream.types import BINARY_ROOTS, TypeRoot, is_timestamp
@@ -28,7 +29,10 @@ def evaluate_literal(literal: Literal) -> pa.Scalar:
         return pa.scalar(decimal.Decimal(str(value)), target)
     if is_timestamp(logical):
         assert isinstance(value, int)
-        return pa.scalar(value // _NANOSECONDS[target.unit], pa.int64()).cast(target)
+        ticks = value // _NANOSECONDS[target.unit]
+        if not -(2**63) <= ticks < 2**63:
+            raise beyond_nanoseconds()
+        return pa.scalar(ticks, pa.int64()).cast(target)
     if logical.root in BINARY_ROOTS:
         return pa.scalar(bytes.fromhex(str(value)), target)
     if logical.root in (TypeRoot.DATE, TypeRoot.TIME):

@@ -26,8 +26,12 @@ def in_unit(timestamps: Any, unit: str) -> Any:
     try:
         return pc.cast(timestamps, pa.timestamp(unit, given.tz))
     except pa.ArrowInvalid as error:
-        raise UserError(
-            "SS5102",
-            "a timestamp is beyond the years 1677 to 2262, which a precision of 7 to 9 digits can hold",
-            hint="use a precision of at most 6",
-        ) from error
+        raise beyond_nanoseconds() from error
+
+
+def beyond_nanoseconds() -> UserError:
+    return UserError(
+        "SS5102",
+        "a timestamp is beyond the years 1677 to 2262, which a precision of 7 to 9 digits can hold",
+        hint="use a precision of at most 6",
+    )

@@ -49,6 +49,9 @@ def view_bitmap(array: pa.Array) -> tuple[np.ndarray, int]:
     if array.null_count == 0:
         return EMPTY_BITMAP, 0
     buffer = array.buffers()[0]
+    if buffer is None:
+        # An array of type NULL has no buffer at all.
+        return np.zeros((len(array) + 7) >> 3, dtype=np.uint8), 0
     start = array.offset >> 3
     bit = array.offset & 7
     return view_buffer(buffer, np.uint8, start, (bit + len(array) + 7) >> 3), bit

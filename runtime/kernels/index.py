@@ -62,6 +62,7 @@ class KeyIndex:
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         self.types = tuple(plain_type(data_type) for data_type in types)
+        self._are_null = tuple(pa.types.is_null(data_type) for data_type in types)
         self._is_single = (
             len(self.types) == 1 and not is_bytes_type(self.types[0]) and self.types[0].bit_width <= 64
         )
@@ -142,15 +143,12 @@ class KeyIndex:
         return slots
 
     def keys(self, slots: np.ndarray, numbers: Sequence[int] | None = None) -> list[pa.Array]:
-        """The key columns of live slots, in the plain types (`types`); those of these numbers, all for None."""
+        """The key columns of live slots, in the plain types (`types`), or of type NULL where they came so; those of
+        these numbers, all for None.
+        """
         rows = self._rows[slots]
-        if self._is_single:
-            is_null = (rows[:, 1] == 0) & (rows[:, 0] == NULL_HASH)
-            valid = ~is_null if is_null.any() else None
-            column = array_from_words(self.types[0], rows[:, 1], valid)
-            return [column] * (1 if numbers is None else len(numbers))
         return [
-            self._key_column(rows, number)
+            pa.nulls(len(slots)) if self._are_null[number] else self._key_column(rows, number)
             for number in (range(len(self.types)) if numbers is None else numbers)
         ]
 
@@ -195,6 +193,9 @@ class KeyIndex:
         return zero_nulls(column.words, column.bitmap, column.bit) if len(column.bitmap) else column.words
 
     def _key_column(self, rows: np.ndarray, number: int) -> pa.Array:
+        if self._is_single:
+            is_null = (rows[:, 1] == 0) & (rows[:, 0] == NULL_HASH)
+            return array_from_words(self.types[0], rows[:, 1], ~is_null if is_null.any() else None)
         data_type, place = self.types[number], self._layout.columns[number]
         valid = (rows[:, 1] >> np.uint64(number)) & _ONE == 0
         mask = None if valid.all() else valid

@@ -234,6 +234,8 @@ def _equal_rows(before: list[pa.Array], after: list[pa.Array], rows: int) -> Arr
     """bool[n]: rows in which all columns are the same, NULL being equal to NULL."""
     equal = np.ones(rows, dtype=bool)
     for old, new in zip(before, after, strict=True):
+        if pa.types.is_null(old.type):
+            continue
         if pa.types.is_nested(old.type):
             return np.zeros(rows, dtype=bool)
         same = pc.fill_null(pc.equal(old, new), False)

@@ -65,6 +65,8 @@ def as_numbers(array: pa.Array, number: NumberClass) -> Array:
 
 def from_numbers(values: Array, array_type: pa.DataType, valid: Array | None = None) -> pa.Array:
     """The inverse; integers narrower than 64 bits wrap. `valid`: one byte or bool a row, None for no NULL."""
+    if pa.types.is_null(array_type):
+        return pa.nulls(len(values))
     if valid is not None and valid.all():
         valid = None
     if pa.types.is_decimal(array_type):
@@ -84,7 +86,5 @@ def to_array_128(array_type: pa.DataType, values: Array, valid: Array | None) ->
 
 def present_rows(array: pa.Array) -> Array:
     """bool[n]: where the column is not NULL."""
-    if pa.types.is_null(array.type):
-        return np.zeros(len(array), dtype=bool)
     valid = valid_mask(array)
     return np.ones(len(array), dtype=bool) if valid is None else valid.astype(bool)

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from expression_harness import cast, col, evaluate
 
-from runtime.evaluate import EvaluationContext
+from runtime.evaluate import EvaluationContext, evaluate_literal
 from sqlstream import types as sql
 from sqlstream.errors import UserError
+from sqlstream.expressions import Literal
 from sqlstream.types import BIGINT, BOOLEAN, BYTES, DATE, DOUBLE, FLOAT, INT, STRING, TINYINT, LogicalType
 
 D = Decimal
@@ -170,6 +171,8 @@ def test_a_timestamp_that_nanoseconds_cannot_hold_fails() -> None:
     last_second = (253_402_300_799_000,)
     with pytest.raises(UserError, match="beyond the years 1677 to 2262"):
         evaluate(cast(col(0, sql.timestamp(3)), sql.timestamp(9)), [last_second])
+    with pytest.raises(UserError, match="beyond the years 1677 to 2262"):
+        evaluate_literal(Literal(253_402_300_799 * 10**9, sql.timestamp(9)))
 
 
 def test_rows_and_arrays_convert_inside() -> None:

@@ -110,6 +110,13 @@ def test_null_is_a_key_apart_from_zero_and_the_empty_string() -> None:
     assert is_new.tolist() == [True, True, False]
 
 
+def test_a_column_of_type_null_comes_back_as_such() -> None:
+    index = KeyIndex([pa.null(), pa.string()])
+    slots, is_new = index.get_or_insert([pa.nulls(3), pa.array(["a", "b", "a"])])
+    assert (slots.tolist(), is_new.tolist()) == ([0, 1, 0], [True, True, False])
+    assert index.keys(index.slots()) == [pa.nulls(2), pa.array(["a", "b"])]
+
+
 def test_dictionary_columns_find_plain_keys() -> None:
     index = KeyIndex([pa.dictionary(pa.int32(), pa.string())])
     index.get_or_insert([pa.array(["a", "b"])])

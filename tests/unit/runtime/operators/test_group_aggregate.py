@@ -240,6 +240,17 @@ def test_without_keys_a_group_that_is_touched_in_time_lives_on() -> None:
     assert output.rows == [("+I", 1), ("+U", 2), ("+U", 3), ("+I", 1)]
 
 
+def test_a_column_of_type_null_is_a_key_and_has_no_value() -> None:
+    schema = Schema.of(("n", sql.NULL))
+    names = ("COUNT", "MIN", "LAST_VALUE")
+    calls = [AggregateCall(f, (0,), sql.BIGINT if f == "COUNT" else sql.NULL) for f in names]
+    calls.append(AggregateCall("COUNT", (0,), sql.BIGINT, is_distinct=True))
+    output_schema = Schema.of(("n", sql.NULL), *((f"c{i}", c.type) for i, c in enumerate(calls)))
+    context = operator_context([schema], output_schema, output_mode=RETRACT)
+    output = run_operator(GroupAggregateSpec((0,), tuple(calls)), context, [[(None,)], [(None,)]])
+    assert output.rows == [("+I", None, 0, None, None, 0)]
+
+
 @pytest.mark.parametrize(
     ("function", "type_", "values", "expected"),
     [
