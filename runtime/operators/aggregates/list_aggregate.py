@@ -13,7 +13,10 @@ from sqlstream.types import STRING, LogicalType
 
 
 class ListAggregate(Accumulator):
-    """Values that are not NULL, joined by the separator (second argument, default a comma). State: one string a slot."""
+    """Values that are not NULL, each after the separator of its row (second argument, default a comma; NULL is none).
+
+    State: one string a slot.
+    """
 
     def __init__(self, call: AggregateCall, argument_types: tuple[LogicalType, ...]) -> None:
         super().__init__(call, argument_types)
@@ -26,18 +29,24 @@ class ListAggregate(Accumulator):
         weights = present(weights, args[0])
         rows = np.arange(len(slots)) if len(weights) == 0 else np.flatnonzero(weights)
         if len(rows):
-            separator = args[1][int(rows[0])] if len(args) > 1 else pa.scalar(",")
-            self._append(slots[rows], args[0].take(pa.array(rows)), separator)
+            chosen = pa.array(rows)
+            separators = args[1].take(chosen) if len(args) > 1 else pa.repeat(",", len(rows))
+            self._append(slots[rows], args[0].take(chosen), separators)
 
-    def _append(self, slots: Array, values: pa.Array, separator: pa.Scalar) -> None:
+    def _append(self, slots: Array, values: pa.Array, separators: pa.Array) -> None:
         order = np.argsort(slots, kind="stable")
         touched, starts = np.unique(slots[order], return_index=True)
-        offsets = pa.array(np.append(starts, len(slots)).astype(np.int32))
-        lists = pa.ListArray.from_arrays(offsets, values.take(pa.array(order)))
-        joined = pc.binary_join(lists, separator)
         held = self._texts.get(touched)
-        both = pc.binary_join_element_wise(held, joined, separator, null_handling="skip")
-        self._texts.put(touched, both)
+        # A value brings the separator that stands before it; the first of all has none.
+        is_first = np.zeros(len(slots), dtype=bool)
+        is_first[starts[held.is_null().to_numpy(zero_copy_only=False)]] = True
+        chosen = pa.array(order)
+        values, separators = values.take(chosen), separators.take(chosen)
+        before = pc.if_else(pa.array(is_first), "", pc.fill_null(separators, ""))
+        pieces = pc.binary_join_element_wise(before, values, "")
+        offsets = pa.array(np.append(starts, len(slots)).astype(np.int32))
+        joined = pc.binary_join(pa.ListArray.from_arrays(offsets, pieces), "")
+        self._texts.put(touched, pc.binary_join_element_wise(held, joined, "", null_handling="skip"))
 
     def merge(self, slots: Array, columns: list[pa.Array]) -> None:
         rows = np.flatnonzero(present(np.ones(len(slots), np.int8), columns[0]))

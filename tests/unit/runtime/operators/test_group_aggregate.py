@@ -240,6 +240,18 @@ def test_without_keys_a_group_that_is_touched_in_time_lives_on() -> None:
     assert output.rows == [("+I", 1), ("+U", 2), ("+U", 3), ("+I", 1)]
 
 
+def test_listagg_puts_the_separator_of_its_row_before_a_value() -> None:
+    schema = Schema.of(("k", sql.INT), ("v", sql.STRING), ("by", sql.STRING))
+    context = operator_context([schema], Schema.of(("k", sql.INT), ("r", sql.STRING)), output_mode=UPSERT)
+    spec = GroupAggregateSpec((0,), (AggregateCall("LISTAGG", (1, 2), sql.STRING),))
+    rows = [(1, "a", "-"), (2, "p", "/"), (1, None, "?"), (1, "b", "+"), (2, "q", ":"), (1, "c", None)]
+    for cuts in ([], [1], [2, 4]):
+        assert run_operator(spec, context, cut(rows, cuts)).upserted([0]) == {
+            (1,): (1, "a+bc"),
+            (2,): (2, "p:q"),
+        }
+
+
 def test_a_column_of_type_null_is_a_key_and_has_no_value() -> None:
     schema = Schema.of(("n", sql.NULL))
     names = ("COUNT", "MIN", "LAST_VALUE")
