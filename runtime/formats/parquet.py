@@ -88,7 +88,9 @@ class ParquetReader(FileRows):
     def _stored(self) -> Iterator[pa.RecordBatch]:
         import pyarrow.parquet as pq
 
-        file = pq.ParquetFile(self._stream)
+        # Spark's old INT96 holds years that nanoseconds do not, and would silently come as others.
+        unit = "ns" if any("timestamp[ns" in str(t) for t in self._targets.values()) else "us"
+        file = pq.ParquetFile(self._stream, coerce_int96_timestamp_unit=unit)
         self._check_columns(file.schema_arrow.names)
         groups = self._groups_left(file.metadata)
         if not self._targets:
@@ -102,6 +104,12 @@ class ParquetReader(FileRows):
         for wanted in self._targets:
             if wanted not in names:
                 raise absent_column(f'the parquet file "{self._path}"', wanted, names)
+            if names.count(wanted) > 1:
+                raise UserError(
+                    "SS5012",
+                    f'the parquet file "{self._path}" has several columns "{wanted}"',
+                    hint="write the file with other names, or leave the column out of the table",
+                )
 
     def _groups_left(self, metadata: Any) -> list[int]:
         """Row groups that hold rows which are not passed over; `_skip_rows` then counts from the first of them."""

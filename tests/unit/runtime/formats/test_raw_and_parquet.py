@@ -75,6 +75,20 @@ def test_parquet_timestamps_that_nanoseconds_cannot_hold_are_refused() -> None:
         read("parquet", parquet(t=last), Schema.of(("t", sql.timestamp(9))))
 
 
+def test_int96_timestamps_of_any_year_are_read() -> None:
+    stream = io.BytesIO()
+    moment = datetime.datetime(9999, 12, 31, 23, 59, 59)
+    pq.write_table(pa.table({"t": pa.array([moment])}), stream, use_deprecated_int96_timestamps=True)
+    assert read("parquet", stream.getvalue(), Schema.of(("t", sql.timestamp(3)))) == [(moment,)]
+
+
+def test_a_name_that_a_parquet_file_has_twice_is_refused() -> None:
+    stream = io.BytesIO()
+    pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]), stream)
+    with pytest.raises(UserError, match='has several columns "a"'):
+        read("parquet", stream.getvalue(), Schema.of(("a", sql.BIGINT)))
+
+
 @pytest.mark.parametrize(
     ("name", "t", "message"), [("z", sql.INT, 'has no column "z"'), ("a", sql.INT, "does not fit int32")]
 )
