@@ -247,7 +247,7 @@ class CsvReader(FileRows):
 
         dialect = self._dialect
         nulls = [] if dialect.null_literal is None else [dialect.null_literal.encode()]
-        if dialect.empty_is_null or t.root not in STRING_ROOTS:
+        if dialect.empty_is_null or t.root not in STRING_ROOTS + BINARY_ROOTS:
             nulls.append(b"")
         if not nulls:
             return column

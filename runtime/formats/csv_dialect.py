@@ -19,7 +19,7 @@ OPTIONS = (
     OptionDescriptor(
         "empty-string-as-null",
         _BOOLEAN,
-        "Whether an empty STRING is NULL; an empty value of any other type always is.",
+        "Whether an empty STRING or BYTES is NULL; an empty value of any other type always is.",
         "false",
     ),
     OptionDescriptor("header", _BOOLEAN, "Whether the first line of each file names its columns.", "false"),

@@ -212,6 +212,13 @@ def test_quotes_mean_the_same_where_a_block_ends(text: str, options: dict[str, s
     assert reader._complete_bytes(text.encode()) == len(text)
 
 
+@pytest.mark.parametrize(("options", "empty"), [({}, b""), ({"empty-string-as-null": "true"}, None)])
+def test_empty_bytes_mean_the_same_beside_any_row(options: dict[str, str], empty: bytes | None) -> None:
+    schema = Schema.of(("b", sql.BYTES), ("i", sql.INT))
+    for untidy in ("", "YQ==, 1\n", "YQ==\n"):
+        assert read(",1\n" + untidy, options | IGNORE, schema)[0][0] == (empty, 1)
+
+
 @pytest.mark.parametrize("delimiter", ["/", "=", "u", ".", "-", ":", "Z"])
 def test_any_delimiter_is_told_from_the_values(delimiter: str) -> None:
     schema = Schema.of(
