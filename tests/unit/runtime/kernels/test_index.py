@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from runtime.kernels.group import group
 from runtime.kernels.hashing import hash_columns
 from runtime.kernels.index import KeyIndex
 from sqlstream.errors import InternalError
@@ -98,6 +99,29 @@ def test_many_keys_survive_growth_and_mass_deletion(kind: str) -> None:
     assert index.slot_count == 50_000
     assert len(index) == 50_000
     assert kind == "string" or index.nbytes <= before + 8 * 50_000
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_keys_whose_hashes_are_equal_are_told_apart(data: st.DataObject) -> None:
+    chosen = data.draw(st.lists(st.sampled_from(VALUES), min_size=2, max_size=3))
+    index = KeyIndex([t for t, _ in chosen])
+    slots: dict[tuple[Any, ...], int] = {}
+    for _ in range(4):
+        rows = data.draw(st.lists(st.tuples(*(st.sampled_from(v) for _, v in chosen)), max_size=40))
+        columns = [pa.array([row[i] for row in rows], t) for i, (t, _) in enumerate(chosen)]
+        hashes = np.full(len(rows), 5, dtype=np.uint64)
+        keys = rows_of(columns)
+        found, is_new = index.get_or_insert(columns, hashes)
+        assert is_new.tolist() == [key not in slots and key not in keys[:i] for i, key in enumerate(keys)]
+        for key, slot in zip(keys, found.tolist(), strict=True):
+            assert slots.setdefault(key, slot) == slot
+        ids, first_rows = group(columns, hashes)
+        assert [keys[first_rows[g]] for g in ids] == keys
+        assert len(first_rows) == len(set(keys))
+        gone = data.draw(st.lists(st.sampled_from(sorted(slots, key=repr)), unique_by=repr)) if slots else []
+        index.delete(np.array([slots.pop(key) for key in gone], dtype=np.int64))
+    assert len(set(slots.values())) == len(slots) == len(index)
 
 
 def test_null_is_a_key_apart_from_zero_and_the_empty_string() -> None:
