@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -27,12 +28,16 @@ def _concat(*args: Datum) -> pa.Array:
 
 
 def _concat_with_separator(separator: Datum, *parts: Datum) -> pa.Array:
+    """NULL parts are left out; without any part left the text is empty."""
     rows = rows_of(separator, *parts)
-    return (
-        pc.binary_join_element_wise(as_array(parts[0], rows), *parts[1:], separator, null_handling="skip")
-        if not isinstance(separator, pa.Scalar) or separator.is_valid
-        else pa.nulls(rows, pa.string())
-    )
+    if isinstance(separator, pa.Scalar) and not separator.is_valid:
+        return pa.nulls(rows, pa.string())
+    first = as_array(parts[0], rows)
+    if first.null_count:
+        # Arrow drops the rows without any part: they must not get that far.
+        is_empty = functools.reduce(pc.and_, (pc.is_null(p) for p in parts))
+        first = pc.if_else(is_empty, "", first)
+    return pc.binary_join_element_wise(first, *parts[1:], separator, null_handling="skip")
 
 
 _TRIM = {

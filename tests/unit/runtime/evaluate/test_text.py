@@ -37,6 +37,7 @@ CASES: list[tuple[str, tuple[Any, ...], Any]] = [
     ("||", ("a", "b"), "ab"),
     ("CONCAT_WS", ("~", "a", None, "b", ""), "a~b~"),
     ("CONCAT_WS", (None, "a", "b"), None),
+    ("CONCAT_WS", ("~", None, None), ""),
     ("SUBSTRING", ("hello", 2), "ello"),
     ("SUBSTRING", ("hello", 2, 3), "ell"),
     ("SUBSTRING", ("hello", 0, 2), "he"),
