@@ -33,6 +33,8 @@ from sqlstream.errors import UserError
 from sqlstream.expressions import Call
 from sqlstream.types import TypeRoot
 
+_DECIMAL256_DIGITS = 76
+
 
 def _operator(
     numeric: Callable[..., Datum], exact: Callable[..., pa.Array], timed: Callable[[Call], Kernel]
@@ -159,8 +161,12 @@ def _round(call: Call, context: EvaluationContext) -> Kernel:
 def _round_decimal(value: pa.Array, digits: int, mode: str, target: pa.DataType) -> pa.Array:
     if digits >= value.type.scale:
         return decimals.fit(value, target)
-    wide = pc.cast(value, pa.decimal256(min(value.type.precision + 1, 76), value.type.scale))
-    return decimals.fit(pc.round(wide, digits, mode), target)
+    scale = value.type.scale
+    # Room for a digit carried, and for the place that is rounded to: Arrow wants it, though no value reaches it.
+    precision = max(value.type.precision, scale - digits) + 1
+    if precision > _DECIMAL256_DIGITS:
+        return pc.if_else(pc.is_valid(value), zero(target), pa.scalar(None, target))
+    return decimals.fit(pc.round(pc.cast(value, pa.decimal256(precision, scale)), digits, mode), target)
 
 
 def _round_integer(value: pa.Array, zeros: int, is_round: bool) -> pa.Array:

@@ -199,7 +199,7 @@ def _to_decimal(source: LogicalType, arrow: pa.DataType) -> Kernel:
 
 
 def _whole_part(value: pa.Array, arrow: pa.DataType) -> pa.Array:
-    whole = pc.cast(pc.trunc(value), pa.decimal128(38, 0))
+    whole = pc.cast(pc.trunc(decimals.with_headroom(value)), pa.decimal128(38, 0))
     words = pa.array(decimals.low_words(whole), mask=null_mask(value))
     return pc.cast(words, arrow, safe=False)
 

@@ -29,7 +29,7 @@ def fit(values: pa.Array, target: pa.DataType) -> pa.Array:
         values = pc.cast(values, pa.decimal128(19, 0))
     have = values.type
     if have.scale > target.scale:
-        values = pc.round(_with_headroom(values), target.scale, "half_towards_infinity")
+        values = pc.round(with_headroom(values), target.scale, "half_towards_infinity")
     elif have.precision - have.scale <= target.precision - target.scale:
         return pc.cast(values, target)
     try:
@@ -41,8 +41,8 @@ def fit(values: pa.Array, target: pa.DataType) -> pa.Array:
         return pc.cast(pc.if_else(fits, wide, pa.scalar(None, wide.type)), target)
 
 
-def _with_headroom(values: pa.Array) -> pa.Array:
-    """One digit more before the point: rounding up 9.99 must not overflow."""
+def with_headroom(values: pa.Array) -> pa.Array:
+    """One digit more before the point: rounding up 9.99 must not overflow, and what is below 1 has a whole part too."""
     t = values.type
     if pa.types.is_decimal128(t) and t.precision < _DECIMAL128_DIGITS:
         return pc.cast(values, pa.decimal128(t.precision + 1, t.scale))

@@ -219,6 +219,17 @@ def test_the_sign_of_a_decimal_is_one() -> None:
     assert evaluate(call("NEGATE", col(0, sql.decimal(3, 1))), [(D("-2.5"),)]) == [D("2.5")]
 
 
+def test_a_decimal_below_one_has_a_whole_part_and_rounds_to_any_place() -> None:
+    below_one = col(0, sql.decimal(2, 2))
+    assert evaluate(cast(below_one, INT), [(D("-0.99"),), (None,)]) == [0, None]
+    for digits in (-1, -2, -80):
+        for value in (below_one, col(0, sql.decimal(38, 2))):
+            rounded = call("ROUND", value, lit(digits, INT))
+            assert evaluate(rounded, [(D("0.99"),), (None,)]) == [D("0"), None]
+            assert evaluate(call("TRUNCATE", *rounded.args), [(D("0.99"),)]) == [D("0")]
+    assert evaluate(call("ROUND", col(0, sql.decimal(5, 2)), lit(-2, INT)), [(D("50.00"),)]) == [D("100")]
+
+
 def test_timestamps_move_by_intervals() -> None:
     moved = call("-", col(0, sql.timestamp(3)), lit(4_000, sql.INTERVAL_DAY_TIME))
     assert evaluate(moved, [(10_000,), (None,), (1_000,)]) == [6_000, None, -3_000]
