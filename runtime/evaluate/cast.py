@@ -131,27 +131,26 @@ def _to_bytes(value: pa.Array, target: LogicalType) -> pa.Array:
 
 def _to_timestamp(source: LogicalType, target: LogicalType, time_zone: str) -> Kernel:
     arrow = to_arrow_type(target)
+    is_same_kind = source.root is target.root
 
     def kernel(value: pa.Array) -> pa.Array:
         if source.root is TypeRoot.TIME:
             value = pc.cast(pc.cast(value, pa.int32()), pa.int64()).view(pa.timestamp("ms"))
-        is_same_kind = source.root is target.root
-        local = value if is_same_kind else in_unit(_as_timestamp(to_local(value, time_zone)), arrow.unit)
-        return _with_precision(
-            local if is_same_kind else from_local(local, arrow, time_zone), arrow, target.precision
-        )
+        moved = value if is_same_kind else _as_timestamp(to_local(value, time_zone))
+        moved = in_unit(_cut_off(moved, target.precision), arrow.unit)
+        return moved if is_same_kind else from_local(moved, arrow, time_zone)
 
     return kernel
 
 
-def _with_precision(value: pa.Array, arrow: pa.DataType, precision: int) -> pa.Array:
-    """Digits beyond the precision are cut off."""
+def _cut_off(value: pa.Array, precision: int) -> pa.Array:
+    """Without the digits beyond the precision, before 1970 too."""
     digits = _PER_SECOND_DIGITS[value.type.unit]
-    if precision < digits:
-        step = 10 ** (digits - precision)
-        values = numbers(value, np.int64)
-        value = pa.array(values - values % step, mask=null_mask(value)).view(value.type)
-    return in_unit(value, arrow.unit)
+    if precision >= digits:
+        return value
+    step = 10 ** (digits - precision)
+    values = numbers(value, np.int64)
+    return pa.array(values - values % step, mask=null_mask(value)).view(value.type)
 
 
 def _as_timestamp(value: pa.Array) -> pa.Array:

@@ -151,6 +151,7 @@ TIMES: list[tuple[LogicalType, Any, LogicalType, Any]] = [
     (sql.timestamp(6), -1, sql.timestamp(3), -1),
     (sql.timestamp(6), -1, sql.timestamp_ltz(3), -7_200_001),
     (sql.timestamp(3), 1_999, sql.timestamp(0), 1_000),
+    (sql.timestamp_ltz(6), -1, sql.timestamp(3), 7_199_999),
     (sql.timestamp(3), 5, sql.timestamp(6), 5_000),
     (sql.timestamp(3), 0, sql.timestamp_ltz(3), -7_200_000),
     (sql.timestamp_ltz(3), 0, sql.timestamp(3), 7_200_000),
@@ -173,6 +174,11 @@ def test_a_timestamp_that_nanoseconds_cannot_hold_fails() -> None:
         evaluate(cast(col(0, sql.timestamp(3)), sql.timestamp(9)), [last_second])
     with pytest.raises(UserError, match="beyond the years 1677 to 2262"):
         evaluate_literal(Literal(253_402_300_799 * 10**9, sql.timestamp(9)))
+
+
+def test_a_time_beyond_the_reach_of_nanoseconds_is_refused() -> None:
+    with pytest.raises(UserError, match="beyond the years 1677 to 2262"):
+        evaluate(cast(col(0, sql.timestamp(3)), sql.timestamp(9)), [(-DAY * 365 * 300,)])
 
 
 def test_rows_and_arrays_convert_inside() -> None:
