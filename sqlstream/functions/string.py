@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sqlstream import types as sql
+from sqlstream.expressions import Expression, Literal
 from sqlstream.functions.arguments import (
     AS_INT,
     SYMBOL,
@@ -36,8 +37,18 @@ def _separated(types: tuple[LogicalType, ...]) -> LogicalType:
     return STRING.with_nullable(types[0].nullable)
 
 
-def _maybe_null(result: LogicalType) -> LogicalType:
-    return result.with_nullable(True)
+def _padded(types: tuple[LogicalType, ...]) -> LogicalType:
+    """NULL for a negative length."""
+    return STRING
+
+
+def _substring(result: LogicalType, args: tuple[Expression, ...]) -> LogicalType:
+    """NULL for a negative length."""
+    length = args[2] if len(args) == 3 else None
+    is_known = length is None or (
+        isinstance(length, Literal) and isinstance(length.value, int) and length.value >= 0
+    )
+    return result if is_known else result.with_nullable(True)
 
 
 FUNCTIONS: tuple[ScalarFunction, ...] = (
@@ -56,7 +67,14 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         for name in ("LTRIM", "RTRIM", "BTRIM")
     ),
     *(
-        scalar(name, f"{name}(string, start[, length])", (TEXT, AS_INT, AS_INT), STRING, args_min=2)
+        scalar(
+            name,
+            f"{name}(string, start[, length])",
+            (TEXT, AS_INT, AS_INT),
+            STRING,
+            args_min=2,
+            refine=_substring,
+        )
         for name in ("SUBSTRING", "SUBSTR")
     ),
     scalar("LEFT", "LEFT(string, length)", (TEXT, AS_INT), STRING),
@@ -70,8 +88,8 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         args_min=3,
     ),
     scalar("TRANSLATE", "TRANSLATE(string, from, to)", (TEXT, TEXT, TEXT), STRING),
-    scalar("LPAD", "LPAD(string, length, pad)", (TEXT, AS_INT, TEXT), _maybe_null(STRING)),
-    scalar("RPAD", "RPAD(string, length, pad)", (TEXT, AS_INT, TEXT), _maybe_null(STRING)),
+    scalar("LPAD", "LPAD(string, length, pad)", (TEXT, AS_INT, TEXT), _padded),
+    scalar("RPAD", "RPAD(string, length, pad)", (TEXT, AS_INT, TEXT), _padded),
     scalar("REPEAT", "REPEAT(string, times)", (TEXT, AS_INT), STRING),
     scalar("POSITION", "POSITION(string1 IN string2)", (TEXT, TEXT), INT),
     scalar("INSTR", "INSTR(string, search)", (TEXT, TEXT), INT),

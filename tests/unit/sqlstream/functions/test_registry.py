@@ -104,3 +104,10 @@ def test_strings_concatenate_their_lengths() -> None:
 
 def test_dates_and_timestamps_share_a_type() -> None:
     assert str(call("COALESCE", col(0, DATE), col(1, sql.timestamp(3))).type) == "TIMESTAMP(3)"
+
+
+def test_text_cut_or_filled_to_a_negative_length_may_be_null() -> None:
+    text, two, minus = lit("a", STRING.not_null()), lit(2, INT.not_null()), lit(-2, INT.not_null())
+    assert str(call("LPAD", text, minus, text).type) == "STRING"
+    assert str(call("SUBSTRING", text, two, minus).type) == "STRING"
+    assert str(call("SUBSTRING", text, two, two).type) == "STRING NOT NULL"
