@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 
 from planner.relational.nodes import Project, RelationalNode, WindowTvf
+from planner.rules.determinism import is_deterministic
 from sqlstream.expressions import Expression, InputRef, inputs_of, remap
 from sqlstream.schema import Field, Schema
 
@@ -20,7 +21,7 @@ def push_project_below_window_tvf(node: RelationalNode) -> RelationalNode:
     tvf = node.input
     own = len(tvf.input.schema)
     computed = tuple(
-        dict.fromkeys(e for e in node.expressions if not isinstance(e, InputRef) and _reads_below(e, own))
+        dict.fromkeys(e for e in node.expressions if not isinstance(e, InputRef) and _belongs_below(e, own))
     )
     if not computed:
         return node
@@ -37,9 +38,10 @@ def push_project_below_window_tvf(node: RelationalNode) -> RelationalNode:
     return dataclasses.replace(node, input=new_tvf, expressions=tuple(lift(e) for e in node.expressions))
 
 
-def _reads_below(expression: Expression, own: int) -> bool:
+def _belongs_below(expression: Expression, own: int) -> bool:
+    """Constants too: the 1 of COUNT(1) must not part the aggregation from the window."""
     columns = inputs_of(expression)
-    return bool(columns) and max(columns) < own
+    return max(columns) < own if columns else is_deterministic(expression)
 
 
 def _widen(node: RelationalNode, computed: tuple[Expression, ...]) -> Project:

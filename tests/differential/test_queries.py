@@ -193,6 +193,9 @@ QUERIES: dict[str, str] = {
     "session_without_key":
         "SELECT window_start, window_end, COUNT(*) FROM TABLE(SESSION(TABLE orders, DESCRIPTOR(`at`), INTERVAL '5' SECOND))"
         " GROUP BY window_start, window_end",
+    "session_of_constants":
+        "SELECT window_end, COUNT(1), COUNT(id) FILTER (WHERE TRUE), MAX('x') FROM"
+        " TABLE(SESSION(TABLE orders, DESCRIPTOR(`at`), INTERVAL '5' SECOND)) GROUP BY window_start, window_end",
     "window_having": f"SELECT window_start, customer, COUNT(*) AS n FROM {TUMBLE}"
         " GROUP BY window_start, window_end, customer HAVING COUNT(*) > 1",
     "window_count_distinct": f"SELECT window_start, COUNT(DISTINCT customer), COUNT(*) FILTER (WHERE amount > 5) FROM {TUMBLE}"
