@@ -33,8 +33,6 @@ from sqlstream.errors import UserError
 from sqlstream.expressions import Call
 from sqlstream.types import TypeRoot
 
-_DECIMAL256_DIGITS = 76
-
 
 def _operator(
     numeric: Callable[..., Datum], exact: Callable[..., pa.Array], timed: Callable[[Call], Kernel]
@@ -164,7 +162,7 @@ def _round_decimal(value: pa.Array, digits: int, mode: str, target: pa.DataType)
     scale = value.type.scale
     # Room for a digit carried, and for the place that is rounded to: Arrow wants it, though no value reaches it.
     precision = max(value.type.precision, scale - digits) + 1
-    if precision > _DECIMAL256_DIGITS:
+    if precision > decimals.DECIMAL256_DIGITS:
         return pc.if_else(pc.is_valid(value), zero(target), pa.scalar(None, target))
     return decimals.fit(pc.round(pc.cast(value, pa.decimal256(precision, scale)), digits, mode), target)
 

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from runtime.evaluate import decimals
 from runtime.evaluate.date_pattern import Parsed, TimestampParser
+from runtime.evaluate.duckdb_function import evaluate_in_duckdb
 from runtime.evaluate.kernel import Values, numbers
 from runtime.evaluate.local_time import from_local
 from sqlstream import types as sql
@@ -22,6 +23,22 @@ Reader = Callable[[pa.Array], pa.Array]
 _SPACES = " \t\r\n"
 _INTEGER = r"\A[+-]?\d+(?:\.\d*)?\z"
 _DECIMAL = r"\A[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\z"
+# 12.5e-3 as 0.0125: Arrow refuses exponents that put digits far behind the point, and crashes on very long ones. `at` is the
+# point's place in `digits`; beyond 40 zeros it does not matter how many there are.
+_PARTS = r"\A([+-]?)0*(\d*)\.?(\d*)[eE]([+-]?\d+)\z"
+_WITHOUT_EXPONENT = f"""
+list_transform([regexp_extract(a0, '{_PARTS}', ['sign', 'whole', 'part', 'exponent'])], lambda x:
+    CASE WHEN a0 IS NULL OR x.exponent = '' THEN a0
+    ELSE list_transform([{{
+        'digits': x.whole || x.part, 'at': length(x.whole) + CAST(TRY_CAST(x.exponent AS INTEGER) AS BIGINT)
+    }}], lambda y: x.sign || CASE
+            WHEN ltrim(y.digits, '0') = '' THEN '0'
+            WHEN y.at <= 0 THEN '0.' || repeat('0', least(-y.at, 40)) || y.digits
+            WHEN y.at >= length(y.digits) THEN
+                ltrim(y.digits, '0') || repeat('0', least(y.at - length(y.digits), 40))
+            ELSE substr(y.digits, 1, y.at) || '.' || substr(y.digits, y.at + 1) END)[1]
+    END)[1]
+"""
 _TRUE = pa.array(["t", "true", "y", "yes", "1"])
 _FALSE = pa.array(["f", "false", "n", "no", "0"])
 
@@ -34,7 +51,7 @@ def text_reader(target: LogicalType, time_zone: str) -> Reader:
         return lambda text: _read_floats(text, to_arrow_type(target))
     match target.root:
         case TypeRoot.DECIMAL:
-            return lambda text: _read_decimals(text, to_arrow_type(target))
+            return lambda text: read_decimals(text, to_arrow_type(target))
         case TypeRoot.BOOLEAN:
             return _read_booleans
         case TypeRoot.DATE:
@@ -94,24 +111,27 @@ def _read_floats(text: pa.Array, target: pa.DataType) -> pa.Array:
     return pc.cast(pc.replace_substring_regex(known, r"\A\+", ""), target)
 
 
-def _read_decimals(text: pa.Array, target: pa.DataType) -> pa.Array:
+def read_decimals(text: pa.Array, target: pa.DataType) -> pa.Array:
     """Rounded half up to the target's scale; NULL when it has too many digits before the point."""
-    try:
-        return pc.cast(text, target)
-    except pa.ArrowInvalid:
-        pass
+    has_exponent = pc.any(pc.match_substring_regex(text, "[eE]")).as_py()
+    longest = pc.max(pc.binary_length(text)).as_py() or 0
+    # Arrow checks precisions but no overflow of the 128 bits that it counts in.
+    if not has_exponent and longest + target.scale <= decimals.DECIMAL128_DIGITS:
+        try:
+            return pc.cast(text, target)
+        except pa.ArrowInvalid:
+            pass
     trimmed = pc.utf8_trim(text, characters=_SPACES)
     known = _null_unless(pc.match_substring_regex(trimmed, _DECIMAL), trimmed)
-    # No DECIMAL holds more than 38 digits on a side of the point: more are cut off or do not fit anyway.
-    cut = pc.replace_substring_regex(known, r"\A([^.eE]*\.\d{38})\d*\z", r"\1")
-    is_long = pc.match_substring_regex(
-        cut, r"\A[+-]?\d{39,}|[eE][+-]?\d{3,}|[eE](?:\+?(?:3[89]|[4-9]\d)|-(?:[3-9]\d))"
-    )
+    if has_exponent:
+        known = pc.cast(evaluate_in_duckdb(_WITHOUT_EXPONENT, known), pa.string())
+    # The digit after the scale decides on rounding; those behind it are cut off, and a whole part too long is NULL.
+    scale = target.scale + 1
+    cut = pc.replace_substring_regex(known, rf"\A([^.]*\.\d{{{scale}}})\d*\z", r"\1")
+    whole_digits = min(decimals.DECIMAL128_DIGITS, decimals.DECIMAL256_DIGITS - scale)
+    is_long = pc.match_substring_regex(cut, rf"\A[+-]?0*[1-9]\d{{{whole_digits},}}")
     short = _null_unless(pc.invert(is_long), cut)
-    try:
-        return decimals.fit(pc.cast(short, pa.decimal256(76, 38)), target)
-    except pa.ArrowInvalid:
-        return decimals.fit(pc.cast(pc.cast(short, pa.float64()), pa.decimal256(76, 38)), target)
+    return decimals.fit(pc.cast(short, pa.decimal256(decimals.DECIMAL256_DIGITS, scale)), target)
 
 
 def _read_booleans(text: pa.Array) -> pa.Array:

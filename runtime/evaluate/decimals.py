@@ -14,9 +14,9 @@ from runtime.kernels.buffers import valid_mask, view_buffer
 from sqlstream.errors import UserError
 
 _INT64_DIGITS = 18
-_DECIMAL128_DIGITS = 38
-_DECIMAL256_DIGITS = 76
-_EXACT = decimal.Context(prec=_DECIMAL256_DIGITS)
+DECIMAL128_DIGITS = 38
+DECIMAL256_DIGITS = 76
+_EXACT = decimal.Context(prec=DECIMAL256_DIGITS)
 
 
 def fit(values: pa.Array, target: pa.DataType) -> pa.Array:
@@ -32,21 +32,25 @@ def fit(values: pa.Array, target: pa.DataType) -> pa.Array:
         values = pc.round(with_headroom(values), target.scale, "half_towards_infinity")
     elif have.precision - have.scale <= target.precision - target.scale:
         return pc.cast(values, target)
-    try:
-        return pc.cast(values, target)
-    except pa.ArrowInvalid:
-        wide = pc.cast(values, pa.decimal256(_DECIMAL256_DIGITS, values.type.scale))
-        limit = pa.scalar(decimal.Decimal(10) ** (target.precision - target.scale), wide.type)
-        fits = pc.less(pc.abs(wide), limit)
-        return pc.cast(pc.if_else(fits, wide, pa.scalar(None, wide.type)), target)
+    digits_max = DECIMAL128_DIGITS if pa.types.is_decimal128(values.type) else DECIMAL256_DIGITS
+    if values.type.precision + target.scale - values.type.scale <= digits_max:
+        try:
+            return pc.cast(values, target)
+        except pa.ArrowInvalid:
+            pass
+    # Compared before the cast: Arrow does not see when the digits of a greater scale overflow its words.
+    wide = pc.cast(values, pa.decimal256(DECIMAL256_DIGITS, values.type.scale))
+    limit = pa.scalar(decimal.Decimal(10) ** (target.precision - target.scale), wide.type)
+    fits = pc.less(pc.abs(wide), limit)
+    return pc.cast(pc.if_else(fits, wide, pa.scalar(None, wide.type)), target)
 
 
 def with_headroom(values: pa.Array) -> pa.Array:
     """One digit more before the point: rounding up 9.99 must not overflow, and what is below 1 has a whole part too."""
     t = values.type
-    if pa.types.is_decimal128(t) and t.precision < _DECIMAL128_DIGITS:
+    if pa.types.is_decimal128(t) and t.precision < DECIMAL128_DIGITS:
         return pc.cast(values, pa.decimal128(t.precision + 1, t.scale))
-    return pc.cast(values, pa.decimal256(min(max(t.precision + 1, 39), _DECIMAL256_DIGITS), t.scale))
+    return pc.cast(values, pa.decimal256(min(max(t.precision + 1, 39), DECIMAL256_DIGITS), t.scale))
 
 
 def _digits_and_scale(t: pa.DataType) -> tuple[int, int]:
@@ -66,7 +70,7 @@ def _as_decimal256(datum: Datum, scale: int | None = None) -> Datum:
 
 
 def _check_digits(precision: int) -> None:
-    if precision > _DECIMAL256_DIGITS:
+    if precision > DECIMAL256_DIGITS:
         raise UserError(
             "SS5103",
             f"the operands have too many digits for exact arithmetic ({precision})",
@@ -77,7 +81,7 @@ def _check_digits(precision: int) -> None:
 def _arithmetic(function: Any, left: Datum, right: Datum, target: pa.DataType) -> pa.Array:
     """Any operands: as DECIMAL256, whose 76 digits hold every exact sum and nearly every product."""
     a, b = _as_decimal256(left), _as_decimal256(right)
-    if a.type.precision + b.type.precision >= _DECIMAL256_DIGITS:
+    if a.type.precision + b.type.precision >= DECIMAL256_DIGITS:
         a, b = _tightened(a), _tightened(b)
         if function is pc.multiply:
             _check_digits(a.type.precision + b.type.precision + 1)
@@ -102,7 +106,7 @@ def subtract(left: Datum, right: Datum, target: pa.DataType) -> pa.Array:
 
 
 def _sum(function: Any, left: Datum, right: Datum, target: pa.DataType) -> pa.Array:
-    if target.precision == _DECIMAL128_DIGITS:
+    if target.precision == DECIMAL128_DIGITS:
         return _arithmetic(function, left, right, target)
     # Flink's result type holds every sum, so both operands fit it and nothing can overflow.
     return fit(function(_widened(left, target), _widened(right, target)), target)
@@ -165,7 +169,7 @@ def _validity(*datums: Datum) -> pa.Buffer | None:
 def divide(left: Datum, right: Datum, target: pa.DataType) -> pa.Array:
     """Arrow cuts the quotient off; one digit more than wanted is enough to round half up exactly."""
     a, b = _as_decimal256(left), _as_decimal256(right)
-    if _quotient_digits(a.type, b.type, target) > _DECIMAL256_DIGITS:
+    if _quotient_digits(a.type, b.type, target) > DECIMAL256_DIGITS:
         a, b = _tightened(a), _tightened(b)
         _check_digits(_quotient_digits(a.type, b.type, target))
     result = pc.divide(_as_decimal256(a, _dividend_scale(a.type, b.type, target)), b)

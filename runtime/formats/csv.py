@@ -14,6 +14,7 @@ from runtime.formats.csv_dialect import OPTIONS, CsvDialect
 from runtime.formats.file_rows import FileRows
 from runtime.formats.flat_types import refuse_types
 from runtime.formats.rejection import absent_column, quoted, undecodable
+from runtime.formats.risky_decimals import RiskyDecimals
 from sqlstream.schema import Schema
 from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, Rejected
 from sqlstream.types import BINARY_ROOTS, STRING_ROOTS, LogicalType
@@ -84,6 +85,9 @@ class CsvReader(FileRows):
         self._dialect = dialect
         self._names: list[str] = list(schema.names)
         self._is_tidy = not (dialect.allows_comments or dialect.trims_spaces)
+        self._risky_decimals = RiskyDecimals(
+            self._types.values(), dialect.delimiter, dialect.quote, dialect.escape
+        )
 
     def decoded(self) -> Iterator[tuple[pa.RecordBatch, list[Rejected]]]:
         is_first = True
@@ -141,7 +145,7 @@ class CsvReader(FileRows):
     def _decode(self, block: Block) -> tuple[pa.RecordBatch, list[Rejected]]:
         import pyarrow as pa
 
-        if self._is_tidy:
+        if self._is_tidy and not self._risky_decimals.are_in(block.data):
             try:
                 return self._convert(pa.py_buffer(block.data)), []
             except pa.ArrowInvalid:

@@ -18,7 +18,7 @@ from runtime.formats.file_rows import FileRows
 from runtime.formats.json_objects import take_apart
 from runtime.formats.rejection import undecodable
 from runtime.formats.row_count import empty_columns
-from runtime.formats.text_values import find_unparsable, parse_text
+from runtime.formats.text_values import find_unparsable, parse_decimals, parse_text
 from sqlstream.arrow import to_arrow_type
 from sqlstream.schema import Schema
 from sqlstream.spi.format import Rejected
@@ -275,5 +275,5 @@ def _parse_integer(column: pa.Array, t: LogicalType) -> pa.Array:
         return parse_text(column, t)
     except pa.ArrowInvalid:
         # JSON knows no integers: 2.0 and 2e3 are such numbers too, as long as nothing is lost.
-        whole = pc.cast(pc.utf8_trim_whitespace(column), pa.decimal128(38, 6))
+        whole = parse_decimals(column, pa.decimal128(38, 18))
         return pc.cast(whole, to_arrow_type(t))

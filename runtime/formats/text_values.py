@@ -13,7 +13,6 @@ from sqlstream.types import BINARY_ROOTS, STRING_ROOTS, LogicalType, TypeRoot, i
 
 Parse = Callable[[pa.Array], pa.Array]
 
-_WIDE_DECIMAL = pa.decimal256(76, 38)
 _FRACTION_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
@@ -28,6 +27,8 @@ def parse_text(column: pa.Array, t: LogicalType) -> pa.Array:
     if t.root in BINARY_ROOTS:
         return decode_base64(column)
     target = to_arrow_type(t)
+    if t.root is TypeRoot.DECIMAL:
+        return parse_decimals(column, target)
     if t.root is TypeRoot.TIME:
         return _parse_time(column, target)
     try:
@@ -36,13 +37,19 @@ def parse_text(column: pa.Array, t: LogicalType) -> pa.Array:
         return _parse_untidy(column, target, t)
 
 
+def parse_decimals(column: pa.Array, target: pa.DataType) -> pa.Array:
+    """As CAST reads them; Arrow's own reading gives wrong values where exponents or scales are large."""
+    from runtime.evaluate.cast_from_text import read_decimals
+
+    values = read_decimals(column, target)
+    if values.null_count > column.null_count:
+        raise pa.ArrowInvalid(f"not every text is a {target}")
+    return values
+
+
 def _parse_untidy(column: pa.Array, target: pa.DataType, t: LogicalType) -> pa.Array:
     trimmed = pc.utf8_trim_whitespace(column)
     match t.root:
-        case TypeRoot.DECIMAL:
-            return pc.round(
-                pc.cast(trimmed, _WIDE_DECIMAL), ndigits=t.scale, round_mode="half_towards_infinity"
-            ).cast(target)
         case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
             return pc.cast(_cut_fraction(trimmed, _FRACTION_DIGITS[target.unit]), target)
         case TypeRoot.BOOLEAN:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.formats import format_of
+from runtime.formats.risky_decimals import RiskyDecimals
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
@@ -104,7 +105,8 @@ def test_a_trailing_delimiter_can_be_refused() -> None:
             ["now", "2020-01-01 00:00:00Z"],
         ),
         (sql.timestamp_ltz(3), ["2020-01-01 00:00:00.5Z"], ["2020-01-01 00:00:00"]),
-        (sql.decimal(5, 2), ["1.239", "-999.99", "1e2"], ["1000", "x"]),
+        (sql.decimal(5, 2), ["1.239", "-999.99", "1e2", "7e-9999999", "0.5e-39"], ["1000", "x", "1e99999"]),
+        (sql.decimal(38, 28), ["2043276344", "00002043276344.5"], ["204327634439", "9e37", "1" * 60]),
         (sql.DOUBLE, ["1", "-1.5e300", " 2 "], ["1,5x", "one"]),
         (sql.BYTES, ["AAE="], ["!!"]),
     ],
@@ -122,6 +124,14 @@ def test_finer_values_are_cut_or_rounded() -> None:
     schema = Schema.of(("d", sql.decimal(5, 2)), ("t", sql.timestamp(3)))
     ((d, t),) = read("1.235,2020-01-01 00:00:00.1239\n", schema=schema)[0]
     assert (str(d), t.microsecond) == ("1.24", 123_000)
+
+
+@pytest.mark.parametrize("text", ["7e-9999999", "7E-40", "1e5000", "204327634439"])
+@pytest.mark.parametrize("around", ["{},x", '"{}",x', "a\n{}\n", "a,+{}"])
+def test_numbers_that_arrow_reads_wrongly_are_found(text: str, around: str) -> None:
+    risky = RiskyDecimals((sql.decimal(38, 28), sql.INT), ",", '"', "")
+    assert risky.are_in(around.format(text).encode())
+    assert not risky.are_in(b"1.5,+2e1,3e4567a,2043276344,12345\n")
 
 
 @pytest.mark.parametrize(
