@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from client.render import final_rows
-from client.session import Session
+from client.session import Outcome, Session
 from planner.bind.sink import bind_insert
 from planner.compile import CompiledPlan, compile_statements
 from planner.dialect.parser import parse_statements
@@ -120,9 +120,9 @@ class Engine:
                 self.execute(statement)
         return finished
 
-    def execute(self, statement: Statement) -> None:
-        """DDL or a setting."""
-        self._session.execute(statement)
+    def execute(self, statement: Statement) -> Outcome:
+        """DDL, a setting or EXPLAIN."""
+        return self._session.execute(statement)
 
     def compile(self, statement: Statement) -> CompiledPlan:
         return self._session.compile(statement, secrets.token_hex(16))

@@ -87,6 +87,9 @@ def _to_text(value: str, source: LogicalType, target: LogicalType, time_zone: st
 
 
 def _written(value: str, source: LogicalType, time_zone: str) -> str:
+    if source.root is TypeRoot.DECIMAL and source.precision == source.scale < sql.DECIMAL_PRECISION_MAX:
+        # DuckDB leaves out the 0 of 0.5 where the type has no digit for it.
+        value = f"CAST({value} AS DECIMAL({source.precision + 1}, {source.scale}))"
     if sql.is_integer(source) or source.root in (TypeRoot.DECIMAL, TypeRoot.DATE):
         return f"CAST({value} AS VARCHAR)"
     if source.root is TypeRoot.BOOLEAN:
