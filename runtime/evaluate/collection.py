@@ -19,6 +19,7 @@ from runtime.evaluate.kernel import (
     rows_of,
 )
 from sqlstream.arrow import to_arrow_type
+from sqlstream.errors import UserError
 from sqlstream.expressions import Call
 from sqlstream.types import TypeRoot
 
@@ -64,6 +65,8 @@ def _array(call: Call, context: EvaluationContext) -> Kernel:
 def _map(*args: Datum) -> pa.Array:
     rows = rows_of(*args)
     keys, values = _interleaved(list(args[0::2]), rows), _interleaved(list(args[1::2]), rows)
+    if keys.null_count:
+        raise UserError("SS5107", "a key of a MAP is NULL", hint="give NULL another value: COALESCE(key, …)")
     return pa.MapArray.from_arrays(_offsets(rows, len(args) // 2), keys, values)
 
 
@@ -102,6 +105,8 @@ def _map_item(map_: Datum, key: Datum) -> pa.Array:
 
 
 def _cardinality(collection: Datum) -> pa.Array:
+    if pa.types.is_null(collection.type):
+        return pa.nulls(len(collection), pa.int32())
     if not pa.types.is_map(collection.type):
         return pc.list_value_length(collection)
     lengths = np.diff(collection.offsets.to_numpy())

@@ -40,7 +40,8 @@ def as_array(datum: Datum, rows: int) -> pa.Array:
     """A column, whether it is one already or a constant."""
     if isinstance(datum, pa.Array):
         return datum
-    return pa.repeat(datum, rows) if datum.is_valid else pa.nulls(rows, datum.type)
+    # Arrow repeats no MAP zero times.
+    return pa.repeat(datum, rows) if datum.is_valid and rows else pa.nulls(rows, datum.type)
 
 
 def as_arrays(*args: Datum) -> tuple[pa.Array, ...]:

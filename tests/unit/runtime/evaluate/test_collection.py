@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from expression_harness import call, col, evaluate, lit
 
 from sqlstream import types as sql
-from sqlstream.types import BIGINT, INT, STRING
+from sqlstream.errors import UserError
+from sqlstream.types import BIGINT, INT, NULL, STRING
 
 
 def test_fields_of_rows_are_read() -> None:
@@ -47,3 +49,14 @@ def test_cardinality() -> None:
         1,
         None,
     ]
+
+
+def test_a_null_key_of_a_map_fails_with_the_reason() -> None:
+    with pytest.raises(UserError, match="a key of a MAP is NULL"):
+        evaluate(call("MAP", col(0, STRING), lit(1, INT)), [("a",), (None,)])
+
+
+def test_constant_maps_are_made_for_any_number_of_rows() -> None:
+    made = call("MAP", lit("x", STRING.not_null()), lit(1, INT))
+    assert evaluate(made, [(), ()]) == [[("x", 1)], [("x", 1)]]
+    assert evaluate(call("CARDINALITY", lit(None, NULL)), [()]) == [None]
