@@ -16,12 +16,12 @@ from sqlstream.functions.signature import ResultType, ScalarFunction
 from sqlstream.types import BOOLEAN, LogicalType, TypeRoot
 
 _FROM_TEXT = frozenset((TypeRoot.DATE, TypeRoot.TIME, *sql.TIMESTAMP_ROOTS))
-_NESTED = frozenset((TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.ROW))
+NESTED = frozenset((TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.ROW))
 
 
 def comparable(types: tuple[LogicalType, ...]) -> tuple[LogicalType, ...] | None:
     """Arguments as one type. Text beside a point in time is read as one; text and numbers do not mix."""
-    if any(t.root in _NESTED for t in types):
+    if any(t.root in NESTED for t in types):
         return None
     temporal = next((t for t in types if t.root in _FROM_TEXT), None)
     if temporal is not None and any(sql.is_string(t) for t in types):

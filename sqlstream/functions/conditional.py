@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sqlstream.functions.arguments import is_any_nullable
-from sqlstream.functions.comparison import comparable
+from sqlstream.functions.comparison import NESTED, comparable
 from sqlstream.functions.merging import common_type
 from sqlstream.functions.signature import ScalarFunction
 from sqlstream.types import BOOLEAN, LogicalType, TypeRoot
@@ -15,6 +15,10 @@ _MANY = 100_000
 def _to_shared(types: Types) -> Types | None:
     shared = common_type(types)
     return None if shared is None else tuple(shared.with_nullable(t.nullable) for t in types)
+
+
+def _to_ordered(types: Types) -> Types | None:
+    return None if any(t.root in NESTED for t in types) else _to_shared(types)
 
 
 def _case_values(types: Types) -> Types:
@@ -68,6 +72,6 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
     ScalarFunction(
         "NULLIF", "NULLIF(value1, value2)", 2, 2, lambda types: types[0].with_nullable(True), comparable
     ),
-    ScalarFunction("GREATEST", "GREATEST(value1[, value2]*)", 1, _MANY, _extreme, _to_shared),
-    ScalarFunction("LEAST", "LEAST(value1[, value2]*)", 1, _MANY, _extreme, _to_shared),
+    ScalarFunction("GREATEST", "GREATEST(value1[, value2]*)", 1, _MANY, _extreme, _to_ordered),
+    ScalarFunction("LEAST", "LEAST(value1[, value2]*)", 1, _MANY, _extreme, _to_ordered),
 )

@@ -111,3 +111,8 @@ def test_text_cut_or_filled_to_a_negative_length_may_be_null() -> None:
     assert str(call("LPAD", text, minus, text).type) == "STRING"
     assert str(call("SUBSTRING", text, two, minus).type) == "STRING"
     assert str(call("SUBSTRING", text, two, two).type) == "STRING NOT NULL"
+
+
+def test_what_has_no_order_has_no_greatest() -> None:
+    assert not accepts("GREATEST", sql.array(INT), sql.array(INT))
+    assert not accepts("LEAST", sql.row(("a", INT)))
