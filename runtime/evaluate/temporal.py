@@ -59,6 +59,8 @@ _UNIT_MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
 _DEFAULT_PATTERN = "yyyy-MM-dd HH:mm:ss"
 
 _DAY_MS = 86_400_000
+_EPOCH_S_MIN, _EPOCH_S_MAX = -62_167_219_200, 253_402_300_799
+"""The first second of year 0 and the last one of year 9999."""
 
 
 def _extract(call: Call, context: EvaluationContext) -> Kernel:
@@ -84,7 +86,10 @@ def _extract(call: Call, context: EvaluationContext) -> Kernel:
 
 
 def _date_format(call: Call, context: EvaluationContext) -> Kernel:
-    form = TimestampFormat(literal_of(call, 1) or "")
+    pattern = literal_of(call, 1)
+    if pattern is None:
+        return lambda value, _: pa.nulls(rows_of(value), pa.string())
+    form = TimestampFormat(pattern)
     parser = TimestampParser.of_sql_timestamp()
 
     def kernel(value: Datum, _: pa.Scalar) -> pa.Array:
@@ -128,18 +133,28 @@ def _to_timestamp_ltz(call: Call, context: EvaluationContext) -> Kernel:
 
 
 def _epoch(epoch: pa.Array, precision: int) -> pa.Array:
-    """A count of 10^-precision seconds as milliseconds."""
-    if pa.types.is_integer(epoch.type):
-        values = numbers(epoch, np.int64)
-        scaled = values * 10 ** (3 - precision) if precision <= 3 else values // 10 ** (precision - 3)
+    """A count of 10^-precision seconds as milliseconds; NULL outside of the years 0 to 9999, as in Flink."""
+    is_whole = pa.types.is_integer(epoch.type)
+    values = numbers(
+        epoch if is_whole else pc.cast(epoch, pa.float64()), np.int64 if is_whole else np.float64
+    )
+    is_known = (values >= _EPOCH_S_MIN * 10.0**precision) & (values < (_EPOCH_S_MAX + 1) * 10.0**precision)
+    nulls = null_mask(epoch)
+    values = np.where(is_known, values, 0)
+    if not is_whole:
+        scaled = (values * 10.0 ** (3 - precision)).astype(np.int64)
+    elif precision <= 3:
+        scaled = values * 10 ** (3 - precision)
     else:
-        floats = numbers(pc.cast(epoch, pa.float64()), np.float64)
-        scaled = np.floor(floats * 10.0 ** (3 - precision)).astype(np.int64)
-    return pa.array(scaled, mask=null_mask(epoch))
+        scaled = values // 10 ** (precision - 3)
+    return pa.array(scaled, mask=~is_known if nulls is None else nulls | ~is_known)
 
 
 def _from_unixtime(call: Call, context: EvaluationContext) -> Kernel:
-    form = TimestampFormat(literal_of(call, 1) if len(call.args) == 2 else _DEFAULT_PATTERN)
+    pattern = literal_of(call, 1) if len(call.args) == 2 else _DEFAULT_PATTERN
+    if pattern is None:
+        return lambda seconds, _: pa.nulls(len(seconds), pa.string())
+    form = TimestampFormat(pattern)
 
     def kernel(seconds: pa.Array, _: Any = None) -> pa.Array:
         return form.format(

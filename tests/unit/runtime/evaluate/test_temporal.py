@@ -18,7 +18,7 @@ from runtime.evaluate.date_pattern import TimestampFormat
 from runtime.evaluate.registry import BUILDERS
 from sqlstream import types as sql
 from sqlstream.errors import UserError
-from sqlstream.types import BIGINT, DATE, INT, STRING
+from sqlstream.types import BIGINT, DATE, DOUBLE, INT, STRING
 
 EPOCH = datetime.datetime(1970, 1, 1)
 TS = sql.timestamp(3)
@@ -128,7 +128,12 @@ def test_numbers_become_instants() -> None:
     seconds = call("TO_TIMESTAMP_LTZ", col(0, BIGINT), lit(0, INT.not_null()))
     assert evaluate(seconds, [(5,), (None,)]) == [5_000, None]
     assert evaluate(call("TO_TIMESTAMP_LTZ", col(0, BIGINT), lit(3, INT.not_null())), [(5,)]) == [5]
+    assert evaluate(seconds, [(253_402_300_799,), (253_402_300_800,), (2**63 - 1,)])[1:] == [None, None]
+    floats = call("TO_TIMESTAMP_LTZ", col(0, DOUBLE), lit(3, INT.not_null()))
+    assert evaluate(floats, [(-1.5,), (float("nan"),), (1e300,)]) == [-1, None, None]
     assert evaluate(call("FROM_UNIXTIME", col(0, BIGINT)), [(44,)]) == ["1970-01-01 00:00:44"]
+    assert evaluate(call("FROM_UNIXTIME", col(0, BIGINT), lit(None, STRING)), [(44,)]) == [None]
+    assert evaluate(call("DATE_FORMAT", col(0, TS), lit(None, STRING)), [(44,)]) == [None]
     assert evaluate(call("UNIX_TIMESTAMP", col(0, STRING)), [("1970-01-01 00:00:44",), (None,)]) == [44, None]
 
 
