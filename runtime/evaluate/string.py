@@ -120,13 +120,16 @@ def _replace(call: Call, context: EvaluationContext) -> Kernel:
     return lambda text, *_: pc.replace_substring(text, search, replacement)
 
 
-def _affix(function: Callable[..., pa.Array], in_columns: str) -> Builder:
+def _affix(function: Callable[..., pa.Array], in_duckdb_name: str) -> Builder:
     """STARTSWITH and ENDSWITH."""
 
     def build(call: Call, context: EvaluationContext) -> Kernel:
         is_text = call.args[1].type.root in (TypeRoot.CHAR, TypeRoot.VARCHAR)
-        if not (is_literal(call, 1) and is_text):
-            return lambda *args: evaluate_in_duckdb(in_columns, *args)
+        if not is_text:
+            # DuckDB compares only text, so bytes are compared by their digits.
+            return lambda *args: evaluate_in_duckdb(f"{in_duckdb_name}(hex(a0), hex(a1))", *args)
+        if not is_literal(call, 1):
+            return lambda *args: evaluate_in_duckdb(f"{in_duckdb_name}(a0, a1)", *args)
         affix = literal_of(call, 1)
         return lambda text, _: function(text, affix)
 
@@ -209,8 +212,8 @@ BUILDERS: dict[str, Builder] = {
     "INSTR": in_duckdb("instr(a0, a1)"),
     "LOCATE": plain(_locate),
     "SPLIT_INDEX": split_index,
-    "STARTSWITH": _affix(pc.starts_with, "starts_with(a0, a1)"),
-    "ENDSWITH": _affix(pc.ends_with, "ends_with(a0, a1)"),
+    "STARTSWITH": _affix(pc.starts_with, "starts_with"),
+    "ENDSWITH": _affix(pc.ends_with, "ends_with"),
     "ASCII": in_duckdb("ascii(a0)"),
     "CHR": in_duckdb("CASE WHEN a0 < 0 THEN '' ELSE chr((a0 & 255)::INTEGER) END"),
     "HEX": in_duckdb("hex(a0)"),

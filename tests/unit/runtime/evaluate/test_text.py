@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from runtime.evaluate import EvaluationContext
 from runtime.evaluate.registry import BUILDERS
 from sqlstream.errors import UserError
-from sqlstream.types import INT, STRING, LogicalType
+from sqlstream.types import BYTES, INT, STRING, LogicalType
 
 T = col(0, STRING)
 SPLIT_ALPHABET = st.text(alphabet="ab/é", max_size=12)
@@ -155,6 +155,16 @@ def test_null_in_null_out(name: str) -> None:
 @pytest.mark.parametrize(("mode", "expected"), [("BOTH", "a"), ("LEADING", "ax"), ("TRAILING", "xa")])
 def test_trim_removes_from_the_named_side(mode: str, expected: str) -> None:
     assert evaluate(call("TRIM", symbol(mode), s("x"), T), [("xax",), (None,)]) == [expected, None]
+
+
+def test_bytes_start_and_end_with_bytes() -> None:
+    data = col(0, BYTES)
+    affix = call("ENDSWITH", data, lit("6201", BYTES.not_null()))
+    assert evaluate(affix, [(b"ab\x01",), (b"\x16\x20\x01",), (None,)]) == [True, False, None]
+    assert evaluate(call("STARTSWITH", data, col(1, BYTES)), [(b"\xffa", b"\xff"), (b"a", b"b")]) == [
+        True,
+        False,
+    ]
 
 
 @pytest.mark.parametrize("regex", ["a(?=b)", "(?<!a)b", "(a)\\1", "a++b", "(a", "(?>a)"])
