@@ -44,7 +44,9 @@ class Deduplicate(Operator[DeduplicateSpec]):
         super().__init__(spec, context)
         self._input_schema = to_arrow_schema(context.input_schemas[0])
         self._schema = to_arrow_schema(context.output_schema, context.output_mode)
-        self._index = KeyIndex([self._input_schema.field(k).type for k in spec.keys])
+        # Without a key all rows have the same one.
+        self._key_types = [self._input_schema.field(k).type for k in spec.keys] or [pa.int8()]
+        self._index = KeyIndex(self._key_types)
         self._times: Array = np.empty(0, dtype=np.int64)
         self._row_ids: Array = np.empty(0, dtype=np.int64)
         self._rows = RowStore(self._input_schema) if context.output_mode is ChangelogMode.RETRACT else None
@@ -55,7 +57,9 @@ class Deduplicate(Operator[DeduplicateSpec]):
         self._expire()
         candidates, times = best_rows(self.spec, batch, self._sequence)
         self._sequence += batch.num_rows
-        keys = [batch.column(k) for k in self.spec.keys]
+        keys = [batch.column(k) for k in self.spec.keys] or [
+            to_array(pa.int8(), np.zeros(batch.num_rows, dtype=np.int8))
+        ]
         if len(candidates) < batch.num_rows:
             chosen = to_array(pa.int64(), candidates)
             keys = [key.take(chosen) for key in keys]
@@ -146,7 +150,7 @@ class Deduplicate(Operator[DeduplicateSpec]):
         if table is None or table.num_rows == 0:
             return
         saved = table.combine_chunks().to_batches()[0]
-        first = 3 + len(self.spec.keys)
+        first = 3 + len(self._key_types)
         slots, _ = self._index.get_or_insert(list(saved.columns[3:first]))
         self._resize(self._index.slot_count)
         self._times[slots] = view_values(saved.column(1), np.int64)

@@ -249,6 +249,8 @@ QUERIES: dict[str, str] = {
     "last_row":
         "SELECT customer, id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY `at` DESC) AS n FROM orders)"
         " WHERE n = 1",
+    "first_row_of_all": "SELECT id FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY `at`) AS n FROM orders) WHERE n = 1",
+    "last_row_of_all": "SELECT id FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY `at` DESC) AS n FROM orders) WHERE n = 1",
     "aggregate_of_last_rows":
         "SELECT amount, COUNT(*), MIN(id) FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY `at` DESC) AS n"
         " FROM orders) WHERE n = 1 GROUP BY amount",

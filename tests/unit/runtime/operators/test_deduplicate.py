@@ -30,7 +30,7 @@ rows_strategy = st.lists(
     max_size=40,
 )
 specs = st.builds(
-    DeduplicateSpec, keys=st.sampled_from([(0,), (0, 1), (1,)]), keep=st.sampled_from(list(Keep)),
+    DeduplicateSpec, keys=st.sampled_from([(0,), (0, 1), (1,), ()]), keep=st.sampled_from(list(Keep)),
     time_column=st.sampled_from([2, -1]), outputs_rank=st.booleans(),
 )  # fmt: skip
 
