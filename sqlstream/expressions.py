@@ -1,8 +1,8 @@
 """Resolved, typed expressions: what the binder makes, rules rewrite, plans carry and the runtime compiles.
 
 An expression names its inputs by column index and knows its type; there is no name left to resolve. The tree is data
-(msgspec), so it crosses the wire inside specs. Positions are not part of it: equal expressions must compare equal for
-sub-plan reuse, so the operator that evaluates them carries the span.
+(msgspec), so it crosses the wire inside specs. Positions are no part of its meaning: expressions that differ in nothing
+else are equal, so that sub-plans are shared and columns are computed once.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from sqlstream.errors import Span
 from sqlstream.types import BINARY_ROOTS, BOOLEAN, LogicalType
 
 LiteralValue = bool | int | float | str | None
@@ -49,17 +50,32 @@ class Literal(msgspec.Struct, frozen=True, tag_field="node", tag="literal"):
         return "'" + self.value.replace("'", "''") + "'"
 
 
-class Call(msgspec.Struct, frozen=True, tag_field="node", tag="call"):
+class Call(msgspec.Struct, frozen=True, eq=False, omit_defaults=True, tag_field="node", tag="call"):
     """A scalar function or operator applied to arguments; `function` is a key of `sqlstream.functions.SCALAR_FUNCTIONS`.
 
     CAST and TRY_CAST are calls with one argument whose target is `type`. CASE is
     `CASE(condition1, value1, …, conditionN, valueN, otherwise)` (always an odd number of arguments).
-    AND and OR take two or more arguments.
+    AND and OR take two or more arguments. `span` is the SQL to underline when a row makes the call fail; it takes no part
+    in equality.
     """
 
     function: str
     args: tuple[Expression, ...]
     type: LogicalType
+    span: Span | None = None
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return (
+            type(other) is Call
+            and self.function == other.function
+            and self.args == other.args
+            and self.type == other.type
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.function, self.args, self.type))
 
     def __str__(self) -> str:
         if self.function in ("CAST", "TRY_CAST"):
@@ -127,7 +143,7 @@ def transform(expression: Expression, function: Callable[[Expression], Expressio
     if isinstance(expression, Call) and expression.args:
         args = tuple(transform(a, function) for a in expression.args)
         if args != expression.args:
-            expression = Call(expression.function, args, expression.type)
+            expression = Call(expression.function, args, expression.type, expression.span)
     return function(expression)
 
 

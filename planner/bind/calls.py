@@ -19,8 +19,9 @@ def bind_call(name: str, args: tuple[Expression, ...], span: Span | None) -> Exp
     function = scalar_function(name, span)
     check_argument_count(function, len(args), span)
     result, wanted = resolve_types(function, args, span)
-    cast = tuple(cast_to(a, t) for a, t in zip(args, wanted, strict=True))
-    return Call(function.name, cast, function.refine(result, cast) if function.refine else result)
+    cast = tuple(cast_to(a, t, span) for a, t in zip(args, wanted, strict=True))
+    refined = function.refine(result, cast) if function.refine else result
+    return Call(function.name, cast, refined, span)
 
 
 _LIST_HINT = "list the functions there are with SHOW FUNCTIONS"

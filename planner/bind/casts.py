@@ -27,9 +27,9 @@ _HINTS: dict[tuple[TypeRoot, TypeRoot], str] = {
 }
 
 
-def cast_to(expression: Expression, target: LogicalType) -> Expression:
+def cast_to(expression: Expression, target: LogicalType, span: Span | None) -> Expression:
     """`expression` as `target`, keeping its own nullability; itself when only nullability or time
-    attribute differ."""
+    attribute differ. `span` is to blame for a value that does not convert, unless `expression` has its own."""
     source = expression.type
     wanted = target.without_time_attribute().with_nullable(source.nullable)
     if source.same_as(wanted):
@@ -38,7 +38,8 @@ def cast_to(expression: Expression, target: LogicalType) -> Expression:
         converted = _retype(expression, wanted)
         if converted is not None:
             return converted
-    return Call("CAST", (expression,), wanted)
+    own = expression.span if isinstance(expression, Call) else None
+    return Call("CAST", (expression,), wanted, own or span)
 
 
 def explicit_cast(
@@ -55,7 +56,7 @@ def explicit_cast(
     nullable = expression.type.nullable or function == "TRY_CAST"
     if isinstance(expression, Literal) and expression.value is None:
         return Literal(None, target.with_nullable(True))
-    return Call(function, (expression,), target.with_nullable(nullable))
+    return Call(function, (expression,), target.with_nullable(nullable), span)
 
 
 def to_boolean(expression: Expression, place: str, span: Span | None) -> Expression:

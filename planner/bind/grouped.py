@@ -93,7 +93,7 @@ class GroupedBinder(ScalarBinder):
             )
         if isinstance(expression, Call):
             args = tuple(self._over_keys(a, references) for a in expression.args)
-            return Call(expression.function, args, expression.type)
+            return Call(expression.function, args, expression.type, expression.span)
         return expression
 
     def _index_of(self, node: nodes.FunctionCall) -> int:
@@ -132,7 +132,7 @@ class GroupedBinder(ScalarBinder):
         inner.place = "FILTER"
         return _BoundAggregate(
             function.name,
-            tuple(cast_to(a, t) for a, t in zip(args, wanted, strict=True)),
+            tuple(cast_to(a, t, span) for a, t in zip(args, wanted, strict=True)),
             result,
             bool(node.args.get("is_distinct")),
             inner.bind_condition(condition) if condition is not None else None,

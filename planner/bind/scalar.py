@@ -235,7 +235,7 @@ def field_of(expression: Expression, name: str, span: Span | None) -> Expression
     index = nested_field(t, name, span)
     result = t.fields[index].type
     args = (expression, Literal(index, sql.INT.not_null()))
-    return Call("FIELD", args, result.with_nullable(result.nullable or t.nullable))
+    return Call("FIELD", args, result.with_nullable(result.nullable or t.nullable), span)
 
 
 def _flatten(node: exp.Expr) -> list[exp.Expr]:

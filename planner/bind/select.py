@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 from sqlglot import exp
 
@@ -115,27 +116,27 @@ def _group_keys(
 ) -> tuple[tuple[Expression, ...], tuple[str, ...]]:
     binder = ScalarBinder(environment, scope, "GROUP BY")
     keys: dict[Expression, str] = {}
-    for node in group.expressions if group is not None else ():
-        if isinstance(node, exp.Tuple) and not node.expressions:
-            continue
-        for key in node.expressions if _is_row(node) else (node,):
-            _check_key(key, items, scope, environment)
-            name = str(key.name) if isinstance(key, exp.Column) else f"$f{len(keys)}"
-            keys.setdefault(binder.bind(key), name)
+    for key in _flat_keys(group.expressions if group is not None else []):
+        _check_key(key, items, scope, environment)
+        name = str(key.name) if isinstance(key, exp.Column) else f"$f{len(keys)}"
+        keys.setdefault(binder.bind(key), name)
     return tuple(keys), tuple(keys.values())
 
 
-def _is_row(node: exp.Expr) -> bool:
-    """GROUP BY (a, b) is GROUP BY a, b."""
-    return isinstance(node, nodes.FunctionCall) and str(node.this) == "ROW"
+def _flat_keys(items: list[exp.Expr]) -> Iterator[exp.Expr]:
+    """GROUP BY (a, b), c is GROUP BY a, b, c, and () adds nothing."""
+    for item in items:
+        is_row = isinstance(item, nodes.FunctionCall) and str(item.this) == "ROW"
+        if is_row or isinstance(item, exp.Tuple):
+            yield from _flat_keys(item.expressions)
+        else:
+            yield item
 
 
 def _check_key(node: exp.Expr, items: list[_Item], scope: Scope, environment: Environment) -> None:
     span = environment.span(node)
-    if isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets | exp.Tuple):
-        name = {exp.Rollup: "ROLLUP", exp.Cube: "CUBE", exp.GroupingSets: "GROUPING SETS"}.get(
-            type(node), "()"
-        )
+    if isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets):
+        name = {exp.Rollup: "ROLLUP", exp.Cube: "CUBE", exp.GroupingSets: "GROUPING SETS"}[type(node)]
         hint = "write one SELECT with GROUP BY for each set and join them with UNION ALL"
         raise UserError("SS3001", f"GROUP BY {name} is not supported yet", span=span, hint=hint)
     if isinstance(node, exp.Literal) and not node.is_string:

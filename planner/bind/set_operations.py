@@ -9,6 +9,7 @@ from planner.bind.casts import cast_to, plain
 from planner.bind.environment import Environment
 from planner.bind.from_clause import single_row
 from planner.bind.ordering import bind_output_order
+from planner.bind.output_spans import output_spans
 from planner.bind.scalar import ScalarBinder
 from planner.bind.scope import Scope
 from planner.bind.select import distinct
@@ -29,17 +30,26 @@ def bind_union(node: exp.Union, environment: Environment) -> RelationalNode:
         branches.append(branch)
         inputs.append(environment.bind_subquery(branch, environment))
         _check_width(inputs[0], inputs[-1], environment.span(branch))
+    width = len(inputs[0].schema)
+    spans = [_output_spans(b, width, environment) for b in branches]
     types = tuple(
-        _column_type([i.schema.fields[c] for i in inputs], c, [environment.span(b) for b in branches])
-        for c in range(len(inputs[0].schema))
+        _column_type([i.schema.types[c] for i in inputs], c, [s[c] for s in spans]) for c in range(width)
     )
     schema = Schema(tuple(Field(n, t) for n, t in zip(inputs[0].schema.names, types, strict=True)))
     union: RelationalNode = Union(
-        branches=tuple(_converted(i, schema) for i in inputs), schema=schema, span=environment.span(node)
+        branches=tuple(_converted(i, schema, s) for i, s in zip(inputs, spans, strict=True)),
+        schema=schema,
+        span=environment.span(node),
     )
     if node.args.get("distinct"):
         union = distinct(union)
     return bind_output_order(union, node, environment)
+
+
+def _output_spans(query: exp.Expr, width: int, environment: Environment) -> tuple[Span | None, ...]:
+    if environment.fixed_span is not None:
+        return (environment.fixed_span,) * width
+    return output_spans(query, width)
 
 
 def _branches(node: exp.Union) -> list[exp.Expr]:
@@ -68,9 +78,9 @@ def _check_width(first: RelationalNode, other: RelationalNode, span: Span | None
         )
 
 
-def _column_type(fields: list[Field], position: int, spans: list[Span | None]) -> LogicalType:
+def _column_type(given: list[LogicalType], position: int, spans: list[Span | None]) -> LogicalType:
     # Thousands of rows have a handful of types.
-    first_rows = {f.type: row for row, f in reversed(list(enumerate(fields)))}
+    first_rows = {t: row for row, t in reversed(list(enumerate(given)))}
     types = sorted(first_rows, key=lambda t: first_rows[t])
     if len(types) == 1:
         return types[0]
@@ -90,7 +100,7 @@ def _column_type(fields: list[Field], position: int, spans: list[Span | None]) -
     return shared
 
 
-def _converted(node: RelationalNode, schema: Schema) -> RelationalNode:
+def _converted(node: RelationalNode, schema: Schema, spans: tuple[Span | None, ...]) -> RelationalNode:
     """`node` with the columns' names and types of `schema`, nullability aside."""
     if all(
         a.name == b.name and a.type.same_as(b.type)
@@ -98,7 +108,7 @@ def _converted(node: RelationalNode, schema: Schema) -> RelationalNode:
     ):
         return node
     expressions = tuple(
-        cast_to(InputRef(i, f.type), wanted)
+        cast_to(InputRef(i, f.type), wanted, spans[i])
         for i, (f, wanted) in enumerate(zip(node.schema.fields, schema.types, strict=True))
     )
     fields = tuple(Field(n, e.type) for n, e in zip(schema.names, expressions, strict=True))
@@ -108,28 +118,18 @@ def _converted(node: RelationalNode, schema: Schema) -> RelationalNode:
 def bind_values(node: exp.Values, environment: Environment) -> RelationalNode:
     """VALUES: literal rows in one node; rows with other expressions become a projection each."""
     binder = ScalarBinder(environment, Scope(), "VALUES")
-    rows = [[binder.bind(e) for e in _row(row)] for row in node.expressions]
-    for row, written in zip(rows, node.expressions, strict=True):
-        if len(row) != len(rows[0]):
-            raise UserError(
-                "SS2011",
-                f"VALUES needs rows of the same length: {len(rows[0])} and {len(row)} values",
-                span=environment.span(written),
-            )
-    spans = [environment.span(row) for row in node.expressions]
-    fields = tuple(
-        Field(f"EXPR${c}", _values_type([row[c] for row in rows], c, spans)) for c in range(len(rows[0]))
-    )
-    typed = [tuple(cast_to(e, f.type) for e, f in zip(row, fields, strict=True)) for row in rows]
-    return bind_output_order(_rows(typed, Schema(fields), environment.span(node)), node, environment)
-
-
-def _row(node: exp.Expr) -> list[exp.Expr]:
-    return list(node.expressions) if isinstance(node, exp.Tuple) else [node]
-
-
-def _values_type(column: list[Expression], position: int, spans: list[Span | None]) -> LogicalType:
-    return _column_type([Field("", e.type) for e in column], position, spans)
+    written = [row.expressions for row in node.expressions]
+    rows = [[binder.bind(e) for e in row] for row in written]
+    spans = [[environment.span(e) for e in row] for row in written]
+    columns: list[list[Expression]] = []
+    fields: list[Field] = []
+    for c in range(len(rows[0])):
+        column_spans = [row[c] for row in spans]
+        wanted = _column_type([row[c].type for row in rows], c, column_spans)
+        fields.append(Field(f"EXPR${c}", wanted))
+        columns.append([cast_to(row[c], wanted, span) for row, span in zip(rows, column_spans, strict=True)])
+    typed = list(zip(*columns, strict=True))
+    return bind_output_order(_rows(typed, Schema(tuple(fields)), environment.span(node)), node, environment)
 
 
 def _rows(rows: list[tuple[Expression, ...]], schema: Schema, span: Span | None) -> RelationalNode:

@@ -9,6 +9,7 @@ from planner.bind.casts import cast_to, plain
 from planner.bind.context import BindContext
 from planner.bind.literals import bind_literal
 from planner.bind.names import find_table, object_path, suggest
+from planner.bind.output_spans import output_spans
 from planner.bind.table_options import check_hints, find_connector
 from planner.bind.types import can_cast_implicitly
 from planner.dialect.nodes import span_of
@@ -39,8 +40,9 @@ def bind_insert(statement: Insert, context: BindContext) -> Sink:
     fixed = _static_partition(statement, table, columns)
     targets = _targets(statement, table, columns, fixed)
     query = bind_query(statement.query, context)
-    _check_assignment(query, targets, table, span_of(statement.query))
-    return _sink(query, table, options, columns, _assignments(query, targets, fixed), statement)
+    spans = output_spans(statement.query, len(query.schema))
+    _check_assignment(query, targets, table, span_of(statement.query), spans)
+    return _sink(query, table, options, columns, _assignments(query, targets, fixed, spans), statement)
 
 
 def _sink(
@@ -109,7 +111,7 @@ def _static_partition(
                 span=span_of(value),
                 hint=f"write a {plain(column.type)} literal",
             )
-        fixed[column.name] = cast_to(literal, column.type)
+        fixed[column.name] = cast_to(literal, column.type, span_of(value))
     return fixed
 
 
@@ -148,7 +150,11 @@ def _find_column(name: Identifier, table: CatalogTable, columns: tuple[Column, .
 
 
 def _check_assignment(
-    query: RelationalNode, targets: tuple[Column, ...], table: CatalogTable, span: Span | None
+    query: RelationalNode,
+    targets: tuple[Column, ...],
+    table: CatalogTable,
+    span: Span | None,
+    spans: tuple[Span | None, ...],
 ) -> None:
     detail = f"query: [{_shape(query.schema.fields)}]; sink: [{_shape(targets)}]"
     if len(query.schema) != len(targets):
@@ -160,14 +166,14 @@ def _check_assignment(
             detail=detail,
             hint="select as many columns as the table has, or list the columns after its name",
         )
-    for field, column in zip(query.schema.fields, targets, strict=True):
+    for field, column, column_span in zip(query.schema.fields, targets, spans, strict=True):
         written = "…" if field.name.startswith("EXPR$") else field.name
         if not can_cast_implicitly(field.type, column.type):
             raise UserError(
                 "SS2008",
                 f'column "{column.name}" of table "{table.path.name}" is {plain(column.type)},'
                 f' but the query gives "{field.name}" as {plain(field.type)}',
-                span=span,
+                span=column_span,
                 detail=detail,
                 hint=f"write CAST({written} AS {plain(column.type)})",
             )
@@ -182,11 +188,14 @@ def _columns(count: int) -> str:
 
 
 def _assignments(
-    query: RelationalNode, targets: tuple[Column, ...], fixed: dict[str, Expression]
+    query: RelationalNode,
+    targets: tuple[Column, ...],
+    fixed: dict[str, Expression],
+    spans: tuple[Span | None, ...],
 ) -> dict[str, Expression]:
     assigned = dict(fixed)
     for index, (field, column) in enumerate(zip(query.schema.fields, targets, strict=True)):
-        assigned[column.name] = cast_to(InputRef(index, field.type), column.type)
+        assigned[column.name] = cast_to(InputRef(index, field.type), column.type, spans[index])
     return assigned
 
 

@@ -133,7 +133,7 @@ def bind_columns(
             stored[column.name] = InputRef(index, scanned.types[index])
         elif column.kind is ColumnKind.METADATA:
             index = width + keys.index(column.metadata_key or column.name)
-            stored[column.name] = cast_to(InputRef(index, scanned.types[index]), column.type)
+            stored[column.name] = cast_to(InputRef(index, scanned.types[index]), column.type, span)
     return tuple(stored.get(c.name) or _computed(c, stored, table, environment, span) for c in table.columns)
 
 

@@ -155,7 +155,7 @@ def _fold_connective(node: Call, absorbing: bool) -> Expression:
         return Literal(not absorbing, node.type)
     if len(parts) == 1:
         return parts[0]
-    return node if tuple(parts) == node.args else Call(node.function, tuple(parts), node.type)
+    return node if tuple(parts) == node.args else Call(node.function, tuple(parts), node.type, node.span)
 
 
 _NEGATED = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
@@ -169,7 +169,7 @@ def _fold_not(node: Call) -> Expression:
         return arg.args[0]
     # NaN makes NOT (a < b) differ from a >= b.
     if isinstance(arg, Call) and arg.function in _NEGATED and all(_has_total_order(a.type) for a in arg.args):
-        return Call(_NEGATED[arg.function], arg.args, node.type)
+        return Call(_NEGATED[arg.function], arg.args, node.type, node.span)
     return node
 
 
@@ -206,7 +206,7 @@ def _fold_case(node: Call) -> Expression:
     if not kept:
         return _typed(otherwise, node)
     args = (*kept, otherwise)
-    return node if args == node.args else Call(node.function, args, node.type)
+    return node if args == node.args else Call(node.function, args, node.type, node.span)
 
 
 def _fold_coalesce(node: Call) -> Expression:
@@ -221,7 +221,7 @@ def _fold_coalesce(node: Call) -> Expression:
         return Literal(None, node.type.with_nullable(True))
     if len(args) == 1:
         return _typed(args[0], node)
-    return node if tuple(args) == node.args else Call(node.function, tuple(args), node.type)
+    return node if tuple(args) == node.args else Call(node.function, tuple(args), node.type, node.span)
 
 
 def _typed(value: Expression, node: Call) -> Expression:

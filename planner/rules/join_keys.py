@@ -84,7 +84,7 @@ def _with_computed(join: Join, left: tuple[Expression, ...], right: tuple[Expres
                 )
             else:
                 b = remap(second, moved)
-            parts.append(Call("=", (a, b), part.type))
+            parts.append(Call("=", (a, b), part.type, part.span if isinstance(part, Call) else None))
         else:
             parts.append(remap(part, moved))
     wide = dataclasses.replace(

@@ -1,6 +1,6 @@
 """Expressions compiled to functions of batches: compile once when the task opens, call per batch.
 
-Errors that the data causes are `UserError` SS51xx without a position; who runs the operator adds it.
+Errors that the data causes are `UserError` SS51xx at the position of the call that failed.
 """
 
 from __future__ import annotations

@@ -99,7 +99,11 @@ class Program:
         if builder is None:
             raise InternalError(f"function {call.function} has no implementation")
         args = [self._compile(a) for a in call.args]
-        kernel = builder(self._with_known_args(call, args), self._context)
+        try:
+            kernel = builder(self._with_known_args(call, args), self._context)
+        except UserError as error:
+            error.at(call.span)
+            raise
         target = to_arrow_type(call.type)
         is_constant = all(a in self._constants for a in args)
 
@@ -107,7 +111,11 @@ class Program:
             given = [values[a] for a in args]
             if is_constant:
                 given = [as_array(g, rows) for g in given]
-            result = kernel(*given) if given else kernel(rows)
+            try:
+                result = kernel(*given) if given else kernel(rows)
+            except UserError as error:
+                error.at(call.span)
+                raise
             return result if result.type == target else pc.cast(result, target, safe=False)
 
         return step
@@ -118,7 +126,7 @@ class Program:
             _as_literal(arg, self._constants[slot]) if slot in self._constants else arg
             for arg, slot in zip(call.args, slots, strict=True)
         )
-        return Call(call.function, known, call.type)
+        return Call(call.function, known, call.type, call.span)
 
     def _lazy_step(self, call: Call) -> _Step:
         if call.function in ("AND", "OR"):
@@ -141,8 +149,8 @@ def _as_case(call: Call) -> Call:
     not_null = BOOLEAN.not_null()
     args: list[Expression] = []
     for arg in call.args[:-1]:
-        args += [Call("IS NOT NULL", (arg,), not_null), arg]
-    return Call("CASE", (*args, call.args[-1]), call.type)
+        args += [Call("IS NOT NULL", (arg,), not_null, call.span), arg]
+    return Call("CASE", (*args, call.args[-1]), call.type, call.span)
 
 
 def _select(columns: Columns, rows: int, selected: Any, expression: Expression) -> tuple[list[Any], int]:

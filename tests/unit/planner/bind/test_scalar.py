@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from planner_harness import Planner
 
-from planner.relational.nodes import Project
+from planner.relational.nodes import Filter, Project, RelationalNode
 from sqlstream.errors import UserError
+from sqlstream.expressions import Call, walk
 
 
 def resolved(planner: Planner, expression: str, table: str = "t") -> str:
@@ -103,3 +106,28 @@ def test_a_chain_too_long_to_nest_is_refused(planner: Planner, sql: str) -> None
 def test_a_chain_of_a_thousand_conditions_binds(planner: Planner) -> None:
     condition = " OR ".join(f"a = {n}" for n in range(1000))
     assert resolved(planner, condition).endswith(": BOOLEAN")
+
+
+@pytest.mark.parametrize(
+    ("sql", "blamed"),
+    [
+        ("SELECT 1 + 10 / a FROM t", "10 / a"),
+        ("SELECT UPPER(s), CAST(s AS INT) FROM t", "CAST(s AS INT)"),
+        ("SELECT s FROM t WHERE a > 1 AND CAST(s AS INT) > 1", "CAST(s AS INT)"),
+        ("SELECT SUM(10 % a) FROM t GROUP BY s", "10 % a"),
+        ("SELECT 1 + 10 / a FROM t GROUP BY a", "10 / a"),
+        ("SELECT a FROM t GROUP BY a HAVING CAST('x' AS INT) > COUNT(*)", "CAST('x' AS INT)"),
+        ("SELECT CAST(a AS INT) FROM (SELECT CAST(s AS INT) AS a FROM t)", "CAST(s AS INT)"),
+    ],
+)
+def test_a_call_that_can_fail_knows_where_it_stands(planner: Planner, sql: str, blamed: str) -> None:
+    spans = {e.span for e in _calls(planner.bind(sql)) if e.function in ("CAST", "/", "%")}
+    assert blamed in {sql[s.start : s.end] for s in spans if s is not None}
+
+
+def _calls(node: RelationalNode) -> Iterator[Call]:
+    conditions = (node.condition,) if isinstance(node, Filter) else ()
+    for root in (*conditions, *(node.expressions if isinstance(node, Project) else ())):
+        yield from (e for e in walk(root) if isinstance(e, Call))
+    for input in node.inputs:
+        yield from _calls(input)

@@ -94,3 +94,16 @@ def test_a_job_is_named_after_its_targets() -> None:
     )
     assert compiled(COUNTS).job_graph.name == "collect"
     assert compiled(COUNTS, pipeline__name="mine").job_graph.name == "mine"
+
+
+def test_ids_stay_the_same_when_a_query_moves_in_its_script() -> None:
+    sql = "INSERT INTO console SELECT k, CAST(k AS BIGINT) + 1 FROM s WHERE 10 / k > 1"
+    one, two = compiled(sql), compiled(f"\n\n  {sql}")
+    assert [v.id for v in one.job_graph.vertices] == [v.id for v in two.job_graph.vertices]
+
+
+def test_equal_calls_at_different_places_are_one_operator() -> None:
+    insert = "INSERT INTO console SELECT k + 1, COUNT(*) FROM s GROUP BY k + 1"
+    alone, both = compiled(insert), compiled(f"EXECUTE STATEMENT SET BEGIN {insert}; {insert}; END")
+    # All but the second sink is shared.
+    assert len(both.stream_graph.nodes) == len(alone.stream_graph.nodes) + 1

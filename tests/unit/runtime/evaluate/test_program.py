@@ -19,7 +19,8 @@ from runtime.evaluate import (
 )
 from runtime.evaluate.fallible import can_fail
 from sqlstream import types as sql
-from sqlstream.errors import InternalError, UserError
+from sqlstream.errors import InternalError, Span, UserError
+from sqlstream.expressions import Call
 from sqlstream.schema import Schema
 from sqlstream.types import BIGINT, INT, STRING
 
@@ -93,3 +94,26 @@ def test_constant_parameters_give_what_duckdb_gives_for_columns(
     by_constant = evaluate(call(name, col(0, STRING), *literals), [(t,) for t in texts])
     by_column = evaluate(call(name, col(0, STRING), *columns), [(t, *parameters) for t in texts])
     assert by_constant == by_column
+
+
+def test_an_error_points_at_the_call_that_failed() -> None:
+    division = Call("/", (lit(1, BIGINT), col(0, BIGINT)), BIGINT, Span(7, 12))
+    whole = Call("+", (division, lit(1, BIGINT)), BIGINT, Span(3, 16))
+    with pytest.raises(UserError, match="division by zero") as failed:
+        evaluate(whole, [(0,)])
+    assert failed.value.span == Span(7, 12)
+
+
+def test_a_branch_that_fails_points_into_the_branch() -> None:
+    division = Call("/", (lit(1, BIGINT), col(0, BIGINT)), BIGINT, Span(20, 25))
+    case = Call("CASE", (lit(True, sql.BOOLEAN), division, lit(0, BIGINT)), BIGINT, Span(3, 30))
+    with pytest.raises(UserError) as failed:
+        evaluate(case, [(0,)])
+    assert failed.value.span == Span(20, 25)
+
+
+def test_a_call_that_cannot_be_compiled_is_pointed_at() -> None:
+    like = Call("LIKE", (col(0, STRING), lit("a!", STRING), lit("!", STRING)), sql.BOOLEAN, Span(3, 9))
+    with pytest.raises(UserError, match="ends with its escape") as refused:
+        evaluate(like, [("a",)])
+    assert refused.value.span == Span(3, 9)
