@@ -21,6 +21,7 @@ class ConfigType(enum.Enum):
     DURATION = "Duration"
     MEMORY_SIZE = "MemorySize"
     STRING = "String"
+    TIME_ZONE = "TimeZone"
     ENUM = "Enum"
 
 
@@ -42,7 +43,7 @@ class ConfigOption(msgspec.Struct, frozen=True):
         except ValueError as error:
             raise UserError(
                 "SS4002",
-                f'option "{self.key}" takes a {self.type.value}, not "{text}"',
+                f'option "{self.key}" takes {_TAKES[self.type]}, not "{text}"',
                 span=span,
                 hint=_EXAMPLES[self.type],
             ) from error
@@ -115,13 +116,44 @@ def parse_boolean(text: str) -> bool:
     return folded == "true"
 
 
+def parse_time_zone(text: str) -> str:
+    """A zone's name or an offset. ValueError for one that does not exist.
+
+    >>> parse_time_zone("GMT+08:00")
+    'GMT+08:00'
+    """
+    import zoneinfo
+
+    is_offset = re.fullmatch(r"(?:GMT|UTC)?[+-](?:0\d|1[0-8]):[0-5]\d", text) is not None
+    if is_offset or text.upper() in ("UTC", "Z", "UTC+0"):
+        return text
+    try:
+        zoneinfo.ZoneInfo(text)
+    except (zoneinfo.ZoneInfoNotFoundError, OSError) as error:
+        # A machine without the database of zones cannot tell; the operators will.
+        if zoneinfo.available_timezones():
+            raise ValueError(text) from error
+    return text
+
+
 _PARSERS: dict[ConfigType, Any] = {
     ConfigType.BOOLEAN: parse_boolean,
     ConfigType.INTEGER: int,
     ConfigType.DURATION: parse_duration_ms,
     ConfigType.MEMORY_SIZE: parse_memory_bytes,
     ConfigType.STRING: str,
+    ConfigType.TIME_ZONE: parse_time_zone,
     ConfigType.ENUM: str,
+}
+_TAKES: dict[ConfigType, str] = {
+    ConfigType.BOOLEAN: "a boolean",
+    ConfigType.INTEGER: "an integer",
+    ConfigType.LONG: "an integer",
+    ConfigType.DURATION: "a duration",
+    ConfigType.MEMORY_SIZE: "a memory size",
+    ConfigType.STRING: "a text",
+    ConfigType.TIME_ZONE: "a time zone",
+    ConfigType.ENUM: "one of its choices",
 }
 _EXAMPLES: dict[ConfigType, str] = {
     ConfigType.BOOLEAN: "write 'true' or 'false'",
@@ -129,12 +161,13 @@ _EXAMPLES: dict[ConfigType, str] = {
     ConfigType.DURATION: "write a number and a unit such as '200 ms', '10 s' or '1 h'",
     ConfigType.MEMORY_SIZE: "write a number and a unit such as '64 mb'",
     ConfigType.STRING: "",
+    ConfigType.TIME_ZONE: "write a name such as 'Europe/Berlin' or an offset such as 'GMT+08:00'",
     ConfigType.ENUM: "",
 }
 
-_B, _I, _D, _M, _S, _E = (
+_B, _I, _D, _M, _S, _E, _Z = (
     ConfigType.BOOLEAN, ConfigType.INTEGER, ConfigType.DURATION, ConfigType.MEMORY_SIZE,
-    ConfigType.STRING, ConfigType.ENUM,
+    ConfigType.STRING, ConfigType.ENUM, ConfigType.TIME_ZONE,
 )  # fmt: skip
 
 OPTIONS: dict[str, ConfigOption] = {
@@ -166,7 +199,7 @@ OPTIONS: dict[str, ConfigOption] = {
                      choices=("ERROR", "DROP")),
         ConfigOption("table.exec.sink.require-on-conflict", _B, "true",
                      "Refuse an upsert whose key is not the sink's primary key."),
-        ConfigOption("table.local-time-zone", _S, "UTC", "Time zone of TIMESTAMP_LTZ values in text and in windows."),
+        ConfigOption("table.local-time-zone", _Z, "UTC", "Time zone of TIMESTAMP_LTZ values in text and in windows."),
         ConfigOption("table.display.max-column-width", _I, "30", "Widest column of a printed table.", minimum=1),
         ConfigOption("heartbeat.interval", _D, "10 s", "How often TaskManagers are asked for a sign of life.", minimum=10),
         ConfigOption("heartbeat.timeout", _D, "50 s", "A TaskManager silent for this long is lost.", minimum=20),

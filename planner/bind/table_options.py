@@ -221,7 +221,7 @@ def _check_value(key: str, text: str, option: OptionDescriptor, span: Span | Non
     except ValueError as error:
         raise UserError(
             "SS4002",
-            f'option "{key}" takes {_article(option.type.value)}, not "{text}"',
+            f'option "{key}" takes {_TAKES[option.type]}, not "{text}"',
             span=span,
             hint=_EXAMPLES.get(option.type, ""),
         ) from error
@@ -234,10 +234,16 @@ def _check_value(key: str, text: str, option: OptionDescriptor, span: Span | Non
         )
 
 
-def _article(name: str) -> str:
-    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
-
-
+_TAKES = {
+    OptionType.STRING: "a text",
+    OptionType.INTEGER: "an integer",
+    OptionType.LONG: "an integer",
+    OptionType.DOUBLE: "a number",
+    OptionType.BOOLEAN: "a boolean",
+    OptionType.DURATION: "a duration",
+    OptionType.MEMORY_SIZE: "a memory size",
+    OptionType.ENUM: "one of its choices",
+}
 _EXAMPLES = {
     OptionType.INTEGER: "write a whole number such as '4'",
     OptionType.LONG: "write a whole number such as '1000'",
