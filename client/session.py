@@ -149,9 +149,16 @@ class Session:
     def bind_context(self) -> BindContext:
         from planner.bind.context import BindContext
         from runtime.connectors import descriptors
+        from runtime.evaluate.check import check_expression
         from runtime.formats import descriptors as format_descriptors
 
-        return BindContext(self.catalog, descriptors(), format_descriptors(), self.config)
+        return BindContext(
+            self.catalog,
+            descriptors(),
+            format_descriptors(),
+            self.config,
+            check_expression=check_expression,
+        )
 
     def _apply(self, statement: Statement) -> Rows:
         from planner.statements.execute import execute_ddl

@@ -214,6 +214,7 @@ APPROXIMATE_ROOTS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 STRING_ROOTS = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 BINARY_ROOTS = (TypeRoot.BINARY, TypeRoot.VARBINARY)
 TIMESTAMP_ROOTS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+NESTED_ROOTS = (TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.ROW)
 
 
 def is_integer(t: LogicalType) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from sqlstream.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, Catalog
+from sqlstream.expressions import Expression
 from sqlstream.spi.connector import ConnectorDescriptor
 from sqlstream.spi.format import FormatDescriptor
 
@@ -15,6 +16,7 @@ class BindContext:
     """Handed in by the session: the planner opens nothing and looks nothing up anywhere else.
 
     `connectors` and `formats` are keyed by identifier; `config` holds the settings that the user made.
+    `check_expression` raises a UserError for an expression that type-checks but that the runtime cannot compute.
     """
 
     catalog: Catalog
@@ -23,3 +25,4 @@ class BindContext:
     config: Mapping[str, str] = dataclasses.field(default_factory=dict)
     current_catalog: str = DEFAULT_CATALOG
     current_database: str = DEFAULT_DATABASE
+    check_expression: Callable[[Expression], None] = lambda expression: None

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from planner.bind.calls import check_argument_count, is_aggregate, resolve_types
 from planner.bind.casts import cast_to
+from planner.bind.comparable import require_key
 from planner.bind.environment import Environment
 from planner.bind.scalar import ScalarBinder
 from planner.bind.scope import Scope
@@ -120,13 +121,9 @@ class GroupedBinder(ScalarBinder):
             raise UserError(
                 "SS2006", "COUNT takes * or an argument", span=span, hint=f"write {function.usage}"
             )
-        if len(args) > 1 and node.args.get("is_distinct"):
-            raise UserError(
-                "SS3001",
-                f"{name}(DISTINCT …) over several arguments is not supported yet",
-                span=span,
-                hint="aggregate over a SELECT DISTINCT subquery",
-            )
+        if node.args.get("is_distinct"):
+            for arg, written in zip(args, arguments, strict=True):
+                require_key(arg, f"{name}(DISTINCT …)", self.span(written))
         result, wanted = resolve_types(function, args, span)
         condition = node.args.get("filter")
         inner.place = "FILTER"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from planner.bind.comparable import require_order
 from planner.bind.environment import Environment
 from planner.bind.over import append_columns
 from planner.bind.scalar import ScalarBinder
@@ -48,9 +49,10 @@ def bind_output_order(node: RelationalNode, query: exp.Expr, environment: Enviro
     expressions: list[Expression] = []
     for item in items:
         position = ordinal(item, width, environment.span(item))
-        expressions.append(
+        bound = (
             binder.bind(item.this) if position is None else InputRef(position, node.schema.types[position])
         )
+        expressions.append(require_order(bound, environment.span(item.this)))
     wide, indexes = append_columns(node, expressions)
     order = tuple(sort_key(item, index) for item, index in zip(items, indexes, strict=True))
     return bind_limit(wide, order, width, query, environment)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from planner.bind.comparable import require_key, require_order
 from planner.bind.scalar import ScalarBinder
 from planner.dialect import nodes
 from planner.relational.nodes import Project, RelationalNode, RowNumber
@@ -29,9 +30,10 @@ def add_row_numbers(
     for call in calls:
         _check(call, binder)
         over = call.args["over"]
-        partition = [binder.bind(e) for e in over.args.get("partition_by") or ()]
-        ordered = over.args.get("order_by") or ()
-        node, indexes = append_columns(node, partition + [binder.bind(o.this) for o in ordered])
+        keys, ordered = over.args.get("partition_by") or (), over.args.get("order_by") or ()
+        partition = [require_key(binder.bind(e), "PARTITION BY", binder.span(e)) for e in keys]
+        sorted_by = [require_order(binder.bind(o.this), binder.span(o.this)) for o in ordered]
+        node, indexes = append_columns(node, partition + sorted_by)
         order = tuple(
             SortKey(i, bool(o.args.get("desc")), bool(o.args.get("nulls_first")))
             for i, o in zip(indexes[len(partition) :], ordered, strict=True)

@@ -72,9 +72,12 @@ class ScalarBinder:
             )
         self._depth += 1
         try:
-            return self._bind(node)
+            bound = self._bind(node)
         finally:
             self._depth -= 1
+        if self._depth == 0 and isinstance(bound, Call):
+            self.environment.context.check_expression(bound)
+        return bound
 
     def _bind(self, node: exp.Expr) -> Expression:
         literal = bind_literal(node, self.span(node))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
+from planner.bind.comparable import require_key, require_order
 from planner.bind.environment import Environment
 from planner.bind.from_clause import bind_from
 from planner.bind.grouped import GroupedBinder, has_aggregate
@@ -119,7 +120,7 @@ def _group_keys(
     for key in _flat_keys(group.expressions if group is not None else []):
         _check_key(key, items, scope, environment)
         name = str(key.name) if isinstance(key, exp.Column) else f"$f{len(keys)}"
-        keys.setdefault(binder.bind(key), name)
+        keys.setdefault(require_key(binder.bind(key), "GROUP BY", environment.span(key)), name)
     return tuple(keys), tuple(keys.values())
 
 
@@ -173,6 +174,7 @@ def _project(
     for item in order:
         position = ordinal(item, len(items), environment.span(item))
         bound = binder.bind(item.this) if position is None else expressions[position]
+        require_order(bound, environment.span(item.this))
         if bound not in output:
             output.append(bound)
         positions.append(output.index(bound) if position is None else position)
@@ -183,6 +185,8 @@ def _project(
     )
     result: RelationalNode = project
     if select.args.get("distinct") is not None:
+        for written, expression in zip(items, expressions, strict=True):
+            require_key(expression, "SELECT DISTINCT", environment.span(written.node))
         if len(output) > len(items):
             raise UserError(
                 "SS2009",

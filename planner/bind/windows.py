@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from planner.bind.comparable import require_key
 from planner.bind.environment import Environment
 from planner.bind.literals import bind_literal
 from planner.bind.names import suggest
@@ -27,7 +28,7 @@ def bind_window_tvf(node: nodes.WindowTvf, input: Relation, environment: Environ
     binder = ScalarBinder(environment, input.scope, f"{node.args['kind']}")
     column = _time_column(node, input, binder)
     time_type = input.node.schema.types[column]
-    keys = tuple(_column_index(key, binder) for key in node.args.get("partition_by") or ())
+    keys = tuple(_column_index(key, binder, is_key=True) for key in node.args.get("partition_by") or ())
     window = _window(node, environment, sql.is_rowtime(time_type))
     schema = Schema(input.node.schema.fields + _window_fields(time_type))
     tvf = WindowTvf(
@@ -72,8 +73,10 @@ def _time_column(node: nodes.WindowTvf, input: Relation, binder: ScalarBinder) -
     return index
 
 
-def _column_index(node: exp.Expr, binder: ScalarBinder) -> int:
+def _column_index(node: exp.Expr, binder: ScalarBinder, is_key: bool = False) -> int:
     bound = binder.bind(node)
+    if is_key:
+        require_key(bound, "PARTITION BY", binder.span(node))
     if not isinstance(bound, InputRef):
         raise UserError("SS3002", "a window takes columns of its table only", span=binder.span(node))
     return bound.index

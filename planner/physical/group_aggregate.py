@@ -8,9 +8,11 @@ from planner.physical.calc import narrow
 from planner.physical.description import describe, describe_calls, describe_columns
 from planner.physical.node import PhysicalNode
 from planner.physical.planning import Planning, over
+from planner.physical.refusals import require_insert_only
 from planner.physical.traits import Traits
 from planner.relational.nodes import Aggregate
 from sqlstream.expressions import AggregateCall
+from sqlstream.functions import AGGREGATE_FUNCTIONS
 from sqlstream.functions.aggregates import accumulator_fields
 from sqlstream.graph.stream_graph import Exchange, ExchangeKind
 from sqlstream.schema import Field, Schema
@@ -32,6 +34,9 @@ def plan_group_aggregate(planning: Planning, source: PhysicalNode, node: Aggrega
     """LOCAL before the exchange and GLOBAL behind it, so that a row a group and batch crosses the network;
     one phase where a call's accumulator cannot be sent."""
     is_retracting = not source.traits.is_insert_only
+    for call in node.calls:
+        if not AGGREGATE_FUNCTIONS[call.function].can_retract:
+            require_insert_only(source, f"aggregate {call.function}", node.span)
     accumulators = split_calls(planning, node.calls, source.schema, is_retracting)
     key_count = len(node.keys)
     traits = Traits(

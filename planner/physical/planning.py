@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from planner.physical.keys import check_keys
 from planner.physical.node import PhysicalInput, PhysicalNode
 from planner.physical.traits import Traits
 from planner.relational.nodes import RelationalNode
@@ -61,7 +62,8 @@ class Planning:
         is_reusable: bool = True,
     ) -> PhysicalNode:
         """The operator, or the equal one that was made before. Sinks are not reusable: two INSERTs write
-        twice."""
+        twice. UserError SS3090 for keys that cannot be kept."""
+        check_keys(spec, inputs, span)
         uid = digest(spec, inputs, schema)
         if is_reusable and self.is_reuse_enabled and uid in self._interned:
             return self._interned[uid]

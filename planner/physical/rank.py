@@ -12,8 +12,12 @@ from planner.physical.node import PhysicalNode
 from planner.physical.planning import Planning, over
 from planner.physical.traits import Traits, WindowTrait
 from planner.relational.nodes import Rank
+from sqlstream.errors import UserError
 from sqlstream.specs import DeduplicateSpec, Keep, RankPhase, RankSpec, WindowRankSpec
 from sqlstream.types import TimeAttribute, is_proctime
+
+RETRACTABLE_RANKS_MAX = 65_535
+"""Ranks that the operator can number while rows are taken back."""
 
 
 def plan_rank(planning: Planning, source: PhysicalNode, node: Rank) -> PhysicalNode:
@@ -118,6 +122,13 @@ def _rank(planning: Planning, source: PhysicalNode, node: Rank) -> PhysicalNode:
     """LOCAL drops what cannot be among the first N of its own batch; it needs rows that are never taken
     back."""
     is_retracting = not source.traits.is_insert_only
+    if is_retracting and node.rank_end > RETRACTABLE_RANKS_MAX:
+        raise UserError(
+            "SS3091",
+            f"a Top-N over updating input keeps at most {RETRACTABLE_RANKS_MAX} ranks, not {node.rank_end}",
+            span=node.span,
+            hint="ask for fewer ranks, or rank rows that are never taken back",
+        )
     spec = RankSpec(
         partition_keys=node.partition_keys,
         order=node.order,

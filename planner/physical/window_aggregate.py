@@ -115,6 +115,7 @@ def plan_attached_aggregate(
 
 def _plan(windowed: _Windowed) -> PhysicalNode:
     require_insert_only(windowed.source, "window aggregate", windowed.node.span)
+    _require_utc(windowed)
     is_session = windowed.spec.window.kind is WindowKind.SESSION
     calls = windowed.spec.aggregates
     accumulators = split_calls(windowed.planning, calls, windowed.source.schema, is_retracting=False)
@@ -123,6 +124,19 @@ def _plan(windowed: _Windowed) -> PhysicalNode:
     else:
         result = _two_phases(windowed, accumulators)
     return _in_order(windowed, result)
+
+
+def _require_utc(windowed: _Windowed) -> None:
+    spec = windowed.spec
+    if spec.time_column < 0 or spec.window.time_zone == "UTC":
+        return
+    if windowed.source.schema.types[spec.time_column].root is TypeRoot.TIMESTAMP_LTZ:
+        raise UserError(
+            "SS3090",
+            f'windows in time zone "{spec.window.time_zone}" are not supported yet',
+            span=windowed.node.input.span or windowed.node.span,
+            hint="SET 'table.local-time-zone' = 'UTC'",
+        )
 
 
 def _two_phases(windowed: _Windowed, accumulators: tuple[Field, ...]) -> PhysicalNode:

@@ -44,7 +44,7 @@ def _temporal(call: Call, context: EvaluationContext, is_floor: bool) -> Kernel:
     root = call.args[0].type.root
     if root is TypeRoot.TIME:
         if unit not in _TIME_UNITS_MS:
-            raise refuse(call, f"of a TIME to {unit}")
+            raise refuse(call, f"of a TIME to {unit}", "use HOUR, MINUTE or SECOND")
         return lambda value, _: _floor_time(value, _TIME_UNITS_MS[unit], is_floor)
     function = pc.floor_temporal if is_floor else pc.ceil_temporal
 

@@ -26,7 +26,7 @@ def split_index(call: Call, context: EvaluationContext) -> Kernel:
     delimiter, index = literal_of(call, 1), literal_of(call, 2)
     text = chr(delimiter) if isinstance(delimiter, int) else delimiter
     if not text:
-        raise refuse(call, "with an empty delimiter")
+        raise refuse(call, "with an empty delimiter", "write the character that parts the text")
     return lambda value, *_: _split(value, text.encode(), index)
 
 

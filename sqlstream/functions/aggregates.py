@@ -76,13 +76,22 @@ def _variance(name: str) -> AggregateFunction:
 
 
 def _ordered(name: str) -> AggregateFunction:
-    return AggregateFunction(name, f"{name}(value)", 1, 1, _nullable_argument, None, coerce=convert_each(ANY))
+    return AggregateFunction(
+        name,
+        f"{name}(value)",
+        1,
+        1,
+        _nullable_argument,
+        None,
+        can_retract=False,
+        coerce=convert_each(ANY),
+    )
 
 
 FUNCTIONS: tuple[AggregateFunction, ...] = (
     AggregateFunction(
         "COUNT",
-        "COUNT(*) or COUNT(value)",
+        "COUNT(*) or COUNT(value, …)",
         0,
         _MANY,
         lambda types: BIGINT.not_null(),
@@ -102,6 +111,7 @@ FUNCTIONS: tuple[AggregateFunction, ...] = (
         2,
         lambda types: sql.STRING,
         None,
+        can_retract=False,
         coerce=convert_each(TEXT, TEXT),
     ),
 )

@@ -1,0 +1,32 @@
+"""Which values rows can be told apart and put in order by."""
+
+from __future__ import annotations
+
+from planner.bind.casts import plain
+from sqlstream.errors import Span, UserError
+from sqlstream.expressions import Expression
+from sqlstream.types import NESTED_ROOTS, TypeRoot
+
+
+def require_key(expression: Expression, place: str, span: Span | None) -> Expression:
+    """`expression`, which `place` (GROUP BY, …) compares for equality; UserError SS3090 for an ARRAY, MAP or ROW."""
+    if expression.type.root in NESTED_ROOTS:
+        raise UserError(
+            "SS3090",
+            f"{place} takes no value of type {plain(expression.type)}",
+            span=span,
+            hint="name the fields or elements that tell rows apart",
+        )
+    return expression
+
+
+def require_order(expression: Expression, span: Span | None) -> Expression:
+    """`expression`, which ORDER BY sorts by; UserError SS2008 for an ARRAY or a MAP, which have no order."""
+    if expression.type.root in (TypeRoot.ARRAY, TypeRoot.MAP):
+        raise UserError(
+            "SS2008",
+            f"ORDER BY takes no value of type {plain(expression.type)}",
+            span=span,
+            hint="sort by an element of it",
+        )
+    return expression

@@ -1,0 +1,51 @@
+"""What operators can tell rows apart by: at most 64 columns, none of them an ARRAY, a MAP or a ROW."""
+
+from __future__ import annotations
+
+from planner.physical.node import PhysicalInput
+from sqlstream.errors import Span, UserError
+from sqlstream.graph.stream_graph import ExchangeKind
+from sqlstream.schema import Schema
+from sqlstream.specs import GroupAggregateSpec, JoinSpec, RankSpec, SortSpec, Spec, WindowAggregateSpec
+from sqlstream.types import NESTED_ROOTS, LogicalType
+
+KEY_COLUMNS_MAX = 64
+_SIMPLE = "group, join or distribute by columns of simple types"
+
+
+def check_keys(spec: Spec | None, inputs: tuple[PhysicalInput, ...], span: Span | None) -> None:
+    """UserError SS3090 for a key that no operator could keep."""
+    for physical_input in inputs:
+        if physical_input.exchange.kind is ExchangeKind.HASH:
+            _check(physical_input.node.schema, physical_input.exchange.keys, "a key", _SIMPLE, span)
+    match spec:
+        case GroupAggregateSpec() | WindowAggregateSpec():
+            schema = inputs[0].node.schema
+            for call in spec.aggregates:
+                if call.is_distinct:
+                    _check(schema, call.args, f"an argument of {call.function}(DISTINCT …)", _SIMPLE, span)
+        case JoinSpec() | SortSpec() | RankSpec():
+            for physical_input in inputs:
+                if not physical_input.node.traits.is_insert_only:
+                    _check_rows(physical_input.node.schema, span)
+
+
+def _check(schema: Schema, columns: tuple[int, ...], what: str, hint: str, span: Span | None) -> None:
+    if len(columns) > KEY_COLUMNS_MAX:
+        message = f"{what} has {len(columns)} columns, more than {KEY_COLUMNS_MAX}"
+        raise UserError("SS3090", message, span=span, hint="use fewer columns")
+    for column in columns:
+        field = schema.fields[column]
+        if field.type.root in NESTED_ROOTS:
+            message = f"a value of type {shown(field.type)} cannot be {what}"
+            raise UserError("SS3090", message, span=span, hint=hint)
+
+
+def _check_rows(schema: Schema, span: Span | None) -> None:
+    """A row that is taken back is found by all its values."""
+    hint = "leave out columns that are not needed, or read rows that are never taken back"
+    _check(schema, tuple(range(len(schema))), "part of a row that is updated", hint, span)
+
+
+def shown(t: LogicalType) -> str:
+    return str(t.without_time_attribute().with_nullable(True))

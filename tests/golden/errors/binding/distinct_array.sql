@@ -1,0 +1,1 @@
+SELECT DISTINCT a, ARRAY[a] AS b FROM t;
