@@ -118,6 +118,8 @@ QUERIES: dict[str, str] = {
     "count_distinct":
         "SELECT COUNT(DISTINCT customer), COUNT(DISTINCT amount), SUM(DISTINCT amount), AVG(DISTINCT amount),"
         " COUNT(DISTINCT price) FROM orders",
+    "count_distinct_pairs":
+        "SELECT customer, COUNT(DISTINCT amount, price), COUNT(DISTINCT id, customer) FROM orders GROUP BY (customer)",
     "count_distinct_by_key": "SELECT customer, COUNT(DISTINCT amount), COUNT(*), MAX(price) FROM orders GROUP BY customer",
     "filtered_aggregates":
         "SELECT customer, COUNT(*) FILTER (WHERE amount > 5), SUM(price) FILTER (WHERE amount IS NULL),"

@@ -1,6 +1,8 @@
-"""Any aggregate over the distinct values of its argument."""
+"""Any aggregate over the distinct values of its arguments."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -8,7 +10,6 @@ import pyarrow as pa
 from runtime.operators.aggregates.accumulator import Accumulator, Array, present
 from runtime.operators.aggregates.value_counts import ValueCounts
 from sqlstream.arrow import to_arrow_type
-from sqlstream.errors import InternalError
 from sqlstream.expressions import AggregateCall
 from sqlstream.types import LogicalType
 
@@ -16,17 +17,17 @@ from sqlstream.types import LogicalType
 class Distinct(Accumulator):
     """Lets a value through to `inner` when it first comes to a slot, and takes it back when its last row is.
 
-    State: that of `inner`, and one entry a slot and value.
+    Several arguments are one value, a struct; a row with a NULL among them is passed over. State: that of `inner`, and
+    one entry a slot and value.
     """
 
     def __init__(
         self, call: AggregateCall, argument_types: tuple[LogicalType, ...], inner: Accumulator
     ) -> None:
         super().__init__(call, argument_types)
-        if len(argument_types) != 1:
-            raise InternalError("DISTINCT over several arguments reached the operator")
         self.inner = inner
-        self.counts = ValueCounts(to_arrow_type(argument_types[0]))
+        types = [to_arrow_type(t) for t in argument_types]
+        self.counts = ValueCounts(types[0] if len(types) == 1 else pa.struct(_named(types)))
         self._capacity = 0
 
     def resize(self, capacity: int) -> None:
@@ -34,11 +35,11 @@ class Distinct(Accumulator):
         self.inner.resize(capacity)
 
     def accumulate(self, slots: Array, args: list[pa.Array], weights: Array) -> None:
-        added, removed = self.counts.add(slots, args[0], present(weights, args[0]))
+        added, removed = self.counts.add(slots, _together(args), present(weights, *args))
         rows = np.concatenate([added, removed])
         signs = np.ones(len(rows), dtype=np.int8)
         signs[len(added) :] = -1
-        self.inner.accumulate(slots[rows], [args[0].take(pa.array(rows))], signs)
+        self.inner.accumulate(slots[rows], [a.take(pa.array(rows)) for a in args], signs)
 
     def merge(self, slots: Array, columns: list[pa.Array]) -> None:
         raise AssertionError("a DISTINCT aggregate has one phase")
@@ -53,7 +54,9 @@ class Distinct(Accumulator):
     def load(self, slots: Array, values: pa.Array, counts: Array) -> None:
         self.counts.load(slots, values, counts)
         rows = np.flatnonzero(counts > 0)
-        self.inner.accumulate(slots[rows], [values.take(pa.array(rows))], np.ones(len(rows), dtype=np.int8))
+        kept = values.take(pa.array(rows))
+        args = [kept] if len(self.argument_types) == 1 else kept.flatten()
+        self.inner.accumulate(slots[rows], args, np.ones(len(rows), dtype=np.int8))
 
     def results(self, slots: Array) -> pa.Array:
         return self.inner.results(slots)
@@ -64,3 +67,11 @@ class Distinct(Accumulator):
 
     def nbytes(self) -> int:
         return self.inner.nbytes() + self.counts.nbytes()
+
+
+def _named(values: list[Any]) -> list[tuple[str, Any]]:
+    return [(f"f{i}", value) for i, value in enumerate(values)]
+
+
+def _together(args: list[pa.Array]) -> pa.Array:
+    return args[0] if len(args) == 1 else pa.StructArray.from_arrays(args, [name for name, _ in _named(args)])

@@ -15,11 +15,14 @@ from runtime.operators.aggregates.accumulator import Array, grown
 
 
 class ValueCounts:
-    """A multiset of values for each slot. State: one entry a (slot, value) whose count is not zero."""
+    """A multiset of values for each slot; a struct is told apart by its fields, none of them NULL where it counts.
+
+    State: one entry a (slot, value) whose count is not zero.
+    """
 
     def __init__(self, value_type: pa.DataType) -> None:
         self.value_type = value_type
-        self._index = KeyIndex([pa.int64(), value_type])
+        self._index = KeyIndex([pa.int64(), *_parts_of(value_type)])
         self._counts: Array = np.empty(0, dtype=np.int64)
 
     def add(self, slots: Array, values: pa.Array, weights: Array) -> tuple[Array, Array]:
@@ -29,7 +32,7 @@ class ValueCounts:
         """
         rows = np.arange(len(slots)) if len(weights) == 0 else np.flatnonzero(weights)
         amounts = np.ones(len(rows), dtype=np.int64) if len(weights) == 0 else weights[rows].astype(np.int64)
-        keys = [to_array(pa.int64(), slots[rows]), values.take(pa.array(rows))]
+        keys = [to_array(pa.int64(), slots[rows]), *_parts(values.take(pa.array(rows)))]
         groups, representatives = group(keys)
         deltas = np.zeros(len(representatives), dtype=np.int64)
         add_into(deltas, groups, amounts)
@@ -51,8 +54,8 @@ class ValueCounts:
         """(slot, value) of every entry with a positive count."""
         live = self._index.slots()
         live = live[self._counts[live] > 0]
-        owners, values = self._index.keys(live)
-        return view_values(owners, np.int64), values
+        owners, *values = self._index.keys(live)
+        return view_values(owners, np.int64), self._whole(values)
 
     def values_of(self, slots: Array, capacity: int) -> tuple[Array, pa.Array]:
         """The entries of some slots; `capacity` bounds the slot numbers."""
@@ -73,15 +76,28 @@ class ValueCounts:
     def table(self) -> tuple[Array, pa.Array, Array]:
         """(slot, value, count) of every entry, also those below zero (taken back before they came)."""
         live = self._index.slots()
-        owners, values = self._index.keys(live)
-        return view_values(owners, np.int64), values, self._counts[live]
+        owners, *values = self._index.keys(live)
+        return view_values(owners, np.int64), self._whole(values), self._counts[live]
 
     def load(self, slots: Array, values: pa.Array, counts: Array) -> None:
         """The inverse of `table` on an empty instance."""
-        entries, _ = self._index.get_or_insert([to_array(pa.int64(), slots), values])
+        entries, _ = self._index.get_or_insert([to_array(pa.int64(), slots), *_parts(values)])
         self._counts = grown(self._counts, int(entries.max(initial=-1)) + 1)
         self._counts[entries] = counts
 
     def nbytes(self) -> int:
         index: Any = self._index
         return int(index.nbytes) + int(self._counts.nbytes)
+
+    def _whole(self, parts: list[pa.Array]) -> pa.Array:
+        if not pa.types.is_struct(self.value_type):
+            return parts[0]
+        return pa.StructArray.from_arrays(parts, fields=list(self.value_type))
+
+
+def _parts_of(value_type: pa.DataType) -> list[pa.DataType]:
+    return [f.type for f in value_type] if pa.types.is_struct(value_type) else [value_type]
+
+
+def _parts(values: pa.Array) -> list[pa.Array]:
+    return values.flatten() if pa.types.is_struct(values.type) else [values]

@@ -8,3 +8,5 @@ FROM clicks GROUP BY who;
 SELECT COUNT(*) AS clicks, COUNT(DISTINCT page) AS pages, SUM(price) FILTER (WHERE page = 'pay') AS paid FROM clicks;
 SELECT page, SUM(points) AS total FROM clicks GROUP BY page HAVING SUM(points) > 60;
 SELECT DISTINCT who, page FROM clicks WHERE points > 7;
+SELECT COUNT(DISTINCT who, page) AS pairs, COUNT(DISTINCT who, page, points) FILTER (WHERE price > 1) AS triples FROM clicks;
+SELECT page, LISTAGG(DISTINCT who, '+') AS people FROM clicks WHERE who = 'ann' OR who IS NULL GROUP BY (page);

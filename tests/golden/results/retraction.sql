@@ -9,3 +9,4 @@ SELECT n, COUNT(*) AS keys, MIN(best) AS least, MAX(best) AS most, COUNT(DISTINC
 SELECT who, n FROM (
   SELECT *, ROW_NUMBER() OVER (ORDER BY n DESC, who) AS place FROM (SELECT who, COUNT(*) AS n FROM clicks GROUP BY who)
 ) WHERE place <= 2;
+SELECT COUNT(DISTINCT n, best) AS pairs FROM (SELECT who, COUNT(*) AS n, MAX(price) AS best FROM clicks GROUP BY who);
