@@ -30,7 +30,7 @@ T = TypeVar("T")
 def bind_table(node: exp.Table, environment: Environment) -> Relation:
     """The table, view or common table expression of that name, under its alias or its own name."""
     parts = tuple(str(part.name) for part in node.parts)
-    span = environment.span(node)
+    span = _name_span(node, environment)
     hints = table_options(node)
     if len(parts) == 1 and parts[0] in environment.ctes:
         query = environment.ctes[parts[0]]
@@ -47,6 +47,12 @@ def bind_table(node: exp.Table, environment: Environment) -> Relation:
         overrides = {**found.options, **check_hints(found, hints, environment.context)}
         bound = bind_table_source(found, overrides, environment, span)
     return Relation(bound, Scope.of(bound.schema, (path.catalog, path.database, path.name)))
+
+
+def _name_span(node: exp.Table, environment: Environment) -> Span | None:
+    """The table's name, without its alias and hints."""
+    spans = [s for part in node.parts if (s := environment.span(part)) is not None]
+    return Span(spans[0].start, spans[-1].end) if spans else environment.span(node)
 
 
 def _bind_view(view: CatalogView, environment: Environment, span: Span | None) -> RelationalNode:

@@ -270,7 +270,10 @@ class CsvReader(FileRows):
 
         for row in find_unparsable(column, partial(_parse_bytes, t=t)):
             value = quoted(column[row].as_py())
-            reasons.setdefault(int(whole[row]), f'{value} in column "{name}" is no {t.with_nullable(True)}')
+            reasons.setdefault(
+                int(whole[row]),
+                f'{value} in column "{name}" is no {t.without_time_attribute().with_nullable(True)}',
+            )
 
     def _reject(self, block: Block, records: _Records, record: int, reason: str) -> Rejected:
         text = block.data[int(records.starts[record]) : int(records.ends[record])].decode("utf-8", "replace")

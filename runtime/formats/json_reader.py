@@ -104,7 +104,10 @@ class JsonReader(FileRows):
             for row in find_unparsable(part, partial(_parse, t=t)):
                 is_good[row] = False
                 value = json.dumps(part[row].as_py(), ensure_ascii=False)[:60]
-                reasons.setdefault(int(rows[row]), f'{value} in field "{name}" is no {t.with_nullable(True)}')
+                reasons.setdefault(
+                    int(rows[row]),
+                    f'{value} in field "{name}" is no {t.without_time_attribute().with_nullable(True)}',
+                )
         rejected = [self._reject(block, lines, row, reasons[row]) for row in sorted(reasons)]
         return self._convert(values.filter(pa.array(is_good))), rejected
 

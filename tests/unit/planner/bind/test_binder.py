@@ -301,3 +301,18 @@ def test_scans_know_whether_they_end(planner: Planner) -> None:
 
     assert not scan_of("SELECT a FROM t")
     assert scan_of("SELECT a FROM t /*+ OPTIONS('number-of-rows' = '10') */")
+
+
+def test_a_table_is_blamed_by_its_name(planner: Planner) -> None:
+    sql = "SELECT x.a FROM default_database.t AS x"
+    node = planner.bind(sql)
+    while node.inputs:
+        (node,) = node.inputs
+    assert node.span is not None
+    assert sql[node.span.start : node.span.end] == "default_database.t"
+
+
+@pytest.mark.parametrize("keys", ["(a, s)", "a, (s)", "((a), s), ()", "ROW (a, s)"])
+def test_a_row_of_keys_is_its_keys(planner: Planner, keys: str) -> None:
+    flat = planner.plan("SELECT a, s, COUNT(*) FROM t GROUP BY a, s")
+    assert planner.plan(f"SELECT a, s, COUNT(*) FROM t GROUP BY {keys}") == flat
