@@ -148,7 +148,6 @@ _PARSERS: dict[ConfigType, Any] = {
 _TAKES: dict[ConfigType, str] = {
     ConfigType.BOOLEAN: "a boolean",
     ConfigType.INTEGER: "an integer",
-    ConfigType.LONG: "an integer",
     ConfigType.DURATION: "a duration",
     ConfigType.MEMORY_SIZE: "a memory size",
     ConfigType.STRING: "a text",

@@ -31,8 +31,9 @@ class Literal(msgspec.Struct, frozen=True, tag_field="node", tag="literal"):
     """A constant.
 
     `value` by type: DECIMAL a str; DATE days since the epoch; TIME milliseconds of the day; TIMESTAMP and TIMESTAMP_LTZ
-    *nanoseconds* since the epoch whatever the precision; INTERVAL DAY TO SECOND milliseconds; INTERVAL YEAR TO MONTH months;
-    BINARY and BYTES a str of hex digits; the others the Python value. NULL is None with the type it was given.
+    *nanoseconds* since the epoch whatever the precision (beyond 64 bits, as in the year 9999, a str of their digits);
+    INTERVAL DAY TO SECOND milliseconds; INTERVAL YEAR TO MONTH months; BINARY and BYTES a str of hex digits; the others the
+    Python value. NULL is None with the type it was given.
     """
 
     value: LiteralValue

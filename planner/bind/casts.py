@@ -35,6 +35,7 @@ def cast_to(expression: Expression, target: LogicalType, span: Span | None) -> E
     if source.same_as(wanted):
         return expression
     if isinstance(expression, Literal):
+        _check_range(expression, wanted, span)
         converted = _retype(expression, wanted)
         if converted is not None:
             return converted
@@ -56,7 +57,21 @@ def explicit_cast(
     nullable = expression.type.nullable or function == "TRY_CAST"
     if isinstance(expression, Literal) and expression.value is None:
         return Literal(None, target.with_nullable(True))
+    if isinstance(expression, Literal):
+        _check_range(expression, target, span)
     return Call(function, (expression,), target.with_nullable(nullable), span)
+
+
+def _check_range(literal: Literal, target: LogicalType, span: Span | None) -> None:
+    """UserError SS2008 for a moment that nanoseconds in 64 bits do not reach."""
+    is_far = isinstance(literal.value, str) and sql.is_timestamp(literal.type)
+    if is_far and sql.is_timestamp(target) and target.precision > 6:
+        raise UserError(
+            "SS2008",
+            f"a {plain(target)} holds the years 1678 to 2261 only",
+            span=span,
+            hint="use a precision of at most 6",
+        )
 
 
 def to_boolean(expression: Expression, place: str, span: Span | None) -> Expression:

@@ -31,13 +31,26 @@ def bind_literal(node: exp.Expr, span: Span | None) -> Literal | None:
             digits = str(node.this)
             return Literal(digits.lower(), sql.binary(len(digits) // 2).not_null())
         case nodes.DateTimeLiteral():
-            return _typed(*datetime_value(node))
+            return _datetime(*datetime_value(node), span)
         case nodes.IntervalLiteral():
             return _typed(*interval_value(node))
         case exp.Neg():
             if isinstance(node.this, exp.Literal) and not node.this.is_string:
                 return _number(f"-{node.this.this}", span)
     return None
+
+
+def _datetime(t: LogicalType, value: int, span: Span | None) -> Literal:
+    if -(2**63) <= value < 2**63:
+        return _typed(t, value)
+    if t.precision > 6:
+        raise UserError(
+            "SS2008",
+            f"a {t.with_nullable(True)} holds the years 1678 to 2261 only",
+            span=span,
+            hint="write at most six digits behind the second",
+        )
+    return Literal(str(value), t.not_null())
 
 
 def _typed(t: LogicalType, value: int) -> Literal:

@@ -42,6 +42,9 @@ def interval_value(node: IntervalLiteral) -> tuple[LogicalType, int]:
         hint = "write it such as " + _example(unit, None if to is None else str(to))
         message = f"illegal interval literal '{node.this}' for {shape}"
         raise UserError("SS1001", message, span=span_of(node), hint=hint)
+    if value >= 1 << (31 if unit in _MONTHS else 63):
+        message = f"interval '{node.this}' {unit} is too long"
+        raise UserError("SS1001", message, span=span_of(node), hint="write fewer digits")
     result_type = types.INTERVAL_YEAR_MONTH if unit in _MONTHS else types.INTERVAL_DAY_TIME
     return result_type.not_null(), -value if is_negative else value
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from planner.lower.refusals import refuse
 from sqlstream.expressions import Literal
-from sqlstream.types import LogicalType, TypeRoot
+from sqlstream.types import TIMESTAMP_ROOTS, LogicalType, TypeRoot
 
 TIMESTAMP_PRECISION_MAX = 6
 
@@ -79,13 +79,13 @@ def _value(node: Literal) -> str:
         return text(repr(value))
     if root in (TypeRoot.BINARY, TypeRoot.VARBINARY):
         return f"from_hex({text(str(value))})"
+    if root in TIMESTAMP_ROOTS:
+        return f"make_timestamp(CAST({int(str(value)) // 1000} AS BIGINT))"
     if isinstance(value, int):
         match root:
             case TypeRoot.DATE:
                 return f"make_date(CAST({value} AS INTEGER))"
             case TypeRoot.TIME:
                 return f"TIME '00:00:00' + to_microseconds({value * 1000})"
-            case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
-                return f"make_timestamp(CAST({value // 1000} AS BIGINT))"
         return str(value)
     return text(str(value))

@@ -26,14 +26,14 @@ def describe_expression(expression: Expression, schema: Schema) -> str:
 def describe_literal(literal: Literal) -> str:
     """Times and intervals readable, everything else as the literal prints itself."""
     value = literal.value
+    if value is not None and literal.type.root in TIMESTAMP_ROOTS:
+        return _describe_timestamp(int(value), literal.type.root.name)
     if not isinstance(value, int) or isinstance(value, bool):
         return str(literal)
     if literal.type.root is TypeRoot.INTERVAL_DAY_TIME:
         return f"INTERVAL {value} ms"
     if literal.type.root is TypeRoot.INTERVAL_YEAR_MONTH:
         return f"INTERVAL {value} months"
-    if literal.type.root in TIMESTAMP_ROOTS:
-        return _describe_timestamp(value, literal.type.root.name)
     return str(literal)
 
 

@@ -112,7 +112,15 @@ def _compare(node: Call, left: Literal, right: Literal) -> Expression:
     if is_string(left.type) and max(map(ord, f"{left.value}{right.value}"), default=0) > 0xFFFF:
         # Beyond the basic plane the order of code points and of UTF-16 units differ.
         return node
-    return Literal(_COMPARISONS[node.function](left.value, right.value), node.type)
+    a, b = left.value, right.value
+    if is_timestamp(left.type):
+        a, b = _nanoseconds(a), _nanoseconds(b)
+    return Literal(_COMPARISONS[node.function](a, b), node.type)
+
+
+def _nanoseconds(value: LiteralValue) -> int:
+    assert value is not None
+    return int(value)
 
 
 def _compute(node: Call, left: Literal, right: Literal) -> LiteralValue:
@@ -132,7 +140,8 @@ def _compute(node: Call, left: Literal, right: Literal) -> LiteralValue:
     if roots[0] is roots[1] and roots[0] in (day_time, TypeRoot.INTERVAL_YEAR_MONTH):
         return _ARITHMETIC[node.function](a, b)
     if is_timestamp(left.type) and roots[1] is day_time and node.type.same_as(left.type):
-        return _ARITHMETIC[node.function](a, b * _NANOS_PER_MS)
+        moment = _ARITHMETIC[node.function](a, b * _NANOS_PER_MS)
+        return moment if -(1 << 63) <= moment < 1 << 63 else None
     return None
 
 

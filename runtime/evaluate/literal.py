@@ -28,8 +28,7 @@ def evaluate_literal(literal: Literal) -> pa.Scalar:
     if logical.root is TypeRoot.DECIMAL:
         return pa.scalar(decimal.Decimal(str(value)), target)
     if is_timestamp(logical):
-        assert isinstance(value, int)
-        ticks = value // _NANOSECONDS[target.unit]
+        ticks = int(value) // _NANOSECONDS[target.unit]
         if not -(2**63) <= ticks < 2**63:
             raise beyond_nanoseconds()
         return pa.scalar(ticks, pa.int64()).cast(target)

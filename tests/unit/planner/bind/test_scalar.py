@@ -131,3 +131,23 @@ def _calls(node: RelationalNode) -> Iterator[Call]:
         yield from (e for e in walk(root) if isinstance(e, Call))
     for input in node.inputs:
         yield from _calls(input)
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        (
+            "SELECT TIMESTAMP '2262-04-12 00:00:00.123456789' FROM t",
+            r"TIMESTAMP\(9\) holds the years 1678 to 2261",
+        ),
+        (
+            "SELECT CAST(TIMESTAMP '9999-12-31 00:00:00' AS TIMESTAMP(9)) FROM t",
+            "holds the years 1678 to 2261",
+        ),
+        ("SELECT INTERVAL '9999999999999' DAY FROM t", "is too long"),
+        ("SELECT INTERVAL '999999999' YEAR FROM t", "is too long"),
+    ],
+)
+def test_times_that_no_column_holds_are_refused(planner: Planner, sql: str, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        planner.bind(sql)

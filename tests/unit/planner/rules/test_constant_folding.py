@@ -24,6 +24,7 @@ def folded(planner: Planner, expression: str) -> Expression:
         ("-5", "-5"),
         ("3 > 2", "TRUE"),
         ("'a' = 'b'", "FALSE"),
+        ("TIMESTAMP '2024-01-01 00:00:00' < TIMESTAMP '9999-12-31 00:00:00'", "TRUE"),
         ("1 = 2 AND a > 1", "FALSE"),
         ("1 = 1 AND a > 1", "($0 > 1)"),
         ("1 = 1 OR a > 1", "TRUE"),

@@ -107,3 +107,11 @@ def test_equal_calls_at_different_places_are_one_operator() -> None:
     alone, both = compiled(insert), compiled(f"EXECUTE STATEMENT SET BEGIN {insert}; {insert}; END")
     # All but the second sink is shared.
     assert len(both.stream_graph.nodes) == len(alone.stream_graph.nodes) + 1
+
+
+def test_a_literal_of_the_year_9999_crosses_the_wire() -> None:
+    end = "TIMESTAMP '9999-12-31 23:59:59'"
+    ddl = "CREATE TABLE e (k BIGINT, ts TIMESTAMP(3)) WITH ('connector' = 'stream');"
+    for sql in (f"SELECT k FROM e WHERE ts < {end}", f"SELECT * FROM (VALUES (1, {end}))"):
+        graph = compile_script(f"{ddl} {sql}")[0].job_graph
+        assert decode_job_graph(encode_job_graph(graph)) == graph

@@ -52,6 +52,7 @@ def test_a_column_outside_the_schema_is_our_bug() -> None:
 def test_literals_have_the_arrow_type_of_their_logical_type() -> None:
     assert evaluate_literal(lit(5_000_000, sql.timestamp(3))) == pa.scalar(5, pa.timestamp("ms"))
     assert evaluate_literal(lit(-1, sql.timestamp(6))) == pa.scalar(-1, pa.timestamp("us"))
+    assert evaluate_literal(lit("253402300799000000000", sql.timestamp(0))).value == 253402300799000
     assert evaluate_literal(lit("ff00", sql.BYTES)).as_py() == b"\xff\x00"
     assert evaluate_literal(lit(None, INT)) == pa.scalar(None, pa.int32())
 
