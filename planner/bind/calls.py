@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import NoReturn
 
 from planner.bind.casts import cast_to, plain
-from planner.bind.flink_functions import FLINK_FUNCTIONS, GROUP_WINDOW_FUNCTIONS
-from planner.bind.names import suggest
+from planner.bind.flink_functions import FLINK_FUNCTIONS, FOREIGN_FUNCTIONS, GROUP_WINDOW_FUNCTIONS
+from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression
 from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
 from sqlstream.functions.signature import AggregateFunction, ScalarFunction
-from sqlstream.types import LogicalType
+from sqlstream.types import LogicalType, TypeRoot
 
 
 def bind_call(name: str, args: tuple[Expression, ...], span: Span | None) -> Expression:
@@ -65,10 +65,21 @@ def _fail_unknown(name: str, span: Span | None) -> NoReturn:
         raise UserError("SS3001", f"group window {name} is not supported", span=span, hint=hint)
     if name in FLINK_FUNCTIONS:
         raise UserError("SS3001", f"function {name} is not supported yet", span=span, hint=_LIST_HINT)
-    hint = suggest(name, callable_names(), "functions")
-    if not hint.startswith("did you mean"):
-        hint = _LIST_HINT
-    raise UserError("SS2005", f'function "{name}" does not exist', span=span, hint=hint)
+    raise UserError("SS2005", f'function "{name}" does not exist', span=span, hint=_closest(name))
+
+
+def _closest(name: str) -> str:
+    """The function that was probably meant, also when the name is (nearly) one of another dialect."""
+    import difflib
+
+    close = difflib.get_close_matches(name, [*callable_names(), *FOREIGN_FUNCTIONS], n=1)
+    if not close:
+        return _LIST_HINT
+    return (
+        f"use {FOREIGN_FUNCTIONS[close[0]]}"
+        if close[0] in FOREIGN_FUNCTIONS
+        else f'did you mean "{close[0]}"?'
+    )
 
 
 def check_argument_count(function: ScalarFunction | AggregateFunction, count: int, span: Span | None) -> None:
@@ -108,12 +119,20 @@ def resolve_types(
         values = (*types[1::2], types[-1]) if function.name == "CASE" else types
         shown = " and ".join(dict.fromkeys(plain(t) for t in values))
         code, message = "SS2008", f"cannot apply {function.name} to {shown}"
-        hint = "CAST one side to the other's type"
+        hint = _operator_hint(function.name, types)
     else:
         shown = ", ".join(plain(t) for t in types)
         code, message = "SS2006", f"{function.name} cannot be applied to ({shown})"
         hint = f"write {function.usage}; CAST an argument whose type does not fit"
     raise UserError(code, message, span=span, hint=hint)
+
+
+def _operator_hint(name: str, types: tuple[LogicalType, ...]) -> str:
+    if name in ("AND", "OR", "NOT"):
+        return "compare each value with something, as in a > 0"
+    if name == "-" and all(sql.is_timestamp(t) or t.root is TypeRoot.DATE for t in types):
+        return "use TIMESTAMPDIFF(unit, earlier, later)"
+    return "CAST one side to the other's type"
 
 
 def is_operator(name: str) -> bool:

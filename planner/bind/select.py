@@ -37,6 +37,7 @@ def bind_select(select: exp.Select, environment: Environment) -> RelationalNode:
     relation = bind_from(select, environment)
     where = select.args.get("where")
     if where is not None:
+        _refuse_aliases(select, where.this, relation.scope, environment)
         relation = _filter(relation, where.this, ScalarBinder(environment, relation.scope, "WHERE"))
     items = _expand(select, relation.scope, environment)
     order = ordered_items(select)
@@ -50,6 +51,20 @@ def bind_select(select: exp.Select, environment: Environment) -> RelationalNode:
     calls = [call for part in (*(i.node for i in items), *order) for call in over_calls(part)]
     node = add_row_numbers(node, calls, binder)
     return _project(select, items, order, node, binder)
+
+
+def _refuse_aliases(select: exp.Select, condition: exp.Expr, scope: Scope, environment: Environment) -> None:
+    """UserError SS2003 for a name in WHERE that only the SELECT list gives, which comes after it."""
+    aliases = {str(i.args["alias"].name) for i in select.expressions if isinstance(i, exp.Alias)}
+    hidden = aliases - {c.name for c in scope.columns}
+    for column in condition.find_all(exp.Column) if hidden else ():
+        if len(column.parts) == 1 and str(column.name) in hidden:
+            raise UserError(
+                "SS2003",
+                f'WHERE cannot see the alias "{column.name}" of the SELECT list',
+                span=environment.span(column),
+                hint="repeat the expression, or name it in a subquery",
+            )
 
 
 def _filter(relation: Relation, condition: exp.Expr, binder: ScalarBinder) -> Relation:

@@ -35,6 +35,7 @@ def bind_insert(statement: Insert, context: BindContext) -> Sink:
             f'table "{table.path.name}" cannot be written:'
             f' connector "{descriptor.identifier}" is only a source',
             span=span,
+            hint="INSERT INTO a table whose connector is a sink, such as print or filesystem",
         )
     columns = _writable_columns(table, span)
     fixed = _static_partition(statement, table, columns)

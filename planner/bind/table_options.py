@@ -61,7 +61,7 @@ def find_connector(
             "SS4005",
             "the table names no connector",
             span=span,
-            hint=f"add WITH ('connector' = '…'), one of {available}",
+            hint=f"add 'connector' = '…' to WITH (…), one of {available}",
         )
     found = named.get(identifier)
     if found is None:
@@ -76,6 +76,12 @@ def check_table_options(
     """Check the WITH clause of a table with these columns, and return its connector. UserError SS400x."""
     values = written_options(options)
     spans = _Spans({o.key: o.key_span for o in options}, {o.key: o.value_span for o in options}, span)
+    misspelled = next((k for k in values if did_you_mean(k, ["connector"])), "")
+    if "connector" not in values and misspelled:
+        message = f'unknown option "{misspelled}"'
+        raise UserError(
+            "SS4003", message, span=spans.keys.get(misspelled), hint=did_you_mean(misspelled, ["connector"])
+        )
     descriptor = find_connector(values, context, span, spans.values.get("connector"))
     _check(values, descriptor, columns, context, spans)
     return descriptor

@@ -7,7 +7,7 @@ from sqlglot import Token
 from planner.dialect.reading import Reader
 from planner.dialect.tokens import is_word, span, word
 from sqlstream import types
-from sqlstream.errors import Span, UserError
+from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.types import LogicalType, RowField, TypeRoot
 
 _PLAIN = {
@@ -44,6 +44,10 @@ _FOREIGN = {
     "FLOAT64": "DOUBLE",
     "STRUCT": "ROW<…>",
     "UUID": "STRING",
+    "NUMBER": "DECIMAL(p, s)",
+    "VARCHAR2": "STRING",
+    "NVARCHAR": "STRING",
+    "SERIAL": "BIGINT",
     "SHORT": "SMALLINT",
     "BYTE": "TINYINT",
 }
@@ -83,7 +87,8 @@ def _type(parser: Reader) -> LogicalType:
     reader = _READERS.get(name)
     if reader is not None:
         return reader(parser)
-    hint = f"use {_FOREIGN[name]}" if name in _FOREIGN else "see the data types of Flink SQL"
+    hint = f"use {_FOREIGN[name]}" if name in _FOREIGN else did_you_mean(name, _names())
+    hint = hint or f"the types are {', '.join(_names())}"
     raise UserError("SS1001", f'unknown data type "{token.text}"', span=span(token), hint=hint)
 
 
@@ -231,3 +236,10 @@ def _row(parser: Reader, closing: str) -> LogicalType:
         if parser.at_string() or parser.accept("COMMENT"):
             parser.string("the comment in single quotes")
     return LogicalType(TypeRoot.ROW, fields=tuple(fields))
+
+
+def _names() -> list[str]:
+    """The types that can be written, each by its shortest name."""
+    return sorted(
+        {*_PLAIN, *_LENGTH, *_READERS, "ARRAY", "MAP", "ROW"} - {"CHARACTER", "DEC", "INTEGER", "NULL"}
+    )

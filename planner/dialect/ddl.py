@@ -125,7 +125,7 @@ def _table_body(parser: QueryParser) -> _TableBody:
         _table_element(parser, body)
         if not parser.accept(","):
             break
-    parser.expect(")")
+    parser.expect(")", hint="put a comma between two columns" if parser.at_name() else "")
     return body
 
 
@@ -212,6 +212,8 @@ def _column(parser: QueryParser) -> ColumnDef:
         span = Span(start, parser.previous_end)
         comment = _comment(parser)
         return ColumnDef(name.parts[0], ColumnKind.COMPUTED, span, expression=expression, comment=comment)
+    if name.parts[0].upper() == "WATERMARK" and word(parser.peek(1)) == "AS":
+        raise parser.unexpected('"FOR"', "write WATERMARK FOR column AS expression")
     column_type = data_type(parser)
     kind, metadata_key, is_virtual = ColumnKind.PHYSICAL, "", False
     if parser.accept("METADATA"):

@@ -11,7 +11,7 @@ from sqlglot.parser import Parser
 from planner.dialect.nodes import span_of, with_span
 from planner.dialect.statements import Identifier
 from planner.dialect.tokens import RESERVED, span, word
-from sqlstream.errors import Span, UserError
+from sqlstream.errors import Span, UserError, did_you_mean
 
 Node = TypeVar("Node", bound=exp.Expr)
 Result = TypeVar("Result")
@@ -20,6 +20,7 @@ Result = TypeVar("Result")
 DEPTH_MAX = 48
 NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.ASC, TokenType.DESC})
 _OPERATOR_HINTS = {":": "write CAST(x AS type) to convert a value"}
+_CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "JOIN", "WINDOW")
 
 
 class Reader(Parser):
@@ -100,7 +101,25 @@ class Reader(Parser):
 
     def expect_end(self) -> None:
         if self._curr:
-            raise self.unexpected("the end of the statement")
+            raise self._misspelled() or self.unexpected("the end of the statement", self._surplus_hint())
+
+    def _misspelled(self) -> UserError | None:
+        """The error for a clause whose word is misspelled: the word was read as an alias, or stands here."""
+        for token in (self._prev, self._curr):
+            if token and token.token_type is TokenType.VAR and self._is_query():
+                hint = did_you_mean(token.text, _CLAUSES)
+                takes_by = "GROUP" in hint or "ORDER" in hint
+                if hint and (token is self._curr or not takes_by or self.at("BY")):
+                    return UserError("SS1001", f'unexpected "{token.text}"', span=span(token), hint=hint)
+        return None
+
+    def _surplus_hint(self) -> str:
+        if self.at_name() and self._is_query():
+            return "put a comma between two items, or check the word before"
+        return ""
+
+    def _is_query(self) -> bool:
+        return word(self._tokens[0]) in ("SELECT", "WITH", "INSERT", "EXPLAIN")
 
     def unexpected(self, expected: str = "", hint: str = "") -> UserError:
         """SS1001 at the next token, to be raised."""
@@ -115,9 +134,21 @@ class Reader(Parser):
         if expected:
             message += f", expected {expected}"
         hint = hint or _OPERATOR_HINTS.get(token.text, "")
+        before = word(self._prev) if self._prev else ""
+        if not hint and before == "," and self._at_end_of_list():
+            hint = "remove the comma before it, or write what is missing"
+        if not hint and before == "=" == token.text:
+            hint = "write a single = to compare"
         if not hint and word(token) in RESERVED and "name" in expected:
             hint = f"{word(token)} is a keyword; quote it as `{token.text}` to use it as a name"
         return UserError("SS1001", message, span=place, hint=hint)
+
+    def _at_end_of_list(self) -> bool:
+        if not self._curr or self.at(")"):
+            return True
+        return self.at_any(*_CLAUSES) and (
+            self.peek(1).text.upper() == "BY" or not self.at_any("GROUP", "ORDER")
+        )
 
     def refusal(self, message: str, token: Token, hint: str = "") -> UserError:
         """SS1003, to be raised: SQL that is not supported, from `token` to the last token read."""

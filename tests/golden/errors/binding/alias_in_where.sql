@@ -1,0 +1,1 @@
+SELECT b AS total FROM t WHERE total > 1;

@@ -1,0 +1,1 @@
+SELECT rt - ts FROM e;

@@ -1,0 +1,1 @@
+SELECT LENGTH(s) FROM t;

@@ -1,0 +1,1 @@
+SELECT id user_id amount FROM orders
