@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 from sqlglot import exp
 
@@ -14,6 +16,7 @@ from planner.bind.scalar import ScalarBinder
 from planner.bind.scope import Scope
 from planner.bind.select import distinct
 from planner.relational.nodes import Project, RelationalNode, Union, Values
+from planner.without_collection import without_collection
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression, InputRef, Literal
 from sqlstream.functions.merging import common_type
@@ -33,7 +36,8 @@ def bind_union(node: exp.Union, environment: Environment) -> RelationalNode:
     width = len(inputs[0].schema)
     spans = [_output_spans(b, width, environment) for b in branches]
     types = tuple(
-        _column_type([i.schema.types[c] for i in inputs], c, [s[c] for s in spans]) for c in range(width)
+        _column_type([i.schema.types[c] for i in inputs], c, lambda i: spans[i][c])  # noqa: B023
+        for c in range(width)
     )
     schema = Schema(tuple(Field(n, t) for n, t in zip(inputs[0].schema.names, types, strict=True)))
     union: RelationalNode = Union(
@@ -78,7 +82,9 @@ def _check_width(first: RelationalNode, other: RelationalNode, span: Span | None
         )
 
 
-def _column_type(given: list[LogicalType], position: int, spans: list[Span | None]) -> LogicalType:
+def _column_type(
+    given: list[LogicalType], position: int, span_of_row: Callable[[int], Span | None]
+) -> LogicalType:
     # Thousands of rows have a handful of types.
     first_rows = {t: row for row, t in reversed(list(enumerate(given)))}
     types = sorted(first_rows, key=lambda t: first_rows[t])
@@ -91,7 +97,7 @@ def _column_type(given: list[LogicalType], position: int, spans: list[Span | Non
             raise UserError(
                 "SS2008",
                 f"column {position + 1} is both {plain(types[0])} and {plain(types[end - 1])}",
-                span=spans[first_rows[types[end - 1]]],
+                span=span_of_row(first_rows[types[end - 1]]),
                 hint="CAST one of them to the other's type",
             )
     assert shared is not None
@@ -117,19 +123,29 @@ def _converted(node: RelationalNode, schema: Schema, spans: tuple[Span | None, .
 
 def bind_values(node: exp.Values, environment: Environment) -> RelationalNode:
     """VALUES: literal rows in one node; rows with other expressions become a projection each."""
+    with without_collection():
+        values = _values(node, environment)
+    return bind_output_order(values, node, environment)
+
+
+def _values(node: exp.Values, environment: Environment) -> RelationalNode:
     binder = ScalarBinder(environment, Scope(), "VALUES")
     written = [row.expressions for row in node.expressions]
     rows = [[binder.bind(e) for e in row] for row in written]
-    spans = [[environment.span(e) for e in row] for row in written]
     columns: list[list[Expression]] = []
     fields: list[Field] = []
     for c in range(len(rows[0])):
-        column_spans = [row[c] for row in spans]
-        wanted = _column_type([row[c].type for row in rows], c, column_spans)
+        places = [row[c] for row in written]
+        wanted = _column_type([row[c].type for row in rows], c, lambda i: environment.span(places[i]))  # noqa: B023
         fields.append(Field(f"EXPR${c}", wanted))
-        columns.append([cast_to(row[c], wanted, span) for row, span in zip(rows, column_spans, strict=True)])
+        columns.append(
+            [
+                row[c] if row[c].type == wanted else cast_to(row[c], wanted, environment.span(place))
+                for row, place in zip(rows, places, strict=True)
+            ]
+        )
     typed = list(zip(*columns, strict=True))
-    return bind_output_order(_rows(typed, Schema(tuple(fields)), environment.span(node)), node, environment)
+    return _rows(typed, Schema(tuple(fields)), environment.span(node))
 
 
 def _rows(rows: list[tuple[Expression, ...]], schema: Schema, span: Span | None) -> RelationalNode:

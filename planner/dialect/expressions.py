@@ -22,6 +22,8 @@ _PLURALS = {f"{unit}S": unit for unit in UNITS}
 _QUANTIFIERS = ("ANY", "SOME", "ALL")
 # Functions that are called by their name alone; parentheses after them are refused.
 _NILADIC = ("CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP")
+_LITERALS = frozenset({TokenType.STRING, TokenType.NUMBER, TokenType.NULL, TokenType.TRUE, TokenType.FALSE})
+_AFTER_ITEM = frozenset({TokenType.COMMA, TokenType.R_PAREN})
 
 
 class ExpressionParser(Reader):
@@ -67,6 +69,9 @@ class ExpressionParser(Reader):
 
     def value(self) -> exp.Expression:
         """Read one expression."""
+        if self._curr.token_type in _LITERALS and self._next.token_type in _AFTER_ITEM:
+            # A literal alone, of which VALUES has thousands: no operator follows, so the ladder has nothing to do.
+            return cast(exp.Expression, self._parse_primary())
         return self._finished(self._parse_disjunction())
 
     def values(self) -> list[exp.Expression]:

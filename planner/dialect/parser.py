@@ -158,6 +158,7 @@ from planner.dialect.reading import nested_too_deeply
 from planner.dialect.script import Piece, iterate_script, split_script
 from planner.dialect.statements import Option, Statement
 from planner.dialect.tokens import tokenize
+from planner.without_collection import without_collection
 from sqlstream.errors import Span, UserError
 from sqlstream.types import LogicalType
 
@@ -237,7 +238,8 @@ def _read(read: Callable[[QueryParser], Result], text: str, tokens: list[Token],
     parser = QueryParser(dialect=Flink)
     parser.open(text, tokens, offset)
     try:
-        result = read(parser)
+        with without_collection():
+            result = read(parser)
     except RecursionError:
         raise nested_too_deeply(parser.token) from None
     parser.expect_end()

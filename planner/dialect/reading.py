@@ -50,7 +50,8 @@ class Reader(Parser):
 
     @property
     def token(self) -> Token:
-        return self._curr or self._end_token()
+        current = self._curr
+        return self._end_token() if current.token_type is TokenType.SENTINEL else current
 
     def _end_token(self) -> Token:
         end = self._tokens[-1].end if self._tokens else -1

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from sqlglot import Token, Tokenizer, TokenType
 from sqlglot.errors import TokenError
 
+from planner.without_collection import without_collection
 from sqlstream.errors import Span, UserError
 
 # Words that cannot name a thing unless quoted: the ones that would otherwise make a text mean two things.
@@ -87,7 +88,8 @@ class FlinkTokenizer(Tokenizer):
         """The tokens one by one, shifted by `offset`; raises SS1001 at the first thing that is none."""
         is_failed = False
         try:
-            raw = super().tokenize(text)
+            with without_collection():
+                raw = super().tokenize(text)
         except TokenError:
             raw, is_failed = self.tokens, True
         position, in_hint = 0, False
@@ -104,7 +106,7 @@ class FlinkTokenizer(Tokenizer):
             )
             yield checked
         if is_failed:
-            raise _lexical_error(text, _gap_end(text, position), offset)
+            raise _lexical_error(text, _gap_end(text, position, len(text)), offset)
         _check_gap(text, position, len(text), offset)
 
 
@@ -150,14 +152,16 @@ def _joined(tokens: list[Token]) -> Iterator[Token]:
         yield token
 
 
-def _gap_end(text: str, position: int) -> int:
-    match = _GAP.match(text, position)
+def _gap_end(text: str, position: int, end: int) -> int:
+    match = _GAP.match(text, position, end)
     return match.end() if match else position
 
 
 def _check_gap(text: str, start: int, end: int, offset: int) -> None:
     """Between two tokens there may be white space and closed comments, and nothing else."""
-    if start < end and (stop := _gap_end(text[:end], start)) < end:
+    if start == end or (end - start == 1 and text[start] in " \n"):
+        return
+    if start < end and (stop := _gap_end(text, start, end)) < end:
         raise _lexical_error(text, stop, offset)
 
 
@@ -180,6 +184,8 @@ def _checked(text: str, token: Token, offset: int) -> Token:
     elif kind is TokenType.VAR and not _WORD.fullmatch(raw):
         match = _WORD.match(raw)
         raise _lexical_error(text, token.start + (match.end() if match else 0), offset)
+    if not offset and not token.comments and kind is token.token_type and value is token.text:
+        return token
     return Token(kind, value, token.line, token.col, place.start, place.end - 1)
 
 

@@ -1,0 +1,25 @@
+"""The collector runs again after a pause, however the pause ends."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from planner.dialect.parser import parse_script
+from planner.without_collection import without_collection
+from sqlstream.errors import UserError
+
+
+def test_the_collector_runs_again_after_a_failure() -> None:
+    with pytest.raises(UserError):
+        parse_script("SELECT (1")
+    assert gc.isenabled()
+
+
+def test_pauses_nest() -> None:
+    with without_collection():
+        with without_collection():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()
