@@ -34,7 +34,8 @@ def take_apart(lines: pa.Array, structure: str) -> pa.StructArray:
         taken = connection.sql(
             f"SELECT json_transform(line, {structure}) AS fields FROM lines"
         ).to_arrow_table()
-    except duckdb.Error as error:
+    except (duckdb.Error, UnicodeDecodeError) as error:
+        # DuckDB's message quotes the line, and may cut it within a character: then there is no error to decode.
         raise pa.ArrowInvalid(str(error).split("\n", 1)[0]) from error
     finally:
         connection.unregister("lines")

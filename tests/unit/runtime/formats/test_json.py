@@ -116,6 +116,15 @@ def test_bytes_that_are_no_text_are_refused() -> None:
     assert [r.line for r in rejected] == [2]
 
 
+def test_a_bad_line_with_text_beyond_ascii_is_refused() -> None:
+    # Long enough for DuckDB's message to cut it, at any of its bytes.
+    for blanks in range(4):
+        line = '{"k":' + " " * blanks + '"' + "é😀" * 100 + '" nul}'
+        rows, rejected = read(f'{{"k":"a"}}\n{line}\n', Schema.of(("k", sql.STRING)), IGNORE)
+        assert rows == [{"k": "a"}]
+        assert [(r.line, r.text) for r in rejected] == [(2, line)]
+
+
 def test_missing_fields_are_null_unless_they_are_required() -> None:
     schema = Schema.of(("k", sql.INT), ("d", sql.decimal(3, 1)))
     text = '{"k":1}\n{"k":2,"d":1.5}\n'
