@@ -21,17 +21,24 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Block(msgspec.Struct, frozen=True):
-    """Whole rows; `first_line` is the 1-based line of the file on which they begin."""
+    """Whole rows; `first_line` is the 1-based line of the file on which they begin, `newlines` counts those among them."""
 
     data: bytes
     first_line: int
+    newlines: int
 
 
 def read_blocks(
-    stream: BinaryIO, path: str, complete_bytes: Callable[[bytes], int], block_bytes: int = BLOCK_BYTES
+    stream: BinaryIO,
+    path: str,
+    complete_bytes: Callable[[bytes], int],
+    block_bytes: Callable[[], int] = lambda: BLOCK_BYTES,
 ) -> Iterator[Block]:
-    """`complete_bytes` says how much of some bytes, which start with a row, is whole rows (0: not even one)."""
-    rest, line, want = b"", 1, block_bytes
+    """`complete_bytes` says how much of some bytes, which start with a row, is whole rows (0: not even one).
+
+    `block_bytes` is asked how much to read before each block.
+    """
+    rest, line, want = b"", 1, block_bytes()
     is_first = True
     while chunk := _read(stream, path, want):
         data = rest + chunk
@@ -39,8 +46,6 @@ def read_blocks(
             data, is_first = data.removeprefix(_BYTE_ORDER_MARK), False
         end = complete_bytes(data)
         rest = data[end:]
-        # A row longer than what was read: read as much again, so that rescanning stays linear.
-        want = max(block_bytes, len(rest))
         if len(rest) > ROW_BYTES_MAX:
             raise UserError(
                 "SS5011",
@@ -48,10 +53,14 @@ def read_blocks(
                 hint="check the line ends and quotes of the file",
             )
         if end:
-            yield Block(data[:end], line)
-            line += count_lines(data[:end])
+            whole = data[:end]
+            newlines = count_lines(whole)
+            yield Block(whole, line, newlines)
+            line += newlines
+        # A row longer than what was read: read as much again, so that rescanning stays linear.
+        want = max(block_bytes(), len(rest))
     if rest:
-        yield Block(rest, line)
+        yield Block(rest, line, count_lines(rest))
 
 
 def after_last_newline(data: bytes) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from runtime.formats.blocks import Block, read_blocks
+from runtime.formats.blocks import Block, count_lines, read_blocks
 from runtime.formats.csv_dialect import OPTIONS, CsvDialect
 from runtime.formats.file_rows import FileRows
 from runtime.formats.flat_types import refuse_types
@@ -127,7 +127,8 @@ class CsvReader(FileRows):
             if wanted not in names:
                 raise absent_column(f'the header of "{self._path}"', wanted, names)
         self._names = names
-        return Block(block.data[end:], line)
+        rows = block.data[end:]
+        return Block(rows, line, count_lines(rows))
 
     def _split_header(self, header: bytes) -> list[str]:
         import csv

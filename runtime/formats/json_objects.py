@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from typing import Any
 
 import pyarrow as pa
+
+from sqlstream.types import LogicalType, TypeRoot
+
+_RAW_NUMBERS = "$raw_numbers"
+"""A field of no line. Asked for as DECIMAL, it makes DuckDB keep numbers as they are written instead of as doubles."""
 
 _local = threading.local()
 
@@ -40,3 +46,57 @@ def take_apart(lines: pa.Array, structure: str) -> pa.StructArray:
     finally:
         connection.unregister("lines")
     return taken.column(0).combine_chunks()
+
+
+def structure_of(types: dict[str, LogicalType], *, keeps_numbers: bool) -> str:
+    """The literal for `take_apart` that asks for these fields, all their values as text.
+
+    `keeps_numbers`: as they are written, not as doubles are printed.
+    """
+    structure = {name: _text_structure(t) for name, t in types.items()}
+    if keeps_numbers or not structure:
+        structure[_RAW_NUMBERS] = "DECIMAL(1,0)" if keeps_numbers else "VARCHAR"
+    return _sql_literal(json.dumps(structure))
+
+
+def holds_decimal(t: LogicalType) -> bool:
+    """Whether a DECIMAL stands anywhere in a type: its digits must be kept as they are written."""
+    parts = (t.element, t.key, *(f.type for f in t.fields))
+    return t.root is TypeRoot.DECIMAL or any(holds_decimal(part) for part in parts if part is not None)
+
+
+def _text_structure(t: LogicalType) -> Any:
+    match t.root:
+        case TypeRoot.ROW:
+            return {f.name: _text_structure(f.type) for f in t.fields}
+        case TypeRoot.ARRAY:
+            assert t.element is not None
+            return [_text_structure(t.element)]
+        case TypeRoot.MAP:
+            assert t.element is not None
+            return f"MAP(VARCHAR, {_text_sql_type(t.element)})"
+        case _:
+            return "VARCHAR"
+
+
+def _text_sql_type(t: LogicalType) -> str:
+    match t.root:
+        case TypeRoot.ROW:
+            fields = ", ".join(f"{_sql_name(f.name)} {_text_sql_type(f.type)}" for f in t.fields)
+            return f"STRUCT({fields})"
+        case TypeRoot.ARRAY:
+            assert t.element is not None
+            return f"{_text_sql_type(t.element)}[]"
+        case TypeRoot.MAP:
+            assert t.element is not None
+            return f"MAP(VARCHAR, {_text_sql_type(t.element)})"
+        case _:
+            return "VARCHAR"
+
+
+def _sql_name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _sql_literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

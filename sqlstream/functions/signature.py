@@ -46,7 +46,8 @@ class AggregateFunction:
     """One aggregate function.
 
     `accumulator(args)` gives the types of the accumulator columns that LOCAL sends to GLOBAL; None for an
-    aggregate that cannot be split in two phases.
+    aggregate that cannot be split in two phases. `can_retract`: rows can be taken back (MIN and MAX then keep
+    all values).
     """
 
     name: str
@@ -55,4 +56,5 @@ class AggregateFunction:
     args_max: int
     result_type: ResultType
     accumulator: Callable[[tuple[LogicalType, ...]], tuple[LogicalType, ...]] | None
+    can_retract: bool = True
     coerce: Coercion = lambda types: types

@@ -191,7 +191,7 @@ def test_records_are_whole_wherever_blocks_end(records: list[tuple[str, str]], b
     schema = Schema.of(("a", sql.STRING), ("b", sql.STRING))
     data = out.getvalue().encode()
     reader = CsvReader(io.BytesIO(data), "f", schema, schema.names, CsvDialect.parse({}), 0)
-    blocks = list(read_blocks(io.BytesIO(data), "f", reader._complete_bytes, block_bytes))
+    blocks = list(read_blocks(io.BytesIO(data), "f", reader._complete_bytes, lambda: block_bytes))
     assert b"".join(b.data for b in blocks) == data
     assert [row for b in blocks for row in read(b.data, schema=schema)[0]] == records
     assert [b.first_line for b in blocks] == [

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from runtime.formats import format_of
+from runtime.formats.json_reader import JsonReader
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
@@ -25,8 +26,17 @@ D = decimal.Decimal
 def read(
     text: str | bytes, schema: Schema, options: dict[str, str] | None = None
 ) -> tuple[list[dict[str, Any]], list[Rejected]]:
+    """With and without the kernel, which must make no difference."""
     data = text.encode() if isinstance(text, str) else text
-    reader = format_of("json").reader(io.BytesIO(data), "f.json", schema, schema.names, options or {}, 100)
+    found = _read(data, schema, options or {}, uses_kernel=True)
+    assert found == _read(data, schema, options or {}, uses_kernel=False)
+    return found
+
+
+def _read(
+    data: bytes, schema: Schema, options: dict[str, str], *, uses_kernel: bool
+) -> tuple[list[dict[str, Any]], list[Rejected]]:
+    reader = JsonReader(io.BytesIO(data), "f.json", schema, schema.names, options, 0, uses_kernel=uses_kernel)
     rows, rejected = [], []
     for batch, bad in reader.batches():
         rows += batch.to_pylist()
@@ -114,6 +124,13 @@ def test_bytes_that_are_no_text_are_refused() -> None:
     rows, rejected = read(b'{"k":"a"}\n{"k":"\xff"}\n', Schema.of(("k", sql.STRING)), IGNORE)
     assert rows == [{"k": "a"}]
     assert [r.line for r in rejected] == [2]
+
+
+@pytest.mark.parametrize("line", ["[]", " [ ]"])
+def test_an_empty_array_is_no_object_without_fields(line: str) -> None:
+    rows, rejected = read(f'{{"k":1}}\n {{"k":2}}\n{line}\n', Schema.of(("k", sql.INT)), IGNORE)
+    assert rows == [{"k": 1}, {"k": 2}]
+    assert [(r.line, r.text) for r in rejected] == [(3, line)]
 
 
 def test_a_bad_line_with_text_beyond_ascii_is_refused() -> None:

@@ -1,0 +1,675 @@
+"""Lines of JSON objects as column buffers, for the objects that are written plainly.
+
+A line is decoded here when it is one object whose keys hold no escapes, whose wanted values have the form that their
+column's type is usually written in, and whose other values are JSON without doubt. Every other line is odd: it is named to
+the caller, who decodes it by other means. So nothing is refused here, and nothing that is decoded here is JSON to one reader
+and no JSON to another.
+
+Lines resemble each other. The bytes between two values of a line (comma, key, colon, blanks) are compared with those at the
+same place of the lines before, which names the column in one comparison; only what differs is read character by character.
+
+`data` ends with a newline, so that loops over single characters need no bounds; loads of many bytes check them. Strings are
+copied 64 bytes at a time, and spill over their end: text buffers have as much slack.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import int64, njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from runtime.kernels.intrinsics import (
+    copy_bytes,
+    equal_bytes,
+    load_8,
+    load_32,
+    load_64,
+    store_8,
+    store_32,
+    store_64,
+)
+
+INTEGER, BOOLEAN, TEXT, NUMBER, NESTED = 0, 1, 2, 3, 4
+"""Forms of columns. TEXT takes strings, integers and booleans as text, NUMBER takes numbers and strings as text, NESTED takes
+objects and arrays as text."""
+
+NAME, NAME_BYTES, FORM, LIMIT, VALUES, OFFSETS, VALID, NULLS, SEEN = range(9)
+"""What a column's row of `columns` holds: the address and length of its name; its form; the greatest INTEGER, or the most
+digits of a NUMBER; the addresses of its int64 values or its text, of its int32 offsets and of its validity (a byte a row);
+how many rows are NULL; the number of the last line, from 1, that had it, negative when it was null there."""
+COLUMN_WIDTH = 9
+_COLUMN_BYTES = 8 * COLUMN_WIDTH
+
+SLACK = 128
+"""Bytes that a text buffer has more than `data`."""
+
+MEMBERS_MAX = 1024
+"""So many members of a line are compared with those of the lines before."""
+
+TOO_ODD = -1
+"""The number of rows when most lines are odd and reading on is no use."""
+
+# What is known of a member of a line: the bytes before its value, how many they are, and the address of its column.
+_GAP, _GAP_BYTES, _COLUMN = 0, 1, 2
+_MEMBER_BYTES = 24
+
+_SKIPPED = -1
+_ODD, _BLANK = 0, -1
+_BACKSLASH, _QUOTE, _NEWLINE = 92, 34, 10
+_DEPTH_MAX = 60
+_NUMBER_BYTES_MAX = 40
+# Lines that are looked at before TOO_ODD.
+_PATIENCE = 1000
+
+_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
+_I64SS = types.Array(int64, 2, "C")
+
+_WIDTH = 64
+_ONE, _FOUR = np.uint64(1), np.uint64(4)
+_NULL, _TRUE, _ALSE = np.uint64(0x6C6C756E), np.uint64(0x65757274), np.uint64(0x65736C61)
+_HIGH_NIBBLES, _SIXES = np.uint64(0xF0F0F0F0F0F0F0F0), np.uint64(0x0606060606060606)
+_THREES, _LOW_NIBBLES = np.uint64(0x3333333333333333), np.uint64(0x0F0F0F0F0F0F0F0F)
+
+_POWERS = np.array([10**digits for digits in range(9)], dtype=np.uint64)
+
+
+def _load_vector(builder: Any, address: Any) -> Any:
+    vector = ir.VectorType(ir.IntType(8), _WIDTH)
+    return builder.load(builder.inttoptr(address, vector.as_pointer()), align=1, typ=vector)
+
+
+def _splat(byte: int) -> Any:
+    vector = ir.VectorType(ir.IntType(8), _WIDTH)
+    return ir.Constant(vector, [byte] * _WIDTH)
+
+
+def _first_set(builder: Any, flags: Any) -> Any:
+    """The position of the first set lane as int64, `_WIDTH` when there is none."""
+    mask = builder.bitcast(flags, ir.IntType(_WIDTH))
+    return builder.cttz(mask, ir.Constant(ir.IntType(1), 0))
+
+
+def _special(builder: Any, vector: Any) -> Any:
+    """The first quote, backslash or control character."""
+    edge = builder.or_(
+        builder.icmp_unsigned("==", vector, _splat(_QUOTE)),
+        builder.icmp_unsigned("==", vector, _splat(_BACKSLASH)),
+    )
+    return _first_set(builder, builder.or_(edge, builder.icmp_unsigned("<", vector, _splat(32))))
+
+
+@intrinsic
+def _copy_to_special(typing_context, target, source):  # type: ignore[no-untyped-def]
+    """Copy 64 bytes; where the first of them stands that is no plain character of a string, 64 when all are plain."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        vector = _load_vector(builder, arguments[1])
+        builder.store(vector, builder.inttoptr(arguments[0], vector.type.as_pointer()), align=1)
+        return _special(builder, vector)
+
+    return int64(int64, int64), generate
+
+
+@intrinsic
+def _find_special(typing_context, source):  # type: ignore[no-untyped-def]
+    """As `_copy_to_special`, without the copy."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _special(builder, _load_vector(builder, arguments[0]))
+
+    return int64(int64), generate
+
+
+@intrinsic
+def _find_newline(typing_context, source):  # type: ignore[no-untyped-def]
+    """Where the first newline stands in 64 bytes, 64 when there is none."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        vector = _load_vector(builder, arguments[0])
+        return _first_set(builder, builder.icmp_unsigned("==", vector, _splat(_NEWLINE)))
+
+    return int64(int64), generate
+
+
+@intrinsic
+def _trailing_zeros(typing_context, word):  # type: ignore[no-untyped-def]
+    """How many of the lowest bits of a uint64 are 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+    return int64(types.uint64), generate
+
+
+@intrinsic
+def _small_buffer(typing_context):  # type: ignore[no-untyped-def]
+    """The address of 64 bytes on the stack of the kernel."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = cgutils.alloca_once(builder, ir.ArrayType(ir.IntType(8), 64))
+        return builder.ptrtoint(place, ir.IntType(64))
+
+    return int64(), generate
+
+
+@njit(nogil=True, forceinline=True)
+def _byte(address):  # type: ignore[no-untyped-def]
+    return np.int64(load_8(address))
+
+
+@njit(nogil=True, forceinline=True)
+def _after_blanks(at):  # type: ignore[no-untyped-def]
+    c = _byte(at)
+    while c == 32 or c == 9 or c == 13:
+        at += 1
+        c = _byte(at)
+    return at
+
+
+@njit(nogil=True)
+def _after_line(at, end):  # type: ignore[no-untyped-def]
+    while at + _WIDTH <= end:
+        found = _find_newline(at)
+        at += found
+        if found < _WIDTH:
+            return at + 1
+    while _byte(at) != _NEWLINE:
+        at += 1
+    return at + 1
+
+
+@njit(nogil=True, forceinline=True)
+def _special_in(at, end):  # type: ignore[no-untyped-def]
+    """The address of the first quote, backslash or control character."""
+    while at + _WIDTH <= end:
+        found = _find_special(at)
+        at += found
+        if found < _WIDTH:
+            return at
+    c = _byte(at)
+    while c >= 32 and c != _QUOTE and c != _BACKSLASH:
+        at += 1
+        c = _byte(at)
+    return at
+
+
+@njit(nogil=True)
+def _hex4(at, end):  # type: ignore[no-untyped-def]
+    """Four hexadecimal digits as a number, -1 when they are none."""
+    if at + 4 > end:
+        return -1
+    value = 0
+    for place in range(4):
+        c = _byte(at + place)
+        if 48 <= c <= 57:
+            digit = c - 48
+        elif 97 <= (c | 32) <= 102:
+            digit = (c | 32) - 87
+        else:
+            return -1
+        value = value * 16 + digit
+    return value
+
+
+@njit(nogil=True)
+def _unescape(at, end, out):  # type: ignore[no-untyped-def]
+    """Write the character that the escape at `at` stands for; returns (behind the escape, or 0 when it is odd; behind out)."""
+    c = _byte(at + 1)
+    if c == 110:
+        code = 10
+    elif c in (_QUOTE, _BACKSLASH, 47):
+        code = c
+    elif c == 116:
+        code = 9
+    elif c == 114:
+        code = 13
+    elif c == 98:
+        code = 8
+    elif c == 102:
+        code = 12
+    elif c == 117:
+        code = _hex4(at + 2, end)
+        at += 4
+        if 0xD800 <= code < 0xDC00 and _byte(at + 2) == _BACKSLASH and _byte(at + 3) == 117:
+            low = _hex4(at + 4, end)
+            if 0xDC00 <= low < 0xE000:
+                code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00)
+                at += 6
+        if code <= 0 or 0xD800 <= code < 0xE000:
+            return 0, out
+    else:
+        return 0, out
+    at += 2
+    if code < 0x80:
+        store_8(out, np.uint64(code))
+        return at, out + 1
+    if code < 0x800:
+        store_8(out, np.uint64(0xC0 | (code >> 6)))
+        store_8(out + 1, np.uint64(0x80 | (code & 63)))
+        return at, out + 2
+    if code < 0x10000:
+        store_8(out, np.uint64(0xE0 | (code >> 12)))
+        store_8(out + 1, np.uint64(0x80 | ((code >> 6) & 63)))
+        store_8(out + 2, np.uint64(0x80 | (code & 63)))
+        return at, out + 3
+    store_8(out, np.uint64(0xF0 | (code >> 18)))
+    store_8(out + 1, np.uint64(0x80 | ((code >> 12) & 63)))
+    store_8(out + 2, np.uint64(0x80 | ((code >> 6) & 63)))
+    store_8(out + 3, np.uint64(0x80 | (code & 63)))
+    return at, out + 4
+
+
+@njit(nogil=True, forceinline=True)
+def _copy_string(at, end, out):  # type: ignore[no-untyped-def]
+    """Copy the string whose first character is at `at`; returns (behind its quote, or 0 when it is odd; behind the copy)."""
+    while True:
+        if at + _WIDTH <= end:
+            found = _copy_to_special(out, at)
+            at += found
+            out += found
+            if found == _WIDTH:
+                continue
+        c = _byte(at)
+        if c == _QUOTE:
+            return at + 1, out
+        if c < 32:
+            return 0, out
+        if c == _BACKSLASH:
+            at, out = _unescape(at, end, out)
+            if at == 0:
+                return 0, out
+        else:
+            store_8(out, np.uint64(c))
+            at += 1
+            out += 1
+
+
+@njit(nogil=True, forceinline=True)
+def _after_string(at, end):  # type: ignore[no-untyped-def]
+    """Behind the quote of the string whose first character is at `at`; 0 when it is odd."""
+    while True:
+        at = _special_in(at, end)
+        c = _byte(at)
+        if c == _QUOTE:
+            return at + 1
+        if c != _BACKSLASH:
+            return 0
+        at, _ = _unescape(at, end, _small_buffer())
+        if at == 0:
+            return 0
+
+
+@njit(nogil=True, forceinline=True)
+def _digits(at, end):  # type: ignore[no-untyped-def]
+    """Digits as a number; returns (behind them, the number, how many): the number is right when they are at most 19."""
+    first, value = at, np.uint64(0)
+    while at + 8 <= end:
+        word = load_64(at)
+        # Bytes that are no digits are those left. (A sum carries only into bytes behind the first such one.)
+        others = ((word & _HIGH_NIBBLES) | (((word + _SIXES) & _HIGH_NIBBLES) >> _FOUR)) ^ _THREES
+        count = _trailing_zeros(others) >> 3
+        if count == 0:
+            return at, value, at - first
+        # Fewer than eight digits are moved to where the last ones of eight stand, behind zeros.
+        word = (word & _LOW_NIBBLES) << np.uint64(64 - 8 * count)
+        # Neighbours are added up in pairs: digits to twos, twos to fours, fours to eight.
+        word = (word * np.uint64(2561)) >> np.uint64(8)
+        word = ((word & np.uint64(0x00FF00FF00FF00FF)) * np.uint64(6553601)) >> np.uint64(16)
+        word = ((word & np.uint64(0x0000FFFF0000FFFF)) * np.uint64(42949672960001)) >> np.uint64(32)
+        value = value * _POWERS[count] + word
+        at += count
+        if count < 8:
+            return at, value, at - first
+    c = _byte(at)
+    while 48 <= c <= 57:
+        value = value * np.uint64(10) + np.uint64(c - 48)
+        at += 1
+        c = _byte(at)
+    return at, value, at - first
+
+
+@njit(nogil=True, forceinline=True)
+def _integer(at, end):  # type: ignore[no-untyped-def]
+    """An integer as JSON writes it; returns (behind it, or 0 when it is odd; its size; 1 when it is negative)."""
+    negative = np.int64(_byte(at) == 45)
+    first = at + negative
+    at, size, count = _digits(first, end)
+    if count == 0 or count > 19 or (_byte(first) == 48 and (count > 1 or negative)):
+        return 0, size, negative
+    return at, size, negative
+
+
+@njit(nogil=True)
+def _after_number(at, end):  # type: ignore[no-untyped-def]
+    """A number as JSON writes it; returns (behind it, or 0 when it is odd; how many digits before an exponent).
+
+    Numbers that are so long or large that a double might not hold them are odd.
+    """
+    first = at
+    negative = np.int64(_byte(at) == 45)
+    at += negative
+    is_zero = _byte(at) == 48
+    at, _, digits = _digits(at, end)
+    if digits == 0 or (is_zero and digits > 1):
+        return 0, 0
+    if _byte(at) == 46:
+        at, _, more = _digits(at + 1, end)
+        if more == 0:
+            return 0, 0
+        digits += more
+    if _byte(at) | 32 == 101:
+        at += 1
+        c = _byte(at)
+        at += c == 43 or c == 45
+        at, _, more = _digits(at, end)
+        if more == 0 or more > 2:
+            return 0, 0
+    # -0 is an integer without a sign to some readers, -0.0 to others.
+    if at - first > _NUMBER_BYTES_MAX or (is_zero and negative and at - first == 2):
+        return 0, 0
+    return at, digits
+
+
+@njit(nogil=True)
+def _after_word(at, end):  # type: ignore[no-untyped-def]
+    """Behind null, true or false; 0 when it is none of them."""
+    if at + 5 > end:
+        return 0
+    word = load_32(at)
+    if word in (_NULL, _TRUE):
+        return at + 4
+    return at + 5 if _byte(at) == 102 and load_32(at + 1) == _ALSE else 0
+
+
+@njit(nogil=True, forceinline=True)
+def _after_scalar(at, end):  # type: ignore[no-untyped-def]
+    c = _byte(at)
+    if c == _QUOTE:
+        return _after_string(at + 1, end)
+    if c == 45 or 48 <= c <= 57:
+        at, _ = _after_number(at, end)
+        return at
+    return _after_word(at, end)
+
+
+@njit(nogil=True)
+def _after_nested(at, end):  # type: ignore[no-untyped-def]
+    """Behind the object or array that begins at `at`; 0 when it is odd."""
+    depth, objects = 0, np.uint64(0)
+    while True:
+        # At a value.
+        c = _byte(at)
+        is_object = c == 123
+        if is_object or c == 91:
+            if depth == _DEPTH_MAX:
+                return 0
+            depth += 1
+            objects = (objects << _ONE) | np.uint64(is_object)
+            at = _after_blanks(at + 1)
+            is_empty = _byte(at) == (125 if is_object else 93)
+            is_first = not is_empty
+        else:
+            at = _after_scalar(at, end)
+            if at == 0:
+                return 0
+            at = _after_blanks(at)
+            is_first = False
+        # Behind a value, or behind an opening bracket.
+        while not is_first:
+            c = _byte(at)
+            is_object = objects & _ONE != np.uint64(0)
+            if c == 44:
+                at = _after_blanks(at + 1)
+                is_first = True
+            elif c == (125 if is_object else 93):
+                at += 1
+                depth -= 1
+                objects >>= _ONE
+                if depth == 0:
+                    return at
+                at = _after_blanks(at)
+            else:
+                return 0
+        if objects & _ONE != np.uint64(0):
+            if _byte(at) != _QUOTE:
+                return 0
+            at = _after_string(at + 1, end)
+            if at == 0:
+                return 0
+            at = _after_blanks(at)
+            if _byte(at) != 58:
+                return 0
+            at = _after_blanks(at + 1)
+
+
+@njit(nogil=True, forceinline=True)
+def _get(table, field):  # type: ignore[no-untyped-def]
+    """A field of the row of a table of int64 that begins at an address."""
+    return np.int64(load_64(table + 8 * field))
+
+
+@njit(nogil=True, forceinline=True)
+def _set(table, field, value):  # type: ignore[no-untyped-def]
+    store_64(table + 8 * field, np.uint64(value))
+
+
+@njit(nogil=True)
+def _find_column(key, length, columns, columns_end, first):  # type: ignore[no-untyped-def]
+    """The column of that name, or _SKIPPED; the columns from `first` on are looked at first."""
+    column = first
+    while column < columns_end:
+        if _get(column, NAME_BYTES) == length and equal_bytes(_get(column, NAME), key, length):
+            return column
+        column += _COLUMN_BYTES
+    column = columns
+    while column < first:
+        if _get(column, NAME_BYTES) == length and equal_bytes(_get(column, NAME), key, length):
+            return column
+        column += _COLUMN_BYTES
+    return _SKIPPED
+
+
+@njit(nogil=True, forceinline=True)
+def _store_text(column, row, text_end):  # type: ignore[no-untyped-def]
+    store_32(_get(column, OFFSETS) + 4 * (row + 1), np.uint64(text_end - _get(column, VALUES)))
+    store_8(_get(column, VALID) + row, _ONE)
+
+
+@njit(nogil=True, forceinline=True)
+def _store_number(column, row, word):  # type: ignore[no-untyped-def]
+    store_64(_get(column, VALUES) + 8 * row, word)
+    store_8(_get(column, VALID) + row, _ONE)
+
+
+@njit(nogil=True)
+def _store_null(column, row):  # type: ignore[no-untyped-def]
+    if _get(column, FORM) <= BOOLEAN:
+        store_64(_get(column, VALUES) + 8 * row, np.uint64(0))
+    else:
+        offsets = _get(column, OFFSETS) + 4 * row
+        store_32(offsets + 4, load_32(offsets))
+    store_8(_get(column, VALID) + row, np.uint64(0))
+    _set(column, NULLS, _get(column, NULLS) + 1)
+
+
+@njit(nogil=True, forceinline=True)
+def _text_place(column, row):  # type: ignore[no-untyped-def]
+    return _get(column, VALUES) + np.int64(load_32(_get(column, OFFSETS) + 4 * row))
+
+
+@njit(nogil=True, forceinline=True)
+def _read_integer(at, end, column, row):  # type: ignore[no-untyped-def]
+    at, size, negative = _integer(at, end)
+    if at == 0 or size > np.uint64(_get(column, LIMIT)) + np.uint64(negative):
+        return 0
+    _store_number(column, row, np.uint64(0) - size if negative else size)
+    return at
+
+
+@njit(nogil=True)
+def _copy_span(at, after, column, row):  # type: ignore[no-untyped-def]
+    out = _text_place(column, row)
+    copy_bytes(out, at, after - at)
+    _store_text(column, row, out + after - at)
+    return after
+
+
+@njit(nogil=True, forceinline=True)
+def _read_string(at, end, column, row):  # type: ignore[no-untyped-def]
+    """Read the string whose first character is at `at` into a row of a column; returns what is behind, or 0 when it is odd."""
+    form = _get(column, FORM)
+    if form == TEXT or form == NUMBER:  # noqa: SIM109
+        at, out = _copy_string(at, end, _text_place(column, row))
+        _store_text(column, row, out)
+        return at
+    if form == INTEGER:
+        at = _read_integer(at, end, column, row)
+        return at + 1 if at != 0 and _byte(at) == _QUOTE else 0
+    return 0
+
+
+@njit(nogil=True)
+def _read_other(at, end, column, row):  # type: ignore[no-untyped-def]
+    """As `_read_string` for what is neither a string nor an integer of an INTEGER column nor null."""
+    c, form, after = _byte(at), _get(column, FORM), np.int64(0)
+    if form == NUMBER:
+        after, digits = _after_number(at, end)
+        if digits > _get(column, LIMIT):
+            return 0
+    elif form == NESTED:
+        if c == 123 or c == 91:
+            after = _after_nested(at, end)
+    elif c == 45 or 48 <= c <= 57:
+        if form == TEXT:
+            after, _, _ = _integer(at, end)
+    else:
+        after = _after_word(at, end)
+        if after != 0 and form == BOOLEAN:
+            _store_number(column, row, np.uint64(c == 116))
+            return after
+    return _copy_span(at, after, column, row) if after != 0 else 0
+
+
+@njit(nogil=True, forceinline=True)
+def _read_row(at, end, columns, columns_end, needs_all, layout, row, line):  # type: ignore[no-untyped-def]
+    """Read one line into a row of the columns; returns where the next line begins, _ODD or _BLANK."""
+    found, next_column = 0, columns
+    member = layout
+    while True:
+        # At the start of the line, or behind a value.
+        known = _get(member, _GAP_BYTES)
+        if known > 0 and at + known <= end and equal_bytes(at, _get(member, _GAP), known):
+            column = _get(member, _COLUMN)
+            at += known
+        else:
+            gap = at
+            at = _after_blanks(at)
+            c = _byte(at)
+            if member == layout:
+                if c != 123:
+                    return _BLANK if c == _NEWLINE else _ODD
+                at = _after_blanks(at + 1)
+                if _byte(at) == 125:
+                    break
+            elif c == 125:
+                break
+            elif c == 44:
+                at = _after_blanks(at + 1)
+            else:
+                return _ODD
+            if _byte(at) != _QUOTE:
+                return _ODD
+            key = at + 1
+            key_end = _special_in(key, end)
+            if _byte(key_end) != _QUOTE:
+                return _ODD
+            column = _find_column(key, key_end - key, columns, columns_end, next_column)
+            at = _after_blanks(key_end + 1)
+            if _byte(at) != 58:
+                return _ODD
+            at = _after_blanks(at + 1)
+            _set(member, _GAP_BYTES, at - gap)
+            _set(member, _GAP, gap)
+            _set(member, _COLUMN, column)
+        # The last place is that of all members from there on.
+        if member < layout + (MEMBERS_MAX - 1) * _MEMBER_BYTES:
+            member += _MEMBER_BYTES
+        c = _byte(at)
+        if column == _SKIPPED:
+            at = _after_nested(at, end) if c == 123 or c == 91 else _after_scalar(at, end)
+            if at == 0:
+                return _ODD
+            continue
+        seen = _get(column, SEEN)
+        if seen == line or seen == -line:
+            return _ODD
+        next_column = column + _COLUMN_BYTES
+        if c == 110:
+            # Filled in at the end of the line, with the columns that are missing.
+            if _after_word(at, end) == 0:
+                return _ODD
+            _set(column, SEEN, -line)
+            at += 4
+            continue
+        _set(column, SEEN, line)
+        found += 1
+        if c == _QUOTE:
+            at = _read_string(at + 1, end, column, row)
+        elif _get(column, FORM) == INTEGER:
+            at = _read_integer(at, end, column, row)
+        else:
+            at = _read_other(at, end, column, row)
+        if at == 0:
+            return _ODD
+    at = _after_blanks(at + 1)
+    if _byte(at) != _NEWLINE:
+        return _ODD
+    if columns + found * _COLUMN_BYTES < columns_end:
+        if needs_all:
+            return _ODD
+        column = columns
+        while column < columns_end:
+            if _get(column, SEEN) != line:
+                _store_null(column, row)
+            column += _COLUMN_BYTES
+    return at + 1
+
+
+@njit(
+    types.UniTuple(int64, 2)(_BYTES, _I64SS, types.boolean, _I64SS),
+    nogil=True,
+    cache=True,
+)
+def read_rows(data, columns, needs_all, odd):  # type: ignore[no-untyped-def]
+    """Decode the lines of `data`, which ends with a newline, into `columns`; returns (rows, odd lines).
+
+    Odd lines: for each, its number from 0 and how many rows were decoded before it. With `needs_all` a line that lacks a
+    wanted field, or has NULL there, is odd. Rows is TOO_ODD when most lines are odd. Blank lines count as lines only.
+    """
+    members = np.zeros((MEMBERS_MAX, 3), np.int64)
+    layout = members.ctypes.data
+    first_column = columns.ctypes.data
+    columns_end = first_column + len(columns) * _COLUMN_BYTES
+    at = data.ctypes.data
+    end = at + len(data)
+    rows, odds, line = 0, 0, 0
+    while at < end:
+        line += 1
+        after = _read_row(at, end, first_column, columns_end, needs_all, layout, rows, line)
+        if after > 0:
+            rows += 1
+            at = after
+            continue
+        if after == _ODD:
+            odd[0, odds], odd[1, odds] = line - 1, rows
+            odds += 1
+            if odds > _PATIENCE and 2 * odds > line:
+                return TOO_ODD, odds
+        at = _after_line(at, end)
+    # Addresses keep nothing alive: a use behind the loop does.
+    members[0, 0] = 0
+    return rows, odds

@@ -1,0 +1,419 @@
+"""The kernel for plainly written objects: what it decodes, and that DuckDB decodes the same."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runtime.formats.blocks import Block
+from runtime.formats.json_plain import PlainObjects
+from runtime.formats.json_reader import JsonReader
+from sqlstream import types as sql
+from sqlstream.errors import UserError
+from sqlstream.schema import Schema
+from sqlstream.spi.format import Rejected
+
+SCHEMA = Schema.of(
+    ("a", sql.BIGINT),
+    ("b", sql.STRING),
+    ("auction", sql.INT),
+    ("t", sql.TINYINT),
+    ("f", sql.BOOLEAN),
+    ("d", sql.DOUBLE),
+    ("g", sql.FLOAT),
+    ("ts", sql.timestamp(3)),
+    ("z", sql.timestamp_ltz(6)),
+    ("day", sql.DATE),
+    ("x", sql.BYTES),
+    ("é", sql.STRING),
+)
+NESTED = Schema.of(
+    ("r", sql.row(("x", sql.INT), ("y", sql.array(sql.STRING)))),
+    ("l", sql.array(sql.BIGINT)),
+    ("m", sql.map_of(sql.STRING, sql.DOUBLE)),
+    ("a", sql.BIGINT),
+)
+DECIMALS = Schema.of(
+    ("d", sql.decimal(10, 2)),
+    ("b", sql.STRING),
+    ("r", sql.row(("x", sql.decimal(38, 9)))),
+    ("m", sql.map_of(sql.STRING, sql.STRING)),
+)
+
+STRINGS = [
+    *(
+        '""',
+        '"x"',
+        '"é😀"',
+        '"\\u00e9"',
+        '"\\uD83D\\ude00"',
+        '"\\ud800"',
+        '"\\ude00"',
+        '"\\u0000"',
+        '"\\u12"',
+        '"\\x"',
+    ),
+    *(
+        '"a\\"b\\\\c\\/d\\b\\f\\n\\r\\t"',
+        '"\t"',
+        '"\x7f"',
+        '"\\',
+        '"open',
+        '"12"',
+        '"-7"',
+        '"007"',
+        '" 5 "',
+        '"1.5"',
+    ),
+    *(
+        '"2020-01-31"',
+        '"2020-01-31 10:11:12"',
+        '"2020-01-31T10:11:12.123456789"',
+        '"2020-01-31 10:11:12Z"',
+        '"AAE="',
+    ),
+    *('"' + "y" * n + '"' for n in (30, 63, 64, 65, 127, 200)),
+    *('"' + "y" * n + '\\n"' for n in (63, 64)),
+    *('"true"', '"NaN"', "''"),
+    *(f'"{chr(code)}"' for code in (0, 1, 9, 13, 30, 31, 32, 33)),
+]
+NUMBERS = [
+    *(
+        "0",
+        "-0",
+        "1",
+        "-1",
+        "12345678",
+        "123456789",
+        "1234567890123456",
+        "2.0",
+        "1.5",
+        "-2.5e3",
+        "1E5",
+        "1e+5",
+        "007",
+    ),
+    *(
+        "127",
+        "128",
+        "-128",
+        "-129",
+        "2147483647",
+        "2147483648",
+        "-2147483648",
+        "9007199254740993",
+        "0.1",
+        "1.",
+        ".5",
+    ),
+    *(
+        "9223372036854775807",
+        "9223372036854775808",
+        "-9223372036854775808",
+        "-9223372036854775809",
+        "1e",
+        "1e400",
+    ),
+    *(
+        "18446744073709551616",
+        "100000000000000000000",
+        "0.30000000000000004",
+        "1e99",
+        "16777217.000000001",
+        "--1",
+        "+1",
+    ),
+    *(
+        "3.40282351e38",
+        "123456789.125",
+        "0.000000000000000000000000000000000000000000000000001",
+        "NaN",
+        "-Infinity",
+        "-",
+    ),
+]
+OTHERS = [
+    "null",
+    "true",
+    "false",
+    "nul",
+    "True",
+    "",
+    "{}",
+    "[]",
+    "[1, 2]",
+    '["p", null]',
+    '{"x":1,"y":["q"]}',
+]
+DEEP = ["[" * n + "]" * n for n in (59, 60, 61, 90)]
+BROKEN = [
+    '{"x":}',
+    '{"x"}',
+    "[1,]",
+    "[1 2]",
+    '{"x":1,}',
+    "{1:2}",
+    "[}",
+    '{"k":[{"k":[{}]}]}',
+    '{"x":{"x":"\\u0041"}}',
+    "]",
+]
+VALUES = STRINGS + NUMBERS + OTHERS + DEEP + BROKEN
+KEYS = [
+    "a",
+    "b",
+    "auction",
+    "t",
+    "f",
+    "d",
+    "g",
+    "ts",
+    "z",
+    "day",
+    "x",
+    "é",
+    "r",
+    "l",
+    "m",
+    "other",
+    "A",
+    "",
+    "\\u0061",
+]
+
+
+def good_value(key: str) -> st.SearchStrategy[str]:
+    """Values as columns of that name have them, so that most rows are whole."""
+    texts = {
+        "b": STRINGS[:5],
+        "é": STRINGS[:5],
+        "f": ["true", "false"],
+        "ts": ['"2020-01-31 10:11:12"', '"2020-01-31T10:11:12.5"'],
+        "z": ['"2020-01-31 10:11:12Z"'],
+        "day": ['"2020-01-31"'],
+        "x": ['"AAE="'],
+        "r": ['{"x":1,"y":["q"]}', "{}"],
+        "l": ["[]", "[1, 2]"],
+        "m": ["{}", '{"x":1.5}'],
+        "d": ["1", "-2.5", "1e3"],
+        "g": ["1", "0.1"],
+    }
+    return st.sampled_from([*texts.get(key, ["0", "1", "-7", "12"]), "null"])
+
+
+@st.composite
+def objects(draw: st.DrawFn) -> str:
+    keys = draw(st.lists(st.sampled_from(KEYS), max_size=8, unique=draw(st.integers(0, 4)) > 0))
+    is_good = draw(st.integers(0, 3)) > 0
+    comma, colon = draw(st.sampled_from([(",", ":"), (", ", ": "), (" ,\t", " :\r")]))
+    values = [draw(good_value(key) if is_good else st.sampled_from(VALUES)) for key in keys]
+    return "{" + comma.join(f'"{k}"{colon}{v}' for k, v in zip(keys, values, strict=True)) + "}"
+
+
+@st.composite
+def lines(draw: st.DrawFn) -> bytes:
+    line = draw(objects()).encode("utf-8", "surrogatepass")
+    edge = draw(st.sampled_from([b"", b"", b"", b" ", b"\r", b"\t", b"\x0b"]))
+    if draw(st.integers(0, 5)) == 0:
+        at = draw(st.integers(0, len(line)))
+        piece = draw(
+            st.sampled_from([b"", b'"', b"\\", b"\xff", b"\0", b"{", b"}", b",", b"\xc3", b"\n", b" ", b"7"])
+        )
+        line = line[:at] + piece + line[at + draw(st.integers(0, 2)) :]
+    whole = st.sampled_from(
+        [line, line, line, line + b" x", b"", b" \t", b"[]", b"[1]", b"null", edge + line]
+    )
+    return draw(whole) + edge
+
+
+Outcome = tuple[list[dict[str, Any]], list[Rejected], str]
+
+
+def read(
+    data: bytes, schema: Schema, columns: tuple[str, ...], options: dict[str, str], **ways: Any
+) -> Outcome:
+    """Rows and rejected rows, or the error."""
+    rows: list[dict[str, Any]] = []
+    rejected: list[Rejected] = []
+    try:
+        for batch, bad in JsonReader(io.BytesIO(data), "f", schema, columns, options, 0, **ways).batches():
+            batch.validate(full=True)
+            rows += batch.to_pylist() if columns else [{}] * batch.num_rows
+            rejected += bad
+    except UserError as error:
+        return [], [], f"{error} {error.detail}"
+    return rows, rejected, ""
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    schema=st.sampled_from([SCHEMA, SCHEMA, NESTED, DECIMALS]),
+    parts=st.lists(lines(), max_size=12),
+    block_bytes=st.integers(1, 400),
+    ends=st.booleans(),
+    ignores=st.integers(0, 3).map(bool),
+    needs_fields=st.integers(0, 3).map(lambda n: n == 0),
+    data=st.data(),
+)
+def test_the_kernel_and_duckdb_agree_on_any_lines_in_any_blocks(
+    schema: Schema,
+    parts: list[bytes],
+    block_bytes: int,
+    ends: bool,
+    ignores: bool,
+    needs_fields: bool,
+    data: st.DataObject,
+) -> None:
+    columns = tuple(data.draw(st.lists(st.sampled_from(schema.names), unique=True)))
+    options = {
+        "ignore-parse-errors": str(ignores).lower(),
+        "fail-on-missing-field": str(needs_fields).lower(),
+    }
+    text = b"\n".join(parts) + (b"\n" if ends else b"")
+    expected = read(text, schema, columns, options, uses_kernel=False)
+    found = read(text, schema, columns, options, uses_kernel=True, block_bytes=block_bytes)
+    assert repr(found) == repr(expected)
+
+
+FORMS = {
+    "BIGINT": sql.BIGINT,
+    "INT": sql.INT,
+    "TINYINT": sql.TINYINT,
+    "STRING": sql.STRING,
+    "BOOLEAN": sql.BOOLEAN,
+    "DOUBLE": sql.DOUBLE,
+    "FLOAT": sql.FLOAT,
+    "DECIMAL": sql.decimal(10, 2),
+    "TIMESTAMP": sql.timestamp(3),
+    "DATE": sql.DATE,
+    "ROW": sql.row(("x", sql.INT), ("y", sql.array(sql.STRING))),
+    "ARRAY": sql.array(sql.BIGINT),
+    "MAP": sql.map_of(sql.STRING, sql.DOUBLE),
+    "nothing": sql.BIGINT,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_kernel_and_duckdb_agree_on_every_value_alone_twice_and_after_null(form: str) -> None:
+    schema = Schema.of(("v", FORMS[form]))
+    columns = () if form == "nothing" else ("v",)
+    more = [whole % value for whole in ('{"v":%s,"v":1}', '{"v":null,"v":%s}') for value in VALUES[::12]]
+    text = "\n".join([*('{"v":%s}' % value for value in VALUES), *more]).encode("utf-8", "surrogatepass")
+    options = {"ignore-parse-errors": "true"}
+    expected = read(text, schema, columns, options, uses_kernel=False)
+    # A line a block: what one line is decoded by depends on no other.
+    found = read(text, schema, columns, options, uses_kernel=True, block_bytes=1)
+    assert repr(found) == repr(expected)
+
+
+def test_fields_that_nested_objects_lack_are_missing() -> None:
+    options = {"ignore-parse-errors": "true", "fail-on-missing-field": "true"}
+    text = b'{"r":{"x":1,"y":[]}}\n{"r":{}}\n'
+    for uses_kernel in (False, True):
+        rows, rejected, _ = read(text, NESTED, ("r",), options, uses_kernel=uses_kernel)
+        assert rows == [{"r": {"x": 1, "y": []}}]
+        assert [row.line for row in rejected] == [2]
+
+
+SCALARS = {
+    "i": st.none() | st.integers(-(2**63), 2**63 - 1),
+    "s": st.none() | st.text(st.characters(exclude_categories=["Cs"])),
+    "f": st.none() | st.booleans(),
+    "d": st.none() | st.floats(allow_nan=False, allow_infinity=False),
+}
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.fixed_dictionaries({}, optional=SCALARS | {"skipped": st.recursive(st.integers(), st.lists)})
+    ),
+    st.booleans(),
+    st.integers(1, 1000),
+)
+def test_objects_are_read_as_python_writes_them(
+    rows: list[dict[str, Any]], ensure_ascii: bool, block_bytes: int
+) -> None:
+    schema = Schema.of(("i", sql.BIGINT), ("s", sql.STRING), ("f", sql.BOOLEAN), ("d", sql.DOUBLE))
+    data = "\n".join(json.dumps(row, ensure_ascii=ensure_ascii) for row in rows).encode()
+    found, rejected, error = read(data, schema, schema.names, {}, uses_kernel=True, block_bytes=block_bytes)
+    assert (rejected, error) == ([], "")
+    assert found == [{name: row.get(name) for name in schema.names} for row in rows]
+
+
+def odd_lines(schema: Schema, text: str) -> list[int]:
+    types = dict(zip(schema.names, schema.types, strict=True))
+    data = text.encode()
+    decoded = PlainObjects(types, needs_fields=False).decode(Block(data, 1, data.count(b"\n")))
+    assert decoded is not None
+    return list(map(int, decoded.odd_lines))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"a":1,"b":"x","auction":-5,"t":127,"f":true,"d":1.5,"g":0.25,"é":"é"}',
+        '{ "b" : "x\\n\\u00e9\\ud83d\\ude00" , "a" : "12" }\r',
+        '{"b":12,"é":false,"d":"1.5","a":-9223372036854775808}',
+        '{"ts":"2020-01-31T10:11:12","z":"2020-01-31 10:11:12Z","day":null,"x":"AAE="}',
+        '{"skipped":{"k":[1,{"k":"\\"}"}]},"also":[],"a":9223372036854775807}',
+        "{}",
+        "",
+    ],
+)
+def test_plain_lines_need_no_duckdb(line: str) -> None:
+    assert odd_lines(SCHEMA, f"{line}\n{line}\n") == []
+
+
+def test_lines_beyond_the_kernel_are_named_and_others_are_not_held_up() -> None:
+    assert odd_lines(SCHEMA, '{"a":1}\n{"a":1.0}\n\n{"a":2}\n{"a":3,"a":4}\n[]\n') == [1, 4, 5]
+
+
+def test_most_lines_odd_leave_the_block_to_duckdb() -> None:
+    types = {"a": sql.BIGINT}
+    data = b'{"a":1.0}\n' * 3000
+    assert PlainObjects(types, needs_fields=False).decode(Block(data, 1, 3000)) is None
+    rows, _, _ = read(data + b'{"a":7}', Schema.of(("a", sql.BIGINT)), ("a",), {}, uses_kernel=True)
+    assert rows == [{"a": 1}] * 3000 + [{"a": 7}]
+
+
+def test_columns_own_no_more_memory_than_their_rows_need() -> None:
+    data = ('{"a":1,"b":"' + "y" * 100 + '"}\n').encode() * 1000
+    decoded = PlainObjects({"b": sql.STRING}, needs_fields=False).decode(Block(data, 1, 1000))
+    assert decoded is not None
+    assert decoded.batch.get_total_buffer_size() < 110_000
+
+
+def test_lines_with_more_members_than_the_kernel_remembers_are_read() -> None:
+    line = json.dumps({f"k{n}": n for n in range(3000)} | {"a": 5})
+    text = f"{line}\n{line}\n"
+    assert odd_lines(SCHEMA, text) == []
+    rows, _, _ = read(text.encode(), SCHEMA, ("a",), {}, uses_kernel=True)
+    assert rows == [{"a": 5}, {"a": 5}]
+
+
+def test_a_huge_line_is_read() -> None:
+    text = json.dumps({"a": 1, "b": "é" * 5_000_000}, ensure_ascii=False)
+    rows, _, _ = read(text.encode(), SCHEMA, ("a", "b"), {}, uses_kernel=True)
+    assert rows == [{"a": 1, "b": "é" * 5_000_000}]
+
+
+def test_floats_are_rounded_once() -> None:
+    texts = [
+        "16777217.000000001",
+        "0.1",
+        "3.4e38",
+        "1e-45",
+        "5e-324",
+        "2.2250738585072014e-308",
+        "1.7976931348623157e308",
+    ]
+    text = "".join(f'{{"d":{t},"g":0.5}}\n' for t in texts)
+    rows, _, _ = read(text.encode(), SCHEMA, ("d",), {}, uses_kernel=True)
+    assert [math.ldexp(row["d"], 0) for row in rows] == [float(t) for t in texts]
