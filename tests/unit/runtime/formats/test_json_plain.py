@@ -304,7 +304,7 @@ def test_the_kernel_and_duckdb_agree_on_every_value_alone_twice_and_after_null(f
     schema = Schema.of(("v", FORMS[form]))
     columns = () if form == "nothing" else ("v",)
     more = [whole % value for whole in ('{"v":%s,"v":1}', '{"v":null,"v":%s}') for value in VALUES[::12]]
-    text = "\n".join([*('{"v":%s}' % value for value in VALUES), *more]).encode("utf-8", "surrogatepass")
+    text = "\n".join([*(f'{{"v":{value}}}' for value in VALUES), *more]).encode("utf-8", "surrogatepass")
     options = {"ignore-parse-errors": "true"}
     expected = read(text, schema, columns, options, uses_kernel=False)
     # A line a block: what one line is decoded by depends on no other.
