@@ -303,7 +303,10 @@ FORMS = {
 def test_the_kernel_and_duckdb_agree_on_every_value_alone_twice_and_after_null(form: str) -> None:
     schema = Schema.of(("v", FORMS[form]))
     columns = () if form == "nothing" else ("v",)
-    more = [whole % value for whole in ('{"v":%s,"v":1}', '{"v":null,"v":%s}') for value in VALUES[::12]]
+    # With so many bytes behind it a value is read by the vectors, without them byte by byte.
+    filler = "y" * 200
+    more = [f'{{"v":{value},"filler":"{filler}"}}' for value in VALUES]
+    more += [whole % value for whole in ('{"v":%s,"v":1}', '{"v":null,"v":%s}') for value in VALUES[::12]]
     text = "\n".join([*(f'{{"v":{value}}}' for value in VALUES), *more]).encode("utf-8", "surrogatepass")
     options = {"ignore-parse-errors": "true"}
     expected = read(text, schema, columns, options, uses_kernel=False)
