@@ -217,7 +217,7 @@ def test_quotes_mean_the_same_where_a_block_ends(text: str, options: dict[str, s
     reader = CsvReader(io.BytesIO(), "f", SCHEMA, SCHEMA.names, CsvDialect.parse(options), 0)
     expected = read(text, options)[0]
     for block_bytes in range(1, len(text)):
-        blocks = list(read_blocks(io.BytesIO(text.encode()), "f", reader._complete_bytes, block_bytes))
+        blocks = list(read_blocks(io.BytesIO(text.encode()), "f", reader._complete_bytes, lambda size=block_bytes: size))
         assert [row for b in blocks for row in read(b.data, options)[0]] == expected
     assert reader._complete_bytes(text.encode()) == len(text)
 
