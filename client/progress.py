@@ -2,53 +2,42 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import IO
 
+from client.live_line import LiveLine
 from sqlstream.elements import WATERMARK_MAX
 from sqlstream.errors import SqlStreamError
 from sqlstream.messages.rpc import JobMetrics, Metrics
 
 INTERVAL_S = 0.5
+STOP_TIMEOUT_S = 1.0
 
 
-class ProgressLine:
-    """Redraws one line on a terminal twice a second: rows in and out a second, watermark and its lag, state, lost rows.
+class Progress:
+    """Redraws the live line twice a second: rows in and out a second, watermark and its lag, state, lost rows.
 
-    Off a terminal nothing is written. Use as a context manager; `pause` clears the line before rows are printed.
+    Off a terminal no metrics are asked for. Use as a context manager; at its end the line is gone.
     """
 
-    def __init__(self, name: str, metrics: Callable[[], JobMetrics], out: IO[str] | None = None) -> None:
+    def __init__(self, name: str, metrics: Callable[[], JobMetrics], line: LiveLine) -> None:
         self._name = name
         self._metrics = metrics
-        self._out = out or sys.stderr
-        self._is_terminal = self._out.isatty()
+        self._line = line
         self._stop = threading.Event()
-        self._lock = threading.Lock()
-        self._is_drawn = False
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
 
-    def __enter__(self) -> ProgressLine:
-        if self._is_terminal:
+    def __enter__(self) -> Progress:
+        if self._line.is_terminal:
             self._thread.start()
         return self
 
     def __exit__(self, *ignored: object) -> None:
         self._stop.set()
-        if self._is_terminal:
-            self._thread.join(timeout=2)
-            self.pause()
-
-    def pause(self) -> None:
-        """Take the line away, so that something else can be written."""
-        with self._lock:
-            if self._is_drawn:
-                self._out.write("\r\033[K")
-                self._out.flush()
-                self._is_drawn = False
+        if self._line.is_terminal:
+            self._thread.join(timeout=STOP_TIMEOUT_S)
+            self._line.erase()
 
     def _run(self) -> None:
         started = last_time = time.monotonic()
@@ -62,10 +51,8 @@ class ProgressLine:
             now = time.monotonic()
             line = progress_text(self._name, now - started, now - last_time, last, total, time.time() * 1000)
             last, last_time = total, now
-            with self._lock:
-                self._out.write(f"\r\033[K{line}")
-                self._out.flush()
-                self._is_drawn = True
+            if not self._stop.is_set():
+                self._line.draw(line)
 
 
 def progress_text(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from planner.dialect.statements import Statement
     from planner.relational.nodes import Sink
     from runtime.embedded import EmbeddedCluster
+    from runtime.net.results import PrintLines
     from sqlstream.messages.rpc import JobMetrics
 
 COLLECT = "collect"
@@ -90,13 +91,20 @@ class Session:
     rows to read runs in this process, which answers before children would be up. `close` ends everything.
     """
 
-    def __init__(self, config: Mapping[str, str] | None = None, task_managers: int | None = None) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, str] | None = None,
+        task_managers: int | None = None,
+        print_lines: PrintLines | None = None,
+    ) -> None:
+        """`print_lines` takes what the connector `print` has to say; by default it goes to standard output and error."""
         self.catalog = MemoryCatalog()
         self.config: dict[str, str] = {}
         for key, value in (config or {}).items():
             options.option(key).parse(value)
             self.config[key] = value
         self._task_managers = task_managers
+        self._print_lines = print_lines
         self._clusters: dict[tuple[object, ...], EmbeddedCluster] = {}
 
     def __enter__(self) -> Session:
@@ -212,9 +220,10 @@ class Session:
         """The cluster of child processes, or the one in this process; started when first asked for."""
         kind = (in_process, *(options.get(self.config, key) for key in CLUSTER_OPTIONS))
         if kind not in self._clusters:
-            from runtime.embedded import EmbeddedCluster
+            from runtime.embedded import EmbeddedCluster, print_to_terminal
 
-            cluster = EmbeddedCluster(self.config, self._task_managers, in_process)
+            print_lines = self._print_lines or print_to_terminal
+            cluster = EmbeddedCluster(self.config, self._task_managers, in_process, print_lines)
             self._clusters[kind] = cluster
             cluster.start()
         return self._clusters[kind]

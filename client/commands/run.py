@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from client.live_line import LiveLine
 from client.render import FORMATS
 from sqlstream.errors import UserError, render_error
 
@@ -56,8 +57,16 @@ def execute(arguments: argparse.Namespace) -> int:
     from client.session import Session
 
     text = read_script(arguments.file)
-    with Session(settings_of(arguments.set), arguments.task_managers) as session:
-        return run_script(text, session, arguments)
+    line = LiveLine()
+
+    def print_lines(job_id: str, lines: list[str], is_error: bool) -> None:
+        from runtime.embedded import print_to_terminal
+
+        with line.cleared(sys.stderr if is_error else sys.stdout):
+            print_to_terminal(job_id, lines, is_error)
+
+    with Session(settings_of(arguments.set), arguments.task_managers, print_lines) as session:
+        return run_script(text, session, arguments, line)
 
 
 def read_script(path: str) -> str:
@@ -86,7 +95,7 @@ def settings_of(pairs: list[str]) -> dict[str, str]:
     return settings
 
 
-def run_script(text: str, session: Session, arguments: argparse.Namespace) -> int:
+def run_script(text: str, session: Session, arguments: argparse.Namespace, line: LiveLine) -> int:
     """Run the statements of a script; errors underline its text."""
     from planner.dialect.parser import parse_script
 
@@ -97,7 +106,7 @@ def run_script(text: str, session: Session, arguments: argparse.Namespace) -> in
                 "SS1003", "the script holds no statement", hint="write a statement that ends with ;"
             )
         for statement in statements:
-            code = _show(session.execute(statement), text, session, arguments)
+            code = _show(session.execute(statement), text, session, arguments, line)
             if code:
                 return code
     except UserError as error:
@@ -106,7 +115,9 @@ def run_script(text: str, session: Session, arguments: argparse.Namespace) -> in
     return 0
 
 
-def _show(outcome: Outcome, text: str, session: Session, arguments: argparse.Namespace) -> int:
+def _show(
+    outcome: Outcome, text: str, session: Session, arguments: argparse.Namespace, line: LiveLine
+) -> int:
     from client.session import Job, Rows, Text
 
     match outcome:
@@ -124,7 +135,7 @@ def _show(outcome: Outcome, text: str, session: Session, arguments: argparse.Nam
                 renderer.write(batch)
             renderer.finish()
         case Job():
-            return _follow(outcome, text, session, arguments)
+            return _follow(outcome, text, session, arguments, line)
     return 0
 
 
@@ -137,16 +148,16 @@ def _renderer(schema, with_op: bool, session: Session, arguments: argparse.Names
     return make_renderer(arguments.format, schema, with_op=with_op, max_width=width, time_zone=time_zone)
 
 
-def _follow(job: Job, text: str, session: Session, arguments: argparse.Namespace) -> int:
+def _follow(job: Job, text: str, session: Session, arguments: argparse.Namespace, line: LiveLine) -> int:
     """Print a job's rows and progress until it has ended. Ctrl-C cancels it, then interrupts the script."""
-    from client.progress import ProgressLine
+    from client.progress import Progress
     from sqlstream.messages.job_state import JobStatus
 
     started = time.monotonic()
     try:
-        with ProgressLine(job.label, job.metrics, None) if not arguments.quiet else _Silent() as progress:
+        with Progress(job.label, job.metrics, line) if not arguments.quiet else contextlib.nullcontext():
             if job.schema is not None:
-                _print_rows(job, progress, session, arguments)
+                _print_rows(job, session, arguments, line)
             status, error = job.wait()
     except KeyboardInterrupt:
         job.cancel()
@@ -166,31 +177,18 @@ def _follow(job: Job, text: str, session: Session, arguments: argparse.Namespace
     return 0
 
 
-def _print_rows(job: Job, progress: object, session: Session, arguments: argparse.Namespace) -> None:
+def _print_rows(job: Job, session: Session, arguments: argparse.Namespace, line: LiveLine) -> None:
     from client.render import final_rows
+    from sqlstream.messages.job_state import JobStatus
 
     assert job.schema is not None
     is_changelog = arguments.changelog or not job.is_bounded
-    renderer = _renderer(job.schema, is_changelog, session, arguments)
+    with line.cleared(sys.stdout):
+        renderer = _renderer(job.schema, is_changelog, session, arguments)
     for batch in job.rows() if is_changelog else final_rows(job.schema, job.rows()):
-        progress.pause()  # type: ignore[attr-defined]
-        renderer.write(batch)
-    progress.pause()  # type: ignore[attr-defined]
+        with line.cleared(sys.stdout):
+            renderer.write(batch)
     # A table is printed whole or not at all: half a result looks like a result.
-    from sqlstream.messages.job_state import JobStatus
-
     if is_changelog or job.wait()[0] is JobStatus.FINISHED:
-        renderer.finish()
-
-
-class _Silent:
-    """Stands in for the progress line with --quiet."""
-
-    def __enter__(self) -> _Silent:
-        return self
-
-    def __exit__(self, *ignored: object) -> None:
-        return None
-
-    def pause(self) -> None:
-        return None
+        with line.cleared(sys.stdout):
+            renderer.finish()

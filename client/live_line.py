@@ -1,0 +1,72 @@
+"""One line at the bottom of a terminal that makes room for whatever else is written."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO
+
+from client.render import cut
+
+_ERASE = "\r\033[K"
+LOCK_TIMEOUT_S = 0.3
+"""How long somebody who prints is waited for: a terminal that nobody reads may hold them up for ever."""
+
+
+class LiveLine:
+    """Draws its text on the terminal's last line, cut to its width; does nothing off a terminal, or on one without escape codes.
+
+    Whoever writes rows or messages does so within `cleared`: the line is taken away before and drawn again after, and never
+    redrawn in between. State: the text that is on the screen. All methods are thread-safe.
+    """
+
+    def __init__(self, out: IO[str] | None = None) -> None:
+        self._out = out or sys.stderr
+        self.is_terminal = self._out.isatty() and os.environ.get("TERM") != "dumb"
+        self._lock = threading.Lock()
+        self._text = ""
+
+    def draw(self, text: str) -> None:
+        """Show `text` instead of what is shown."""
+        if not self.is_terminal or not self._lock.acquire(timeout=LOCK_TIMEOUT_S):
+            return
+        try:
+            self._put(text)
+        finally:
+            self._lock.release()
+
+    def erase(self) -> None:
+        """Take the line away until the next `draw`."""
+        self.draw("")
+
+    @contextmanager
+    def cleared(self, stream: IO[str]) -> Iterator[None]:
+        """Room to write whole lines on `stream`, to be flushed before the end; one that is no terminal disturbs nothing."""
+        if not self.is_terminal or not stream.isatty():
+            yield
+            return
+        with self._lock:
+            text = self._text
+            self._put("")
+            try:
+                yield
+            finally:
+                self._put(text)
+
+    def _put(self, text: str) -> None:
+        if text or self._text:
+            # A line that wraps could not be erased: that reaches the last of its rows only.
+            self._out.write(_ERASE + cut(text, self._columns() - 1))
+            self._out.flush()
+        self._text = text
+
+    def _columns(self) -> int:
+        try:
+            columns = os.get_terminal_size(self._out.fileno()).columns
+        except OSError:
+            columns = 0
+        # A terminal that does not know its size says 0.
+        return columns or 80

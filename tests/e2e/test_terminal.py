@@ -1,0 +1,114 @@
+"""The `sqlstream` command on a terminal: the live line and what is printed share one screen."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+COLUMNS = 60
+TIMEOUT_S = 60
+
+ONE_A_MILLISECOND = """
+CREATE TABLE ticks (n BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '2500', 'rows-per-second' = '1000',
+  'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '2500');
+CREATE TABLE screen (n BIGINT) WITH ('connector' = 'print');
+"""
+
+
+def on_a_terminal(*words: str, columns: int = COLUMNS, **environment: str) -> tuple[int, str]:
+    """Run the command with a pseudo-terminal for all its streams; the exit code and all that was written."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sqlstream", *words],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", **environment},
+    )
+    os.close(theirs)
+    written = b""
+    try:
+        while chunk := _read(ours):
+            written += chunk
+        return process.wait(TIMEOUT_S), written.decode()
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # Linux's way to say that the other end is closed.
+        return b""
+
+
+def screen(written: str, columns: int = COLUMNS) -> list[str]:
+    """The lines that stand on a terminal of that width once all is written, blanks at their ends left out."""
+    rows, column = [""], 0
+    for piece in re.findall(r"\x1b\[K|.", written, re.DOTALL):
+        match piece:
+            case "\r":
+                column = 0
+            case "\n":
+                rows.append("")
+                column = 0
+            case "\x1b[K":
+                rows[-1] = rows[-1][:column]
+            case _:
+                if column == columns:
+                    rows.append("")
+                    column = 0
+                rows[-1] = rows[-1][:column].ljust(column) + piece + rows[-1][column + 1 :]
+                column += 1
+    return [row.rstrip() for row in rows]
+
+
+@pytest.fixture
+def script(tmp_path: Path):  # type: ignore[no-untyped-def]
+    def write(text: str) -> str:
+        path = tmp_path / "script.sql"
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    return write
+
+
+def test_printed_lines_and_the_live_line_do_not_mix(script) -> None:  # type: ignore[no-untyped-def]
+    code, written = on_a_terminal(
+        "run", script(ONE_A_MILLISECOND + "INSERT INTO screen SELECT n FROM ticks;")
+    )
+    assert code == 0
+    assert written.count("rows/s") > 2
+    lines = screen(written)
+    assert lines[:2500] == [f"+I[{n}]" for n in range(1, 2501)]
+    # Wider than the terminal, as the live line would be.
+    assert re.fullmatch(r"INSERT INTO screen: read 2,500 rows, .* in [\d.]+ s", "".join(lines[2500:]))
+
+
+def test_changes_and_the_live_line_do_not_mix(script) -> None:  # type: ignore[no-untyped-def]
+    text = ONE_A_MILLISECOND + "SELECT n FROM ticks;"
+    code, written = on_a_terminal("run", "--changelog", "--format", "csv", script(text))
+    assert code == 0
+    assert written.count("rows/s") > 2
+    assert screen(written) == ["op,n", *(f"+I,{n}" for n in range(1, 2501)), ""]
+
+
+def test_a_terminal_without_escape_codes_gets_no_live_line(script) -> None:  # type: ignore[no-untyped-def]
+    text = ONE_A_MILLISECOND + "SELECT COUNT(*) AS n FROM ticks;"
+    code, written = on_a_terminal("run", script(text), TERM="dumb")
+    assert code == 0
+    assert "\x1b" not in written
+    assert screen(written) == ["+------+", "|    n |", "+------+", "| 2500 |", "+------+", "1 row in set", ""]
