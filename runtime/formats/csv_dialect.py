@@ -15,7 +15,11 @@ OPTIONS = (
     OptionDescriptor("quote-character", _STRING, "The character around values that hold special ones.", '"'),
     OptionDescriptor("disable-quote-character", _BOOLEAN, "Whether quotes are plain characters.", "false"),
     OptionDescriptor("escape-character", _STRING, "The character before one that is to be taken as it is."),
-    OptionDescriptor("null-literal", _STRING, "The text that stands for NULL."),
+    OptionDescriptor(
+        "null-literal",
+        _STRING,
+        "The text that stands for NULL, in quotes or not.",
+    ),
     OptionDescriptor(
         "empty-string-as-null",
         _BOOLEAN,

@@ -12,11 +12,15 @@ from runtime.formats.csv_dialect import CsvDialect
 from runtime.formats.text_values import format_text, joined_lines
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
-from sqlstream.types import STRING_ROOTS, LogicalType
+from sqlstream.types import BINARY_ROOTS, STRING_ROOTS, LogicalType
 
 
 class CsvWriter:
-    """Write each batch as one piece of text; values are quoted where they need it. No state but the stream."""
+    """Write each batch as one piece of text; values are quoted where they need it. No state but the stream.
+
+    NULL is `csv.null-literal`, or an empty field, never in quotes; a text that is the same is quoted, so that whoever looks at
+    quotes tells them apart (PostgreSQL's and DuckDB's COPY write the same).
+    """
 
     def __init__(self, stream: BinaryIO, schema: Schema, dialect: CsvDialect) -> None:
         self._stream = stream
@@ -26,6 +30,7 @@ class CsvWriter:
         # A character that values of other types than text are written with, base64 among them.
         self._is_delimiter_plain = dialect.delimiter.isalnum() or dialect.delimiter in "+-.:/= "
         self._special = rf"[{special}\r\n]|^\s|\s$|^#"
+        self._null_text = dialect.null_literal or ""
         if dialect.has_header:
             names = pa.record_batch([pa.array([name]) for name in schema.names], names=list(schema.names))
             texts = [
@@ -47,15 +52,17 @@ class CsvWriter:
 
     def _text(self, column: pa.Array, name: str, t: LogicalType) -> pa.Array:
         texts = format_text(column, t)
-        if t.root in STRING_ROOTS or self._is_delimiter_plain:
+        if t.root in STRING_ROOTS + BINARY_ROOTS or self._is_delimiter_plain:
             texts = self._quoted(texts, name)
-        return pc.fill_null(texts, self._dialect.null_literal or "")
+        return pc.fill_null(texts, self._null_text)
 
     def _quoted(self, texts: pa.Array, name: str) -> pa.Array:
         dialect = self._dialect
         needs = pc.match_substring_regex(texts, self._special)
-        if len(self._schema) == 1 and dialect.quote:
-            needs = pc.or_(needs, pc.equal(texts, ""))  # An empty line could be taken for none.
+        if dialect.quote:
+            needs = pc.or_(needs, pc.equal(texts, self._null_text))
+            if len(self._schema) == 1:
+                needs = pc.or_(needs, pc.equal(texts, ""))  # An empty line could be taken for none.
         if not pc.any(needs).as_py():
             return texts
         if not dialect.quote:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import datetime
 import io
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -36,6 +38,14 @@ def read(
     return rows, rejected
 
 
+def written(schema: Schema, rows: list[dict[str, Any]], options: dict[str, str] | None = None) -> str:
+    stream = io.BytesIO()
+    writer = format_of("csv").writer(stream, schema, options or {})
+    writer.write(pa.RecordBatch.from_pylist(rows, schema=to_arrow_schema(schema)))
+    writer.close()
+    return stream.getvalue().decode()
+
+
 @pytest.mark.parametrize(
     ("text", "options", "expected"),
     [
@@ -44,6 +54,8 @@ def read(
         (",1\n", {"empty-string-as-null": "true"}, [(None, 1)]),
         ("NA,NA\n,1\n", {"null-literal": "NA"}, [(None, None), ("", 1)]),
         ("NA,NA\nx,\n", {"null-literal": "NA"}, [(None, None), ("x", None)]),
+        (',1\n"",2\n', {"null-literal": ""}, [(None, 1), (None, 2)]),
+        ('"NA",1\n', {"null-literal": "NA"}, [(None, 1)]),
         ("a;1\n", {"field-delimiter": ";"}, [("a", 1)]),
         ("a\t1\n", {"field-delimiter": "\\t"}, [("a", 1)]),
         ("'a,b',1\n", {"quote-character": "'"}, [("a,b", 1)]),
@@ -153,6 +165,43 @@ def test_a_header_without_a_column_of_the_table_fails() -> None:
     assert caught.value.hint == 'did you mean "ii"?'
 
 
+def test_quotes_tell_a_text_from_the_null_that_it_looks_like() -> None:
+    rows: list[dict[str, Any]] = [{"s": "", "i": 1}, {"s": None, "i": None}, {"s": "NA", "i": 2}]
+    assert written(SCHEMA, rows) == '"",1\n,\nNA,2\n'
+    assert written(SCHEMA, rows, {"null-literal": "NA"}) == ',1\nNA,NA\n"NA",2\n'
+
+
+def test_a_lone_null_is_an_empty_line_and_comes_back_as_null_where_the_table_names_one() -> None:
+    schema = Schema.of(("s", sql.STRING))
+    rows: list[dict[str, Any]] = [{"s": "a"}, {"s": None}, {"s": ""}, {"s": "b"}]
+    text = written(schema, rows)
+    assert text == 'a\n\n""\nb\n'
+    assert read(text, {"null-literal": ""}, schema)[0] == [("a",), (None,), (None,), ("b",)]
+    assert read(text, {}, schema)[0] == [("a",), ("",), ("",), ("b",)]
+    named = {"null-literal": "\\N"}
+    assert read(written(schema, rows, named), named, schema)[0] == [("a",), (None,), ("",), ("b",)]
+
+
+def test_duckdb_tells_null_from_the_empty_text_in_what_is_written(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [{"s": "", "i": 1}, {"s": None, "i": None}, {"s": "a", "i": 3}]
+    for schema in (SCHEMA, Schema.of(("s", sql.STRING))):
+        path = tmp_path / f"{len(schema)}.csv"
+        path.write_text(
+            written(schema, [{n: row[n] for n in schema.names} for row in rows], {"header": "true"})
+        )
+        source = f"read_csv('{path}', header=true, delim=',', allow_quoted_nulls=false)"
+        found = duckdb.sql(f"SELECT * FROM {source}").fetchall()
+        assert found == [tuple(row[n] for n in schema.names) for row in rows]
+
+
+@pytest.mark.parametrize("text", ["aGk=,1\n,2\n", "aGk=,1\n,2\n# no\n"])
+def test_empty_bytes_are_no_null_unless_they_are_said_to_be(text: str) -> None:
+    schema = Schema.of(("s", sql.BYTES), ("i", sql.INT))
+    options = {"allow-comments": "true"} if "#" in text else {}
+    assert read(text, options, schema)[0] == [(b"hi", 1), (b"", 2)]
+    assert read(text, {**options, "empty-string-as-null": "true"}, schema)[0] == [(b"hi", 1), (None, 2)]
+
+
 def test_nested_types_are_refused() -> None:
     with pytest.raises(UserError, match='format "csv" cannot carry column "a"'):
         format_of("csv").validate(Schema.of(("a", sql.array(sql.INT))), {})
@@ -217,7 +266,9 @@ def test_quotes_mean_the_same_where_a_block_ends(text: str, options: dict[str, s
     reader = CsvReader(io.BytesIO(), "f", SCHEMA, SCHEMA.names, CsvDialect.parse(options), 0)
     expected = read(text, options)[0]
     for block_bytes in range(1, len(text)):
-        blocks = list(read_blocks(io.BytesIO(text.encode()), "f", reader._complete_bytes, lambda size=block_bytes: size))
+        blocks = list(
+            read_blocks(io.BytesIO(text.encode()), "f", reader._complete_bytes, lambda size=block_bytes: size)
+        )
         assert [row for b in blocks for row in read(b.data, options)[0]] == expected
     assert reader._complete_bytes(text.encode()) == len(text)
 
