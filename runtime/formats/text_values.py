@@ -97,6 +97,8 @@ def format_text(column: pa.Array, t: LogicalType, date_separator: str = " ") -> 
             return encode_base64(column)
         case TypeRoot.FLOAT | TypeRoot.DOUBLE:
             return _format_float(column)
+        case TypeRoot.TIME:
+            return _with_fraction(column, t.precision)
         case TypeRoot.TIMESTAMP:
             return _format_timestamp(column, t.precision, date_separator, "")
         case TypeRoot.TIMESTAMP_LTZ:
@@ -124,15 +126,21 @@ def _format_float(column: pa.Array) -> pa.Array:
 
 
 def _format_timestamp(column: pa.Array, precision: int, separator: str, suffix: str) -> pa.Array:
-    # A cast is ten times as fast as strftime, and writes as many digits as the unit has.
-    texts = column.cast(pa.string())
-    unit_digits = _FRACTION_DIGITS[column.type.unit]
-    surplus = unit_digits - precision + (0 if precision else 1)
-    if unit_digits and surplus > 0:
-        texts = pc.utf8_slice_codeunits(texts, 0, -surplus)
+    texts = _with_fraction(column, precision)
     if separator != " ":
         texts = pc.replace_substring(texts, " ", separator, max_replacements=1)
     return pc.binary_join_element_wise(texts, pa.scalar(suffix), pa.scalar("")) if suffix else texts
+
+
+def _with_fraction(column: pa.Array, precision: int) -> pa.Array:
+    """Times with as many digits of a second as their type has."""
+    # A cast is ten times as fast as strftime, and writes as many digits as the unit has.
+    texts = column.cast(pa.string())
+    unit_digits = _FRACTION_DIGITS[column.type.unit]
+    if precision > unit_digits:
+        return pc.binary_join_element_wise(texts, pa.scalar("0" * (precision - unit_digits)), "")
+    surplus = unit_digits - precision + (0 if precision else 1)
+    return pc.utf8_slice_codeunits(texts, 0, -surplus) if unit_digits and surplus > 0 else texts
 
 
 def joined_lines(rows: pa.Array, end: bytes) -> memoryview:
