@@ -13,11 +13,15 @@ import pyarrow as pa
 from client.sql_text import sql_texts
 from sqlstream.arrow import is_changelog, row_kinds, to_arrow_schema, without_row_kinds
 from sqlstream.changelog import RowKind
+from sqlstream.errors import UserError
 from sqlstream.schema import Field, Schema
 from sqlstream.types import STRING, LogicalType, TypeRoot
 
 FORMATS = ("table", "json", "csv", "arrow")
 NULL_TEXT = "<NULL>"
+OP = "op"
+"""The name of the column that says what a row of a changelog does."""
+
 _SYMBOLS = pa.array([kind.symbol for kind in RowKind])
 
 
@@ -39,8 +43,16 @@ def make_renderer(
     out: IO[str] | None = None,
 ) -> Renderer:
     """`with_op` puts a column `op` with +I, -U, +U or -D first; `max_width` cuts the cells of a table; `time_zone` is
-    that of TIMESTAMP_LTZ values in tables and CSV."""
+    that of TIMESTAMP_LTZ values in tables and CSV. UserError SS4006 for a result that has a column `op` too, unless people
+    read it."""
     stream = out or sys.stdout
+    if with_op and name != "table" and OP in schema.names:
+        # A program that looks for `op` would find one of the two, and never know which.
+        raise UserError(
+            "SS4006",
+            f'format "{name}" cannot carry column "{OP}" in a changelog, where "{OP}" is the kind of a change',
+            hint="name the column otherwise with AS, or print the final table or --format table",
+        )
     match name:
         case "json":
             return JsonLines(schema, with_op, stream)
@@ -115,7 +127,7 @@ class Changelog:
         self._right = [False] + [f.type.root in _RIGHT_ALIGNED for f in schema.fields]
         self._count = 0
         self._frame = "+" + "+".join("-" * (w + 2) for w in self._widths) + "+"
-        header = table_line(["op", *schema.names], self._widths, self._right)
+        header = table_line([OP, *schema.names], self._widths, self._right)
         self._write(f"{self._frame}\n{header}\n{self._frame}\n")
 
     def _write(self, text: str) -> None:
@@ -198,7 +210,7 @@ class JsonLines:
         self._buffer = io.BytesIO()
         self._schema = schema
         written = tuple(Field(f.name, STRING) if f.type.root in _INTERVALS else f for f in schema.fields)
-        fields = (Field("op", STRING), *written) if with_op else written
+        fields = (Field(OP, STRING), *written) if with_op else written
         self._writer = JsonWriter(self._buffer, Schema(fields), {})
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -209,37 +221,51 @@ class JsonLines:
         ]
         names = list(data.schema.names)
         if self._with_op:
-            columns, names = [op_column(batch), *columns], ["op", *names]
+            columns, names = [op_column(batch), *columns], [OP, *names]
         self._writer.write(pa.RecordBatch.from_arrays(columns, names=names))
-        self._out.write(self._buffer.getvalue().decode())
+        self._out.write(_taken(self._buffer))
         self._out.flush()
-        self._buffer.seek(0)
-        self._buffer.truncate()
 
     def finish(self) -> None:
         self._out.flush()
 
 
 class Csv:
-    """A header line and comma-separated values; NULL is an empty field."""
+    """A header line and comma-separated values; NULL is an empty field, an empty text is `""`."""
 
     def __init__(self, schema: Schema, with_op: bool, time_zone: str, out: IO[str]) -> None:
-        import csv
+        from runtime.formats.csv_dialect import CsvDialect
+        from runtime.formats.csv_writer import CsvWriter
 
         self._schema = schema
         self._with_op = with_op
         self._out = out
         self._time_zone = time_zone
-        self._writer = csv.writer(out, lineterminator="\n")
-        self._writer.writerow(["op", *schema.names] if with_op else schema.names)
+        self._buffer = io.BytesIO()
+        names = [OP, *schema.names] if with_op else schema.names
+        texts = Schema(tuple(Field(name, STRING) for name in names))
+        self._writer = CsvWriter(self._buffer, texts, CsvDialect.parse({"header": "true"}))
+        self._flush()
 
     def write(self, batch: pa.RecordBatch) -> None:
-        columns = [c.to_pylist() for c in _texts(batch, self._schema, self._with_op, self._time_zone)]
-        self._writer.writerows(zip(*columns, strict=True))
-        self._out.flush()
+        columns = _texts(batch, self._schema, self._with_op, self._time_zone)
+        self._writer.write(pa.RecordBatch.from_arrays(columns, [str(i) for i in range(len(columns))]))
+        self._flush()
 
     def finish(self) -> None:
+        self._flush()
+
+    def _flush(self) -> None:
+        self._out.write(_taken(self._buffer))
         self._out.flush()
+
+
+def _taken(buffer: io.BytesIO) -> str:
+    """The text written so far, which is gone from the buffer then."""
+    text = buffer.getvalue().decode()
+    buffer.seek(0)
+    buffer.truncate()
+    return text
 
 
 class ArrowStream:
@@ -247,8 +273,9 @@ class ArrowStream:
 
     def __init__(self, schema: Schema, with_op: bool, out: Any) -> None:
         arrow = to_arrow_schema(schema)
+        self._out = out
         self._with_op = with_op
-        self._schema = pa.schema([pa.field("op", pa.string()), *arrow]) if with_op else arrow
+        self._schema = pa.schema([pa.field(OP, pa.string()), *arrow]) if with_op else arrow
         self._writer = pa.ipc.new_stream(out, self._schema)
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -256,9 +283,11 @@ class ArrowStream:
         if self._with_op:
             columns = [op_column(batch), *columns]
         self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+        self._out.flush()
 
     def finish(self) -> None:
         self._writer.close()
+        self._out.flush()
 
 
 def final_rows(schema: Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

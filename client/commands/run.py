@@ -26,7 +26,11 @@ examples:
   echo "SELECT 1 + 1;" | sqlstream run -
 
 SELECT over bounded tables prints the final table; over unbounded ones, or with --changelog, each change as it
-comes, the first column `op` being +I, -U, +U or -D. INSERT waits until the job has ended. Ctrl-C cancels the job.
+comes, the first column `op` being +I, -U, +U or -D; a column `op` of the query's own needs another name then, but in
+tables. INSERT waits until the job has ended. Ctrl-C cancels the job.
+
+csv begins with a line of names; NULL is an empty field, an empty text is "". json is an object a row. arrow is an IPC
+stream, to be piped or redirected.
 """
 
 
@@ -106,7 +110,10 @@ def run_script(text: str, session: Session, arguments: argparse.Namespace, line:
                 "SS1003", "the script holds no statement", hint="write a statement that ends with ;"
             )
         for statement in statements:
-            code = _show(session.execute(statement), text, session, arguments, line)
+            try:
+                code = _show(session.execute(statement), text, session, arguments, line)
+            except UserError as error:
+                raise error.at(statement.span) from None
             if code:
                 return code
     except UserError as error:

@@ -11,7 +11,8 @@ import pytest
 from client.render import make_renderer
 from client.sql_text import sql_texts
 from sqlstream import types as sql
-from sqlstream.arrow import to_arrow_type
+from sqlstream.arrow import to_arrow_schema, to_arrow_type
+from sqlstream.errors import UserError
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType
 
@@ -61,3 +62,50 @@ def test_json_lines_hold_nested_values_and_no_invalid_numbers() -> None:
     renderer = make_renderer("json", schema, with_op=True, max_width=30, time_zone="UTC", out=out)
     renderer.write(batch)
     assert out.getvalue() == '{"op":"+I","x":"Infinity","i":"+1 00:00:00.000","m":{"1":"2020-01-02"}}\n'
+
+
+def rendered(name: str, schema: Schema, rows: list[dict], **options: bool) -> str:  # type: ignore[type-arg]
+    out = io.StringIO()
+    renderer = make_renderer(name, schema, with_op=options.get("with_op", False), max_width=30, out=out)
+    if rows:
+        renderer.write(pa.RecordBatch.from_pylist(rows, schema=to_arrow_schema(schema)))
+    renderer.finish()
+    return out.getvalue()
+
+
+NOON = datetime.datetime(2020, 1, 2, 12)
+
+
+@pytest.mark.parametrize(
+    ("precision", "time", "moment"),
+    [(0, "12:00:00", "2020-01-02 12:00:00"), (2, "12:00:00.00", "2020-01-02 12:00:00.00")],
+)
+def test_every_text_shows_as_many_digits_of_a_second_as_the_type_has(
+    precision: int, time: str, moment: str
+) -> None:
+    schema = Schema.of(("t", sql.time(precision)), ("ts", sql.timestamp(precision)))
+    rows = [{"t": NOON.time(), "ts": NOON}]
+    assert rendered("json", schema, rows) == f'{{"t":"{time}","ts":"{moment}"}}\n'
+    assert rendered("csv", schema, rows) == f"t,ts\n{time},{moment}\n"
+    assert f"| {time} | {moment} |" in " ".join(rendered("table", schema, rows).split())
+
+
+def test_csv_tells_null_from_the_empty_text() -> None:
+    schema = Schema.of(("s", sql.STRING))
+    assert rendered("csv", schema, [{"s": None}, {"s": ""}, {"s": "x,y"}]) == 's\n\n""\n"x,y"\n'
+
+
+@pytest.mark.parametrize("name", ["json", "csv", "arrow"])
+def test_a_column_op_is_refused_where_a_program_would_take_it_for_the_kind(name: str) -> None:
+    schema = Schema.of(("v", sql.INT), ("op", sql.STRING))
+    with pytest.raises(UserError, match='cannot carry column "op"') as refused:
+        make_renderer(name, schema, with_op=True, max_width=30)
+    assert "with AS" in refused.value.hint
+    make_renderer(name, schema, with_op=False, max_width=30, out=io.TextIOWrapper(io.BytesIO()))
+
+
+def test_a_table_shows_the_kind_and_a_column_op_side_by_side() -> None:
+    schema = Schema.of(("op", sql.STRING))
+    lines = rendered("table", schema, [{"op": "x"}], with_op=True).splitlines()
+    assert [cell.strip() for cell in lines[1].split("|")] == ["", "op", "op", ""]
+    assert [cell.strip() for cell in lines[3].split("|")] == ["", "+I", "x", ""]
