@@ -8,6 +8,7 @@ from typing import BinaryIO
 import msgspec
 import numpy as np
 
+from runtime.formats.compression import decompressed, refuse_compressed, undecompressible
 from runtime.host.files import file_error
 from sqlstream.errors import UserError
 
@@ -36,13 +37,16 @@ def read_blocks(
 ) -> Iterator[Block]:
     """`complete_bytes` says how much of some bytes, which start with a row, is whole rows (0: not even one).
 
-    `block_bytes` is asked how much to read before each block.
+    `block_bytes` is asked how much to read before each block. Blocks of a compressed file are of its text,
+    decompressed as they are asked for.
     """
+    stream = decompressed(stream, path)
     rest, line, want = b"", 1, block_bytes()
     is_first = True
     while chunk := _read(stream, path, want):
         data = rest + chunk
         if is_first:
+            refuse_compressed(data, path)
             data, is_first = data.removeprefix(_BYTE_ORDER_MARK), False
         end = complete_bytes(data)
         rest = data[end:]
@@ -75,4 +79,6 @@ def _read(stream: BinaryIO, path: str, size: int) -> bytes:
     try:
         return stream.read(size)
     except OSError as error:
+        if error.errno is None:
+            raise undecompressible(path, error) from error
         raise file_error("read", path, error) from error

@@ -1,0 +1,88 @@
+"""Compressed files: what is in them is read, and what is wrong with them is said."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from runtime.formats import format_of
+from sqlstream import types as sql
+from sqlstream.errors import UserError
+from sqlstream.schema import Schema
+
+SCHEMA = Schema.of(("s", sql.STRING))
+ROWS = 400_000
+TEXT = b"".join(b"row %d\n" % n for n in range(ROWS))
+
+
+def compress_zstd(data: bytes) -> bytes:
+    return bytes(pa.compress(data, "zstd", asbytes=True))
+
+
+COMPRESSIONS: list[tuple[str, Callable[[bytes], bytes]]] = [
+    (".gz", gzip.compress),
+    (".GZIP", gzip.compress),
+    (".deflate", zlib.compress),
+    (".bz2", bz2.compress),
+    (".xz", lzma.compress),
+    (".zst", compress_zstd),
+]
+
+
+def read(data: bytes, path: str, identifier: str = "csv") -> list[Any]:
+    reader = format_of(identifier).reader(io.BytesIO(data), path, SCHEMA, ("s",), {}, 65536)
+    return [value for batch, _ in reader.batches() for value in batch.column(0).to_pylist()]
+
+
+@pytest.mark.parametrize(("suffix", "compress"), COMPRESSIONS)
+def test_a_suffix_says_how_a_file_is_decompressed(suffix: str, compress: Callable[[bytes], bytes]) -> None:
+    assert len(TEXT) > 4 << 20  # More than a block.
+    assert read(compress(TEXT), f"f.csv{suffix}") == [f"row {n}" for n in range(ROWS)]
+
+
+@pytest.mark.parametrize(("identifier", "text"), [("json", b'{"s":"a"}\n'), ("raw", b"a\n"), ("csv", b"a\n")])
+def test_every_format_of_text_is_decompressed(identifier: str, text: bytes) -> None:
+    assert read(gzip.compress(text), "f.gz", identifier) == ["a"]
+
+
+def test_files_put_one_behind_the_other_are_read_to_the_end() -> None:
+    assert read(gzip.compress(b"a\n") + gzip.compress(b"b\n"), "f.gz") == ["a", "b"]
+
+
+def test_rows_are_passed_over_in_the_text() -> None:
+    reader = format_of("csv").reader(
+        io.BytesIO(gzip.compress(b"a\nb\nc\n")), "f.gz", SCHEMA, ("s",), {}, 10, 2
+    )
+    assert [value for batch, _ in reader.batches() for value in batch.column(0).to_pylist()] == ["c"]
+
+
+@pytest.mark.parametrize(("suffix", "compress"), COMPRESSIONS)
+def test_a_file_that_breaks_off_fails(suffix: str, compress: Callable[[bytes], bytes]) -> None:
+    with pytest.raises(UserError, match=f'could not decompress "f{suffix}"') as failed:
+        read(compress(TEXT)[:-20], f"f{suffix}")
+    assert "is whole" in failed.value.hint
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".xz"])
+def test_a_file_that_is_not_what_its_suffix_says_fails(suffix: str) -> None:
+    with pytest.raises(UserError, match=f'could not decompress "f{suffix}"'):
+        read(b"a\nb\n", f"f{suffix}")
+
+
+@pytest.mark.parametrize(
+    ("suffix", "compress"), [c for c in COMPRESSIONS if c[0] not in (".deflate", ".GZIP")]
+)
+def test_a_compressed_file_without_its_suffix_is_no_text(
+    suffix: str, compress: Callable[[bytes], bytes]
+) -> None:
+    with pytest.raises(UserError, match="is compressed") as refused:
+        read(compress(b"a\n" * 100), "f.csv")
+    assert f'"f.csv{suffix}"' in refused.value.hint
