@@ -115,6 +115,7 @@ class EmbeddedCluster:
                 receiver=self._results,
                 receive=self._receive,
                 on_exit=lambda resource_id, error: self._shell.task_manager_exited(resource_id, error),
+                on_given_up=lambda error: self._shell.no_task_manager_left(error),
             )
         self._shell = JobManagerShell(
             self._job_manager_config(),

@@ -10,8 +10,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-_STANDARD_ERROR = 2
-
 
 class _NoPandas(importlib.abc.MetaPathFinder):
     """Answers a search for pandas as an empty installation would. No state."""
@@ -24,7 +22,7 @@ class _NoPandas(importlib.abc.MetaPathFinder):
 def start_python_module(
     module: str, arguments: list[str], environment: dict[str, str]
 ) -> subprocess.Popen[bytes]:
-    """Start `python -P -m module` with a pipe to its input; what it prints goes where our errors go.
+    """Start `python -P -m module` with a pipe to its input, and one from its output and errors.
 
     The child sees the end of its input when this process dies, however it dies. `-P` keeps the directory
     where the user happens to be off the import path, so the packages' own directory is put there by name."""
@@ -33,7 +31,8 @@ def start_python_module(
     return subprocess.Popen(
         [sys.executable, "-P", "-m", module, *arguments],
         stdin=subprocess.PIPE,
-        stdout=_STANDARD_ERROR,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         env={**os.environ, "PYTHONPATH": path, **environment},
         close_fds=True,
         # Ctrl-C is for the parent alone, also before the child can say that it ignores it.

@@ -78,6 +78,13 @@ class TaskManagerExited:
 
 
 @dataclass(frozen=True)
+class NoTaskManagerLeft:
+    """A resource provider has none running, and starts no other for the jobs that there are."""
+
+    error: ErrorInfo
+
+
+@dataclass(frozen=True)
 class Tick:
     """Time went by."""
 
@@ -92,6 +99,7 @@ JobManagerEvent = (
     | SinksCommitFailed
     | SinksAborted
     | TaskManagerExited
+    | NoTaskManagerLeft
     | Tick
 )
 
@@ -129,6 +137,7 @@ JobMasterEvent = (
     | TaskStateChanged
     | MetricsReceived
     | TaskManagerLost
+    | NoTaskManagerLeft
     | CancelRequested
     | SinksCommitted
     | SinksCommitFailed

@@ -17,6 +17,7 @@ from runtime.jobmanager.events import (
     JobStoreFailed,
     MessageReceived,
     MetricsReceived,
+    NoTaskManagerLeft,
     ReleaseSlots,
     RequestSlots,
     Send,
@@ -99,6 +100,8 @@ class JobManager:
                 return self._tell_master(event.job_id, event, now_ms)
             case TaskManagerExited(resource_id, error):
                 return list(self.resource_manager.on_exited(resource_id, error, now_ms))
+            case NoTaskManagerLeft():
+                return self._tell_masters(event, now_ms)
             case Tick():
                 return [*self.resource_manager.on_tick(now_ms), *self._tell_masters(event, now_ms)]
 

@@ -13,6 +13,7 @@ from runtime.jobmanager.events import (
     JobMasterEvent,
     JobMasterInstruction,
     MetricsReceived,
+    NoTaskManagerLeft,
     ReleaseSlots,
     RequestSlots,
     Send,
@@ -109,6 +110,8 @@ class JobMaster:
                 self._on_metrics(event)
             case TaskManagerLost():
                 self._on_task_manager_lost(event, now_ms)
+            case NoTaskManagerLeft(error):
+                self._on_no_task_manager_left(error, now_ms)
             case CancelRequested():
                 self._on_cancel(now_ms)
             case SinksCommitted() | SinksCommitFailed() | SinksAborted():
@@ -209,6 +212,11 @@ class JobMaster:
         if running:
             self._fail(event.error, now_ms)
         self._proceed(now_ms)
+
+    def _on_no_task_manager_left(self, error: ErrorInfo, now_ms: int) -> None:
+        if self.status is JobStatus.RUNNING and not self._descriptors:
+            self._fail(error, now_ms)
+            self._proceed(now_ms)
 
     # --- ending
 

@@ -20,6 +20,7 @@ from runtime.jobmanager.events import (
     JobStored,
     JobStoreFailed,
     MessageReceived,
+    NoTaskManagerLeft,
     ReleaseTaskManager,
     RemoveJob,
     RequestTaskManagers,
@@ -88,7 +89,8 @@ class Committer(Protocol):
 
 
 class ResourceProvider(Protocol):
-    """Where TaskManagers come from. Tells the shell of processes that end by `task_manager_exited`."""
+    """Where TaskManagers come from. Tells the shell of processes that end by `task_manager_exited`, and by
+    `no_task_manager_left` when there are none and it gives up."""
 
     def request_slots(self, slots_missing: int) -> None:
         """Jobs wait for so many slots more than are registered; called when the number changes."""
@@ -129,7 +131,7 @@ class JobManagerShell:
     """One thread around a JobManager; all public methods are thread-safe.
 
     Clients: submit, cancel, status, wait, metrics, details, exceptions, overview, cluster; `answer` takes
-    them as messages. Network: `receive`. Resource provider: `task_manager_exited`. `on_crash(error)` is
+    them as messages. Network: `receive`. Resource provider: `task_manager_exited`, `no_task_manager_left`. `on_crash(error)` is
     called when the JobManager's own rules are broken; it serves nobody after that.
     """
 
@@ -180,6 +182,9 @@ class JobManagerShell:
 
     def task_manager_exited(self, resource_id: str, error: ErrorInfo) -> None:
         self._loop.put(TaskManagerExited(resource_id, error))
+
+    def no_task_manager_left(self, error: ErrorInfo) -> None:
+        self._loop.put(NoTaskManagerLeft(error))
 
     # --- clients
 

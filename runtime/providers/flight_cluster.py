@@ -9,9 +9,9 @@ from typing import Any
 from runtime.net.flight import FlightConnections, FlightServer
 from runtime.net.flight_transport import FlightTransport
 from runtime.net.results import ResultReceiver
-from runtime.providers.local import TASK_MANAGERS_MAX, LocalProvider, OnExit
+from runtime.providers.local import TASK_MANAGERS_MAX, LocalProvider, OnExit, OnGivenUp
 from runtime.taskmanager.task_manager_options import TaskManagerOptions
-from sqlstream.messages.rpc import decode_control_message
+from sqlstream.messages.rpc import RegisterTaskManager, decode_control_message
 
 SHUTDOWN_TIMEOUT_S = 1.0
 
@@ -30,18 +30,24 @@ class ChildTaskManagers:
         receiver: ResultReceiver,
         receive: Callable[[Any], None],
         on_exit: OnExit,
+        on_given_up: OnGivenUp,
     ) -> None:
         self._slots = slots
+        self._receive = receive
         self._connections = FlightConnections(token)
-        self._server = FlightServer(
-            token, lambda data: receive(decode_control_message(data)), receiver=receiver
-        )
+        self._server = FlightServer(token, self._on_message, receiver=receiver)
         self.transport = FlightTransport(self._connections)
         self.address = self._server.address
         child = TaskManagerOptions(
             f"taskmanager-{cluster_id}", self.address, token, slots, network_memory_bytes
         )
-        self._provider = LocalProvider(child, count, on_exit)
+        self._provider = LocalProvider(child, count, on_exit, on_given_up)
+
+    def _on_message(self, data: bytes) -> None:
+        message = decode_control_message(data)
+        if isinstance(message, RegisterTaskManager):
+            self._provider.registered(message.resource_id)
+        self._receive(message)
 
     @property
     def process_ids(self) -> tuple[int, ...]:

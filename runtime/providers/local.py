@@ -6,11 +6,13 @@ import contextlib
 import subprocess
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import msgspec
 
 from runtime.host import process
 from runtime.host.clock import steady_s
+from runtime.providers.child_output import LINE_BYTES_MAX, ChildOutput
 from runtime.taskmanager.task_manager_options import TaskManagerOptions, encode_options
 from sqlstream.errors import ErrorInfo, FailureReason
 
@@ -32,21 +34,34 @@ OnExit = Callable[[str, ErrorInfo], None]
 """Called with the resource id of a child that ended without being asked to, and what is known of the
 cause."""
 
+OnGivenUp = Callable[[ErrorInfo], None]
+"""Called when the last child has ended and is not replaced any more, and what is known of the cause."""
+
+
+@dataclass(frozen=True)
+class _Child:
+    process: subprocess.Popen[bytes]
+    output: ChildOutput = field(default_factory=ChildOutput)
+
 
 class LocalProvider:
     """Keeps a number of TaskManagers running, more when a job is wider, and tells of each that dies. Implements
     `ResourceProvider`.
 
     Children start at once and side by side. One that dies is replaced, so that the next job finds its slots,
-    at most REPLACEMENTS_MAX times a job: what kills every new child is not cured by another. State: the children
-    that run, how many were started, and how many replaced since the last job came."""
+    at most REPLACEMENTS_MAX times a job: what kills every new child is not cured by another, and when none is left
+    `on_given_up` is told. State: the children that run, how many were started, and how many replaced since the
+    last job came."""
 
-    def __init__(self, options: TaskManagerOptions, count: int, on_exit: OnExit) -> None:
+    def __init__(
+        self, options: TaskManagerOptions, count: int, on_exit: OnExit, on_given_up: OnGivenUp
+    ) -> None:
         """`options` are every child's but for the resource id, which gets the child's number."""
         self._options = options
         self._count = count
         self._on_exit = on_exit
-        self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._on_given_up = on_given_up
+        self._children: dict[str, _Child] = {}
         self._started = 0
         self._replaced = 0
         self._is_stopping = False
@@ -55,7 +70,7 @@ class LocalProvider:
     @property
     def process_ids(self) -> tuple[int, ...]:
         with self._lock:
-            return tuple(child.pid for child in self._children.values())
+            return tuple(child.process.pid for child in self._children.values())
 
     def start(self) -> None:
         for _ in range(self._count):
@@ -78,10 +93,12 @@ class LocalProvider:
                 return
             self._started += 1
             resource_id = f"{self._options.resource_id}-{self._started}"
-            child = process.start_python_module("runtime.taskmanager", [], KEEP_FREED_MEMORY)
+            child = _Child(process.start_python_module("runtime.taskmanager", [], KEEP_FREED_MEMORY))
             self._children[resource_id] = child
             # Under the lock: `stop` must not close the pipe while it is written to.
-            _tell(child, encode_options(msgspec.structs.replace(self._options, resource_id=resource_id)))
+            _tell(
+                child.process, encode_options(msgspec.structs.replace(self._options, resource_id=resource_id))
+            )
         name = f"watch-{resource_id}"
         threading.Thread(target=self._watch, args=(resource_id, child), name=name, daemon=True).start()
 
@@ -95,25 +112,39 @@ class LocalProvider:
         with self._lock:
             child = self._children.get(resource_id)
         if child is not None:
-            child.kill()
+            child.process.kill()
 
-    def _watch(self, resource_id: str, child: subprocess.Popen[bytes]) -> None:
-        code = child.wait()
+    def registered(self, resource_id: str) -> None:
+        """A child has come up: what it says from now on is for the user."""
+        with self._lock:
+            child = self._children.get(resource_id)
+        if child is not None:
+            child.output.release()
+
+    def _watch(self, resource_id: str, child: _Child) -> None:
+        assert child.process.stdout is not None
+        while line := child.process.stdout.readline(LINE_BYTES_MAX):
+            child.output.add(line)
+        code = child.process.wait()
         with self._lock:
             if self._is_stopping:
                 return
             del self._children[resource_id]
             is_replaced = self._replaced < REPLACEMENTS_MAX
             self._replaced += is_replaced
-        self._on_exit(resource_id, describe_exit(resource_id, child.pid, code))
+            is_last = not is_replaced and not self._children
+        error = describe_exit(resource_id, child.process.pid, code, child.output.last_words())
+        self._on_exit(resource_id, error)
         if is_replaced:
             self._start_one()
+        elif is_last:
+            self._on_given_up(describe_end(error))
 
     def stop(self) -> None:
         """End all children: they stop when their input ends, and are killed when they do not."""
         with self._lock:
             self._is_stopping = True
-            children = list(self._children.values())
+            children = [child.process for child in self._children.values()]
         for child in children:
             _hang_up(child)
         deadline_s = steady_s() + STOP_TIMEOUT_S
@@ -142,14 +173,28 @@ def _hang_up(child: subprocess.Popen[bytes]) -> None:
         child.stdin.close()
 
 
-def describe_exit(resource_id: str, process_id: int, code: int) -> ErrorInfo:
+def describe_exit(resource_id: str, process_id: int, code: int, last_words: str = "") -> ErrorInfo:
     """The cause of a job's failure when a TaskManager's process has ended."""
     how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
     return ErrorInfo(
         code="SS6006",
         message=f"TaskManager {resource_id} (process {process_id}) {how}",
         reason=FailureReason.TASK_MANAGER_LOST,
+        detail=f"its last lines are\n{last_words}" if last_words else "",
         hint="run the statement again; a process killed by signal 9 has often run out of memory"
         if code == -9
         else "",
+    )
+
+
+def describe_end(last: ErrorInfo) -> ErrorInfo:
+    """The cause of a job's failure when every TaskManager has ended and no other is started; `last` is the last one's."""
+    return msgspec.structs.replace(
+        last,
+        code="SS6003",
+        message=f"no TaskManager is left and {REPLACEMENTS_MAX} replacements have ended too: {last.message}",
+        reason=FailureReason.NO_RESOURCES,
+        hint="mend what the last lines tell, then run the statement again"
+        if last.detail
+        else last.hint or "see what else ends processes of this user, then run the statement again",
     )

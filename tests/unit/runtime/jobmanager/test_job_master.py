@@ -11,6 +11,7 @@ from runtime.jobmanager.events import (
     CommitSinks,
     JobFinished,
     MetricsReceived,
+    NoTaskManagerLeft,
     ReleaseSlots,
     RequestSlots,
     Send,
@@ -161,6 +162,20 @@ def test_a_task_that_finishes_while_it_is_cancelled_counts_as_cancelled(make_job
     master.handle(update(SINK, ExecutionState.CANCELED), 40)
     assert master.status is JobStatus.CANCELED
     assert {e.state for e in master.graph.executions()} == {ExecutionState.CANCELED}
+
+
+def test_a_job_that_waits_for_slots_fails_when_no_task_manager_is_left(make_job: MakeJob) -> None:
+    master = started(make_job())
+    out = master.handle(NoTaskManagerLeft(LOST), 20)
+    assert out[-1] == JobFinished("j1", JobStatus.FAILED, LOST)
+
+
+def test_a_job_that_is_deployed_leaves_its_end_to_the_loss_of_its_own_task_managers(
+    make_job: MakeJob,
+) -> None:
+    master = deployed(make_job())
+    assert master.handle(NoTaskManagerLeft(LOST), 20) == []
+    assert master.status is JobStatus.RUNNING
 
 
 def test_cancelling_a_job_that_waits_for_slots_ends_it_at_once(make_job: MakeJob) -> None:
