@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any, Protocol
 
 import numpy as np
@@ -22,6 +23,8 @@ NULL_TEXT = "<NULL>"
 OP = "op"
 """The name of the column that says what a row of a changelog does."""
 
+_CUT = ", some values cut ('table.display.max-column-width')"
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _SYMBOLS = pa.array([kind.symbol for kind in RowKind])
 
 
@@ -83,7 +86,7 @@ _RIGHT_ALIGNED = (
 
 
 class Table:
-    """A framed table of all rows, as wide as its contents, written at the end."""
+    """A framed table of all rows, as wide as its contents, written at the end, which tells when values were cut."""
 
     def __init__(self, schema: Schema, max_width: int, time_zone: str, out: IO[str]) -> None:
         self._schema = schema
@@ -91,12 +94,15 @@ class Table:
         self._time_zone = time_zone
         self._out = out
         self._rows: list[list[str]] = []
+        self._is_cut = False
 
     def write(self, batch: pa.RecordBatch) -> None:
         columns = [
             c.fill_null(NULL_TEXT).to_pylist() for c in _texts(batch, self._schema, False, self._time_zone)
         ]
-        self._rows.extend([cut(text, self._max_width) for text in row] for row in zip(*columns, strict=True))
+        cells = [[cut(text, self._max_width) for text in column] for column in columns]
+        self._is_cut = self._is_cut or _has_cut(columns, cells)
+        self._rows.extend(list(row) for row in zip(*cells, strict=True))
 
     def finish(self) -> None:
         names = [cut(name, max(self._max_width, 8)) for name in self._schema.names]
@@ -110,9 +116,19 @@ class Table:
         if self._rows:
             lines.append(frame)
         count = len(self._rows)
-        lines.append(f"{count:,} row{'' if count == 1 else 's'} in set" if count else "Empty set")
+        end = f"{count:,} row{'' if count == 1 else 's'} in set" if count else "Empty set"
+        lines.append(end + (_CUT if self._is_cut else ""))
         self._out.write("\n".join(lines) + "\n")
         self._out.flush()
+
+
+def _has_cut(columns: Sequence[Sequence[str]], cells: Sequence[Sequence[str]]) -> bool:
+    """Whether a cell shows less than its text; every cut one ends with an ellipsis."""
+    return any(
+        cell.endswith("…") and cell != shown(text)
+        for column, shown_column in zip(columns, cells, strict=True)
+        for text, cell in zip(column, shown_column, strict=True)
+    )
 
 
 class Changelog:
@@ -123,11 +139,15 @@ class Changelog:
         self._out = out
         self._max_width = max_width
         self._time_zone = time_zone
-        self._widths = [2] + [max(_type_width(f.type, max_width), len(f.name)) for f in schema.fields]
+        names = [shown(name) for name in schema.names]
+        self._widths = [2] + [
+            max(_type_width(t, max_width), display_width(n)) for n, t in zip(names, schema.types, strict=True)
+        ]
         self._right = [False] + [f.type.root in _RIGHT_ALIGNED for f in schema.fields]
         self._count = 0
+        self._is_cut = False
         self._frame = "+" + "+".join("-" * (w + 2) for w in self._widths) + "+"
-        header = table_line([OP, *schema.names], self._widths, self._right)
+        header = table_line([OP, *names], self._widths, self._right)
         self._write(f"{self._frame}\n{header}\n{self._frame}\n")
 
     def _write(self, text: str) -> None:
@@ -138,17 +158,18 @@ class Changelog:
         columns = [
             c.fill_null(NULL_TEXT).to_pylist() for c in _texts(batch, self._schema, True, self._time_zone)
         ]
-        rows = list(zip(*columns, strict=True))
-        self._count += len(rows)
-        lines = [
-            table_line([cut(t, w) for t, w in zip(row, self._widths, strict=True)], self._widths, self._right)
-            for row in rows
+        cells = [
+            [cut(text, width) for text in column] for column, width in zip(columns, self._widths, strict=True)
         ]
+        self._is_cut = self._is_cut or _has_cut(columns, cells)
+        self._count += batch.num_rows
+        lines = [table_line(row, self._widths, self._right) for row in zip(*cells, strict=True)]
         self._write("".join(f"{line}\n" for line in lines))
 
     def finish(self) -> None:
         tail = f"{self._frame}\n" if self._count else ""
-        self._write(f"{tail}Received a total of {self._count:,} row{'' if self._count == 1 else 's'}\n")
+        end = f"Received a total of {self._count:,} row{'' if self._count == 1 else 's'}"
+        self._write(f"{tail}{end}{_CUT if self._is_cut else ''}\n")
 
 
 def _type_width(type_: LogicalType, max_width: int) -> int:
@@ -165,27 +186,41 @@ def _type_width(type_: LogicalType, max_width: int) -> int:
 
 
 def display_width(text: str) -> int:
-    """Columns that a terminal needs: East Asian wide characters take two."""
-    if text.isascii():
-        return len(text)
+    """Columns that a terminal needs: East Asian wide characters take two, accents and joiners none."""
+    return len(text) if text.isascii() else sum(map(_character_width, text))
+
+
+def _character_width(character: str) -> int:
+    if character.isascii():
+        return 1
     import unicodedata
 
-    return sum(
-        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
-    )
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def shown(text: str) -> str:
+    """The text on one line, control characters as escapes: what rows hold must not move the cursor.
+
+    >>> shown("a\\tb\\x1b[2J")
+    'a\\\\tb\\\\x1b[2J'
+    """
+    return _CONTROLS.sub(lambda m: repr(m.group())[1:-1], text)
 
 
 def cut(text: str, width: int) -> str:
-    """The text on one line, cut to `width` columns with an ellipsis."""
-    text = text.replace("\n", "\\n").replace("\r", "\\r")
+    """The text as `shown`, cut to `width` columns with an ellipsis."""
+    text = shown(text)
     if display_width(text) <= width:
         return text
-    kept = ""
+    kept = columns = 0
     for character in text:
-        if display_width(kept + character) > width - 1:
+        columns += _character_width(character)
+        if columns > width - 1:
             break
-        kept += character
-    return kept + "…"
+        kept += 1
+    return text[:kept] + "…"
 
 
 def table_line(cells: Iterable[str], widths: list[int], right: list[bool]) -> str:

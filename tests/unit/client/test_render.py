@@ -8,7 +8,7 @@ import io
 import pyarrow as pa
 import pytest
 
-from client.render import make_renderer
+from client.render import cut, make_renderer
 from client.sql_text import sql_texts
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema, to_arrow_type
@@ -109,3 +109,34 @@ def test_a_table_shows_the_kind_and_a_column_op_side_by_side() -> None:
     lines = rendered("table", schema, [{"op": "x"}], with_op=True).splitlines()
     assert [cell.strip() for cell in lines[1].split("|")] == ["", "op", "op", ""]
     assert [cell.strip() for cell in lines[3].split("|")] == ["", "+I", "x", ""]
+
+
+@pytest.mark.parametrize("with_op", [False, True])
+def test_control_characters_are_shown_and_not_obeyed(with_op: bool) -> None:
+    schema = Schema.of(("s", sql.STRING))
+    text = rendered("table", schema, [{"s": "a\tb\nc\x1b[2J"}], with_op=with_op)
+    assert " a\\tb\\nc\\x1b[2J " in text
+    assert "\x1b" not in text
+    assert "cut" not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "cell"),
+    [
+        ("abcdef", 6, "abcdef"),
+        ("abcdefg", 6, "abcde…"),
+        ("日本語", 6, "日本語"),
+        ("日本語!", 6, "日本…"),
+        ("e\u0301e\u0301e\u0301", 3, "e\u0301e\u0301e\u0301"),
+    ],
+)
+def test_a_cell_is_cut_to_the_columns_that_it_takes(text: str, width: int, cell: str) -> None:
+    assert cut(text, width) == cell
+
+
+@pytest.mark.parametrize("with_op", [False, True])
+def test_a_table_with_a_cut_value_says_so_at_its_end(with_op: bool) -> None:
+    schema = Schema.of(("s", sql.STRING))
+    hint = ", some values cut ('table.display.max-column-width')\n"
+    assert rendered("table", schema, [{"s": "x" * 31}], with_op=with_op).endswith(hint)
+    assert not rendered("table", schema, [{"s": "x" * 29 + "…"}], with_op=with_op).endswith(hint)
