@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
+from sqlstream import __version__
+
 EXIT_OK = 0
 EXIT_JOB_FAILED = 1
 EXIT_USAGE = 2
@@ -108,10 +110,15 @@ def _signals_end_the_command() -> Iterator[None]:
 
 
 def _run(argv: list[str]) -> int:
-    from runtime.host.process import forgo_pandas
+    from runtime.host.process import forgo_pandas, open_missing_streams
 
+    open_missing_streams()
     forgo_pandas()
-    arguments = _parser(argv).parse_args(argv)
+    parser = _parser(argv)
+    if not argv:
+        parser.print_help(sys.stderr)
+        return EXIT_USAGE
+    arguments = parser.parse_args(argv)
     from sqlstream.errors import JobError, SqlStreamError, UserError, render_error
 
     try:
@@ -142,6 +149,7 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"sqlstream {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     chosen = next((word for word in argv if not word.startswith("-")), "")
     for name, (module, text) in COMMANDS.items():

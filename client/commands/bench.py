@@ -7,6 +7,8 @@ import json
 import sys
 from pathlib import Path
 
+from client.arguments import count
+from client.live_line import LiveLine
 from sqlstream.errors import UserError, did_you_mean
 
 EPILOG = """\
@@ -29,11 +31,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--queries", default="", help="comma-separated, e.g. q0,q5 (default: all that run, and gen)"
     )
     parser.add_argument(
-        "--events", type=_count, default=10_000_000, help="events to read (default: 10,000,000)"
+        "--events", type=count, default=10_000_000, help="events to read (default: 10,000,000)"
     )
-    parser.add_argument("--parallelism", type=_count, default=2, help="parallelism of the job (default: 2)")
-    parser.add_argument("--rate", type=_count, help="events per second of event time (default: events / 10)")
-    parser.add_argument("--runs", type=_count, default=1, help="measured runs of each query (default: 1)")
+    parser.add_argument("--parallelism", type=count, default=2, help="parallelism of the job (default: 2)")
+    parser.add_argument("--rate", type=count, help="events per second of event time (default: events / 10)")
+    parser.add_argument("--runs", type=count, default=1, help="measured runs of each query (default: 1)")
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting for all queries"
     )
@@ -43,29 +45,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _count(text: str) -> int:
-    value = int(text.replace(",", "").replace("_", ""))
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return value
-
-
 def execute(arguments: argparse.Namespace) -> int:
     """0 when every query ran, 1 when a job failed."""
     from client.nexmark_bench import COLUMNS, NexmarkBench, available_queries
 
     queries = _chosen(arguments.queries, available_queries())
     settings = _settings(arguments)
+    _check_writable(arguments.json)
     out = sys.stderr if arguments.json == "-" else sys.stdout
+    live = LiveLine()
     print(_line([name for name, _ in COLUMNS]), file=out, flush=True)
     results = []
     with NexmarkBench(arguments.events, arguments.parallelism, arguments.rate, settings) as bench:
         for query in queries:
-            if sys.stderr.isatty():
-                print(f"\r\033[K{query} …", end="", file=sys.stderr, flush=True)
+            live.draw(f"{query} …")
             result = bench.run(query, arguments.runs, with_checksum=not arguments.no_checksum)
-            if sys.stderr.isatty():
-                print("\r\033[K", end="", file=sys.stderr, flush=True)
+            live.erase()
             results.append(result)
             print(_line([show(result[name]) for name, show in COLUMNS]), file=out, flush=True)
     if arguments.json:
@@ -75,6 +70,20 @@ def execute(arguments: argparse.Namespace) -> int:
         else:
             Path(arguments.json).write_text(text + "\n", encoding="utf-8")
     return 0
+
+
+def _check_writable(path: str | None) -> None:
+    """Before minutes of work. UserError SS5001."""
+    if path is None or path == "-":
+        return
+    try:
+        with open(path, "a", encoding="utf-8"):
+            return
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UserError(
+            "SS5001", f'cannot write "{path}": {reason}', hint="give the path of a file to write"
+        ) from error
 
 
 def _settings(arguments: argparse.Namespace) -> dict[str, str]:

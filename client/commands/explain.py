@@ -31,16 +31,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """0, or 2 for a wrong statement."""
-    from client.commands.run import read_script, settings_of
+    from client.commands.run import parsed, read_script, settings_of
     from client.session import Session, Text
     from planner.compile import explain
-    from planner.dialect.parser import parse_script
     from planner.dialect.statements import Explain, Insert, Query, StatementSet
 
     text = read_script(arguments.file)
     with Session(settings_of(arguments.set)) as session:
         try:
-            for statement in parse_script(text):
+            for statement in parsed(text):
                 if isinstance(statement, Query | Insert | StatementSet):
                     line, _ = line_and_column(text, statement.span.start)
                     print(f"-- statement at line {line}\n{explain(session.compile(statement))}\n")

@@ -9,12 +9,16 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from client.arguments import count
 from client.live_line import LiveLine
 from client.render import FORMATS
 from sqlstream.errors import UserError, render_error
 
 if TYPE_CHECKING:
+    from client.render import Renderer
     from client.session import Job, Outcome, Session
+    from planner.dialect.statements import Statement
+    from sqlstream.schema import Schema
 
 CANCEL_TIMEOUT_S = 5.0
 
@@ -26,11 +30,11 @@ examples:
   echo "SELECT 1 + 1;" | sqlstream run -
 
 SELECT over bounded tables prints the final table; over unbounded ones, or with --changelog, each change as it
-comes, the first column `op` being +I, -U, +U or -D; a column `op` of the query's own needs another name then, but in
-tables. INSERT waits until the job has ended. Ctrl-C cancels the job.
+comes, the first column `op` being +I, -U, +U or -D. INSERT waits until the job has ended. Ctrl-C cancels the job.
 
-csv begins with a line of names; NULL is an empty field, an empty text is "". json is an object a row. arrow is an IPC
-stream, to be piped or redirected.
+Formats: table cuts long values (SET 'table.display.max-column-width' = '100'). csv begins with a line of names; NULL is
+an empty field, an empty text is "". json is an object a row. arrow is an IPC stream for each SELECT, to be piped or
+redirected. In a changelog that is not a table no other column can be called `op`: rename it with AS.
 """
 
 
@@ -51,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a setting in force before the first statement",
     )
     parser.add_argument(
-        "--task-managers", type=int, metavar="N", help="child processes that run tasks (default: cores)"
+        "--task-managers", type=count, metavar="N", help="child processes that run tasks (default: cores)"
     )
     parser.add_argument("--quiet", action="store_true", help="no progress and no closing words, only rows")
 
@@ -60,6 +64,12 @@ def execute(arguments: argparse.Namespace) -> int:
     """0 when all statements ran, 1 when a job failed, 2 for a wrong statement."""
     from client.session import Session
 
+    if arguments.format == "arrow" and sys.stdout.isatty():
+        raise UserError(
+            "SS4005",
+            "an Arrow stream is not for a terminal",
+            hint="redirect it, as in: sqlstream run --format arrow FILE.sql > rows.arrow",
+        )
     text = read_script(arguments.file)
     line = LiveLine()
 
@@ -79,12 +89,15 @@ def read_script(path: str) -> str:
         text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
         return text.removeprefix("\ufeff")  # the mark that some editors put first
     except OSError as error:
+        reason = (error.strerror or str(error)).lower()
         raise UserError(
-            "SS5001", f'cannot read "{path}": {error.strerror}', hint="give the path of a SQL file"
+            "SS5001", f'cannot read "{path}": {reason}', hint="give the path of a SQL file"
         ) from error
     except UnicodeDecodeError as error:
         raise UserError(
-            "SS5001", f'"{path}" is not UTF-8 text: {error.reason} at byte {error.start}'
+            "SS5001",
+            f'"{path}" is not UTF-8 text: {error.reason} at byte {error.start}',
+            hint="give the path of a SQL file, or convert it to UTF-8",
         ) from error
 
 
@@ -99,17 +112,20 @@ def settings_of(pairs: list[str]) -> dict[str, str]:
     return settings
 
 
-def run_script(text: str, session: Session, arguments: argparse.Namespace, line: LiveLine) -> int:
-    """Run the statements of a script; errors underline its text."""
+def parsed(text: str) -> tuple[Statement, ...]:
+    """The statements of a script, all of them before the first one runs. UserError, also when there is none."""
     from planner.dialect.parser import parse_script
 
+    statements = tuple(parse_script(text))
+    if not statements:
+        raise UserError("SS1003", "the script holds no statement", hint="write a statement that ends with ;")
+    return statements
+
+
+def run_script(text: str, session: Session, arguments: argparse.Namespace, line: LiveLine) -> int:
+    """Run the statements of a script; errors underline its text."""
     try:
-        statements = list(parse_script(text))
-        if not statements:
-            raise UserError(
-                "SS1003", "the script holds no statement", hint="write a statement that ends with ;"
-            )
-        for statement in statements:
+        for statement in parsed(text):
             try:
                 code = _show(session.execute(statement), text, session, arguments, line)
             except UserError as error:
@@ -137,7 +153,7 @@ def _show(
             # SHOW CREATE: a statement's lines, cut to a cell, would be of no use.
             print(*(text for batch in batches for text in batch.column(0).to_pylist()), sep="\n")
         case Rows(schema, batches):
-            renderer = _renderer(schema, False, session, arguments)
+            renderer = _renderer(schema, False, session, arguments, is_cut=False)
             for batch in batches:
                 renderer.write(batch)
             renderer.finish()
@@ -146,11 +162,18 @@ def _show(
     return 0
 
 
-def _renderer(schema, with_op: bool, session: Session, arguments: argparse.Namespace):  # type: ignore[no-untyped-def]
+def _renderer(
+    schema: Schema,
+    with_op: bool,
+    session: Session,
+    arguments: argparse.Namespace,
+    is_cut: bool = True,
+) -> Renderer:
+    """`is_cut`: whether the cells of a table have a maximal width, as those of unknown rows do."""
     from client.render import make_renderer
     from sqlstream import config
 
-    width = int(config.get(session.config, "table.display.max-column-width"))
+    width = int(config.get(session.config, "table.display.max-column-width")) if is_cut else sys.maxsize
     time_zone = str(config.get(session.config, "table.local-time-zone"))
     return make_renderer(arguments.format, schema, with_op=with_op, max_width=width, time_zone=time_zone)
 

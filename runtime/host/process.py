@@ -40,6 +40,16 @@ def start_python_module(
     )
 
 
+def open_missing_streams() -> None:
+    """Give this process the standard streams that it was started without (`>&-`): what it writes there is for nobody. The next
+    file that is opened would take their place otherwise."""
+    for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            os.dup2(os.open(os.devnull, os.O_RDWR), descriptor)
+            stream = open(descriptor, mode, encoding="utf-8", closefd=False)  # noqa: SIM115 (open for good)
+            setattr(sys, name, stream)
+
+
 def ignore_interrupts() -> None:
     """Ctrl-C reaches every process of a terminal; a child leaves the decision to its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

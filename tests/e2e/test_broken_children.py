@@ -35,4 +35,6 @@ def test_a_job_fails_with_the_last_words_of_children_that_never_come_up(tmp_path
     assert done.stdout == ""
     assert "error[SS6003]: no TaskManager is left" in done.stderr
     assert "ended with exit code 1" in done.stderr
-    assert done.stderr.count("SystemExit: libarrow.so: cannot open shared object file") == 1  # Not once a child.
+    assert (
+        done.stderr.count("SystemExit: libarrow.so: cannot open shared object file") == 1
+    )  # Not once a child.

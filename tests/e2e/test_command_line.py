@@ -123,12 +123,44 @@ def test_a_job_that_fails_says_where_and_exits_with_1(script) -> None:  # type: 
         (("nonsense",), "invalid choice"),
         (("run", "--set", "parallelism", "-"), "KEY=VALUE"),
         (("bench", "nexmark", "--queries", "q99"), "q99"),
+        (("bench", "nexmark", "--json", "no/such/directory.json"), "no/such/directory.json"),
+        (("run", "--task-managers", "0", "-"), "no whole number from 1"),
+        ((), "sqlstream run queries/getting_started.sql"),
+        (("explain", "-"), "no statement"),
     ],
 )
 def test_wrong_usage_exits_with_2(words: tuple[str, ...], said: str) -> None:
     done = sqlstream(*words, stdin="")
     assert done.returncode == 2
     assert said.lower() in done.stderr.lower()
+
+
+def test_the_version_is_told_in_the_usual_ways() -> None:
+    assert sqlstream("--version").stdout == sqlstream("version").stdout
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-"])
+def test_a_stream_that_is_closed_is_one_that_nobody_reads(script, closed: str) -> None:  # type: ignore[no-untyped-def]
+    path = script("SELECT 1 AS one;")
+    done = subprocess.run(
+        f"{sys.executable} -m sqlstream run --format csv {path} {closed}",
+        shell=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        text=True,
+        capture_output=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == ("" if closed == ">&-" else "one\n1\n")
+
+
+def test_what_a_statement_says_of_a_table_is_not_cut(script) -> None:  # type: ignore[no-untyped-def]
+    declared = "ROW<`first_of_them` INT, `second_of_them` STRING>"
+    done = sqlstream(
+        "run", script(f"CREATE TABLE t (r {declared}) WITH ('connector' = 'blackhole'); DESCRIBE t;")
+    )
+    assert f" {declared} " in done.stdout
 
 
 def test_explain_prints_every_stage(script) -> None:  # type: ignore[no-untyped-def]

@@ -112,3 +112,10 @@ def test_a_terminal_without_escape_codes_gets_no_live_line(script) -> None:  # t
     assert code == 0
     assert "\x1b" not in written
     assert screen(written) == ["+------+", "|    n |", "+------+", "| 2500 |", "+------+", "1 row in set", ""]
+
+
+def test_an_arrow_stream_is_not_written_to_a_terminal(script) -> None:  # type: ignore[no-untyped-def]
+    code, written = on_a_terminal("run", "--format", "arrow", script("SELECT 1;"))
+    assert code == 2
+    assert "error[SS4005]" in written
+    assert "> rows.arrow" in written
