@@ -15,14 +15,13 @@ from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.intervals import DAY_MS, milliseconds_of
 from runtime.evaluate.kernel import Builder, Kernel, null_mask, numbers, zero
 from runtime.evaluate.local_time import from_local, to_local
+from runtime.evaluate.second_digits import cut_off
 from runtime.evaluate.timestamp_unit import in_unit
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
 from sqlstream.types import LogicalType, TypeRoot
-
-_PER_SECOND_DIGITS = {"ms": 3, "us": 6, "ns": 9}
 
 
 def _cast(call: Call, context: EvaluationContext) -> Kernel:
@@ -137,20 +136,10 @@ def _to_timestamp(source: LogicalType, target: LogicalType, time_zone: str) -> K
         if source.root is TypeRoot.TIME:
             value = pc.cast(pc.cast(value, pa.int32()), pa.int64()).view(pa.timestamp("ms"))
         moved = value if is_same_kind else _as_timestamp(to_local(value, time_zone))
-        moved = in_unit(_cut_off(moved, target.precision), arrow.unit)
+        moved = in_unit(cut_off(moved, target.precision), arrow.unit)
         return moved if is_same_kind else from_local(moved, arrow, time_zone)
 
     return kernel
-
-
-def _cut_off(value: pa.Array, precision: int) -> pa.Array:
-    """Without the digits beyond the precision, before 1970 too."""
-    digits = _PER_SECOND_DIGITS[value.type.unit]
-    if precision >= digits:
-        return value
-    step = 10 ** (digits - precision)
-    values = numbers(value, np.int64)
-    return pa.array(values - values % step, mask=null_mask(value)).view(value.type)
 
 
 def _as_timestamp(value: pa.Array) -> pa.Array:

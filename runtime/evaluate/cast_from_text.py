@@ -13,6 +13,7 @@ from runtime.evaluate.date_pattern import Parsed, TimestampParser
 from runtime.evaluate.duckdb_function import evaluate_in_duckdb
 from runtime.evaluate.kernel import Values, numbers
 from runtime.evaluate.local_time import from_local
+from runtime.evaluate.second_digits import cut_off
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.types import LogicalType, TypeRoot
@@ -57,7 +58,7 @@ def text_reader(target: LogicalType, time_zone: str) -> Reader:
         case TypeRoot.DATE:
             return _temporal(TimestampParser.of_sql_date(), lambda parsed: parsed.dates(), pa.date32())
         case TypeRoot.TIME:
-            return _temporal(TimestampParser.of_sql_time(), lambda parsed: parsed.times(), None)
+            return _time_reader(target)
         case _:
             return _timestamp_reader(target, time_zone)
 
@@ -66,7 +67,12 @@ def _timestamp_reader(target: LogicalType, time_zone: str) -> Reader:
     arrow = to_arrow_type(target)
     local = pa.timestamp(arrow.unit)
     read = _temporal(TimestampParser.of_sql_timestamp(), lambda parsed: parsed.timestamps(arrow.unit), local)
-    return lambda text: from_local(read(text), arrow, time_zone)
+    return lambda text: cut_off(from_local(read(text), arrow, time_zone), target.precision)
+
+
+def _time_reader(target: LogicalType) -> Reader:
+    read = _temporal(TimestampParser.of_sql_time(), lambda parsed: parsed.times(), None)
+    return lambda text: pc.cast(cut_off(read(text), target.precision), to_arrow_type(target))
 
 
 def _temporal(
