@@ -8,10 +8,9 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from sqlstream import __version__
 
@@ -21,7 +20,10 @@ EXIT_USAGE = 2
 EXIT_SIGNALLED = 128
 """Plus the number of the signal, as in a shell."""
 
+END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 FLUSH_TIMEOUT_S = 2.0
+DELIVER_AGAIN_S = 0.01
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("client.commands.run", "run every statement of a SQL file"),
@@ -44,14 +46,6 @@ examples:
 """
 
 
-class Terminated(KeyboardInterrupt):
-    """A signal asks this process to end: what Ctrl-C would end is ended, then the exit code names the signal."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self.number = number
-
-
 def command() -> NoReturn:
     """The whole process of the `sqlstream` command."""
     try:
@@ -59,7 +53,7 @@ def command() -> NoReturn:
     except SystemExit as usage:
         code = usage.code if isinstance(usage.code, int) else EXIT_USAGE
     # From here on nothing is left that a signal could ask to be ended.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in END_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     flush = threading.Thread(target=_flush, daemon=True)
     flush.start()
@@ -78,35 +72,60 @@ def _flush() -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code. Never raises for what a user can do wrong, but SystemExit for usage."""
+    signals = _EndSignals()
     try:
-        with _signals_end_the_command():
-            return _run(list(sys.argv[1:] if argv is None else argv))
-    except Terminated as signalled:
-        print("terminated", file=sys.stderr)
-        return EXIT_SIGNALLED + signalled.number
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return EXIT_SIGNALLED + signal.SIGINT
+        with signals:
+            code = _run(list(sys.argv[1:] if argv is None else argv))
+    except BaseException as error:
+        # A library that is signalled while it loads may put an error of its own in the signal's place.
+        if signals.number is None and not isinstance(error, KeyboardInterrupt):
+            raise
+        return _exit_signalled(signals.number or signal.SIGINT)
+    return code if code == EXIT_OK or signals.number is None else _exit_signalled(signals.number)
 
 
-@contextmanager
-def _signals_end_the_command() -> Iterator[None]:
-    """SIGTERM and SIGHUP, unless ignored (nohup) or handled, unwind the command as Ctrl-C does."""
+def _exit_signalled(number: int) -> int:
+    print("interrupted" if number == signal.SIGINT else "terminated", file=sys.stderr)
+    return EXIT_SIGNALLED + number
 
-    def end(number: int, frame: FrameType | None) -> None:
-        raise Terminated(number)
 
-    is_main = threading.current_thread() is threading.main_thread()
-    numbers = [
-        n for n in (signal.SIGTERM, signal.SIGHUP) if is_main and signal.getsignal(n) is signal.SIG_DFL
-    ]
-    for number in numbers:
-        signal.signal(number, end)
-    try:
-        yield
-    finally:
-        for number in numbers:
+class _EndSignals:
+    """While entered, SIGINT, SIGTERM and SIGHUP, unless ignored (nohup) or handled, unwind the command as a
+    KeyboardInterrupt.
+
+    State: the first signal that came, in `number`; afterwards all is as before."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        self._handled: list[int] = []
+        self._unraisable = sys.unraisablehook
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return
+        self._handled = [n for n in END_SIGNALS if signal.getsignal(n) is signal.SIG_DFL]
+        sys.unraisablehook = self._deliver_again
+        for number in self._handled:
+            signal.signal(number, self._end)
+
+    def __exit__(self, *ignored: object) -> None:
+        for number in self._handled:
             signal.signal(number, signal.SIG_DFL)
+        sys.unraisablehook = self._unraisable
+
+    def _end(self, number: int, frame: FrameType | None) -> NoReturn:
+        if self.number is None:
+            self.number = number
+        raise KeyboardInterrupt
+
+    def _deliver_again(self, lost: Any) -> None:
+        """A signal that came while a destructor or a callback ran, where Python drops what is raised, comes again."""
+        if self.number is None or not isinstance(lost.exc_value, KeyboardInterrupt):
+            self._unraisable(lost)
+            return
+        again = threading.Timer(DELIVER_AGAIN_S, os.kill, (os.getpid(), self.number))
+        again.daemon = True
+        again.start()
 
 
 def _run(argv: list[str]) -> int:

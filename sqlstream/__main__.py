@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-
 if __name__ == "__main__":
     # By name: the package of words imports none of the others.
-    importlib.import_module("client.main").command()
+    __import__("client.start", fromlist=["command"]).command()

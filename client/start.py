@@ -1,0 +1,18 @@
+"""Where the `sqlstream` command starts: importing this is the first thing that its process does."""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]  # the half of `signal` that is built in: no file is loaded
+from typing import NoReturn
+
+if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+    # Python would answer Ctrl-C with a traceback of whatever it is loading. Until the command has something to clean up,
+    # and `client.main` a handler, the system's way is better: the process is gone. What is ignored (nohup) stays ignored.
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+
+
+def command() -> NoReturn:
+    """The whole process of the `sqlstream` command."""
+    from client import main
+
+    main.command()
