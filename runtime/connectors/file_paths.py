@@ -7,6 +7,7 @@ import re
 import urllib.parse
 from typing import Any
 
+from runtime.connectors.commit_journal import uncommitted_files
 from runtime.host.files import is_hidden
 from sqlstream.errors import UserError
 
@@ -59,10 +60,12 @@ def rejected_rows_path(path: str) -> str:
 
 
 def find_files(path: str, pattern: str, files: Any, *, may_be_empty: bool) -> list[Any]:
-    """The files (FileStatus) of a table in order of their paths; `pattern` must match a whole path.
+    """The files (FileStatus) of a table in order of their paths; `pattern` must match a whole path. Files of a commit
+    that is under way, or broke off, are left out.
 
     UserError SS5002 when nothing is at the path, or a wildcard matches nothing and `may_be_empty` is false.
     """
+    uncommitted = uncommitted_files(root_of(path), files)
     found = _match(path, files) if is_pattern(path) else _list(path, files)
     if found is None or (not found and is_pattern(path) and not may_be_empty):
         raise UserError(
@@ -72,7 +75,13 @@ def find_files(path: str, pattern: str, files: Any, *, may_be_empty: bool) -> li
             hint="check the option 'path'; a relative one starts where sqlstream was started",
         )
     matcher = re.compile(pattern) if pattern else None
-    return [f for f in found if matcher is None or matcher.fullmatch(f.path)]
+    # Asked again: a commit may have begun while the files were listed.
+    uncommitted |= uncommitted_files(root_of(path), files)
+    return [
+        f
+        for f in found
+        if os.path.normpath(f.path) not in uncommitted and (matcher is None or matcher.fullmatch(f.path))
+    ]
 
 
 def _list(path: str, files: Any) -> list[Any] | None:

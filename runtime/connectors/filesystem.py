@@ -6,12 +6,13 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
+from runtime.connectors.commit_journal import commit_files, remove_files
 from runtime.connectors.file_paths import is_pattern, local_path, staging_pattern
 from runtime.formats import format_of, format_options
 from runtime.formats.flat_types import find_refused
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
-from sqlstream.errors import ExternalError, UserError
+from sqlstream.errors import UserError
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import (
     Boundedness,
@@ -142,21 +143,14 @@ class Filesystem:
         return FileSinkWriter(spec, path, context)
 
     def commit(self, spec: SinkSpec, committables: list[dict[str, Any]], files: Any) -> None:
-        """Move every hidden file to its name. What has been moved already is left alone."""
-        for committable in committables:
-            hidden, final = committable["hidden"], committable["final"]
-            if files.status(hidden) is not None:
-                files.rename(hidden, final)
-            elif files.status(final) is None:
-                raise ExternalError(
-                    "SS5015",
-                    f'could not make "{final}" visible: the file written for it has vanished',
-                    hint="run the statement again, and let nothing remove hidden files meanwhile",
-                )
+        """Move every hidden file to its name, all or none. What has been moved already is left alone."""
+        commit_files(local_path(spec.options["path"]), committables, files)
         _remove_staging(committables, files)
 
     def abort(self, spec: SinkSpec, job_id: str, committables: list[dict[str, Any]], files: Any) -> None:
-        for directory in files.match_glob(staging_pattern(local_path(spec.options["path"]), job_id)):
+        path = local_path(spec.options["path"])
+        remove_files(path, committables, files)
+        for directory in files.match_glob(staging_pattern(path, job_id)):
             files.remove(directory)
 
 

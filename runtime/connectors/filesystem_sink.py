@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.connectors.commit_journal import undo_broken_commits
 from runtime.connectors.file_paths import partition_directory, staging_directory
 from runtime.connectors.filesystem_source import DEFAULT_PARTITION_NAME
 from runtime.formats import format_of, format_options
@@ -56,6 +57,7 @@ class FileSinkWriter:
                 f'table "{spec.table}" cannot be written: its path "{path}" is a file',
                 hint="name a directory; each job adds files to it",
             )
+        undo_broken_commits(path, context.files)
         self._is_directory_ours = status is None
         self._id = uuid.uuid4().hex[:12]
         self._staging = staging_directory(path, context.job_id, self._id)

@@ -4,6 +4,7 @@ make it fail."""
 from __future__ import annotations
 
 import errno
+import fcntl
 import glob
 import os
 import shutil
@@ -42,6 +43,26 @@ class LocalFiles:
             return open(path, "wb")
         except OSError as error:
             raise file_error("write", path, error) from error
+
+    def lock(self, path: str) -> BinaryIO | None:
+        """The file, to be read, and ours alone until it is closed or this process ends, however it ends. None when it
+        is somebody else's or gone, and where the file system knows no locks."""
+        try:
+            number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise file_error("lock", path, error) from error
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(number)
+            return None
+        # Its last owner may have removed it between our two calls.
+        if os.fstat(number).st_nlink == 0:
+            os.close(number)
+            return None
+        return os.fdopen(number, "rb", buffering=0)
 
     def sync(self, stream: BinaryIO) -> None:
         """Return when what was written is on the disk. OSError, as from the stream itself."""

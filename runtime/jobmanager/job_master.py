@@ -63,8 +63,8 @@ class JobMasterConfig:
 class JobMaster:
     """Takes one job from INITIALIZING to a final state, and there only once no task of it can be running.
 
-    One failed task fails the job: the others are cancelled and the first cause is kept (a lost TaskManager
-    replaces the broken connections that it caused). Sinks are committed when every task has FINISHED, before
+    One failed task fails the job: the others are cancelled and the first cause is kept (a failed task or a lost
+    TaskManager replaces the broken connections that it caused). Sinks are committed when every task has FINISHED, before
     the job is FINISHED; a cancellation that comes during the commit comes too late. Committables of a job
     that does not finish are aborted. State: the ExecutionGraph, the slots, the cause. Forgotten with the job.
     """
@@ -183,6 +183,7 @@ class JobMaster:
         execution.follow(update.state, now_ms)
         if execution.state is ExecutionState.FAILED:
             execution.error = update.error or _no_cause(subtask)
+            self._replace_broken_connection(execution.error)
             self._fail(execution.error, now_ms)
         elif update.state is ExecutionState.CANCELED and not was_cancelling:
             self._fail(_cancelled_elsewhere(subtask), now_ms)
@@ -198,9 +199,8 @@ class JobMaster:
     def _on_task_manager_lost(self, event: TaskManagerLost, now_ms: int) -> None:
         self.slots.remove_task_manager(event.task_manager_id)
         hit = [s for s in self.graph.subtasks() if s.execution.task_manager_id == event.task_manager_id]
-        # A task that it broke off for its peers may have been heard of before the TaskManager's own end.
-        if self.error is not None and self.error.reason is FailureReason.PARTITION_LOST and hit:
-            self.error = event.error
+        if hit:
+            self._replace_broken_connection(event.error)
         running = [s.execution for s in hit if not s.execution.is_terminal]
         self._has_lost_tasks = self._has_lost_tasks or bool(running)
         for execution in running:
@@ -243,6 +243,12 @@ class JobMaster:
         self.error = error
         self._transition(JobStatus.FAILING, now_ms)
         self._cancel_tasks(now_ms)
+
+    def _replace_broken_connection(self, error: ErrorInfo) -> None:
+        """A producer that failed or died breaks its consumers' connections, of which may be heard first."""
+        is_effect = self.error is not None and self.error.reason is FailureReason.PARTITION_LOST
+        if is_effect and error.reason is not FailureReason.PARTITION_LOST:
+            self.error = error
 
     def _cancel_tasks(self, now_ms: int) -> None:
         self._cancel_deadline_ms = now_ms + self.config.cancellation_timeout_ms
@@ -291,8 +297,9 @@ class JobMaster:
             case SinksCommitFailed(_, error) if self._is_committing:
                 self._is_committing = False
                 self._fail(error, now_ms)
-                # Not aborted: a part may be visible already, and what is not stays hidden.
-                self._end_unfinished(now_ms)
+                # All of them: a sink that was committed before the one that failed must not stay visible.
+                self._is_aborting = True
+                self._instructions.append(AbortSinks(self.job_id, self._commits()))
             case SinksAborted() if self._is_aborting:
                 self._end_unfinished(now_ms)
 

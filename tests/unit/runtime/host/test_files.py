@@ -39,3 +39,18 @@ def test_removing_what_is_not_there_is_fine(tmp_path):
     files.remove(str(tmp_path / "full"))
     files.remove(str(tmp_path / "full"))
     assert not (tmp_path / "full").exists()
+
+
+def test_a_lock_is_held_by_one_and_never_on_a_file_that_is_gone(tmp_path):
+    path = str(tmp_path / "locked")
+    files = LocalFiles()
+    assert files.lock(path) is None
+    (tmp_path / "locked").write_text("x")
+    held = files.lock(path)
+    assert held is not None
+    assert held.read() == b"x"
+    assert files.lock(path) is None
+    held.close()
+    again = files.lock(path)
+    assert again is not None
+    again.close()

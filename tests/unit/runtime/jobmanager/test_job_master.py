@@ -128,7 +128,11 @@ def test_a_commit_that_fails_fails_the_job(make_job: MakeJob) -> None:
     master = deployed(make_job())
     for execution_id in (SOURCE, SINK):
         master.handle(update(execution_id, ExecutionState.FINISHED), 30)
-    master.handle(SinksCommitFailed("j1", BROKEN), 40)
+    out = master.handle(SinksCommitFailed("j1", BROKEN), 40)
+    # What other sinks of the job have made visible must go again.
+    assert [c.operator_id for i in out if isinstance(i, AbortSinks) for c in i.commits] == [1]
+    assert not master.status.is_terminal
+    master.handle(SinksAborted("j1"), 50)
     assert (master.status, master.error) == (JobStatus.FAILED, BROKEN)
 
 
@@ -201,6 +205,13 @@ def test_the_loss_of_a_task_manager_replaces_the_broken_connection_that_it_cause
     assert master.error == CUT
     master.handle(TaskManagerLost("tm1#0", LOST), 40)
     assert master.error == LOST
+
+
+def test_the_failure_of_a_producer_replaces_the_broken_connection_that_it_caused(make_job: MakeJob) -> None:
+    master = deployed(make_job())
+    master.handle(update(SINK, ExecutionState.FAILED, 1, CUT), 30)
+    master.handle(update(SOURCE, ExecutionState.FAILED, 1, BROKEN), 40)
+    assert (master.status, master.error) == (JobStatus.FAILED, BROKEN)
 
 
 def test_a_slot_lost_before_deployment_is_waited_for_again(make_job: MakeJob) -> None:

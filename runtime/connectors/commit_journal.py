@@ -1,0 +1,140 @@
+"""What makes the files of a job appear as one: a journal that names them for as long as some are in place and some are
+not."""
+
+from __future__ import annotations
+
+import glob
+import logging
+import os
+import uuid
+from typing import Any
+
+import msgspec
+
+from runtime.host.files import file_error
+from sqlstream.errors import ExternalError
+
+logger = logging.getLogger(__name__)
+
+
+class Move(msgspec.Struct, frozen=True):
+    """One file of a commit; paths are relative to the table's."""
+
+    hidden: str
+    final: str
+
+
+_decode = msgspec.json.Decoder(list[Move]).decode
+
+
+def commit_files(path: str, committables: list[dict[str, Any]], files: Any) -> None:
+    """Move every hidden file to its name, all or none.
+
+    The journal `.commit-<id>` in the table's directory names them all before the first is moved, and is removed after the
+    last: that is the moment at which the job is committed. Readers of the table pass over what a journal names
+    (`uncommitted_files`), and when the process dies in between, the next job that writes to the table undoes the moves
+    (`undo_broken_commits`). The journal is locked by the process that commits, so a commit under way is left alone. What
+    has been moved already is left alone. ExternalError when a file cannot be moved; nothing of the job is visible then."""
+    moves = [_relative(path, c) for c in committables if files.status(c["hidden"]) is not None]
+    vanished = [c["final"] for c in committables if not _is_anywhere(c, files)]
+    if vanished:
+        raise ExternalError(
+            "SS5015",
+            f'could not make "{vanished[0]}" visible: the file written for it has vanished',
+            hint="run the statement again, and let nothing remove hidden files meanwhile",
+        )
+    if not moves:
+        return
+    journal = os.path.join(path, f".commit-{uuid.uuid4().hex[:12]}")
+    # Written beside the hidden files: when the journal appears under its name, it is complete and locked.
+    draft = os.path.join(path, os.path.dirname(moves[0].hidden), ".journal")
+    _write(draft, moves, files)
+    lock = files.lock(draft)
+    try:
+        files.rename(draft, journal)
+        try:
+            for move in moves:
+                files.rename(os.path.join(path, move.hidden), os.path.join(path, move.final))
+        except ExternalError:
+            _undo(path, moves, files)
+            files.remove(journal)
+            raise
+        files.remove(journal)
+    finally:
+        if lock is not None:
+            lock.close()
+
+
+def uncommitted_files(path: str, files: Any) -> frozenset[str]:
+    """The normal paths of files of jobs that have not put all of their files into place, or never will."""
+    names = set()
+    for journal in _journals(path, files):
+        for move in _read(journal, files):
+            names.add(os.path.normpath(os.path.join(path, move.final)))
+    return frozenset(names)
+
+
+def undo_broken_commits(path: str, files: Any) -> None:
+    """Remove what commits whose process has died had moved into place, and what they had not."""
+    for journal in _journals(path, files):
+        lock = files.lock(journal)
+        if lock is None:
+            continue
+        try:
+            moves = _decode(lock.read())
+            logger.warning("undoing the commit of %d files that broke off in %s", len(moves), path)
+            _undo(path, moves, files)
+            for directory in {os.path.dirname(move.hidden) for move in moves}:
+                files.remove(os.path.join(path, directory))
+            files.remove(journal)
+        finally:
+            lock.close()
+
+
+def remove_files(path: str, committables: list[dict[str, Any]], files: Any) -> None:
+    """Remove the files of a job that a commit has moved into place, and the partitions that are empty then."""
+    _undo(path, [_relative(path, c) for c in committables], files)
+
+
+def _undo(path: str, moves: list[Move], files: Any) -> None:
+    for move in moves:
+        files.remove(os.path.join(path, move.final))
+        directory = os.path.dirname(move.final)
+        while directory:
+            files.remove_directory_if_empty(os.path.join(path, directory))
+            directory = os.path.dirname(directory)
+
+
+def _journals(path: str, files: Any) -> list[str]:
+    found: list[str] = files.match_glob(os.path.join(glob.escape(path), ".commit-*"))
+    return found
+
+
+def _read(journal: str, files: Any) -> list[Move]:
+    try:
+        with files.open_read(journal) as stream:
+            return _decode(stream.read())
+    except ExternalError:
+        # One that was there a moment ago and is gone belongs to a job that is committed.
+        if files.status(journal) is None:
+            return []
+        raise
+
+
+def _write(path: str, moves: list[Move], files: Any) -> None:
+    stream = files.open_write(path)
+    try:
+        with stream:
+            stream.write(msgspec.json.encode(moves))
+            stream.flush()
+            files.sync(stream)
+    except OSError as error:
+        raise file_error("write", path, error) from error
+
+
+def _relative(path: str, committable: dict[str, Any]) -> Move:
+    return Move(os.path.relpath(committable["hidden"], path), os.path.relpath(committable["final"], path))
+
+
+def _is_anywhere(committable: dict[str, Any], files: Any) -> bool:
+    return any(files.status(committable[name]) is not None for name in ("hidden", "final"))

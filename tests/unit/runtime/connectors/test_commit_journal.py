@@ -1,0 +1,184 @@
+"""A commit of many files, killed or failing at each of its steps: a table shows all files of a job or none."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from runtime.connectors.filesystem import Filesystem
+from runtime.host.files import LocalFiles, file_error
+from sqlstream import types as sql
+from sqlstream.arrow import to_arrow_schema
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import ExternalError
+from sqlstream.schema import Schema
+from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.spi.connector import ConnectorContext
+
+ROOT = Path(__file__).resolve().parents[4]
+CONNECTOR = Filesystem()
+SCHEMA = Schema.of(("v", sql.INT), ("p", sql.INT))
+PARTITIONS = 5
+
+# Commits in a process that dies within one of the calls that a commit makes of the file system.
+COMMIT_AND_DIE = """
+import json, os, signal, sys
+from runtime.connectors.filesystem import Filesystem
+from runtime.host.files import LocalFiles
+from sqlstream.schema import Schema
+from sqlstream.specs import SinkSpec
+
+class Fatal(LocalFiles):
+    left = int(sys.argv[1])
+
+    def _count(self):
+        self.left -= 1
+        if self.left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def rename(self, source, target):
+        self._count()
+        super().rename(source, target)
+        self._count()
+
+    def remove(self, path):
+        self._count()
+        super().remove(path)
+        self._count()
+
+path, committables = json.load(sys.stdin)
+spec = SinkSpec("t", "filesystem", {"path": path, "format": "csv"}, Schema(()))
+Filesystem().commit(spec, committables, Fatal())
+"""
+STEPS = 2 * (1 + PARTITIONS + 1)
+"""Before and after each call: the journal's rename, those of the files, the removal of the journal."""
+
+
+class Broken(LocalFiles):
+    """A disk that fails from the n-th file on that is moved into place."""
+
+    def __init__(self, moves: int) -> None:
+        self._moves = moves
+
+    def rename(self, source: str, target: str) -> None:
+        if "part-" in target:
+            self._moves -= 1
+        if self._moves < 0:
+            raise file_error("rename", source, OSError(errno.EIO, ""))
+        super().rename(source, target)
+
+
+def context(job_id: str) -> ConnectorContext:
+    return ConnectorContext(job_id, "v", 0, 1, 0, 100, {}, lambda: 0, lambda name, n: None, LocalFiles())
+
+
+def options(path: Path) -> dict[str, str]:
+    return {"connector": "filesystem", "path": str(path), "format": "csv"}
+
+
+def spec(path: Path) -> SinkSpec:
+    return SinkSpec("t", "filesystem", options(path), SCHEMA, partition_keys=(1,))
+
+
+def written(path: Path, job_id: str, value: int) -> list[dict[str, Any]]:
+    """A row a partition, not yet committed."""
+    sink = CONNECTOR.sink(spec(path), ChangelogMode.INSERT_ONLY, context(job_id))
+    columns = {"v": [value] * PARTITIONS, "p": list(range(PARTITIONS))}
+    sink.write(pa.RecordBatch.from_pydict(columns, schema=to_arrow_schema(SCHEMA)))
+    return sink.finish()
+
+
+def values(path: Path) -> list[int]:
+    source = SourceSpec("t", "filesystem", options(path), SCHEMA, SCHEMA.names)
+    reader = CONNECTOR.source(source, context("reader"), None)
+    found: list[int] = []
+    while isinstance(batch := reader.poll(), pa.RecordBatch):
+        found += batch.column(0).to_pylist()
+    return sorted(found)
+
+
+def is_clean(path: Path) -> bool:
+    return not list(path.glob(".*"))
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "t"
+    CONNECTOR.commit(spec(path), written(path, "before", 1), LocalFiles())
+    return path
+
+
+@pytest.mark.parametrize("step", range(0, STEPS, 2))
+def test_a_process_killed_while_it_commits_leaves_all_or_nothing(table: Path, step: int) -> None:
+    committables = written(table, "killed", 2)
+    done = subprocess.run(
+        [sys.executable, "-c", COMMIT_AND_DIE, str(step)],
+        input=json.dumps([str(table), committables]),
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        text=True,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL
+    assert values(table) == [1] * PARTITIONS
+    CONNECTOR.commit(spec(table), written(table, "after", 3), LocalFiles())
+    assert values(table) == [1] * PARTITIONS + [3] * PARTITIONS
+    # Before the journal stands, nobody can know that the hidden files are orphans.
+    assert is_clean(table) or step == 0
+    # Whoever reads without our connector sees the same.
+    assert sum(1 for f in table.rglob("part-*") if ".staging" not in str(f)) == 2 * PARTITIONS
+
+
+def test_a_process_killed_after_the_journal_is_gone_has_committed(table: Path) -> None:
+    committables = written(table, "killed", 2)
+    subprocess.run(
+        [sys.executable, "-c", COMMIT_AND_DIE, str(STEPS - 1)],
+        input=json.dumps([str(table), committables]),
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        text=True,
+        check=False,
+    )
+    written(table, "after", 3)
+    assert values(table) == [1] * PARTITIONS + [2] * PARTITIONS
+
+
+@pytest.mark.parametrize("moves", range(PARTITIONS))
+def test_a_disk_that_fails_while_files_are_moved_leaves_nothing_visible(table: Path, moves: int) -> None:
+    committables = written(table, "failed", 2)
+    with pytest.raises(ExternalError, match="could not rename"):
+        CONNECTOR.commit(spec(table), committables, Broken(moves))
+    assert values(table) == [1] * PARTITIONS
+    assert not list(table.glob(".commit-*"))
+    CONNECTOR.abort(spec(table), "failed", committables, LocalFiles())
+    assert is_clean(table)
+
+
+def test_an_abort_takes_back_what_was_committed(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    committables = written(path, "job", 2)
+    CONNECTOR.commit(spec(path), committables, LocalFiles())
+    CONNECTOR.abort(spec(path), "job", committables, LocalFiles())
+    assert list(path.iterdir()) == []
+
+
+def test_a_commit_under_way_is_hidden_and_left_alone(table: Path) -> None:
+    seen: list[list[int]] = []
+
+    class Watched(LocalFiles):
+        def rename(self, source: str, target: str) -> None:
+            super().rename(source, target)
+            # Another job begins to write to the table, a third one reads it.
+            written(table, "other", 9)
+            seen.append(values(table))
+
+    CONNECTOR.commit(spec(table), written(table, "job", 2), Watched())
+    assert seen == [[1] * PARTITIONS] * (1 + PARTITIONS)
+    assert values(table) == [1] * PARTITIONS + [2] * PARTITIONS
