@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -155,17 +156,28 @@ class ParquetReader(FileRows):
             ) from error
 
 
+@functools.cache
+def _arrow_writer() -> Any:
+    """pyarrow's writer without its destructor, which would write the rest of a file that a task has given up, and complain
+    on standard error that the stream is closed."""
+    import pyarrow.parquet as pq
+
+    class Writer(pq.ParquetWriter):  # type: ignore[misc]
+        def __del__(self) -> None:
+            return
+
+    return Writer
+
+
 class ParquetWriter:
     """Gather rows to row groups. State: the rows of the group that is not full."""
 
     def __init__(self, stream: BinaryIO, schema: Schema, compression: str) -> None:
-        import pyarrow.parquet as pq
-
         from sqlstream.arrow import to_arrow_schema
 
         self._schema = to_arrow_schema(schema)
         name = "NONE" if compression.upper() == "UNCOMPRESSED" else compression.upper()
-        self._writer = pq.ParquetWriter(stream, self._schema, compression=name)
+        self._writer = _arrow_writer()(stream, self._schema, compression=name)
         self._pending: list[pa.RecordBatch] = []
         self._rows = self._bytes = 0
 

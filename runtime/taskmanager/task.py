@@ -140,8 +140,10 @@ class Task:
                 self._environment.report(TaskStateChanged(execution_id, ExecutionState.RUNNING))
                 self._process()
                 committables = self._finish()
-            finally:
-                self._release()
+            except Exception:
+                self._give_up()
+                raise
+            self._release()
         except ChannelClosed:
             # Who reads our rows is gone. Why, the JobManager knows or will soon, and then it cancels this
             # task.
@@ -191,6 +193,14 @@ class Task:
             for node in self._chain.nodes
             if isinstance(node.operator, SinkOperator) and node.operator.committables
         )
+
+    def _give_up(self) -> None:
+        """Release everything after a failure or a cancellation, which is what the job is to hear of: what cannot be cleaned
+        up because of it (a full disk, a broken file) is an effect."""
+        try:
+            self._release()
+        except Exception as error:  # whatever it is, it must not take the cause's place
+            logger.warning("task %s could not clean up: %s", self.descriptor.task_name, error)
 
     def _release(self) -> None:
         """Everything goes, also when a part of it refuses to; outputs of a task that finished keep what is

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import os
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -418,6 +420,20 @@ def test_an_aborted_sink_leaves_what_was_there_before(tmp_path: Path) -> None:
     CONNECTOR.abort(spec, "job", done.finish(), LocalFiles())
     assert files_below(tmp_path) == before
     assert [d for d in tmp_path.iterdir() if d.is_dir()] == []
+
+
+@pytest.mark.parametrize("format", ["csv", "json", "parquet"])
+def test_a_file_that_is_given_up_says_nothing_more(
+    tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    complaints: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", complaints.append)
+    sink = writer(sink_spec(tmp_path, format=format))
+    sink.write(rows(("a", 1)))
+    sink.abort()
+    del sink
+    gc.collect()
+    assert complaints == []
 
 
 def test_a_file_or_a_pattern_is_no_place_to_write(tmp_path: Path) -> None:

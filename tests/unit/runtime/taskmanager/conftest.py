@@ -53,6 +53,7 @@ class Stage:
     aborted: list[int] = dataclasses.field(default_factory=list)
     gate: threading.Event = dataclasses.field(default_factory=threading.Event)
     fail_at_write: bool = False
+    fail_at_abort: bool = False
 
 
 STAGE: dict[str, Stage] = {}
@@ -92,6 +93,8 @@ class Writer:
 
     def abort(self) -> None:
         self._stage.aborted.append(self._subtask)
+        if self._stage.fail_at_abort:
+            raise OSError("cannot be removed")
 
 
 class StageConnector:

@@ -100,6 +100,16 @@ def test_a_failure_names_the_vertex_and_the_position_of_the_operator(job, stage,
     assert stage.aborted == [0]
 
 
+def test_a_clean_up_that_fails_does_not_hide_what_failed_first(job, stage, make_rows):
+    stage.polls = [make_rows(("a", 1))]
+    stage.fail_at_write = stage.fail_at_abort = True
+    stage.gate.set()
+    running = job()
+    running.start()
+    (failed,) = running.wait(ExecutionState.FAILED, "sink-0")
+    assert failed.error.message == "ValueError: cannot be written"
+
+
 def test_a_producer_whose_consumer_failed_waits_to_be_cancelled(job, stage, make_rows):
     stage.polls = [
         make_rows(("a", 1))
