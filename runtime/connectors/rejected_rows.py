@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import Any, BinaryIO
 
@@ -41,5 +42,7 @@ class RejectedRows:
 
     def close(self) -> None:
         if self._stream is not None:
-            self._stream.close()
+            # What is left to write at this point is what `keep` has failed to write, and has said so.
+            with contextlib.suppress(OSError):
+                self._stream.close()
             self._stream = None

@@ -89,7 +89,7 @@ class LocalFiles:
                     if status is not None:
                         found.append(status)
         except OSError as error:
-            raise file_error("list", directory, error) from error
+            raise file_error("list", error.filename or directory, error) from error
         return sorted(found, key=lambda f: f.path)
 
     def match_glob(self, pattern: str) -> list[str]:

@@ -290,6 +290,19 @@ def test_ignored_rows_are_counted_and_kept_outside_of_what_is_read(
     assert all(r["reason"] for r in found)
 
 
+def test_a_full_disk_under_the_rejected_rows_is_the_reason_of_the_failure(tmp_path: Path) -> None:
+    class Full(LocalFiles):
+        def open_write(self, path: str) -> BinaryIO:
+            return super().open_write("/dev/full")
+
+    (tmp_path / "bad").write_text(BAD["csv"])
+    spec = source_spec(tmp_path / "bad", options={"csv.ignore-parse-errors": "true"})
+    reader = CONNECTOR.source(spec, Surroundings(Full()).context(), None)
+    with pytest.raises(ExternalError, match=r"rejected-.*no space left"):
+        polled(reader)
+    reader.close()
+
+
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 

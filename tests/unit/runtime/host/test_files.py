@@ -1,5 +1,8 @@
 """The file system room: what it finds and how it fails."""
 
+import errno
+import os
+
 import pytest
 
 from runtime.host.files import LocalFiles
@@ -54,3 +57,17 @@ def test_a_lock_is_held_by_one_and_never_on_a_file_that_is_gone(tmp_path):
     again = files.lock(path)
     assert again is not None
     again.close()
+
+
+def test_a_directory_that_cannot_be_listed_is_named(tmp_path, monkeypatch):
+    (tmp_path / "closed").mkdir()
+    scandir = os.scandir
+
+    def refuse(path):
+        if path.endswith("closed"):
+            raise PermissionError(errno.EACCES, "", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(ExternalError, match='closed": permission denied'):
+        LocalFiles().list_files(str(tmp_path))

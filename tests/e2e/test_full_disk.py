@@ -1,0 +1,46 @@
+"""A disk that is full in the middle of a job, as far as its processes can see: no file may grow past a limit."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TIMEOUT_S = 60
+FILE_BYTES_MAX = 1 << 20
+
+SCRIPT = """
+CREATE TABLE numbers (n BIGINT, s STRING) WITH ('connector' = 'datagen', 'number-of-rows' = '100000',
+  'rows-per-second' = '1000000000', 'fields.s.length' = '50');
+CREATE TABLE files (n BIGINT, s STRING, p BIGINT) PARTITIONED BY (p)
+  WITH ('connector' = 'filesystem', 'path' = '{path}', 'format' = '{format}');
+INSERT INTO files SELECT n, s, MOD(n, 2) AS p FROM numbers;
+"""
+
+
+@pytest.mark.parametrize("format", ["csv", "json", "parquet"])
+def test_a_job_that_cannot_write_fails_with_the_reason_and_leaves_nothing(
+    tmp_path: Path, format: str
+) -> None:
+    script = tmp_path / "script.sql"
+    script.write_text(SCRIPT.format(path=tmp_path / "files", format=format))
+    done = subprocess.run(
+        [sys.executable, "-m", "sqlstream", "run", str(script)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES_MAX, FILE_BYTES_MAX)),
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith(f'error[SS5001]: could not write "{tmp_path}/files/p=')
+    assert "file too large" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert [p.name for p in tmp_path.iterdir()] == ["script.sql"]
