@@ -73,9 +73,11 @@ def operator(id: int, spec: SourceSpec | SinkSpec) -> ChainedOperator:
 
 
 def random_job(rng: random.Random, number: int) -> JobGraph:
-    """A line of one to three vertices; the last holds a sink."""
+    """A line of one to three vertices; the last holds a sink. Now and then one is wider than the cluster may be."""
     depth = rng.randint(1, 3)
     parallelism = [rng.randint(1, 3) for _ in range(depth)]
+    if rng.random() < 0.15:
+        parallelism[-1] = rng.randint(4, 14)
     source = SourceSpec("t", "values", {}, EMPTY, ())
     sink = SinkSpec("s", "filesystem", {}, EMPTY)
     vertices = tuple(
@@ -103,11 +105,14 @@ def random_job(rng: random.Random, number: int) -> JobGraph:
 
 @dataclass
 class Process:
-    """A TaskManager process: the real TaskExecutor, and tasks that run as long as the seed says."""
+    """A TaskManager process: the real TaskExecutor, and tasks that run as long as the seed says. `waiting` is what
+    happens to it while it is stopped (SIGSTOP, a swapping machine): all of it comes at once when it goes on."""
 
     executor: TaskExecutor
     address: str
     is_alive: bool = True
+    is_stopped: bool = False
+    waiting: list[Callable[[], None]] = field(default_factory=list)
     running: dict[str, TaskDeploymentDescriptor] = field(default_factory=dict)
 
 
@@ -141,6 +146,8 @@ class Cluster:
         self.cancelled_jobs: set[str] = set()
         self.lost_processes = 0
         self.commits: dict[str, int] = {}
+        self.failed_commits: set[str] = set()
+        self.aborts: set[str] = set()
         self.finished: dict[str, JobFinished] = {}
         self.jobs = [random_job(rng, n) for n in range(rng.randint(1, 4))]
         self._plan()
@@ -155,6 +162,12 @@ class Cluster:
                 self.at(submitted_ms + self.rng.randint(0, 9000), lambda job=job: self.cancel(job.job_id))
         if not self.is_calm:
             self.at(FAULTS_END_MS, self.end_faults)
+            if self.rng.random() < 0.3:
+                self.at(self.rng.randint(0, 15_000), self.cancel_storm)
+            for _ in range(self.rng.randint(0, 2)):
+                self.at(self.rng.randint(1000, 15_000), self.stop_one)
+            if self.rng.random() < 0.3:
+                self.at(self.rng.randint(1000, 15_000), self.disconnect_one)
             for n in range(self.rng.randint(0, 2)):
                 self.at(self.rng.randint(1000, 15_000), lambda n=n: self.kill_one(n))
             if self.rng.random() < 0.4:
@@ -209,19 +222,27 @@ class Cluster:
             case CommitSinks(job_id, _):
                 self.commits[job_id] = self.commits.get(job_id, 0) + 1
                 fails = not self.is_calm and self.rng.random() < 0.1
+                if fails:
+                    self.failed_commits.add(job_id)
                 self.later(SinksCommitFailed(job_id, DISK_FULL) if fails else SinksCommitted(job_id))
             case AbortSinks(job_id, commits):
                 assert commits
+                assert job_id not in self.aborts, f"{job_id} is aborted twice"
+                self.aborts.add(job_id)
                 self.later(SinksAborted(job_id))
             case JobFinished(job_id, _, _):
                 assert job_id not in self.finished, f"{job_id} ended twice"
                 self.finished[job_id] = instruction
                 self.say(f"{job_id} {instruction.status.value} {instruction.error}")
-            case RequestTaskManagers() | ReleaseTaskManager() | RemoveJob():
+            case ReleaseTaskManager(resource_id):
+                self.release(resource_id)
+            case RequestTaskManagers() | RemoveJob():
                 pass
 
     def later(self, event: JobManagerEvent) -> None:
-        self.after(self.rng.randint(1, 500), lambda: self.tell_job_manager(event))
+        """What a thread of the JobManager's has to say, now and then twice."""
+        for _ in range(1 if self.is_calm or self.rng.random() < 0.8 else 2):
+            self.after(self.rng.randint(1, 500), lambda: self.tell_job_manager(event))
 
     def submit(self, job: JobGraph) -> None:
         self.say(f"submit {job.job_id} of {[v.parallelism for v in job.vertices]}")
@@ -234,6 +255,17 @@ class Cluster:
         self.say(f"cancel {job_id}")
         self.cancelled_jobs.add(job_id)
         self.tell_job_manager(CancelRequested(job_id))
+
+    def cancel_storm(self) -> None:
+        """Somebody presses the key again and again, for all jobs there are."""
+        for _ in range(self.rng.randint(3, 10)):
+            for job in self.jobs:
+                if self.is_known(job.job_id):
+                    self.after(self.rng.randint(0, 300), lambda job=job: self.cancel(job.job_id))
+
+    def is_known(self, job_id: str) -> bool:
+        dispatcher = self.job_manager.dispatcher
+        return job_id in dispatcher.masters or job_id in dispatcher.archive
 
     # --- TaskManagers
 
@@ -249,13 +281,18 @@ class Cluster:
     def tick_process(self, process: Process) -> None:
         if not process.is_alive:
             return
+        self.after(TICK_MS, lambda: self.tick_process(process))
+        if process.is_stopped:
+            return
         self.tell_process(process, task_executor.Tick())
         metrics = tuple(TaskMetrics(e, {"numRecordsIn": self.now_ms}) for e in process.running)
         self.tell_process(process, task_executor.MetricsCollected(metrics))
-        self.after(TICK_MS, lambda: self.tick_process(process))
 
     def tell_process(self, process: Process, event: task_executor.TaskExecutorEvent) -> None:
         if not process.is_alive:
+            return
+        if process.is_stopped:
+            process.waiting.append(lambda: self.tell_process(process, event))
             return
         for instruction in process.executor.handle(event, self.now_ms):
             match instruction:
@@ -287,6 +324,35 @@ class Cluster:
                 self.rng.randint(1, 300),
                 lambda: self.tell_job_manager(TaskManagerExited(resource_id, KILLED)),
             )
+
+    def release(self, resource_id: str) -> None:
+        """The provider kills a process that does not answer, where it can."""
+        for process in self.processes.values():
+            if process.executor.config.resource_id == resource_id and process.is_alive:
+                if self.rng.random() < 0.5:
+                    self.kill(process)
+                return
+
+    def stop_one(self) -> None:
+        """A process stands still, for less or longer than heartbeats may."""
+        process = self.rng.choice(list(self.processes.values()))
+        if process.is_stopped or not process.is_alive:
+            return
+        self.say(f"{process.address} stands still")
+        process.is_stopped = True
+        self.after(self.rng.randint(100, 9000), lambda: self.go_on(process))
+
+    def go_on(self, process: Process) -> None:
+        self.say(f"{process.address} goes on")
+        process.is_stopped = False
+        waiting, process.waiting = process.waiting, []
+        for happen in waiting:
+            happen()
+
+    def disconnect_one(self) -> None:
+        process = self.rng.choice(list(self.processes.values()))
+        self.say(f"{process.address} loses its connection")
+        self.tell_process(process, task_executor.Disconnected())
 
     def isolate_one(self) -> None:
         """The network to one TaskManager (one way) goes away for longer than heartbeats may."""
@@ -337,6 +403,9 @@ class Cluster:
     def report(self, process: Process, execution_id: str, state: ExecutionState) -> None:
         descriptor = process.running.get(execution_id)
         if descriptor is None:
+            return
+        if process.is_stopped:
+            process.waiting.append(lambda: self.report(process, execution_id, state))
             return
         self.say(f"{process.address} {execution_id} {state.value}")
         committables: tuple[SinkCommittables, ...] = ()
@@ -391,6 +460,7 @@ class Cluster:
         """When all is quiet: every job ended for a reason that the fate gave."""
         for job_id, end in self.finished.items():
             commits = self.commits.get(job_id, 0)
+            assert job_id not in self.failed_commits or job_id in self.aborts, f"half of {job_id} stays"
             if end.status is JobStatus.FINISHED:
                 assert commits == 1, f"{job_id} was committed {commits} times"
             elif end.status is JobStatus.CANCELED:
