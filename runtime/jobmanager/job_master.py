@@ -64,9 +64,10 @@ class JobMaster:
     """Takes one job from INITIALIZING to a final state, and there only once no task of it can be running.
 
     One failed task fails the job: the others are cancelled and the first cause is kept (a failed task or a lost
-    TaskManager replaces the broken connections that it caused). Sinks are committed when every task has FINISHED, before
-    the job is FINISHED; a cancellation that comes during the commit comes too late. Committables of a job
-    that does not finish are aborted. State: the ExecutionGraph, the slots, the cause. Forgotten with the job.
+    TaskManager replaces the broken connections that it caused). Sinks are committed when every task has
+    FINISHED, before the job is FINISHED; a cancellation that comes during the commit comes too late.
+    Committables of a job that does not finish are aborted, also when one of its commits is what failed. State:
+    the ExecutionGraph, the slots, the cause. Forgotten with the job.
     """
 
     def __init__(self, job_graph: JobGraph, config: JobMasterConfig, now_ms: int) -> None:

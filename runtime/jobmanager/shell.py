@@ -85,7 +85,7 @@ class Committer(Protocol):
         """All or nothing as far as a reader can see; harmless when repeated."""
 
     def abort(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
-        """Remove what those committables name."""
+        """Remove what those committables name, also when it has been committed."""
 
 
 class ResourceProvider(Protocol):

@@ -167,4 +167,5 @@ class AbortsCommittables(Protocol):
 
     def abort(self, spec: SinkSpec, job_id: str, committables: list[dict[str, Any]], files: Any) -> None:
         """The job did not finish: remove what its subtasks wrote, those that had finished (`committables`) and those that
-        could not clean up because their process died. Idempotent."""
+        could not clean up because their process died. Also what `commit` has made visible, when another sink of the job could
+        not be committed. Idempotent."""

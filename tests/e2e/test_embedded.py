@@ -95,6 +95,8 @@ def wait_until(condition) -> None:
     deadline = time.monotonic() + WAIT_S
     while not condition():
         assert time.monotonic() < deadline
+        # The JobManager runs in this process: asked without a pause, it would do nothing but answer.
+        time.sleep(0.005)
 
 
 def is_alive(process_id: int) -> bool:
@@ -152,24 +154,31 @@ def test_a_client_that_reads_slowly_loses_nothing(cluster):
     assert first.num_rows + sum(b.num_rows for b in results) == 9_200_000
 
 
-def test_a_failing_operator_is_named_with_its_position(cluster):
+def failing_job() -> JobGraph:
     cast = CalcSpec((InputRef(0, STRING), Call("CAST", (InputRef(0, STRING),), INT)))
     schema = Schema.of(("name", STRING), ("number", INT))
     graph = Graph().add(ValuesSpec((("not a number", 1),)), NAMES).add(cast, schema, 2, span=Span(7, 25))
-    job_id = cluster.submit(graph.add(sink("blackhole", schema), schema, 2).build())
-    status = cluster.wait(job_id, WAIT_S)
-    assert status.status is JobStatus.FAILED
+    return graph.add(sink("blackhole", schema), schema, 2).build()
+
+
+def test_a_failing_operator_is_named_with_its_position(cluster):
+    status = cluster.wait(cluster.submit(failing_job()), WAIT_S)
+    assert status.status is JobStatus.FAILED, status
     assert status.error.span == Span(7, 25)
     assert status.error.vertex == "CalcSpec"
 
 
 def test_a_job_is_cancelled_within_a_second(cluster):
-    job_id = cluster.submit(endless_job())
-    wait_running(cluster, job_id)
-    started = time.monotonic()
-    cluster.cancel(job_id)
-    assert cluster.wait(job_id, WAIT_S).status is JobStatus.CANCELED
-    assert time.monotonic() - started < 1
+    def cancel_one() -> float:
+        job_id = cluster.submit(endless_job())
+        wait_running(cluster, job_id)
+        started = time.monotonic()
+        cluster.cancel(job_id)
+        assert cluster.wait(job_id, WAIT_S).status is JobStatus.CANCELED
+        return time.monotonic() - started
+
+    # The machine may be busy with other things for a second, but not three times.
+    assert min(cancel_one() for _ in range(3)) < 1
 
 
 def test_a_job_whose_client_does_not_read_can_be_cancelled(cluster):
@@ -178,6 +187,28 @@ def test_a_job_whose_client_does_not_read_can_be_cancelled(cluster):
     next(cluster.results(job_id))
     cluster.cancel(job_id)
     assert cluster.wait(job_id, WAIT_S).status is JobStatus.CANCELED
+
+
+def test_jobs_leave_no_thread_and_no_open_file_behind(cluster):
+    jobs = 10
+
+    def run_some() -> None:
+        for _ in range(jobs):
+            collected(cluster, cluster.submit(values_job()))
+            cluster.wait(cluster.submit(failing_job()), WAIT_S)
+            job_id = cluster.submit(endless_job())
+            cluster.cancel(job_id)
+            cluster.wait(job_id, WAIT_S)
+
+    def used() -> list[int]:
+        processes = [psutil.Process(p) for p in (os.getpid(), *cluster.process_ids)]
+        return [n for p in processes for n in (p.num_threads(), p.num_fds())]
+
+    run_some()
+    before = used()
+    run_some()
+    # The libraries' pools of threads come and go by a few; a thread or file a job would be more.
+    wait_until(lambda: all(now < then + jobs for now, then in zip(used(), before, strict=True)))
 
 
 def test_a_killed_task_manager_fails_its_job_at_once_and_is_replaced():
