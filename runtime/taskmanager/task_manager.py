@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 import threading
 from collections.abc import Callable
 
@@ -25,9 +24,6 @@ from runtime.taskmanager.task_runner import ThreadTaskRunner
 from sqlstream.errors import ErrorInfo
 from sqlstream.messages.rpc import decode_control_message
 
-SWITCH_INTERVAL_S = 0.001
-"""How long a thread may keep the interpreter while another waits: network threads do little, but often."""
-
 logger = logging.getLogger(__name__)
 
 
@@ -40,7 +36,6 @@ class TaskManager:
     def __init__(self, options: TaskManagerOptions, on_over: Callable[[], None]) -> None:
         configure_logging(options.resource_id)
         limit_library_threads(1)
-        sys.setswitchinterval(SWITCH_INTERVAL_S)
         self.failed = False
         self._on_over = on_over
         table = PartitionTable()
