@@ -195,6 +195,13 @@ class ReleaseSlots:
 
 
 @dataclass(frozen=True)
+class GiveUpTaskManager:
+    """A task there did not end in time and its job goes on without it; to the ResourceManager."""
+
+    task_manager_id: str
+
+
+@dataclass(frozen=True)
 class CommitSinks:
     """Answered by SinksCommitted or SinksCommitFailed."""
 
@@ -229,13 +236,21 @@ class RequestTaskManagers:
 
 @dataclass(frozen=True)
 class ReleaseTaskManager:
-    """This TaskManager was silent for too long and has been given up: whoever started its process may end it."""
+    """This TaskManager was silent for too long, or a task in it is stuck, and has been given up: whoever started its process
+    may end it."""
 
     resource_id: str
 
 
 JobMasterInstruction = (
-    Send | RequestSlots | WithdrawRequest | ReleaseSlots | CommitSinks | AbortSinks | JobFinished
+    Send
+    | RequestSlots
+    | WithdrawRequest
+    | ReleaseSlots
+    | GiveUpTaskManager
+    | CommitSinks
+    | AbortSinks
+    | JobFinished
 )
 ResourceManagerInstruction = Send | TaskManagerLost | RequestTaskManagers | ReleaseTaskManager
 JobManagerInstruction = (

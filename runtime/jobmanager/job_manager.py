@@ -9,6 +9,7 @@ from typing import Any
 from runtime.jobmanager.dispatcher import Dispatcher
 from runtime.jobmanager.events import (
     CancelRequested,
+    GiveUpTaskManager,
     JobFinished,
     JobManagerEvent,
     JobManagerInstruction,
@@ -114,6 +115,8 @@ class JobManager:
                 return list(self.resource_manager.on_withdraw_request(job_id, now_ms))
             case ReleaseSlots(job_id):
                 return list(self.resource_manager.on_release_slots(job_id, now_ms))
+            case GiveUpTaskManager(task_manager_id):
+                return list(self.resource_manager.on_given_up(task_manager_id, now_ms))
             case TaskManagerLost(task_manager_id, _):
                 self._metrics_sequence.pop(task_manager_id, None)
                 return self._tell_masters(instruction, now_ms)

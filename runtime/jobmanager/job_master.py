@@ -9,6 +9,7 @@ from runtime.jobmanager.events import (
     AbortSinks,
     CancelRequested,
     CommitSinks,
+    GiveUpTaskManager,
     JobFinished,
     JobMasterEvent,
     JobMasterInstruction,
@@ -44,7 +45,6 @@ from sqlstream.messages.rpc import (
     TaskStateAck,
     TaskStateUpdate,
     ToTaskManager,
-    UnknownTaskManager,
 )
 from sqlstream.specs import SinkSpec
 
@@ -281,7 +281,7 @@ class JobMaster:
             else:
                 self._finish(JobStatus.FINISHED, now_ms)
             return
-        # A TaskManager that died has not cleaned up after its tasks.
+        # A TaskManager that died or was given up has not cleaned up after its tasks.
         leftovers = tuple(c for c in commits if c.committables or self._has_lost_tasks)
         if leftovers:
             self._is_aborting = True
@@ -346,12 +346,16 @@ class JobMaster:
         self._proceed(now_ms)
 
     def _give_up_tasks(self, now_ms: int) -> None:
+        lost: dict[str, None] = {}
         for execution in self.graph.executions():
             if not execution.is_terminal:
                 self.story.add(now_ms, f"{execution.execution_id} did not end in time and is given up")
-                # Unknown is better than one more user of the slot: the TaskManager has to start from nothing.
-                self._send(execution.address, UnknownTaskManager(execution.task_manager_id))
+                lost[execution.task_manager_id] = None
                 execution.transition(ExecutionState.FAILED, now_ms)
+
+        # Better lost than with one more user of the slot: the TaskManager has to start from nothing.
+        self._has_lost_tasks = self._has_lost_tasks or bool(lost)
+        self._instructions += [GiveUpTaskManager(task_manager_id) for task_manager_id in lost]
 
     def _no_slots(self) -> ErrorInfo:
         seconds = self.config.slot_request_timeout_ms / 1000

@@ -100,8 +100,8 @@ class ResourceManager:
     that does not.
 
     A slot is somebody's from the moment it is asked for until its TaskManager says that it is freed. A
-    TaskManager that is silent for `heartbeat_timeout_ms`, registers anew or exits is lost, with all its
-    slots. State: TaskManagers, slots, requirements of live jobs, and the ids of lost registrations up to a
+    TaskManager that is silent for `heartbeat_timeout_ms`, holds a task that does not end, registers anew or exits is lost,
+    with all its slots. State: TaskManagers, slots, requirements of live jobs, and the ids of lost registrations up to a
     bound.
     """
 
@@ -168,6 +168,16 @@ class ResourceManager:
         for found in list(self.task_managers.values()):
             if found.registration.resource_id == resource_id:
                 self._lose(found, error, now_ms)
+        return self._end(now_ms)
+
+    def on_given_up(self, task_manager_id: str, now_ms: int) -> list[ResourceManagerInstruction]:
+        """A task in it does not end: none of its slots may be anybody's before it has started from nothing."""
+        self._begin()
+        found = self.task_managers.get(task_manager_id)
+        if found is not None:
+            self._send(found.address, UnknownTaskManager(found.id))
+            self._lose(found, _stuck(found), now_ms)
+            self._instructions.append(ReleaseTaskManager(found.registration.resource_id))
         return self._end(now_ms)
 
     def on_tick(self, now_ms: int) -> list[ResourceManagerInstruction]:
@@ -380,6 +390,15 @@ def _silent(found: RegisteredTaskManager, timeout_ms: int) -> ErrorInfo:
         message=f"TaskManager {found.id} at {found.address} sent nothing for {timeout_ms / 1000:g} s",
         reason=FailureReason.TASK_MANAGER_LOST,
         hint="look at its log; heartbeat.timeout says how long silence is allowed",
+    )
+
+
+def _stuck(found: RegisteredTaskManager) -> ErrorInfo:
+    return ErrorInfo(
+        code="SS6005",
+        message=f"TaskManager {found.id} at {found.address} was given up: a task does not react to its cancellation",
+        reason=FailureReason.TASK_MANAGER_LOST,
+        hint="look at its log; task.cancellation.timeout says how long a task may take to end",
     )
 
 

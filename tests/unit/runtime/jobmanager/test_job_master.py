@@ -9,6 +9,7 @@ from runtime.jobmanager.events import (
     AbortSinks,
     CancelRequested,
     CommitSinks,
+    GiveUpTaskManager,
     JobFinished,
     MetricsReceived,
     NoTaskManagerLeft,
@@ -227,7 +228,11 @@ def test_a_task_that_does_not_end_is_given_up_in_the_end(make_job: MakeJob) -> N
     master.handle(CancelRequested("j1"), 20)
     master.handle(Tick(), 5019)
     assert master.status is JobStatus.CANCELLING
-    master.handle(Tick(), 5020)
+    out = master.handle(Tick(), 5020)
+    assert out.count(GiveUpTaskManager("tm0#0")) == 1
+    # What it has written so far is removed for it.
+    assert [c.committables for i in out if isinstance(i, AbortSinks) for c in i.commits] == [()]
+    master.handle(SinksAborted("j1"), 5030)
     assert master.status is JobStatus.CANCELED
 
 

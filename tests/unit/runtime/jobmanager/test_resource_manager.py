@@ -127,6 +127,17 @@ def test_a_silent_task_manager_is_lost_and_told_so_when_it_speaks_again() -> Non
     assert manager.on_register(register(), 5003) == unknown
 
 
+def test_a_task_manager_with_a_stuck_task_is_lost_with_all_of_its_slots() -> None:
+    manager = with_task_manager()
+    manager.on_request_slots("j1", 1, 10)
+    out = manager.on_given_up("a#0", 20)
+    assert sent(out, UnknownTaskManager) == [UnknownTaskManager("a#0")]
+    assert [i.error.code for i in out if isinstance(i, TaskManagerLost)] == ["SS6005"]
+    assert ReleaseTaskManager("a") in out
+    assert manager.overview() == ()
+    assert manager.on_given_up("a#0", 30) == []
+
+
 def test_the_next_incarnation_replaces_the_one_before_and_a_late_registration_does_not() -> None:
     manager = with_task_manager()
     out = manager.on_register(register(incarnation=1), 10)
