@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import _thread
 import argparse
 import importlib
 import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from types import FrameType
 from typing import Any, NoReturn
@@ -23,7 +25,7 @@ EXIT_SIGNALLED = 128
 END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 FLUSH_TIMEOUT_S = 2.0
-DELIVER_AGAIN_S = 0.01
+DELIVER_AGAIN_S = 0.05
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("client.commands.run", "run every statement of a SQL file"),
@@ -123,9 +125,13 @@ class _EndSignals:
         if self.number is None or not isinstance(lost.exc_value, KeyboardInterrupt):
             self._unraisable(lost)
             return
-        again = threading.Timer(DELIVER_AGAIN_S, os.kill, (os.getpid(), self.number))
-        again.daemon = True
-        again.start()
+        # Not threading.Thread, whose start waits: the signal must not come while this hook still runs.
+        _thread.start_new_thread(_signal_later, (self.number,))
+
+
+def _signal_later(number: int) -> None:
+    time.sleep(DELIVER_AGAIN_S)
+    os.kill(os.getpid(), number)
 
 
 def _run(argv: list[str]) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # the half of `signal` that is built in: no file is loaded
-from typing import NoReturn
 
 if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
     # Python would answer Ctrl-C with a traceback of whatever it is loading. Until the command has something to clean up,
@@ -11,8 +10,8 @@ if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 
-def command() -> NoReturn:
-    """The whole process of the `sqlstream` command."""
+def command() -> None:
+    """The whole process of the `sqlstream` command; never returns."""
     from client import main
 
     main.command()
