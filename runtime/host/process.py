@@ -69,6 +69,19 @@ def forgo_pandas() -> None:
     sys.meta_path.insert(0, _NoPandas())
 
 
+def give_back_memory() -> None:
+    """Return to the system what this process has freed and its allocators have kept."""
+    import ctypes
+
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    # Only glibc has it; other C libraries keep less.
+    if trim is not None:
+        trim(0)
+
+
 def cpu_seconds(process_id: int) -> float:
     """User and system time of a process, 0 when it is gone."""
     import psutil

@@ -22,13 +22,15 @@ TASK_MANAGERS_MAX = 64
 """Children at most: a wider job is refused instead of filling the machine with processes."""
 
 KEEP_FREED_MEMORY = {
-    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
-    "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
     "MIMALLOC_PURGE_DELAY": "10000",
 }
 """Environment of a child: glibc and (for 10 s) Arrow's allocator keep the memory of one batch for the next instead of
-returning it to the system and faulting it in again, page by page (measured: a sixth of the CPU time of a hash exchange,
-more than half of that of a join that holds its rows)."""
+returning it to the system and faulting it in again, page by page (measured: 0 to 60 % of the CPU time of windows with
+millions of keys). One arena, as only its memory grows in one piece, which large arrays can be cut from; a TaskManager
+that has nothing to do gives it back (runtime.taskmanager.idle_memory)."""
 
 OnExit = Callable[[str, ErrorInfo], None]
 """Called with the resource id of a child that ended without being asked to, and what is known of the

@@ -12,6 +12,8 @@ from runtime.host.process import forgo_pandas, ignore_interrupts
 from runtime.taskmanager.task_manager_options import decode_options
 
 STOP_TIMEOUT_S = 2.0
+IDLE_CHECK_S = 10.0
+"""How long a TaskManager without tasks keeps the memory that the last ones freed, at least."""
 SWITCH_INTERVAL_S = 0.0002
 """How long a thread may keep the interpreter while another waits. Tasks leave it for every kernel, some of which take
 20 µs: at Python's 5 ms each return could wait for longer than the work took."""
@@ -35,7 +37,8 @@ def main() -> int:
     task_manager = TaskManager(options, over.set)
     task_manager.start()
     threading.Thread(target=_watch_parent, args=(over,), name="parent-watch", daemon=True).start()
-    over.wait()
+    while not over.wait(IDLE_CHECK_S):
+        task_manager.idle_memory.check()
     task_manager.stop(STOP_TIMEOUT_S)
     return 1 if task_manager.failed else 0
 

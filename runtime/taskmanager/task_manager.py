@@ -10,13 +10,14 @@ from collections.abc import Callable
 
 from runtime.host.clock import now_ms
 from runtime.host.files import LocalFiles
-from runtime.host.process import limit_library_threads, memory_bytes
+from runtime.host.process import give_back_memory, limit_library_threads, memory_bytes
 from runtime.logs import configure_logging
 from runtime.net.flight import FlightConnections, FlightServer
 from runtime.net.flight_exchange import FlightExchange
 from runtime.net.flight_transport import FlightTransport
 from runtime.net.memory import NetworkMemory
 from runtime.net.partition_table import PartitionTable
+from runtime.taskmanager.idle_memory import IdleMemory
 from runtime.taskmanager.shell import TaskExecutorShell
 from runtime.taskmanager.task_executor import TaskExecutorConfig
 from runtime.taskmanager.task_manager_options import TaskManagerOptions
@@ -49,6 +50,9 @@ class TaskManager:
         )
         self._runner = ThreadTaskRunner(
             now_ms, LocalFiles(), exchange, lambda c: self._shell.task_state_changed(c)
+        )
+        self.idle_memory = IdleMemory(
+            lambda: self._runner.tasks_started, lambda: self._runner.tasks_running, give_back_memory
         )
         self._shell = TaskExecutorShell(
             self._executor_config(options),

@@ -31,12 +31,14 @@ class ThreadTaskRunner:
         self._tasks: dict[str, Task] = {}
         self._ending: list[Task] = []
         self._broken_off: set[str] = set()
+        self._started = 0
         self._lock = threading.Lock()
 
     def start(self, descriptor: TaskDeploymentDescriptor) -> None:
         task = Task(descriptor, self._environment)
         with self._lock:
             self._tasks[descriptor.execution_id] = task
+            self._started += 1
         task.start()
 
     def cancel(self, execution_id: str) -> None:
@@ -57,6 +59,15 @@ class ThreadTaskRunner:
             ending = list(self._ending)
         for task in (*tasks, *ending):
             task.join(timeout_s)
+
+    @property
+    def tasks_started(self) -> int:
+        """All that ever were."""
+        return self._started
+
+    @property
+    def tasks_running(self) -> int:
+        return len(self._tasks)
 
     def _running(self) -> list[Task]:
         with self._lock:
