@@ -6,15 +6,14 @@ from runtime.taskmanager.idle_memory import IdleMemory
 
 
 def test_memory_is_given_back_once_after_a_whole_interval_without_a_task() -> None:
-    started, running, given_back = 0, 0, 0
-
-    def give_back() -> None:
-        nonlocal given_back
-        given_back += 1
-
-    memory = IdleMemory(lambda: started, lambda: running, give_back)
-    counts = []
+    tasks = {"started": 0, "running": 0}
+    given_back: list[int] = []
+    memory = IdleMemory(
+        lambda: tasks["started"], lambda: tasks["running"], lambda: given_back.append(tasks["started"])
+    )
     for started, running in [(0, 0), (1, 1), (1, 1), (1, 0), (1, 0), (2, 0), (2, 0), (2, 0)]:
+        tasks.update(started=started, running=running)
         memory.check()
-        counts.append(given_back)
-    assert counts == [0, 0, 0, 1, 1, 1, 2, 2]
+        if (started, running) == (1, 1):
+            assert given_back == []
+    assert given_back == [1, 2]
