@@ -17,8 +17,8 @@ from runtime.net.partition_table import PartitionTable, SubpartitionId
 from runtime.net.results import ResultReceiver
 from sqlstream.elements import Element, EndOfInput
 
-MESSAGE = "message"
-"""Action of a one-way control message."""
+MESSAGES = "messages"
+"""Action of one-way control messages: those that were waiting, in order."""
 
 REQUEST = "request"
 """Action of a client's request; its one result is the reply."""
@@ -60,6 +60,7 @@ encode = msgspec.msgpack.encode
 decode_header = msgspec.msgpack.Decoder(BatchHeader).decode
 decode_grant = msgspec.msgpack.Decoder(CreditGrant).decode
 decode_element = msgspec.msgpack.Decoder(Element).decode
+_decode_messages = msgspec.msgpack.Decoder(list[bytes]).decode
 _decode_stream = msgspec.msgpack.Decoder(SubpartitionId | ResultStreamId).decode
 _decode_lines = msgspec.msgpack.Decoder(PrintedLines).decode
 
@@ -105,8 +106,9 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
 
     def do_action(self, context: Any, action: Any) -> Iterator[bytes]:
         data = action.body.to_pybytes()
-        if action.type == MESSAGE:
-            self._on_message(data)
+        if action.type == MESSAGES:
+            for message in _decode_messages(data):
+                self._on_message(message)
             return iter(())
         if action.type == REQUEST and self._on_request is not None:
             return iter((self._on_request(data),))
@@ -213,10 +215,10 @@ class FlightConnections:
                 self._clients[address] = flight.FlightClient(f"grpc://{address}")
             return self._clients[address]
 
-    def send_message(self, address: str, data: bytes, timeout_s: float) -> None:
-        """One-way control message; returns when the peer has it. pyarrow.ArrowException when it cannot be
-        reached."""
-        action = flight.Action(MESSAGE, data)
+    def send_messages(self, address: str, messages: list[bytes], timeout_s: float) -> None:
+        """One-way control messages in one call; returns when the peer has them. pyarrow.ArrowException when it
+        cannot be reached."""
+        action = flight.Action(MESSAGES, encode(messages))
         for _ in self.client(address).do_action(action, self.options(timeout_s)):
             pass
 

@@ -13,6 +13,7 @@ from sqlstream.messages.rpc import ControlMessage, encode_message
 
 SEND_TIMEOUT_S = 5.0
 OUTBOX_MESSAGES_MAX = 10_000
+CALL_MESSAGES_MAX = 100
 IDLE_TIMEOUT_S = 60.0
 
 logger = logging.getLogger(__name__)
@@ -51,14 +52,26 @@ class FlightTransport:
         return outbox
 
     def _send_all(self, address: str, outbox: queue.Queue[bytes | None]) -> None:
-        while (data := self._next(address, outbox)) is not None:
+        while messages := self._waiting(address, outbox):
             try:
-                self._connections.send_message(address, data, SEND_TIMEOUT_S)
+                self._connections.send_messages(address, messages, SEND_TIMEOUT_S)
             except pa.ArrowException as error:
                 logger.debug("could not reach %s: %s", address, error)
 
+    def _waiting(self, address: str, outbox: queue.Queue[bytes | None]) -> list[bytes]:
+        """The next message and those right behind it, as a call costs more than a message; none at the end, and when
+        there was none for so long that the peer must be gone."""
+        first = self._next(address, outbox)
+        messages = [] if first is None else [first]
+        while messages and len(messages) < CALL_MESSAGES_MAX and not outbox.empty():
+            message = outbox.get_nowait()
+            if message is None:
+                outbox.put_nowait(None)
+                break
+            messages.append(message)
+        return messages
+
     def _next(self, address: str, outbox: queue.Queue[bytes | None]) -> bytes | None:
-        """The next message; None at the end, and when there was none for so long that the peer must be gone."""
         try:
             return outbox.get(timeout=self._idle_timeout_s)
         except queue.Empty:

@@ -136,7 +136,7 @@ def test_a_peer_that_cannot_be_reached_is_reported_as_lost(peers):
 def test_calls_without_the_token_are_refused(peers):
     stranger = FlightConnections("guess")
     with pytest.raises(flight.FlightUnauthenticatedError):
-        stranger.send_message(peers.server.address, b"", 5)
+        stranger.send_messages(peers.server.address, [b""], 5)
     stranger.close()
 
 

@@ -1,0 +1,70 @@
+"""Control messages over Flight arrive once, in order, however many wait for the peer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from runtime.net.flight import FlightConnections, FlightServer
+from runtime.net.flight_transport import FlightTransport
+from sqlstream.messages.rpc import CancelTask, decode_control_message
+
+
+class Peer:
+    """A server that takes messages down, held up while `may_take` is not set."""
+
+    def __init__(self) -> None:
+        self.taken: list[str] = []
+        self.may_take = threading.Event()
+        self.has_all = threading.Event()
+        self.expected = 0
+        self.server = FlightServer("token", self._take)
+
+    def _take(self, data: bytes) -> None:
+        assert self.may_take.wait(10)
+        message = decode_control_message(data)
+        assert isinstance(message, CancelTask)
+        self.taken.append(message.execution_id)
+        if len(self.taken) == self.expected:
+            self.has_all.set()
+
+
+@pytest.fixture
+def peer() -> Iterator[Peer]:
+    peer = Peer()
+    yield peer
+    peer.server.shutdown()
+
+
+@pytest.mark.parametrize("count", [1, 250])
+def test_messages_that_wait_for_a_peer_arrive_in_order(peer: Peer, count: int) -> None:
+    connections = FlightConnections("token")
+    transport = FlightTransport(connections)
+    peer.expected = count
+    wanted = [f"e{i}" for i in range(count)]
+    for execution_id in wanted:
+        transport.send(peer.server.address, CancelTask("tm", "job", execution_id))
+    # The call under way is held up: the others wait behind it.
+    peer.may_take.set()
+    assert peer.has_all.wait(10)
+    transport.close()
+    connections.close()
+    assert peer.taken == wanted
+
+
+def test_a_closed_transport_sends_what_was_waiting_and_ends_its_threads(peer: Peer) -> None:
+    connections = FlightConnections("token")
+    transport = FlightTransport(connections)
+    peer.expected = 3
+    for execution_id in ("a", "b", "c"):
+        transport.send(peer.server.address, CancelTask("tm", "job", execution_id))
+    transport.close()
+    peer.may_take.set()
+    assert peer.has_all.wait(10)
+    (sender,) = [t for t in threading.enumerate() if t.name == f"send-{peer.server.address}"] or [None]
+    if sender is not None:
+        sender.join(10)
+        assert not sender.is_alive()
+    connections.close()
