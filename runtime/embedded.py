@@ -23,7 +23,7 @@ from runtime.sink_committer import ConnectorCommitter
 from runtime.transport import Transport
 from sqlstream import config as options
 from sqlstream.errors import ErrorInfo, InternalError, SqlStreamError
-from sqlstream.graph.job_graph import JobGraph
+from sqlstream.graph.job_graph import JobGraph, decode_job_graph, encode_job_graph
 from sqlstream.messages.rpc import JobDetails, JobMetrics, JobStatusReply, ToJobManager
 
 if TYPE_CHECKING:
@@ -158,6 +158,8 @@ class EmbeddedCluster:
 
     def submit(self, job_graph: JobGraph) -> str:
         """Take a job in; returns its id. UserError or JobError when it cannot run."""
+        # As over the wire: what cannot be sent to a TaskManager fails here, before it can trouble other jobs.
+        job_graph = decode_job_graph(encode_job_graph(job_graph))
         self._results.open(job_graph.job_id)
         self._task_managers.reserve(max((v.parallelism for v in job_graph.vertices), default=1))
         try:

@@ -71,6 +71,7 @@ class Json:
         refuse_types("json", schema, allows_nested=True)
         for field in schema.fields:
             _check_keys(field.name, field.type)
+        _check_names('a table of format "json"', schema.names)
 
 
 def _check_keys(column: str, t: LogicalType) -> None:
@@ -80,6 +81,22 @@ def _check_keys(column: str, t: LogicalType) -> None:
             f'format "json" cannot carry column "{column}": the keys of {t} are no strings',
             hint="declare it as MAP<STRING, …>",
         )
+    _check_names(f'column "{column}" of format "json"', tuple(f.name for f in t.fields))
     for part in (t.element, *(f.type for f in t.fields)):
         if part is not None:
             _check_keys(column, part)
+
+
+def _check_names(place: str, names: tuple[str, ...]) -> None:
+    """DuckDB, which takes objects apart, does not tell such fields from one another."""
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            raise UserError(
+                "SS4006",
+                f'{place} cannot have both "{other}" and "{name}", which differ in case alone',
+                hint="leave one of them out",
+            )
+        if not name:
+            raise UserError("SS4006", f"{place} cannot have a field without a name", hint="name the field")

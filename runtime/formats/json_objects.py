@@ -6,9 +6,12 @@ import json
 import threading
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from sqlstream.types import LogicalType, TypeRoot
+from runtime.evaluate.duckdb_function import evaluate_in_duckdb
+from sqlstream.types import NESTED_ROOTS, LogicalType, TypeRoot
 
 _RAW_NUMBERS = "$raw_numbers"
 """A field of no line. Asked for as DECIMAL, it makes DuckDB keep numbers as they are written instead of as doubles."""
@@ -48,6 +51,15 @@ def take_apart(lines: pa.Array, structure: str) -> pa.StructArray:
     return taken.column(0).combine_chunks()
 
 
+def holds(lines: pa.Array, condition: str) -> np.ndarray[Any, Any]:
+    """bool[n]: whether a condition on `a0`, which is the line, is TRUE for it."""
+    if not len(lines):
+        return np.zeros(0, dtype=bool)
+    booleans = evaluate_in_duckdb(f"coalesce(try({condition}), false)", lines)
+    mask: np.ndarray[Any, Any] = pc.fill_null(booleans, False).to_numpy(zero_copy_only=False).astype(bool)
+    return mask
+
+
 def structure_of(types: dict[str, LogicalType], *, keeps_numbers: bool) -> str:
     """The literal for `take_apart` that asks for these fields, all their values as text.
 
@@ -57,6 +69,36 @@ def structure_of(types: dict[str, LogicalType], *, keeps_numbers: bool) -> str:
     if keeps_numbers or not structure:
         structure[_RAW_NUMBERS] = "DECIMAL(1,0)" if keeps_numbers else "VARCHAR"
     return _sql_literal(json.dumps(structure))
+
+
+def has_shape_of(types: dict[str, LogicalType]) -> str:
+    """The SQL condition on an object `a0` that rows, arrays and maps are such at every depth, or NULL, or not there.
+
+    `take_apart` makes NULLs of what has another shape. Empty when no type is nested.
+    """
+    return " AND ".join(
+        _is_shaped(_member("a0", name), t, depth=0) for name, t in types.items() if t.root in NESTED_ROOTS
+    )
+
+
+def _is_shaped(value: str, t: LogicalType, depth: int) -> str:
+    kind = "ARRAY" if t.root is TypeRoot.ARRAY else "OBJECT"
+    conditions = [f"json_type({value}) = '{kind}'"]
+    conditions += [
+        _is_shaped(_member(value, f.name), f.type, depth) for f in t.fields if f.type.root in NESTED_ROOTS
+    ]
+    if t.element is not None and t.element.root in NESTED_ROOTS:
+        part, path = f"e{depth}", "$[*]" if t.root is TypeRoot.ARRAY else "$.*"
+        inner = _is_shaped(part, t.element, depth + 1)
+        conditions.append(
+            f"len(list_filter(json_extract({value}, '{path}'), lambda {part}: NOT {inner})) = 0"
+        )
+    return f"({value} IS NULL OR json_type({value}) = 'NULL' OR ({' AND '.join(conditions)}))"
+
+
+def _member(value: str, name: str) -> str:
+    pointer = name.replace("~", "~0").replace("/", "~1")
+    return f"json_extract({value}, {_sql_literal('/' + pointer)})"
 
 
 def holds_decimal(t: LogicalType) -> bool:

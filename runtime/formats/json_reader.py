@@ -16,11 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.duckdb_function import evaluate_in_duckdb
 from runtime.formats.blocks import Block, after_last_newline, read_blocks
 from runtime.formats.boolean_option import is_true
 from runtime.formats.file_rows import FileRows
-from runtime.formats.json_objects import holds_decimal, structure_of, take_apart
+from runtime.formats.json_objects import has_shape_of, holds, holds_decimal, structure_of, take_apart
 from runtime.formats.json_plain import KERNEL_DEMAND, PlainObjects, PlainRows, is_nested
 from runtime.formats.json_values import parse_values, text_type_of
 from runtime.formats.rejection import undecodable
@@ -66,6 +65,7 @@ class JsonReader(FileRows):
         self._structure = structure_of(
             self._types, keeps_numbers=any(holds_decimal(t) for t in self._types.values())
         )
+        self._shape = has_shape_of(self._types)
         # Fields that nested objects lack are DuckDB's to find.
         can_use_kernel = not (self._needs_fields and any(is_nested(t) for t in self._types.values()))
         self._uses_kernel = uses_kernel if can_use_kernel else False
@@ -115,6 +115,8 @@ class JsonReader(FileRows):
             # DuckDB finds all fields missing from [], where it finds no object in other arrays.
             if values.null_count or self._needs_fields or not _begin_objects(texts):
                 return self._decode_doubtful(lines, numbers)
+            if self._shape and not holds(texts, self._shape).all():
+                return self._decode_doubtful(lines, numbers)
             return _Rows(self._convert(values), np.arange(len(lines)), [])
         except pa.ArrowInvalid:
             return self._decode_doubtful(lines, numbers)
@@ -141,15 +143,23 @@ class JsonReader(FileRows):
         is_text[list(reasons)] = False
         texts = pc.if_else(pa.array(is_text), lines, b"").cast(pa.string())
         rows = np.flatnonzero(~_mask(pc.equal(pc.ascii_trim_whitespace(texts), "")))
-        is_object = self._check(texts.take(pa.array(rows)), "json_valid(a0) AND json_type(a0) = 'OBJECT'")
+        is_object = holds(texts.take(pa.array(rows)), "json_valid(a0) AND json_type(a0) = 'OBJECT'")
         reasons.update((int(row), "it is no JSON object") for row in rows[~is_object])
         rows = rows[is_object]
         if self._needs_fields and self._types:
             structure = structure_of(self._types, keeps_numbers=False)
             strict = f"try(json_transform_strict(a0, {structure})) IS NOT NULL"
-            has_all = self._check(texts.take(pa.array(rows)), strict)
+            has_all = holds(texts.take(pa.array(rows)), strict)
             reasons.update((int(row), "a field is missing") for row in rows[~has_all])
             rows = rows[has_all]
+        for name, t in self._types.items():
+            shape = has_shape_of({name: t})
+            if shape:
+                has_shape = holds(texts.take(pa.array(rows)), shape)
+                reasons.update(
+                    (int(row), f'field "{name}" is no {t.with_nullable(True)}') for row in rows[~has_shape]
+                )
+                rows = rows[has_shape]
         values = self._objects(texts.take(pa.array(rows)))
         is_good = np.ones(len(rows), dtype=bool)
         for (name, t), part in zip(self._types.items(), values.flatten(), strict=False):
@@ -162,12 +172,6 @@ class JsonReader(FileRows):
                 )
         rejected = [self._reject(lines[row], int(numbers[row]), reasons[row]) for row in sorted(reasons)]
         return _Rows(self._convert(values.filter(pa.array(is_good))), rows[is_good], rejected)
-
-    @staticmethod
-    def _check(lines: pa.Array, condition: str) -> np.ndarray[Any, Any]:
-        if not len(lines):
-            return np.zeros(0, dtype=bool)
-        return _mask(pc.fill_null(evaluate_in_duckdb(f"coalesce(try({condition}), false)", lines), False))
 
     def _reject(self, line: pa.Scalar, number: int, reason: str) -> Rejected:
         text = line.as_py().decode("utf-8", "replace").rstrip("\r\n")

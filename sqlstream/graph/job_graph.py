@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from sqlstream.changelog import ChangelogMode
-from sqlstream.errors import Span
+from sqlstream.errors import InternalError, Span
 from sqlstream.graph.stream_graph import Exchange
 from sqlstream.schema import Schema
 from sqlstream.specs import Spec
@@ -79,8 +79,11 @@ class JobGraph(msgspec.Struct, frozen=True):
 
 
 def encode_job_graph(graph: JobGraph) -> bytes:
-    """Versioned msgpack: what crosses the wire and what the Dispatcher stores."""
-    return msgspec.msgpack.encode(graph)
+    """Versioned msgpack: what crosses the wire and what the Dispatcher stores. InternalError when it holds what is no data."""
+    try:
+        return msgspec.msgpack.encode(graph)
+    except (TypeError, OverflowError, UnicodeEncodeError, msgspec.MsgspecError) as error:
+        raise InternalError(f"the plan cannot be sent: {error}") from error
 
 
 def decode_job_graph(data: bytes) -> JobGraph:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from plan_harness import compile_script
 
 from planner.compile import CompiledPlan
-from sqlstream.errors import UserError
+from sqlstream.errors import InternalError, UserError
 from sqlstream.graph.job_graph import decode_job_graph, encode_job_graph
 from sqlstream.graph.stream_graph import ExchangeKind
 
@@ -79,6 +80,13 @@ def test_ids_are_unique_when_one_insert_stands_twice() -> None:
 def test_a_job_graph_survives_the_wire() -> None:
     graph = compiled(f"INSERT INTO console {COUNTS}").job_graph
     assert decode_job_graph(encode_job_graph(graph)) == graph
+
+
+def test_a_job_graph_that_no_message_can_carry_fails_by_itself() -> None:
+    graph = compiled(f"INSERT INTO console {COUNTS}").job_graph
+    vertex = msgspec.structs.replace(graph.vertices[0], max_parallelism=2**70)
+    with pytest.raises(InternalError, match="the plan cannot be sent"):
+        encode_job_graph(msgspec.structs.replace(graph, vertices=(vertex,)))
 
 
 def test_key_groups_cannot_be_fewer_than_subtasks() -> None:

@@ -78,6 +78,9 @@ def written(schema: Schema, rows: list[dict[str, Any]], options: dict[str, str] 
         (sql.map_of(sql.STRING, sql.INT), '{"a":1,"b":null}', [("a", 1), ("b", None)]),
         (sql.row(("x", sql.INT), ("y", sql.INT)), '{"y":"2"}', {"x": None, "y": 2}),
         (sql.INT, "null", None),
+        (sql.array(sql.array(sql.row(("x", sql.INT)))), '[[{"x":1},null],null]', [[{"x": 1}, None], None]),
+        (sql.row(("x/~'y", sql.row(("z", sql.INT)))), """{"x/~'y":{"z":3}}""", {"x/~'y": {"z": 3}}),
+        (sql.map_of(sql.STRING, sql.array(sql.INT)), '{"a":[1],"b":null}', [("a", [1]), ("b", None)]),
     ],
 )
 def test_values_are_read_as_their_type(t: sql.LogicalType, text: str, value: Any) -> None:
@@ -101,6 +104,15 @@ def test_values_are_read_as_their_type(t: sql.LogicalType, text: str, value: Any
         (sql.array(sql.INT), '[1,"x"]'),
         (sql.row(("x", sql.INT)), '{"x":"?"}'),
         (sql.map_of(sql.STRING, sql.INT), '{"a":"?"}'),
+        (sql.row(("x", sql.INT)), "1"),
+        (sql.row(("x", sql.INT)), "[1]"),
+        (sql.row(("x", sql.INT)), '"{}"'),
+        (sql.array(sql.INT), "1"),
+        (sql.array(sql.INT), '{"x":1}'),
+        (sql.map_of(sql.STRING, sql.INT), "[]"),
+        (sql.row(("x/~'y", sql.row(("z", sql.INT)))), """{"x/~'y":5}"""),
+        (sql.array(sql.array(sql.row(("x", sql.INT)))), '[[{"x":1}],null,[null,2]]'),
+        (sql.map_of(sql.STRING, sql.array(sql.INT)), '{"a":[1],"b":{}}'),
     ],
 )
 def test_what_is_no_value_of_the_type_is_refused_and_never_bent(t: sql.LogicalType, text: str) -> None:
@@ -191,6 +203,19 @@ def test_what_is_written_is_json_for_everyone() -> None:
     found = [json.loads(line) for line in written(schema, rows)]
     assert [r['q"\\'] for r in found] == [rows[0]['q"\\']] * 3
     assert [r["f"] for r in found] == [1.5, "NaN", "-Infinity"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        (Schema.of(("a", sql.INT), ("A", sql.INT)), 'both "a" and "A"'),
+        (Schema.of(("v", sql.array(sql.row(("x", sql.INT), ("X", sql.INT))))), 'both "x" and "X"'),
+        (Schema.of(("", sql.INT)), "without a name"),
+    ],
+)
+def test_names_that_differ_in_case_alone_are_refused(schema: Schema, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        format_of("json").validate(schema, {})
 
 
 def test_maps_without_string_keys_are_refused() -> None:
