@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.kernels.buffers import to_array
-from runtime.operators.aggregates.accumulator import Array
 from runtime.operators.operator import Operator, OperatorContext, OperatorSnapshot, Output
+from runtime.state.arrays import Array
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.specs.aggregate import WindowAggregateSpec
 

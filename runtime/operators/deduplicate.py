@@ -8,12 +8,12 @@ import pyarrow as pa
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.index import KeyIndex
 from runtime.kernels.rank import best_rows_into
-from runtime.operators.aggregates.accumulator import Array, grown
 from runtime.operators.group_aggregate import batch_groups
 from runtime.operators.key_group_column import slot_key_groups
 from runtime.operators.operator import KEY_GROUP_COLUMN, Operator, OperatorContext, OperatorSnapshot, Output
 from runtime.operators.state_ttl import StateTtl
 from runtime.operators.windowing import times_ms
+from runtime.state.arrays import Array, grown
 from runtime.state.columns import RowStore
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode, RowKind

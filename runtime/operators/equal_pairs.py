@@ -11,8 +11,8 @@ import pyarrow as pa
 from runtime.kernels.buffers import to_array
 from runtime.kernels.index import KeyIndex
 from runtime.kernels.ordering import argsort_stable_by
-from runtime.operators.aggregates.accumulator import Array
 from runtime.operators.aggregates.numbers import present_rows
+from runtime.state.arrays import Array
 
 PAIRS_MAX = 1 << 18
 """Pairs put together at once: bounds memory, and the time until a cancellation is seen, when many rows meet many."""

@@ -10,7 +10,7 @@ from runtime.kernels.accumulate import add_into, count_into
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.group import group
 from runtime.kernels.index import KeyIndex
-from runtime.operators.aggregates.accumulator import NO_WEIGHTS, Array
+from runtime.operators.aggregates.accumulator import NO_WEIGHTS
 from runtime.operators.aggregates.accumulator_set import (
     AccumulatorSet,
     partial_argument_types,
@@ -19,6 +19,7 @@ from runtime.operators.aggregates.accumulator_set import (
 from runtime.operators.group_snapshot import GroupState, load_groups, save_groups
 from runtime.operators.operator import Operator, OperatorContext, OperatorSnapshot, Output
 from runtime.operators.state_ttl import StateTtl
+from runtime.state.arrays import Array
 from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, to_arrow_schema
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.specs.aggregate import AggregatePhase, GroupAggregateSpec

@@ -7,11 +7,11 @@ import pyarrow as pa
 
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.index import KeyIndex
-from runtime.operators.aggregates.accumulator import Array, grown
 from runtime.operators.aggregates.accumulator_set import AccumulatorSet
 from runtime.operators.key_group_column import slot_key_groups
 from runtime.operators.operator import KEY_GROUP_COLUMN, OperatorSnapshot
 from runtime.operators.state_ttl import StateTtl
+from runtime.state.arrays import Array, grown
 
 
 class GroupState:

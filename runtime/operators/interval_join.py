@@ -6,13 +6,13 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.kernels.buffers import to_array
-from runtime.operators.aggregates.accumulator import Array
 from runtime.operators.equal_pairs import equal_pairs
 from runtime.operators.joined import JoinedRows
 from runtime.operators.log_snapshot import load_sides, save_sides
 from runtime.operators.operator import Operator, OperatorContext, OperatorSnapshot, Output
 from runtime.operators.row_log import Chunk, RowLog
 from runtime.operators.windowing import times_ms
+from runtime.state.arrays import Array
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.specs.join import IntervalJoinSpec, JoinKind

@@ -9,12 +9,12 @@ import pyarrow as pa
 
 from runtime.kernels.accumulate import add_into
 from runtime.kernels.buffers import to_array
-from runtime.operators.aggregates.accumulator import Array
 from runtime.operators.equal_pairs import portions
 from runtime.operators.join_side import JoinSide
 from runtime.operators.joined import JoinedRows
 from runtime.operators.operator import Operator, OperatorContext, OperatorSnapshot, Output
 from runtime.operators.state_ttl import StateTtl
+from runtime.state.arrays import Array
 from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema, with_row_kinds, without_row_kinds
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.specs.join import JoinKind, JoinSpec

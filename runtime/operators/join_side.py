@@ -8,11 +8,11 @@ import pyarrow as pa
 from runtime.kernels.accumulate import add_into
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.index import KeyIndex
-from runtime.operators.aggregates.accumulator import Array, grown
 from runtime.operators.equal_pairs import complete_rows
 from runtime.operators.key_group_column import key_group_column
 from runtime.operators.operator import KEY_GROUP_COLUMN
 from runtime.operators.state_ttl import StateTtl
+from runtime.state.arrays import Array, grown
 from runtime.state.keyed_rows import KeyedRows
 
 

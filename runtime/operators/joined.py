@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 
 from runtime.evaluate import EvaluationContext, compile_condition
 from runtime.kernels.buffers import to_array, view_values
-from runtime.operators.aggregates.accumulator import Array
 from runtime.operators.operator import OperatorContext
+from runtime.state.arrays import Array
 from sqlstream.arrow import to_arrow_schema, without_row_kinds
 from sqlstream.expressions import Expression, inputs_of, remap
 

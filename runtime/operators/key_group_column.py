@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from runtime.kernels.hashing import hash_columns, key_groups
 from runtime.kernels.index import KeyIndex
-from runtime.operators.aggregates.accumulator import Array
+from runtime.state.arrays import Array
 
 
 def key_group_column(keys: list[pa.Array], rows: int, max_parallelism: int) -> pa.Array:

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.kernels.buffers import to_array, valid_mask, view_values
-from runtime.operators.aggregates.accumulator import Array
 from runtime.operators.aggregates.numbers import NumberClass, as_numbers, number_class
+from runtime.state.arrays import Array
 from sqlstream.expressions import SortKey
 from sqlstream.types import LogicalType
 

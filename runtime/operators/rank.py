@@ -8,7 +8,6 @@ import pyarrow as pa
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.index import KeyIndex
 from runtime.kernels.rank import distinct_into, missing_into, rank_within, top_n_into
-from runtime.operators.aggregates.accumulator import Array, grown
 from runtime.operators.aggregates.numbers import number_class
 from runtime.operators.group_aggregate import batch_groups
 from runtime.operators.key_group_column import slot_key_groups
@@ -17,6 +16,7 @@ from runtime.operators.ordering import is_single_number, sort_indices, sort_keys
 from runtime.operators.rank_changes import RankChanges
 from runtime.operators.retractable_rank import RetractableRank
 from runtime.operators.state_ttl import StateTtl
+from runtime.state.arrays import Array, grown
 from runtime.state.columns import RowStore
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.specs.rank import RankPhase, RankSpec

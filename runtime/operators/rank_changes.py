@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from runtime.kernels.buffers import to_array
 from runtime.kernels.rank import rank_changes_into
-from runtime.operators.aggregates.accumulator import Array
 from runtime.operators.operator import OperatorContext, Output
+from runtime.state.arrays import Array
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.specs.rank import RankSpec

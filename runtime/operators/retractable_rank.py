@@ -9,13 +9,13 @@ from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.chains import Chains
 from runtime.kernels.index import KeyIndex
 from runtime.kernels.rank import rank_within
-from runtime.operators.aggregates.accumulator import Array, grown
 from runtime.operators.key_group_column import key_group_column
 from runtime.operators.operator import KEY_GROUP_COLUMN, Operator, OperatorContext, OperatorSnapshot, Output
 from runtime.operators.ordering import sort_indices
 from runtime.operators.rank_changes import NO_ROW, RankChanges
 from runtime.operators.row_multiset import RowMultiset
 from runtime.operators.state_ttl import StateTtl
+from runtime.state.arrays import Array, grown
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
 from sqlstream.specs.rank import RankSpec

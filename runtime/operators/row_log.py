@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.kernels.buffers import to_array
-from runtime.operators.aggregates.accumulator import Array
+from runtime.state.arrays import Array
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 
 _SMALL_CHUNKS_MAX = 32

@@ -8,7 +8,7 @@ import pyarrow as pa
 from runtime.kernels.accumulate import add_into
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.index import KeyIndex
-from runtime.operators.aggregates.accumulator import Array, grown
+from runtime.state.arrays import Array, grown
 from sqlstream.arrow import is_accumulate, row_kinds, without_row_kinds
 
 

@@ -7,12 +7,12 @@ import pyarrow as pa
 
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.group import extent, group
-from runtime.operators.aggregates.accumulator import Array
 from runtime.operators.aggregates.partials import Partials
 from runtime.operators.closing import LATE
 from runtime.operators.group_aggregate import batch_groups
 from runtime.operators.operator import OperatorContext
 from runtime.operators.windowing import last_window_ends, slice_end, slice_ends, times_ms
+from runtime.state.arrays import Array
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.specs.aggregate import WindowAggregateSpec
 from sqlstream.specs.window import WindowKind

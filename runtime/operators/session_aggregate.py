@@ -9,13 +9,13 @@ from runtime.kernels.accumulate import add_into
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.group import group
 from runtime.kernels.windows import merge_sessions_into
-from runtime.operators.aggregates.accumulator import Array
 from runtime.operators.aggregates.accumulator_set import row_argument_types
 from runtime.operators.aggregates.partials import MergedPartials, Partials, RawRows, is_mergeable
 from runtime.operators.closing import LATE, ClosingOperator
 from runtime.operators.key_group_column import key_group_column
 from runtime.operators.operator import KEY_GROUP_COLUMN, OperatorContext, OperatorSnapshot, Output
 from runtime.operators.windowing import times_ms, window_batch
+from runtime.state.arrays import Array
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.specs.aggregate import WindowAggregateSpec

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.group import extent
-from runtime.operators.aggregates.accumulator import Array
+from runtime.state.arrays import Array
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 
 _SLICES_CUT_MAX = 4

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.operators.aggregates.accumulator import Array
 from runtime.operators.operator import KEY_GROUP_COLUMN, Operator, OperatorContext, OperatorSnapshot, Output
 from runtime.operators.ordering import sort_indices
 from runtime.operators.row_multiset import RowMultiset
+from runtime.state.arrays import Array
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.specs.rank import SortSpec
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from runtime.operators.aggregates.accumulator import Array, grown
+from runtime.state.arrays import Array, grown
 
 _BUCKETS = 64
 """Buckets in a time to live: few enough to look through, small enough that what lives on costs little to look at again."""

@@ -10,7 +10,6 @@ import pyarrow as pa
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.group import extent
 from runtime.kernels.windows import renumber_into
-from runtime.operators.aggregates.accumulator import Array
 from runtime.operators.aggregates.accumulator_set import partial_argument_types, row_argument_types
 from runtime.operators.aggregates.partials import MergedPartials, Partials, RawRows, is_mergeable
 from runtime.operators.closing import LATE, ClosingOperator
@@ -31,6 +30,7 @@ from runtime.operators.windowing import (
     window_batch,
     window_starts,
 )
+from runtime.state.arrays import Array
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.errors import UserError

@@ -7,7 +7,6 @@ import pyarrow as pa
 
 from runtime.kernels.buffers import to_array
 from runtime.kernels.rank import rank_within
-from runtime.operators.aggregates.accumulator import Array
 from runtime.operators.closing import drop_late
 from runtime.operators.group_aggregate import batch_groups
 from runtime.operators.log_snapshot import load_log, save_log
@@ -15,6 +14,7 @@ from runtime.operators.operator import Operator, OperatorContext, OperatorSnapsh
 from runtime.operators.ordering import sort_indices
 from runtime.operators.row_log import RowLog, concat_batches
 from runtime.operators.windowing import times_ms
+from runtime.state.arrays import Array
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.specs.rank import WindowRankSpec

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.windows import slice_ends_into
-from runtime.operators.aggregates.accumulator import Array
+from runtime.state.arrays import Array
 from sqlstream.specs.window import WindowKind, WindowSpec
 
 Times = TypeVar("Times", int, Array)

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
 from runtime.kernels.buffers import to_array
 from runtime.kernels.places import forget, point
+from runtime.state.arrays import grown
 from runtime.state.chunk_log import ChunkLog
 
-_CAPACITY_MIN = 256
 _GARBAGE_ROWS_MIN = 4096
 _REWRITE_ROWS = 1 << 18
-
-
-def with_capacity(array: np.ndarray, capacity: int, fill: Any) -> np.ndarray:
-    """The array, or a copy at least twice as long whose further items are `fill`."""
-    if len(array) >= capacity:
-        return array
-    grown = np.full(max(capacity, 2 * len(array), _CAPACITY_MIN), fill, dtype=array.dtype)
-    grown[: len(array)] = array
-    return grown
 
 
 class VarColumn:
@@ -49,7 +38,7 @@ class VarColumn:
         """Set slots; of a slot that comes twice the last value stays."""
         if len(slots) == 0:
             return
-        self._places = with_capacity(self._places, int(slots.max()) + 1, -1)
+        self._places = grown(self._places, int(slots.max()) + 1, -1)
         first = self._log.append(pa.RecordBatch.from_arrays([values], schema=self._schema))
         self._live += point(self._places, slots, first)
         self._compact()
@@ -112,7 +101,7 @@ class RowStore:
         """int64[n]: the ids of the batch's rows. Ids of deleted rows are given again."""
         row_ids = self._allocate(batch.num_rows)
         first = self._log.append(batch)
-        self._places = with_capacity(self._places, self._next, -1)
+        self._places = grown(self._places, self._next, -1)
         point(self._places, row_ids, first)
         return row_ids
 
@@ -122,7 +111,7 @@ class RowStore:
 
     def delete(self, row_ids: np.ndarray) -> None:
         """Forget rows. An id that is not live, or comes twice, is passed over."""
-        self._free = with_capacity(self._free, self._free_count + len(row_ids), 0)
+        self._free = grown(self._free, self._free_count + len(row_ids), 0)
         self._free_count += forget(self._places, row_ids, self._free[self._free_count :])
         if len(self._log) > 2 * len(self) + _GARBAGE_ROWS_MIN:
             self._log = _rewritten(self._log, self._places, self.live_row_ids())

@@ -1,21 +1,20 @@
-"""The protocol of accumulators, and the growing arrays they are made of."""
+"""The protocol of accumulators."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from runtime.kernels.buffers import valid_mask
+from runtime.state.arrays import Array
 from sqlstream.expressions import AggregateCall
 from sqlstream.types import LogicalType
 
 if TYPE_CHECKING:
     from runtime.operators.aggregates.value_counts import ValueCounts
-
-Array = np.ndarray[Any, Any]
 
 NO_WEIGHTS: Array = np.empty(0, dtype=np.int8)
 """Every row adds: see runtime.kernels.accumulate."""
@@ -68,15 +67,6 @@ class Accumulator(ABC):
     @abstractmethod
     def nbytes(self) -> int:
         """Bytes held."""
-
-
-def grown(array: Array, capacity: int, fill: Any = 0) -> Array:
-    """`array` with at least `capacity` items along its first axis, doubling so that growth costs amortised O(1) an item."""
-    if len(array) >= capacity:
-        return array
-    larger = np.full((max(capacity, 2 * len(array), 16), *array.shape[1:]), fill, dtype=array.dtype)
-    larger[: len(array)] = array
-    return larger
 
 
 def present(weights: Array, *args: pa.Array) -> Array:

@@ -7,7 +7,8 @@ import pyarrow as pa
 
 from runtime.kernels.buffers import unpack_bits, view_bitmap, view_buffer
 from runtime.operators.aggregates import make_accumulator
-from runtime.operators.aggregates.accumulator import NO_WEIGHTS, Accumulator, Array
+from runtime.operators.aggregates.accumulator import NO_WEIGHTS, Accumulator
+from runtime.state.arrays import Array
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
 from sqlstream.functions import AGGREGATE_FUNCTIONS

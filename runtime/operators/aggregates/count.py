@@ -7,7 +7,8 @@ import pyarrow as pa
 
 from runtime.kernels.accumulate import add_into, count_into
 from runtime.kernels.buffers import to_array, view_values
-from runtime.operators.aggregates.accumulator import Accumulator, Array, grown, present
+from runtime.operators.aggregates.accumulator import Accumulator, present
+from runtime.state.arrays import Array, grown
 from sqlstream.expressions import AggregateCall
 from sqlstream.types import LogicalType
 

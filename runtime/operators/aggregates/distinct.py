@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runtime.operators.aggregates.accumulator import Accumulator, Array, present
+from runtime.operators.aggregates.accumulator import Accumulator, present
 from runtime.operators.aggregates.value_counts import ValueCounts
+from runtime.state.arrays import Array
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
 from sqlstream.types import LogicalType

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.kernels.accumulate import extreme_int128_into, max_into, min_into
-from runtime.operators.aggregates.accumulator import NO_WEIGHTS, Accumulator, Array, grown, present
+from runtime.operators.aggregates.accumulator import NO_WEIGHTS, Accumulator, present
 from runtime.operators.aggregates.numbers import (
     NumberClass,
     as_numbers,
@@ -17,6 +17,7 @@ from runtime.operators.aggregates.numbers import (
 )
 from runtime.operators.aggregates.slot_values import SlotValues
 from runtime.operators.aggregates.value_counts import ValueCounts
+from runtime.state.arrays import Array, grown
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
 from sqlstream.types import LogicalType

@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.operators.aggregates.accumulator import Accumulator, Array, present
+from runtime.operators.aggregates.accumulator import Accumulator, present
 from runtime.operators.aggregates.slot_values import SlotValues
+from runtime.state.arrays import Array
 from sqlstream.expressions import AggregateCall
 from sqlstream.types import STRING, LogicalType
 

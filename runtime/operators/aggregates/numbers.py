@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.kernels.buffers import to_array, valid_mask, view_buffer, view_values
-from runtime.operators.aggregates.accumulator import Array
+from runtime.state.arrays import Array
 from sqlstream.types import APPROXIMATE_ROOTS, BINARY_ROOTS, STRING_ROOTS, LogicalType, TypeRoot
 
 

@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.kernels.accumulate import first_row_into, last_row_into
-from runtime.operators.aggregates.accumulator import NO_WEIGHTS, Accumulator, Array, present
+from runtime.operators.aggregates.accumulator import NO_WEIGHTS, Accumulator, present
 from runtime.operators.aggregates.slot_values import SlotValues
+from runtime.state.arrays import Array
 from sqlstream.expressions import AggregateCall
 from sqlstream.types import LogicalType
 

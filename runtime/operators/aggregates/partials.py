@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.operators.aggregates.accumulator import Array
 from runtime.operators.aggregates.accumulator_set import AccumulatorSet, accumulator_width
+from runtime.state.arrays import Array
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.expressions import AggregateCall
 from sqlstream.functions import AGGREGATE_FUNCTIONS

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.operators.aggregates.accumulator import Array, grown
 from runtime.operators.aggregates.numbers import (
     NumberClass,
     as_numbers,
@@ -14,6 +13,7 @@ from runtime.operators.aggregates.numbers import (
     number_class,
     present_rows,
 )
+from runtime.state.arrays import Array, grown
 from runtime.state.columns import VarColumn
 from sqlstream.arrow import to_arrow_type
 from sqlstream.types import LogicalType

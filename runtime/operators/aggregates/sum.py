@@ -16,7 +16,7 @@ from runtime.kernels.accumulate import (
     sum_into,
 )
 from runtime.kernels.buffers import to_array
-from runtime.operators.aggregates.accumulator import Accumulator, Array, grown, present
+from runtime.operators.aggregates.accumulator import Accumulator, present
 from runtime.operators.aggregates.numbers import (
     NumberClass,
     as_numbers,
@@ -24,6 +24,7 @@ from runtime.operators.aggregates.numbers import (
     from_numbers,
     number_class,
 )
+from runtime.state.arrays import Array, grown
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
 from sqlstream.functions import AGGREGATE_FUNCTIONS

@@ -11,7 +11,7 @@ from runtime.kernels.accumulate import add_into
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.group import group
 from runtime.kernels.index import KeyIndex
-from runtime.operators.aggregates.accumulator import Array, grown
+from runtime.state.arrays import Array, grown
 
 
 class ValueCounts:

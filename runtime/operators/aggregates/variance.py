@@ -7,8 +7,9 @@ import pyarrow as pa
 
 from runtime.kernels.accumulate import merge_variance_into, variance_into
 from runtime.kernels.buffers import to_array, view_values
-from runtime.operators.aggregates.accumulator import Accumulator, Array, grown, present
+from runtime.operators.aggregates.accumulator import Accumulator, present
 from runtime.operators.aggregates.numbers import NumberClass, as_numbers, from_numbers
+from runtime.state.arrays import Array, grown
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
 from sqlstream.types import LogicalType
