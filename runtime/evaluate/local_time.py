@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
 
@@ -18,6 +19,7 @@ def is_utc(time_zone: str) -> bool:
     return time_zone.upper() in ("UTC", "Z", "ETC/UTC", "GMT", "UTC+0", "+00:00")
 
 
+@functools.cache
 def check_time_zone(time_zone: str) -> str:
     """The zone in the form that Arrow knows (`GMT+08:00` is `+08:00`); UserError for one that does not exist."""
     zone = re.sub(r"\A(?:GMT|UTC)(?=[+-]\d\d:\d\d\Z)", "", time_zone)
