@@ -19,7 +19,7 @@ from runtime.operators.aggregates.accumulator_set import (
 from runtime.operators.group_snapshot import GroupState, load_groups, save_groups
 from runtime.operators.operator import Operator, OperatorContext, OperatorSnapshot, Output
 from runtime.operators.state_ttl import StateTtl
-from runtime.state.arrays import Array
+from runtime.state.arrays import Array, first_slots
 from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, to_arrow_schema
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.specs.aggregate import AggregatePhase, GroupAggregateSpec
@@ -60,7 +60,7 @@ class LocalGroupAggregate(Operator[GroupAggregateSpec]):
             counts = np.zeros(len(first_rows), dtype=np.int64)
             count_into(counts, groups, signs)
             columns.append(to_array(pa.int64(), counts))
-        columns += accumulators.columns(np.arange(len(first_rows)))
+        columns += accumulators.columns(first_slots(len(first_rows)))
         output.emit(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
 

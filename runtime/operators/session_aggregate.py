@@ -15,7 +15,7 @@ from runtime.operators.closing import LATE, ClosingOperator
 from runtime.operators.key_group_column import key_group_column
 from runtime.operators.operator import KEY_GROUP_COLUMN, OperatorContext, OperatorSnapshot, Output
 from runtime.operators.windowing import times_ms, window_batch
-from runtime.state.arrays import Array
+from runtime.state.arrays import Array, first_slots
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.specs.aggregate import WindowAggregateSpec
@@ -91,7 +91,7 @@ class SessionAggregate(ClosingOperator):
             keys, partials = columns[: self._keys], columns[self._keys : -3]
             starts, ends, rows = (view_values(column, np.int64) for column in columns[-3:])
             sessions, count = _number_sessions(_dense_groups(keys, len(starts)), starts, ends)
-            together = self._form.together(partials, sessions, count).columns(np.arange(count))
+            together = self._form.together(partials, sessions, count).columns(first_slots(count))
             columns = _one_each(keys, together, sessions, count, starts, ends, rows)
         self._log = [columns]
         self._log_rows = self._merged_rows = len(columns[-1])

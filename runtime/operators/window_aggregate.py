@@ -30,7 +30,7 @@ from runtime.operators.windowing import (
     window_batch,
     window_starts,
 )
-from runtime.state.arrays import Array
+from runtime.state.arrays import Array, first_slots
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.errors import UserError
@@ -168,7 +168,7 @@ class SliceAggregate(ClosingOperator):
         if len(first_rows) < len(groups):
             chosen = to_array(pa.int64(), first_rows)
             merged = self._form.together(partials, groups, len(first_rows))
-            partials = merged.columns(np.arange(len(first_rows)))
+            partials = merged.columns(first_slots(len(first_rows)))
             columns = [
                 *(key.take(chosen) for key in keys),
                 *partials,
@@ -249,7 +249,7 @@ class SliceAggregate(ClosingOperator):
     ) -> None:
         """One result row a group of log rows."""
         keys, partials, _ = self._parted(columns)
-        results = self._form.together(partials, groups, len(first_rows)).results(np.arange(len(first_rows)))
+        results = self._form.together(partials, groups, len(first_rows)).results(first_slots(len(first_rows)))
         if len(first_rows) < len(groups):
             chosen = to_array(pa.int64(), first_rows)
             keys = [key.take(chosen) for key in keys]

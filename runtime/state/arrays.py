@@ -1,4 +1,4 @@
-"""numpy arrays that grow: the memory behind slots."""
+"""numpy arrays by slot: they grow, and values are picked out of them."""
 
 from __future__ import annotations
 
@@ -20,3 +20,25 @@ def grown(array: Array, capacity: int, fill: Any = 0) -> Array:
     )
     larger[: len(array)] = array
     return larger
+
+
+class _Numbers:
+    """0, 1, 2, … as far as anybody has asked for."""
+
+    values: Array = np.arange(1 << 16)
+
+
+def first_slots(count: int) -> Array:
+    """int64[count]: the slots 0 … count - 1, which `picked` knows at sight. Not to be written to."""
+    if count > len(_Numbers.values):
+        # Threads may lose each other's array, at no harm.
+        _Numbers.values = np.arange(2 * count)
+    return _Numbers.values[:count]
+
+
+def picked(array: Array, slots: Array) -> Array:
+    """`array[slots]`, without a copy when these are `first_slots`: for arrays that nobody writes to afterwards."""
+    numbers = _Numbers.values
+    if slots.base is numbers and slots.strides == numbers.strides and len(slots) and slots[0] == 0:
+        return array[: len(slots)]
+    return array[slots]

@@ -8,7 +8,7 @@ import pyarrow as pa
 from runtime.kernels.accumulate import add_into, count_into
 from runtime.kernels.buffers import to_array, view_values
 from runtime.operators.aggregates.accumulator import Accumulator, present
-from runtime.state.arrays import Array, grown
+from runtime.state.arrays import Array, grown, picked
 from sqlstream.expressions import AggregateCall
 from sqlstream.types import LogicalType
 
@@ -33,7 +33,7 @@ class Count(Accumulator):
         return [self.results(slots)]
 
     def results(self, slots: Array) -> pa.Array:
-        return to_array(pa.int64(), self._counts[slots])
+        return to_array(pa.int64(), picked(self._counts, slots))
 
     def values(self, slots: Array) -> Array:
         """The counts as numpy."""

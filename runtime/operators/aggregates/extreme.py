@@ -17,7 +17,7 @@ from runtime.operators.aggregates.numbers import (
 )
 from runtime.operators.aggregates.slot_values import SlotValues
 from runtime.operators.aggregates.value_counts import ValueCounts
-from runtime.state.arrays import Array, grown
+from runtime.state.arrays import Array, grown, picked
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
 from sqlstream.types import LogicalType
@@ -80,7 +80,7 @@ class Extreme(Accumulator):
     def results(self, slots: Array) -> pa.Array:
         if self._number is NumberClass.NONE:
             return self._values.get(slots)
-        return from_numbers(self._best[slots], self._type, self._seen[slots])
+        return from_numbers(picked(self._best, slots), self._type, picked(self._seen, slots))
 
     def reset(self, slots: Array) -> None:
         self._seen[slots] = 0

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 
 from runtime.operators.aggregates.accumulator_set import AccumulatorSet, accumulator_width
-from runtime.state.arrays import Array
+from runtime.state.arrays import Array, first_slots
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.expressions import AggregateCall
 from sqlstream.functions import AGGREGATE_FUNCTIONS
@@ -40,7 +39,7 @@ class MergedPartials:
         """The rows of each group as one partial; row g of the columns is group g."""
         accumulators = self._accumulators(count)
         accumulators.accumulate(groups, batch)
-        return accumulators.columns(np.arange(count))
+        return accumulators.columns(first_slots(count))
 
     def together(self, columns: list[pa.Array], groups: Array, count: int) -> AccumulatorSet:
         """The partials of each group put together."""

@@ -24,7 +24,7 @@ from runtime.operators.aggregates.numbers import (
     from_numbers,
     number_class,
 )
-from runtime.state.arrays import Array, grown
+from runtime.state.arrays import Array, grown, picked
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
 from sqlstream.functions import AGGREGATE_FUNCTIONS
@@ -57,17 +57,17 @@ class Sum(Accumulator):
         add_into(self._counts, slots, as_numbers(columns[1], NumberClass.INT64))
 
     def columns(self, slots: Array) -> list[pa.Array]:
-        counts = self._counts[slots]
+        counts = picked(self._counts, slots)
         # Never NULL: a partial may hold as many values taken back as added, and its sum still counts.
-        return [from_numbers(self._sums[slots], self._sum_type), to_array(pa.int64(), counts)]
+        return [from_numbers(picked(self._sums, slots), self._sum_type), to_array(pa.int64(), counts)]
 
     def results(self, slots: Array) -> pa.Array:
-        sums = self._sums[slots]
+        sums = picked(self._sums, slots)
         return from_numbers(sums, to_arrow_type(self.call.type), self._has_value(slots, sums))
 
     def _has_value(self, slots: Array, sums: Array) -> Array:
         """bool[n]: where there is a sum; a DECIMAL that has outgrown 38 digits is NULL, as in Flink."""
-        valid = self._counts[slots] > 0
+        valid = picked(self._counts, slots) > 0
         if self._number is NumberClass.INT128:
             fits = np.empty(len(slots), dtype=bool)
             has_38_digits_into(sums, fits)
