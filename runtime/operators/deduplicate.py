@@ -132,7 +132,9 @@ class Deduplicate(Operator[DeduplicateSpec]):
 
     def snapshot(self) -> OperatorSnapshot:
         slots = self._index.slots()
-        groups = slot_key_groups(self._index, slots, self.context.max_parallelism)
+        # Without keys the operator runs in one subtask, where the one key is no column of the input.
+        index = self._index if self.spec.keys else None
+        groups = slot_key_groups(index, slots, self.context.max_parallelism)
         numbers = (self._times[slots], self._ttl.touched_ms(slots))
         columns = [pa.array(groups), *(to_array(pa.int64(), n) for n in numbers)]
         columns += self._index.keys(slots)

@@ -72,7 +72,8 @@ class SliceAggregate(ClosingOperator):
     """Keeps partials of open windows and emits a window's results when it closes.
 
     State: one partial a key and slice (every row, when a call cannot be merged), in an append-only log that is compacted
-    when it has doubled. A partial is forgotten when the last window that holds it has fired.
+    when it has doubled, later where that puts little together. A partial is forgotten when the last window that holds it
+    has fired.
     """
 
     def __init__(self, spec: WindowAggregateSpec, context: OperatorContext) -> None:
@@ -91,7 +92,7 @@ class SliceAggregate(ClosingOperator):
             self._slicer = RowSlicer(spec, context, self._form)
         self._schema = to_arrow_schema(context.output_schema)
         self._log = SliceLog(end_position=-2 if self._is_attached else -1)
-        self._compacted_rows = 0
+        self._compact_above = _LOG_ROWS_MIN
 
     # -- input -------------------------------------------------------------------------------------
 
@@ -106,7 +107,7 @@ class SliceAggregate(ClosingOperator):
         self._log.append(columns)
         earliest, _ = extent(self._log.ends(columns))
         self.next_end = min(self.next_end, self._first_open_end(int(earliest), self.closed_ms))
-        if self._log.rows > max(_LOG_ROWS_MIN, 2 * self._compacted_rows):
+        if self._log.rows > self._compact_above:
             self._compact()
 
     def _drop_late_partials(self, batch: pa.RecordBatch) -> list[pa.Array]:
@@ -147,16 +148,19 @@ class SliceAggregate(ClosingOperator):
         else:
             self._fire_overlapping(watermark_ms, output)
             self._log.forget(lambda slices: self._last_window_ends(slices) - 1 <= watermark_ms)
-        self._compacted_rows = min(self._compacted_rows, self._log.rows)
+        self._compact_above = max(_LOG_ROWS_MIN, min(self._compact_above, 2 * self._log.rows))
         self.next_end = self._first_open_end(self._log.first_end, watermark_ms)
 
     # -- putting windows together --------------------------------------------------------------------
 
     def _compact(self) -> None:
         """Put the log together: one partial a key and slice, or all rows that are kept."""
+        rows = self._log.rows
         if self._form.is_merging:
             self._log.replace([self._merged(chunks) for chunks in self._log.by_slice()])
-        self._compacted_rows = self._log.rows
+        # Where keys hardly come twice there is little to put together: wait for longer.
+        factor = 2 if 4 * self._log.rows < 3 * rows else 4
+        self._compact_above = max(_LOG_ROWS_MIN, factor * self._log.rows)
 
     def _merged(self, chunks: list[SliceChunk]) -> SliceChunk:
         """The partials of chunks, one a key and slice."""
@@ -271,7 +275,7 @@ class SliceAggregate(ClosingOperator):
         slices = snapshot.keyed.get("slices")
         if slices is not None and slices.num_rows:
             self._log.append(list(slices.combine_chunks().to_batches()[0].columns[1:]))
-            self._compacted_rows = slices.num_rows
+            self._compact_above = max(_LOG_ROWS_MIN, 2 * slices.num_rows)
             self.next_end = self._first_open_end(self._log.first_end, self.closed_ms)
 
     def state_bytes(self) -> int:

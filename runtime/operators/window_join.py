@@ -11,7 +11,7 @@ from runtime.kernels.buffers import to_array
 from runtime.kernels.group import extent, group
 from runtime.kernels.ordering import argsort_stable_by
 from runtime.operators.closing import drop_late
-from runtime.operators.equal_pairs import equal_pairs
+from runtime.operators.equal_pairs import PAIRS_MAX, equal_pairs
 from runtime.operators.joined import JoinedRows
 from runtime.operators.log_snapshot import load_sides, save_sides
 from runtime.operators.operator import Operator, OperatorContext, OperatorSnapshot, Output
@@ -116,6 +116,10 @@ class WindowJoin(Operator[WindowJoinSpec]):
     def _join(
         self, left: pa.RecordBatch, right: pa.RecordBatch, columns: list[list[int]], output: Output
     ) -> None:
+        if right.num_rows == 1 and not columns[_LEFT]:
+            for start in range(0, left.num_rows, PAIRS_MAX):
+                self._join_with_row(left.slice(start, PAIRS_MAX), right, output)
+            return
         matched = np.zeros(left.num_rows, dtype=bool)
         left_keys = [left.column(c) for c in columns[0]]
         right_keys = [right.column(c) for c in columns[1]]
@@ -125,6 +129,15 @@ class WindowJoin(Operator[WindowJoinSpec]):
             if self.spec.kind is JoinKind.LEFT:
                 matched[left_rows[passed]] = True
         if self.spec.kind is JoinKind.LEFT:
+            output.emit(self._joined.padded(left, np.flatnonzero(~matched)))
+
+    def _join_with_row(self, left: pa.RecordBatch, right: pa.RecordBatch, output: Output) -> None:
+        """All left rows meet the one right row, as the result of an aggregate without keys: there are no pairs to look for."""
+        joined, passed = self._joined.pairs(left, right, None, np.zeros(left.num_rows, dtype=np.int64))
+        output.emit(joined)
+        if self.spec.kind is JoinKind.LEFT:
+            matched = np.zeros(left.num_rows, dtype=bool)
+            matched[passed] = True
             output.emit(self._joined.padded(left, np.flatnonzero(~matched)))
 
     def snapshot(self) -> OperatorSnapshot:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from changelog_harness import cut, cuts_strategy, run_moved
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from operator_harness import Clock, Collected, ManualClock, Row, batch, feed, operator_context, run_operator
 
@@ -78,6 +78,7 @@ def local_of(spec: DeduplicateSpec) -> DeduplicateSpec:
 
 
 @given(specs, rows_strategy, cuts_strategy, st.integers(0, 6), st.sampled_from([RETRACT, UPSERT]))
+@example(DeduplicateSpec((), Keep.FIRST, 2), [("a", 1, 0, "x")] * 2, [1], 1, RETRACT)
 @settings(max_examples=60, deadline=None)
 def test_state_moves_to_other_subtasks_without_a_trace(
     spec: DeduplicateSpec, rows: list[Row], cuts: list[int], at: int, mode: ChangelogMode
