@@ -68,7 +68,7 @@ class GroupAggregate(Operator[GroupAggregateSpec]):
     """One result row a key, corrected with every batch that changes it.
 
     State: one slot a key with its accumulators, dropped when the last row of a retracting input is taken back, or
-    `state_ttl_ms` after the last change.
+    `state_ttl_ms` after the last change; and whether there ever was a row, which a result over no keys depends on.
     """
 
     def __init__(self, spec: GroupAggregateSpec, context: OperatorContext) -> None:
@@ -88,6 +88,7 @@ class GroupAggregate(Operator[GroupAggregateSpec]):
             AccumulatorSet(spec.aggregates, types, spec.is_retracting),
             StateTtl(spec.state_ttl_ms, context.now_ms),
         )
+        self._has_emitted = False
 
     # -- input -------------------------------------------------------------------------------------
 
@@ -104,6 +105,7 @@ class GroupAggregate(Operator[GroupAggregateSpec]):
         slots, is_new = self._state.find_or_create(keys)
         before = self._results_before(slots)
         self._apply(batch, slots[groups])
+        self._has_emitted = True
         self._state.ttl.touch(slots)
         self._emit(keys, slots, is_new, before, output)
 
@@ -193,7 +195,7 @@ class GroupAggregate(Operator[GroupAggregateSpec]):
         output.emit(pa.RecordBatch.from_arrays([*columns, to_array(pa.int8(), kinds)], schema=self._schema))
 
     def on_finish(self, output: Output) -> None:
-        if self.spec.keys or self._state.is_started or self.context.subtask != 0:
+        if self.spec.keys or self._has_emitted or self.context.subtask != 0:
             return
         # No row ever came: the aggregate of no rows is a result too.
         slots, is_new = self._state.find_or_create([])
@@ -214,10 +216,15 @@ class GroupAggregate(Operator[GroupAggregateSpec]):
     # -- state -------------------------------------------------------------------------------------
 
     def snapshot(self) -> OperatorSnapshot:
-        return save_groups(self._state, self.context.max_parallelism)
+        snapshot = save_groups(self._state, self.context.max_parallelism)
+        if not self.spec.keys:
+            snapshot.shared["progress"] = pa.table({"has_emitted": [self._has_emitted]})
+        return snapshot
 
     def restore(self, snapshot: OperatorSnapshot) -> None:
         load_groups(self._state, snapshot)
+        progress = snapshot.shared.get("progress")
+        self._has_emitted = progress is not None and any(progress.column("has_emitted").to_pylist())
 
     def state_bytes(self) -> int:
         return self._state.nbytes()

@@ -240,6 +240,20 @@ def test_without_keys_a_group_that_is_touched_in_time_lives_on() -> None:
     assert output.rows == [("+I", 1), ("+U", 2), ("+U", 3), ("+I", 1)]
 
 
+@pytest.mark.parametrize("moves", [False, True])
+def test_a_group_without_keys_that_expired_is_no_aggregate_of_no_rows(moves: bool) -> None:
+    context = operator_context(
+        [ROWS], Schema.of(("n", sql.BIGINT)), output_mode=UPSERT, now_ms=ManualClock(0)
+    )
+    spec = GroupAggregateSpec((), COUNT, state_ttl_ms=100)
+    operator, output = make_operator(spec, context), Collected()
+    feed(operator, [[("a", 1, None, None, None)], Clock(500)], output)
+    if moves:
+        operator = restored(spec, context, [operator.snapshot()], 0, 2)
+    finish(operator, output)
+    assert output.rows == [("+I", 1)]
+
+
 def test_listagg_puts_the_separator_of_its_row_before_a_value() -> None:
     schema = Schema.of(("k", sql.INT), ("v", sql.STRING), ("by", sql.STRING))
     context = operator_context([schema], Schema.of(("k", sql.INT), ("r", sql.STRING)), output_mode=UPSERT)
