@@ -30,10 +30,11 @@ class _Numbers:
 
 def first_slots(count: int) -> Array:
     """int64[count]: the slots 0 … count - 1, which `picked` knows at sight. Not to be written to."""
-    if count > len(_Numbers.values):
-        # Threads may lose each other's array, at no harm.
-        _Numbers.values = np.arange(2 * count)
-    return _Numbers.values[:count]
+    numbers = _Numbers.values
+    if count > len(numbers):
+        # Another thread may put its own in place, and a shorter one: `picked` copies then.
+        numbers = _Numbers.values = np.arange(2 * count)
+    return numbers[:count]
 
 
 def picked(array: Array, slots: Array) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from runtime.state import arrays
 from runtime.state.arrays import first_slots, grown, picked
 
 
@@ -32,3 +33,13 @@ def test_other_slots_are_picked_one_by_one() -> None:
     first_slots(1 << 20)
     for slots in (first_slots(10)[3:], first_slots(10)[::2], earlier, np.array([5, 5, 0]), np.arange(4)):
         assert picked(array, slots).tolist() == [100 + slot for slot in slots.tolist()]
+
+
+def test_slots_are_as_many_as_asked_for_though_another_thread_puts_a_shorter_array_in_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Overtaken:
+        values = property(lambda self: np.arange(8), lambda self, longer: None)
+
+    monkeypatch.setattr(arrays, "_Numbers", Overtaken())
+    assert len(first_slots(100)) == 100
