@@ -13,7 +13,7 @@ from sqlstream.errors import UserError
 _local = threading.local()
 
 
-def _connection() -> Any:
+def duckdb_connection() -> Any:
     """One connection a thread, with one thread of its own: the task's thread is the unit of parallelism."""
     found = getattr(_local, "connection", None)
     if found is None:
@@ -30,7 +30,7 @@ def evaluate_in_duckdb(expression: str, *args: Datum) -> pa.Array:
     if not rows_of(*args):
         return pa.nulls(0)
     table = pa.table({f"a{i}": a for i, a in enumerate(as_arrays(*args))})
-    connection = _connection()
+    connection = duckdb_connection()
     connection.register("batch", table)
     try:
         result = connection.sql(f"SELECT {expression} AS result FROM batch").to_arrow_table()

@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 import json
-import threading
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from runtime.evaluate.duckdb_function import evaluate_in_duckdb
+from runtime.evaluate.duckdb_function import duckdb_connection, evaluate_in_duckdb
 from sqlstream.types import NESTED_ROOTS, LogicalType, TypeRoot
 
 _RAW_NUMBERS = "$raw_numbers"
 """A field of no line. Asked for as DECIMAL, it makes DuckDB keep numbers as they are written instead of as doubles."""
-
-_local = threading.local()
-
-
-def _connection() -> Any:
-    """One connection a thread, with one thread of its own: the task's thread is the unit of parallelism."""
-    found = getattr(_local, "connection", None)
-    if found is None:
-        import duckdb
-
-        found = _local.connection = duckdb.connect(":memory:", config={"threads": 1})
-    return found
 
 
 def take_apart(lines: pa.Array, structure: str) -> pa.StructArray:
@@ -36,7 +22,7 @@ def take_apart(lines: pa.Array, structure: str) -> pa.StructArray:
     """
     import duckdb
 
-    connection = _connection()
+    connection = duckdb_connection()
     connection.register("lines", pa.table({"line": lines}))
     try:
         # A relation hands over its rows as they are; the result of `execute` would copy them once more.
@@ -56,7 +42,7 @@ def holds(lines: pa.Array, condition: str) -> np.ndarray[Any, Any]:
     if not len(lines):
         return np.zeros(0, dtype=bool)
     booleans = evaluate_in_duckdb(f"coalesce(try({condition}), false)", lines)
-    mask: np.ndarray[Any, Any] = pc.fill_null(booleans, False).to_numpy(zero_copy_only=False).astype(bool)
+    mask: np.ndarray[Any, Any] = booleans.to_numpy(zero_copy_only=False).astype(bool)
     return mask
 
 

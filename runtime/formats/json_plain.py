@@ -15,7 +15,7 @@ from runtime.formats.json_objects import has_shape_of, holds, holds_decimal, str
 from runtime.formats.json_values import parse_values, text_type_of
 from runtime.formats.row_count import empty_columns
 from sqlstream.arrow import to_arrow_type
-from sqlstream.types import LogicalType, TypeRoot, is_integer
+from sqlstream.types import NESTED_ROOTS, LogicalType, TypeRoot, is_integer
 
 _KERNEL = "runtime.kernels.json_rows"
 
@@ -26,7 +26,6 @@ _BYTES_BEFORE_LOADING_ONE_MORE = 4 << 20
 """The same where numba is there: 12 ms."""
 
 _LIMITS = {TypeRoot.TINYINT: 2**7 - 1, TypeRoot.SMALLINT: 2**15 - 1, TypeRoot.INTEGER: 2**31 - 1}
-_NESTED = (TypeRoot.ROW, TypeRoot.ARRAY, TypeRoot.MAP)
 _NUMBERS = (TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL)
 
 
@@ -52,7 +51,7 @@ KERNEL_DEMAND = KernelDemand()
 
 def is_nested(t: LogicalType) -> bool:
     """Whether the kernel only finds where values of a type end, and DuckDB takes them apart."""
-    return t.root in _NESTED
+    return t.root in NESTED_ROOTS
 
 
 @dataclass(frozen=True)
