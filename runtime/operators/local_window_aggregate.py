@@ -6,8 +6,8 @@ import pyarrow as pa
 
 from runtime.operators.aggregates.accumulator_set import row_argument_types
 from runtime.operators.aggregates.partials import MergedPartials
-from runtime.operators.key_group_column import key_group_column
-from runtime.operators.operator import KEY_GROUP_COLUMN, Operator, OperatorContext, OperatorSnapshot, Output
+from runtime.operators.key_group_column import load_columns, save_columns
+from runtime.operators.operator import Operator, OperatorContext, OperatorSnapshot, Output
 from runtime.operators.row_slicer import RowSlicer
 from runtime.operators.windowing import greatest_end
 from sqlstream.arrow import to_arrow_schema
@@ -73,15 +73,13 @@ class LocalWindowAggregate(Operator[WindowAggregateSpec]):
         if not self._rows:
             return OperatorSnapshot()
         columns = self._waiting_batch().columns
-        groups = key_group_column(columns[: len(self.spec.keys)], self._rows, self.context.max_parallelism)
-        names = [KEY_GROUP_COLUMN, *(f"c{i}" for i in range(len(columns)))]
-        return OperatorSnapshot({"waiting": pa.table([groups, *columns], names=names)})
+        waiting = save_columns(columns, len(self.spec.keys), self.context.max_parallelism)
+        return OperatorSnapshot({"waiting": waiting})
 
     def restore(self, snapshot: OperatorSnapshot) -> None:
-        waiting = snapshot.keyed.get("waiting")
-        if waiting is not None and waiting.num_rows:
-            self._waiting = [list(waiting.combine_chunks().to_batches()[0].columns[1:])]
-            self._rows = waiting.num_rows
+        waiting = load_columns(snapshot.keyed.get("waiting"))
+        if waiting is not None:
+            self._waiting, self._rows = [waiting], len(waiting[-1])
 
     def state_bytes(self) -> int:
         return sum(column.nbytes for part in self._waiting for column in part)

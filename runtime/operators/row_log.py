@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.kernels.buffers import to_array
+from runtime.operators.chunk_runs import runs_of_small
 from runtime.state.arrays import Array
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 
@@ -50,14 +51,7 @@ class RowLog:
 
     def _put_together(self) -> None:
         """Make one chunk of each run of small ones, up to the size of a large one; the order stays."""
-        runs: list[list[Chunk]] = []
-        rows = _LARGE_ROWS
-        for chunk in self.chunks:
-            if rows + len(chunk.times) > _LARGE_ROWS:
-                runs.append([])
-                rows = 0
-            runs[-1].append(chunk)
-            rows += len(chunk.times)
+        runs = runs_of_small(self.chunks, lambda chunk: len(chunk.times), _LARGE_ROWS)
         self.chunks = [self._concat(run) for run in runs]
         self._small_chunks = 0
 

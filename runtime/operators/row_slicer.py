@@ -31,21 +31,30 @@ class RowSlicer:
         """Key columns, partials, slice ends [, window starts]; `closed_ms` is the watermark that late rows missed."""
         end = self._common_slice_end(batch)
         if end is not None and last_window_ends(self._spec.window, end) - 1 > closed_ms:
-            return self._partials_of_slice(batch, end)
+            return self._folded(batch, end)
         ends = self._slice_ends(batch)
         batch, ends = self._drop_late(batch, ends, closed_ms)
-        keys = [batch.column(k) for k in self._spec.keys]
-        parts = [*keys, to_array(pa.int64(), ends)]
+        bounds = [to_array(pa.int64(), ends)]
         if self._is_attached:
-            parts.append(to_array(pa.int64(), times_ms(batch.column(self._spec.window_start_column))))
-        if self._form.is_merging:
-            groups, first_rows = window_groups(keys, parts[len(keys) :])
-            chosen = to_array(pa.int64(), first_rows)
-            parts = [part.take(chosen) for part in parts]
-        else:
+            bounds.append(to_array(pa.int64(), times_ms(batch.column(self._spec.window_start_column))))
+        return self._folded(batch, bounds)
+
+    def _folded(self, batch: pa.RecordBatch, bounds: list[pa.Array] | int) -> list[pa.Array]:
+        """`bounds`: the slice end [and window start] of each row, or the slice end of all rows."""
+        keys = [batch.column(k) for k in self._spec.keys]
+        columns = keys if isinstance(bounds, int) else [*keys, *bounds]
+        if not self._form.is_merging:
             groups = first_rows = np.arange(batch.num_rows)
+        else:
+            groups, first_rows = (
+                batch_groups(keys, batch.num_rows) if isinstance(bounds, int) else window_groups(keys, bounds)
+            )
+            chosen = to_array(pa.int64(), first_rows)
+            columns = [column.take(chosen) for column in columns]
+        if isinstance(bounds, int):
+            columns = [*columns, to_array(pa.int64(), np.full(len(first_rows), bounds))]
         partials = self._form.from_rows(batch, groups, len(first_rows))
-        return [*parts[: len(keys)], *partials, *parts[len(keys) :]]
+        return [*columns[: len(keys)], *partials, *columns[len(keys) :]]
 
     def _common_slice_end(self, batch: pa.RecordBatch) -> int | None:
         """End of the slice that holds all rows of the batch, as is mostly so; None when that is not plain to see."""
@@ -58,24 +67,11 @@ class RowSlicer:
         end = slice_end(spec.window, int(earliest))
         return end if int(latest) < end else None
 
-    def _partials_of_slice(self, batch: pa.RecordBatch, end: int) -> list[pa.Array]:
-        keys = [batch.column(k) for k in self._spec.keys]
-        if self._form.is_merging:
-            groups, first_rows = batch_groups(keys, batch.num_rows)
-            chosen = to_array(pa.int64(), first_rows)
-            keys = [key.take(chosen) for key in keys]
-        else:
-            groups = first_rows = np.arange(batch.num_rows)
-        partials = self._form.from_rows(batch, groups, len(first_rows))
-        return [*keys, *partials, to_array(pa.int64(), np.full(len(first_rows), end))]
-
     def _slice_ends(self, batch: pa.RecordBatch) -> Array:
         if self._is_attached:
             return times_ms(batch.column(self._spec.window_end_column))
         if not self._spec.window.is_event_time:
-            return np.repeat(
-                slice_ends(self._spec.window, np.array([self._context.now_ms()])), batch.num_rows
-            )
+            return np.full(batch.num_rows, slice_end(self._spec.window, self._context.now_ms()))
         return slice_ends(self._spec.window, times_ms(batch.column(self._spec.time_column)))
 
     def _drop_late(self, batch: pa.RecordBatch, ends: Array, closed_ms: int) -> tuple[pa.RecordBatch, Array]:

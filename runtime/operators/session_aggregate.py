@@ -12,8 +12,8 @@ from runtime.kernels.windows import merge_sessions_into
 from runtime.operators.aggregates.accumulator_set import row_argument_types
 from runtime.operators.aggregates.partials import MergedPartials, Partials, RawRows, is_mergeable
 from runtime.operators.closing import LATE, ClosingOperator
-from runtime.operators.key_group_column import key_group_column
-from runtime.operators.operator import KEY_GROUP_COLUMN, OperatorContext, OperatorSnapshot, Output
+from runtime.operators.key_group_column import load_columns, save_columns
+from runtime.operators.operator import OperatorContext, OperatorSnapshot, Output
 from runtime.operators.windowing import times_ms, window_batch
 from runtime.state.arrays import Array, first_slots
 from sqlstream.arrow import to_arrow_schema
@@ -151,18 +151,15 @@ class SessionAggregate(ClosingOperator):
         self._merge_log()
         if not self._log:
             return self.save_clock(OperatorSnapshot())
-        columns = self._log[0]
-        groups = key_group_column(columns[: self._keys], len(columns[-1]), self.context.max_parallelism)
-        names = [KEY_GROUP_COLUMN, *(f"c{i}" for i in range(len(columns)))]
-        return self.save_clock(OperatorSnapshot({"sessions": pa.table([groups, *columns], names=names)}))
+        sessions = save_columns(self._log[0], self._keys, self.context.max_parallelism)
+        return self.save_clock(OperatorSnapshot({"sessions": sessions}))
 
     def restore(self, snapshot: OperatorSnapshot) -> None:
         self.restore_clock(snapshot)
-        sessions = snapshot.keyed.get("sessions")
-        if sessions is not None and sessions.num_rows:
-            batch = sessions.combine_chunks().to_batches()[0]
-            self._log = [list(batch.columns[1:])]
-            self._keep(np.arange(batch.num_rows))
+        sessions = load_columns(snapshot.keyed.get("sessions"))
+        if sessions is not None:
+            self._log = [sessions]
+            self._keep(np.arange(len(sessions[-1])))
 
     def state_bytes(self) -> int:
         return sum(column.nbytes for columns in self._log for column in columns)

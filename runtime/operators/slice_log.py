@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.group import extent
+from runtime.operators.chunk_runs import runs_of_small
 from runtime.state.arrays import Array
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 
@@ -96,14 +97,7 @@ class SliceLog:
 
     def _put_together(self) -> None:
         """Make one chunk of each run of small ones, up to the size of a large one; the order stays."""
-        runs: list[list[SliceChunk]] = []
-        rows = _LARGE_ROWS
-        for chunk in self.chunks:
-            if rows + chunk.rows > _LARGE_ROWS:
-                runs.append([])
-                rows = 0
-            runs[-1].append(chunk)
-            rows += chunk.rows
+        runs = runs_of_small(self.chunks, lambda chunk: chunk.rows, _LARGE_ROWS)
         self.replace(self._chunk(concat(run)) if len(run) > 1 else run[0] for run in runs)
 
     def replace(self, chunks: Iterable[SliceChunk]) -> None:

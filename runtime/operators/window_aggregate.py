@@ -14,9 +14,9 @@ from runtime.operators.aggregates.accumulator_set import partial_argument_types,
 from runtime.operators.aggregates.partials import MergedPartials, Partials, RawRows, is_mergeable
 from runtime.operators.closing import LATE, ClosingOperator
 from runtime.operators.group_aggregate import batch_groups
-from runtime.operators.key_group_column import key_group_column
+from runtime.operators.key_group_column import load_columns, save_columns
 from runtime.operators.local_window_aggregate import LocalWindowAggregate
-from runtime.operators.operator import KEY_GROUP_COLUMN, Operator, OperatorContext, OperatorSnapshot, Output
+from runtime.operators.operator import Operator, OperatorContext, OperatorSnapshot, Output
 from runtime.operators.row_slicer import RowSlicer, window_groups
 from runtime.operators.session_aggregate import SessionAggregate
 from runtime.operators.slice_log import SliceChunk, SliceLog, concat
@@ -265,17 +265,15 @@ class SliceAggregate(ClosingOperator):
         self._compact()
         if not self._log.chunks:
             return self.save_clock(OperatorSnapshot())
-        columns = concat(self._log.chunks)
-        groups = key_group_column(columns[: self._keys], len(columns[-1]), self.context.max_parallelism)
-        names = [KEY_GROUP_COLUMN, *(f"c{i}" for i in range(len(columns)))]
-        return self.save_clock(OperatorSnapshot({"slices": pa.table([groups, *columns], names=names)}))
+        slices = save_columns(concat(self._log.chunks), self._keys, self.context.max_parallelism)
+        return self.save_clock(OperatorSnapshot({"slices": slices}))
 
     def restore(self, snapshot: OperatorSnapshot) -> None:
         self.restore_clock(snapshot)
-        slices = snapshot.keyed.get("slices")
-        if slices is not None and slices.num_rows:
-            self._log.append(list(slices.combine_chunks().to_batches()[0].columns[1:]))
-            self._compact_above = max(_LOG_ROWS_MIN, 2 * slices.num_rows)
+        slices = load_columns(snapshot.keyed.get("slices"))
+        if slices is not None:
+            self._log.append(slices)
+            self._compact_above = max(_LOG_ROWS_MIN, 2 * self._log.rows)
             self.next_end = self._first_open_end(self._log.first_end, self.closed_ms)
 
     def state_bytes(self) -> int:
