@@ -8,10 +8,10 @@ import pyarrow as pa
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.index import KeyIndex
 from runtime.kernels.rank import best_rows_into
+from runtime.operators.expiring import ExpiringOperator
 from runtime.operators.group_aggregate import batch_groups
 from runtime.operators.key_group_column import slot_key_groups
 from runtime.operators.operator import KEY_GROUP_COLUMN, Operator, OperatorContext, OperatorSnapshot, Output
-from runtime.operators.state_ttl import StateTtl
 from runtime.operators.windowing import times_ms
 from runtime.state.arrays import Array, grown
 from runtime.state.columns import RowStore
@@ -33,7 +33,7 @@ class LocalDeduplicate(Operator[DeduplicateSpec]):
         output.emit(batch if len(rows) == batch.num_rows else batch.take(to_array(pa.int64(), np.sort(rows))))
 
 
-class Deduplicate(Operator[DeduplicateSpec]):
+class Deduplicate(ExpiringOperator[DeduplicateSpec]):
     """Emits the row of a key when it is the best so far, and takes back the one before.
 
     State: the best time of each key, and the row itself where a -U must repeat it; dropped `state_ttl_ms` after the key was
@@ -41,7 +41,7 @@ class Deduplicate(Operator[DeduplicateSpec]):
     """
 
     def __init__(self, spec: DeduplicateSpec, context: OperatorContext) -> None:
-        super().__init__(spec, context)
+        super().__init__(spec, context, spec.state_ttl_ms)
         self._input_schema = to_arrow_schema(context.input_schemas[0])
         self._schema = to_arrow_schema(context.output_schema, context.output_mode)
         # Without a key all rows have the same one.
@@ -51,10 +51,9 @@ class Deduplicate(Operator[DeduplicateSpec]):
         self._row_ids: Array = np.empty(0, dtype=np.int64)
         self._rows = RowStore(self._input_schema) if context.output_mode is ChangelogMode.RETRACT else None
         self._sequence = 0
-        self._ttl = StateTtl(spec.state_ttl_ms, context.now_ms)
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
-        self._expire()
+        self.expire()
         candidates, times = best_rows(self.spec, batch, self._sequence)
         self._sequence += batch.num_rows
         keys = [batch.column(k) for k in self.spec.keys] or [
@@ -67,7 +66,7 @@ class Deduplicate(Operator[DeduplicateSpec]):
         self._resize(self._index.slot_count)
         held = self._times[slots]
         wins = is_new | (times >= held if self.spec.keep is Keep.LAST else times < held)
-        self._ttl.touch(slots)
+        self.ttl.touch(slots)
         if wins.any():
             winners, slots = np.flatnonzero(wins), slots[wins]
             self._times[slots] = times[winners]
@@ -114,19 +113,10 @@ class Deduplicate(Operator[DeduplicateSpec]):
 
     # -- expiry ------------------------------------------------------------------------------------
 
-    def _expire(self) -> None:
-        if not self._ttl.is_due():
-            return
-        expired = self._ttl.take_expired()
+    def forget_expired(self, slots: Array) -> None:
         if self._rows is not None:
-            self._rows.delete(self._row_ids[expired])
-        self._index.delete(expired)
-
-    def next_processing_time_ms(self) -> int | None:
-        return self._ttl.next_sweep_ms
-
-    def on_processing_time(self, now_ms: int, output: Output) -> None:
-        self._expire()
+            self._rows.delete(self._row_ids[slots])
+        self._index.delete(slots)
 
     # -- state -------------------------------------------------------------------------------------
 
@@ -135,7 +125,7 @@ class Deduplicate(Operator[DeduplicateSpec]):
         # Without keys the operator runs in one subtask, where the one key is no column of the input.
         index = self._index if self.spec.keys else None
         groups = slot_key_groups(index, slots, self.context.max_parallelism)
-        numbers = (self._times[slots], self._ttl.touched_ms(slots))
+        numbers = (self._times[slots], self.ttl.touched_ms(slots))
         columns = [pa.array(groups), *(to_array(pa.int64(), n) for n in numbers)]
         columns += self._index.keys(slots)
         if self._rows is not None:
@@ -156,14 +146,14 @@ class Deduplicate(Operator[DeduplicateSpec]):
         slots, _ = self._index.get_or_insert(list(saved.columns[3:first]))
         self._resize(self._index.slot_count)
         self._times[slots] = view_values(saved.column(1), np.int64)
-        self._ttl.load(slots, view_values(saved.column(2), np.int64))
+        self.ttl.load(slots, view_values(saved.column(2), np.int64))
         if self._rows is not None:
             rows = pa.RecordBatch.from_arrays(saved.columns[first:], schema=self._input_schema)
             self._row_ids[slots] = self._rows.append(rows)
 
     def state_bytes(self) -> int:
         rows = 0 if self._rows is None else int(self._rows.nbytes)
-        return int(self._index.nbytes + self._times.nbytes + self._row_ids.nbytes) + self._ttl.nbytes() + rows
+        return int(self._index.nbytes + self._times.nbytes + self._row_ids.nbytes) + self.ttl.nbytes() + rows
 
 
 def best_rows(spec: DeduplicateSpec, batch: pa.RecordBatch, first_sequence: int = 0) -> tuple[Array, Array]:

@@ -16,9 +16,9 @@ from runtime.operators.aggregates.accumulator_set import (
     partial_argument_types,
     row_argument_types,
 )
+from runtime.operators.expiring import ExpiringOperator
 from runtime.operators.group_snapshot import GroupState, load_groups, save_groups
 from runtime.operators.operator import Operator, OperatorContext, OperatorSnapshot, Output
-from runtime.operators.state_ttl import StateTtl
 from runtime.state.arrays import Array, first_slots
 from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, to_arrow_schema
 from sqlstream.changelog import ChangelogMode, RowKind
@@ -64,7 +64,7 @@ class LocalGroupAggregate(Operator[GroupAggregateSpec]):
         output.emit(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
 
-class GroupAggregate(Operator[GroupAggregateSpec]):
+class GroupAggregate(ExpiringOperator[GroupAggregateSpec]):
     """One result row a key, corrected with every batch that changes it.
 
     State: one slot a key with its accumulators, dropped when the last row of a retracting input is taken back, or
@@ -72,7 +72,7 @@ class GroupAggregate(Operator[GroupAggregateSpec]):
     """
 
     def __init__(self, spec: GroupAggregateSpec, context: OperatorContext) -> None:
-        super().__init__(spec, context)
+        super().__init__(spec, context, spec.state_ttl_ms)
         schema = context.input_schemas[0]
         self._is_global = spec.phase is AggregatePhase.GLOBAL
         first = len(spec.keys) + (1 if spec.is_retracting else 0)
@@ -86,7 +86,7 @@ class GroupAggregate(Operator[GroupAggregateSpec]):
         self._state = GroupState(
             KeyIndex(key_types) if key_types else None,
             AccumulatorSet(spec.aggregates, types, spec.is_retracting),
-            StateTtl(spec.state_ttl_ms, context.now_ms),
+            self.ttl,
         )
         self._has_emitted = False
 
@@ -101,12 +101,12 @@ class GroupAggregate(Operator[GroupAggregateSpec]):
             groups, first_rows = batch_groups(keys, batch.num_rows)
             chosen = pa.array(first_rows)
             keys = [key.take(chosen) for key in keys]
-        self._expire()
+        self.expire()
         slots, is_new = self._state.find_or_create(keys)
         before = self._results_before(slots)
         self._apply(batch, slots[groups])
         self._has_emitted = True
-        self._state.ttl.touch(slots)
+        self.ttl.touch(slots)
         self._emit(keys, slots, is_new, before, output)
 
     def _apply(self, batch: pa.RecordBatch, slots: Array) -> None:
@@ -203,15 +203,8 @@ class GroupAggregate(Operator[GroupAggregateSpec]):
 
     # -- expiry ------------------------------------------------------------------------------------
 
-    def _expire(self) -> None:
-        if self._state.ttl.is_due():
-            self._state.forget(self._state.ttl.take_expired())
-
-    def next_processing_time_ms(self) -> int | None:
-        return self._state.ttl.next_sweep_ms
-
-    def on_processing_time(self, now_ms: int, output: Output) -> None:
-        self._expire()
+    def forget_expired(self, slots: Array) -> None:
+        self._state.forget(slots)
 
     # -- state -------------------------------------------------------------------------------------
 

@@ -9,13 +9,13 @@ from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.index import KeyIndex
 from runtime.kernels.rank import distinct_into, missing_into, rank_within, top_n_into
 from runtime.operators.aggregates.numbers import number_class
+from runtime.operators.expiring import ExpiringOperator
 from runtime.operators.group_aggregate import batch_groups
 from runtime.operators.key_group_column import slot_key_groups
 from runtime.operators.operator import KEY_GROUP_COLUMN, Operator, OperatorContext, OperatorSnapshot, Output
 from runtime.operators.ordering import is_single_number, sort_indices, sort_keys
 from runtime.operators.rank_changes import RankChanges
 from runtime.operators.retractable_rank import RetractableRank
-from runtime.operators.state_ttl import StateTtl
 from runtime.state.arrays import Array, grown
 from runtime.state.columns import RowStore
 from sqlstream.arrow import to_arrow_schema
@@ -136,11 +136,11 @@ class TopLists:
         return self._slots * (2 * self._spec.rank_end + 1) * 8
 
 
-class AppendRank(Operator[RankSpec]):
+class AppendRank(ExpiringOperator[RankSpec]):
     """Top-N over rows that only come. State: the best `rank_end` rows of each key, dropped `state_ttl_ms` after the last."""
 
     def __init__(self, spec: RankSpec, context: OperatorContext) -> None:
-        super().__init__(spec, context)
+        super().__init__(spec, context, spec.state_ttl_ms)
         self._input_schema = to_arrow_schema(context.input_schemas[0])
         types = [self._input_schema.field(k).type for k in spec.partition_keys]
         self._index = KeyIndex(types) if types else None
@@ -149,15 +149,14 @@ class AppendRank(Operator[RankSpec]):
         self._changes = RankChanges(spec, context)
         self._slot_marks: Array = np.empty(0, dtype=np.uint8)
         self._row_marks: Array = np.empty(0, dtype=np.uint8)
-        self._ttl = StateTtl(spec.state_ttl_ms, context.now_ms)
         if self._index is None:
             self._resize(1)
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
-        self._expire()
+        self.expire()
         slots = self._slots(batch)
         touched = self._distinct(slots)
-        self._ttl.touch(touched)
+        self.ttl.touch(touched)
         before = self._lists.rows[touched]
         # Rows of the batch get ids beyond all stored ones; those that stay in a list are stored and renamed.
         first_row = self._store.id_count
@@ -213,21 +212,12 @@ class AppendRank(Operator[RankSpec]):
     def _live_slots(self) -> Array:
         return np.zeros(1, dtype=np.int64) if self._index is None else self._index.slots()
 
-    def _expire(self) -> None:
-        if not self._ttl.is_due():
-            return
-        expired = self._ttl.take_expired()
-        rows = self._lists.rows[expired]
+    def forget_expired(self, slots: Array) -> None:
+        rows = self._lists.rows[slots]
         self._store.delete(rows[rows != NO_ROW])
-        self._lists.clear(expired)
+        self._lists.clear(slots)
         if self._index is not None:
-            self._index.delete(expired)
-
-    def next_processing_time_ms(self) -> int | None:
-        return self._ttl.next_sweep_ms
-
-    def on_processing_time(self, now_ms: int, output: Output) -> None:
-        self._expire()
+            self._index.delete(slots)
 
     # -- state -------------------------------------------------------------------------------------
 
@@ -240,7 +230,7 @@ class AppendRank(Operator[RankSpec]):
         rows = self._store.gather(lists[present])
         columns = [
             pa.array(groups[owners]),
-            to_array(pa.int64(), self._ttl.touched_ms(slots[owners])),
+            to_array(pa.int64(), self.ttl.touched_ms(slots[owners])),
             *rows.columns,
         ]
         names = [KEY_GROUP_COLUMN, "touched_ms", *(f"c{i}" for i in range(rows.num_columns))]
@@ -258,8 +248,8 @@ class AppendRank(Operator[RankSpec]):
         self._lists.insert(batch, slots, first_row, self._store)
         touched = self._distinct(slots)
         self._lists.rows[touched] = self._store_entered(batch, self._lists.rows[touched], first_row)
-        self._ttl.load(slots, view_values(saved.column(1), np.int64))
+        self.ttl.load(slots, view_values(saved.column(1), np.int64))
 
     def state_bytes(self) -> int:
         index = 0 if self._index is None else int(self._index.nbytes)
-        return index + self._lists.nbytes() + self._ttl.nbytes() + int(self._store.nbytes)
+        return index + self._lists.nbytes() + self.ttl.nbytes() + int(self._store.nbytes)

@@ -9,12 +9,12 @@ from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.chains import Chains
 from runtime.kernels.index import KeyIndex
 from runtime.kernels.rank import rank_within
+from runtime.operators.expiring import ExpiringOperator
 from runtime.operators.key_group_column import key_group_column
-from runtime.operators.operator import KEY_GROUP_COLUMN, Operator, OperatorContext, OperatorSnapshot, Output
+from runtime.operators.operator import KEY_GROUP_COLUMN, OperatorContext, OperatorSnapshot, Output
 from runtime.operators.ordering import sort_indices
 from runtime.operators.rank_changes import NO_ROW, RankChanges
 from runtime.operators.row_multiset import RowMultiset
-from runtime.operators.state_ttl import StateTtl
 from runtime.state.arrays import Array, grown
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
@@ -24,7 +24,7 @@ _COPY_BITS = 16
 """A listed id is `row slot << _COPY_BITS | copy`, so that equal rows stand in a list as different entries."""
 
 
-class RetractableRank(Operator[RankSpec]):
+class RetractableRank(ExpiringOperator[RankSpec]):
     """Keeps every row, because the next best takes the place of one that is taken back.
 
     A batch costs its own rows and the lists of its keys. Only where a row is taken back from a full list and none as good comes
@@ -34,7 +34,7 @@ class RetractableRank(Operator[RankSpec]):
     """
 
     def __init__(self, spec: RankSpec, context: OperatorContext) -> None:
-        super().__init__(spec, context)
+        super().__init__(spec, context, spec.state_ttl_ms)
         if spec.rank_end >= 1 << _COPY_BITS:
             raise UserError(
                 "SS3091", f"a Top-N over updating input keeps at most {(1 << _COPY_BITS) - 1} ranks"
@@ -46,21 +46,20 @@ class RetractableRank(Operator[RankSpec]):
         self._rows_of_key = Chains()
         self._lists: Array = np.full((0, spec.rank_end), NO_ROW, dtype=np.int64)
         self._changes = RankChanges(spec, context)
-        self._ttl = StateTtl(spec.state_ttl_ms, context.now_ms)
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
-        self._expire()
+        self.expire()
         keys = self._key_slots([batch.column(k) for k in self.spec.partition_keys], batch.num_rows)
         row_slots, new_rows = self._rows.apply(batch)
         self._rows_of_key.append(keys[new_rows], row_slots[new_rows])
         touched = np.unique(keys)
-        self._ttl.touch(touched)
+        self.ttl.touch(touched)
         before = self._lists[touched]
         after = self._corrected(touched, before, keys, row_slots)
         self._lists[touched] = after
         self._changes.emit(before, after, self, output)
         emptied = self._rows_of_key.remove(self._rows.sweep(row_slots))
-        self._ttl.forget(emptied)
+        self.ttl.forget(emptied)
         if self._index is not None:
             self._index.delete(emptied)
 
@@ -127,22 +126,13 @@ class RetractableRank(Operator[RankSpec]):
 
     # -- expiry ------------------------------------------------------------------------------------
 
-    def _expire(self) -> None:
-        if not self._ttl.is_due():
-            return
-        expired = self._ttl.take_expired()
-        _, rows = self._rows_of_key.match(expired)
+    def forget_expired(self, slots: Array) -> None:
+        _, rows = self._rows_of_key.match(slots)
         self._rows_of_key.remove(rows)
         self._rows.delete(rows)
-        self._lists[expired] = NO_ROW
+        self._lists[slots] = NO_ROW
         if self._index is not None:
-            self._index.delete(expired)
-
-    def next_processing_time_ms(self) -> int | None:
-        return self._ttl.next_sweep_ms
-
-    def on_processing_time(self, now_ms: int, output: Output) -> None:
-        self._expire()
+            self._index.delete(slots)
 
     # -- state -------------------------------------------------------------------------------------
 
@@ -150,7 +140,7 @@ class RetractableRank(Operator[RankSpec]):
         columns, names = self._rows.save()
         keys = [columns[1 + k] for k in self.spec.partition_keys]
         groups = key_group_column(keys, len(columns[0]), self.context.max_parallelism)
-        touched = self._ttl.touched_ms(self._rows_of_key.slots_of(self._rows.slots()))
+        touched = self.ttl.touched_ms(self._rows_of_key.slots_of(self._rows.slots()))
         columns = [groups, to_array(pa.int64(), touched), *columns]
         return OperatorSnapshot(
             keyed={"rows": pa.table(columns, names=[KEY_GROUP_COLUMN, "touched_ms", *names])}
@@ -164,7 +154,7 @@ class RetractableRank(Operator[RankSpec]):
         batch, row_slots = self._rows.load(saved.columns[2:])
         keys = self._key_slots([batch.column(k) for k in self.spec.partition_keys], batch.num_rows)
         self._rows_of_key.append(keys, row_slots)
-        self._ttl.load(keys, view_values(saved.column(1), np.int64))
+        self.ttl.load(keys, view_values(saved.column(1), np.int64))
         touched = np.unique(keys)
         self._lists[touched] = self._best(touched)
 
@@ -173,6 +163,6 @@ class RetractableRank(Operator[RankSpec]):
         return (
             index
             + self._rows.nbytes()
-            + self._ttl.nbytes()
+            + self.ttl.nbytes()
             + int(self._lists.nbytes + self._rows_of_key.nbytes)
         )

@@ -1,0 +1,32 @@
+"""Operators that forget keys which nobody has touched for a time."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from runtime.operators.operator import Operator, OperatorContext, Output, SpecT
+from runtime.operators.state_ttl import StateTtl
+from runtime.state.arrays import Array
+
+
+class ExpiringOperator(Operator[SpecT]):
+    """Calls `forget_expired` when slots of its state have expired. State: when each was touched; none without a TTL (0)."""
+
+    def __init__(self, spec: SpecT, context: OperatorContext, ttl_ms: int) -> None:
+        super().__init__(spec, context)
+        self.ttl = StateTtl(ttl_ms, context.now_ms)
+
+    @abstractmethod
+    def forget_expired(self, slots: Array) -> None:
+        """Drop what is kept for these slots, which the TTL has dropped already."""
+
+    def expire(self) -> None:
+        """To be called before a batch: the next row of a key that has expired starts it anew."""
+        if self.ttl.is_due():
+            self.forget_expired(self.ttl.take_expired())
+
+    def next_processing_time_ms(self) -> int | None:
+        return self.ttl.next_sweep_ms
+
+    def on_processing_time(self, now_ms: int, output: Output) -> None:
+        self.expire()
