@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-TIMEOUT_S = 60
+from command_harness import ROOT, environment, sqlstream
+
 NEVER = "slot.request.timeout=1 h"
 
 BREAKS_CHILDREN = """
@@ -21,15 +19,10 @@ if sys.flags.safe_path:
 
 def test_a_job_fails_with_the_last_words_of_children_that_never_come_up(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(BREAKS_CHILDREN)
-    path = os.pathsep.join([str(tmp_path), str(ROOT)])
-    done = subprocess.run(
-        [sys.executable, "-m", "sqlstream", "run", "--set", NEVER, "--task-managers", "2", "-"],
-        env={**os.environ, "PYTHONPATH": path},
-        input="CREATE TABLE t (n INT) WITH ('connector' = 'datagen', 'number-of-rows' = '1'); SELECT n FROM t;",
-        text=True,
-        capture_output=True,
-        timeout=TIMEOUT_S,
-        check=False,
+    done = sqlstream(
+        *("run", "--set", NEVER, "--task-managers", "2", "-"),
+        env=environment(PYTHONPATH=os.pathsep.join([str(tmp_path), str(ROOT)])),
+        stdin="CREATE TABLE t (n INT) WITH ('connector' = 'datagen', 'number-of-rows' = '1'); SELECT n FROM t;",
     )
     assert done.returncode == 1
     assert done.stdout == ""

@@ -6,43 +6,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-TIMEOUT_S = 60
-
-
-def sqlstream(*words: str, cwd: Path = ROOT, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Run the command to its end."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "sqlstream", *words]
-    return subprocess.run(
-        command,
-        cwd=cwd,
-        env=environment,
-        input=stdin,
-        text=True,
-        capture_output=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-
-
-@pytest.fixture
-def script(tmp_path: Path):  # type: ignore[no-untyped-def]
-    def write(text: str) -> str:
-        path = tmp_path / "script.sql"
-        path.write_text(text, encoding="utf-8")
-        return str(path)
-
-    return write
-
+from command_harness import ROOT, SQLSTREAM, TIMEOUT_S, environment, run_to_end, sqlstream
 
 UNBOUNDED = """
 SET 'parallelism.default' = '2';
@@ -142,15 +112,7 @@ def test_the_version_is_told_in_the_usual_ways() -> None:
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-"])
 def test_a_stream_that_is_closed_is_one_that_nobody_reads(script, closed: str) -> None:  # type: ignore[no-untyped-def]
     path = script("SELECT 1 AS one;")
-    done = subprocess.run(
-        f"{sys.executable} -m sqlstream run --format csv {path} {closed}",
-        shell=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        text=True,
-        capture_output=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
+    done = run_to_end(f"{' '.join(SQLSTREAM)} run --format csv {path} {closed}", shell=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == ("" if closed == ">&-" else "one\n1\n")
 
@@ -192,10 +154,9 @@ def start() -> Iterator[Callable[[str], subprocess.Popen[str]]]:
     started: list[subprocess.Popen[str]] = []
 
     def start_one(path: str) -> subprocess.Popen[str]:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "-m", "sqlstream", "run", path]
+        command = [*SQLSTREAM, "run", path]
         pipe = subprocess.PIPE
-        started.append(subprocess.Popen(command, env=environment, text=True, stdout=pipe, stderr=pipe))
+        started.append(subprocess.Popen(command, env=environment(), text=True, stdout=pipe, stderr=pipe))
         return started[-1]
 
     yield start_one
@@ -311,10 +272,9 @@ def test_arrow_is_a_stream_that_pyarrow_reads(script) -> None:  # type: ignore[n
     import pyarrow as pa
 
     path = script("SELECT v, v * 2 AS twice FROM (VALUES (1), (2)) AS t(v);")
-    command = [sys.executable, "-m", "sqlstream", "run", "--format", "arrow", path]
     done = subprocess.run(
-        command,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        [*SQLSTREAM, "run", "--format", "arrow", path],
+        env=environment(),
         capture_output=True,
         timeout=TIMEOUT_S,
         check=True,

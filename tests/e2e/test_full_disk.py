@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import resource
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from command_harness import sqlstream
 
-ROOT = Path(__file__).resolve().parents[2]
-TIMEOUT_S = 60
 FILE_BYTES_MAX = 1 << 20
 
 SCRIPT = """
@@ -29,14 +25,9 @@ def test_a_job_that_cannot_write_fails_with_the_reason_and_leaves_nothing(
 ) -> None:
     script = tmp_path / "script.sql"
     script.write_text(SCRIPT.format(path=tmp_path / "files", format=format))
-    done = subprocess.run(
-        [sys.executable, "-m", "sqlstream", "run", str(script)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
+    done = sqlstream(
+        "run",
+        str(script),
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES_MAX, FILE_BYTES_MAX)),
     )
     assert done.returncode == 1

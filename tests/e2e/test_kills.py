@@ -3,17 +3,16 @@ is left, and the statement can be run again."""
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
+from command_harness import ROOT, SQLSTREAM, TIMEOUT_S, environment
 
 from runtime.connectors.filesystem import Filesystem
 from runtime.host.files import LocalFiles
@@ -22,8 +21,6 @@ from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import ConnectorContext, SourceStatus
 
-ROOT = Path(__file__).resolve().parents[2]
-TIMEOUT_S = 60
 ROWS = 400_000
 KILLS = 3
 SCHEMA = Schema.of(("n", sql.BIGINT), ("p", sql.BIGINT))
@@ -40,9 +37,9 @@ INSERT INTO files SELECT n, MOD(n, 8) AS p FROM numbers;
 
 def start(script: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "sqlstream", "run", "--task-managers", "2", str(script)],
+        [*SQLSTREAM, "run", "--task-managers", "2", str(script)],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

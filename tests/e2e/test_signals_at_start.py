@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-TIMEOUT_S = 60
+from command_harness import run_to_end
 
 # What an installed `sqlstream` script does, in a process that signals itself when it comes to load a certain module.
 START = """
@@ -49,16 +44,8 @@ both = pytest.mark.parametrize(
 
 def run(module: str, number: int, how: str = "signal_me()") -> tuple[int, str, str]:
     """Exit code, output and errors."""
-    done = subprocess.run(
-        [sys.executable, "-c", START.format(module=module, number=int(number), how=how)],
-        input="SELECT 1 AS one;",
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        cwd=ROOT,
-        text=True,
-        capture_output=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
+    program = START.format(module=module, number=int(number), how=how)
+    done = run_to_end([sys.executable, "-c", program], stdin="SELECT 1 AS one;")
     return done.returncode, done.stdout, done.stderr
 
 

@@ -8,15 +8,11 @@ import pty
 import re
 import struct
 import subprocess
-import sys
 import termios
-from pathlib import Path
 
-import pytest
+from command_harness import SQLSTREAM, TIMEOUT_S, environment
 
-ROOT = Path(__file__).resolve().parents[2]
 COLUMNS = 60
-TIMEOUT_S = 60
 
 ONE_A_MILLISECOND = """
 CREATE TABLE ticks (n BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '2500', 'rows-per-second' = '1000',
@@ -25,16 +21,16 @@ CREATE TABLE screen (n BIGINT) WITH ('connector' = 'print');
 """
 
 
-def on_a_terminal(*words: str, columns: int = COLUMNS, **environment: str) -> tuple[int, str]:
+def on_a_terminal(*words: str, columns: int = COLUMNS, **others: str) -> tuple[int, str]:
     """Run the command with a pseudo-terminal for all its streams; the exit code and all that was written."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     process = subprocess.Popen(
-        [sys.executable, "-m", "sqlstream", *words],
+        [*SQLSTREAM, *words],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", **environment},
+        env=environment(**{"TERM": "xterm", **others}),
     )
     os.close(theirs)
     written = b""
@@ -74,16 +70,6 @@ def screen(written: str, columns: int = COLUMNS) -> list[str]:
                 rows[-1] = rows[-1][:column].ljust(column) + piece + rows[-1][column + 1 :]
                 column += 1
     return [row.rstrip() for row in rows]
-
-
-@pytest.fixture
-def script(tmp_path: Path):  # type: ignore[no-untyped-def]
-    def write(text: str) -> str:
-        path = tmp_path / "script.sql"
-        path.write_text(text, encoding="utf-8")
-        return str(path)
-
-    return write
 
 
 def test_printed_lines_and_the_live_line_do_not_mix(script) -> None:  # type: ignore[no-untyped-def]
