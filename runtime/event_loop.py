@@ -1,4 +1,4 @@
-"""One thread that takes events from a queue, and ticks when none come: the frame around a pure machine."""
+"""One thread that takes events from a queue, and ticks when time is up: the frame around a pure machine."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ STOP_TIMEOUT_S = 5.0
 
 
 class EventLoop(Generic[Event]):
-    """Calls `handle` for each event, one at a time, on one thread; `tick` at least every `tick_ms`.
+    """Calls `handle` for each event, one at a time, on one thread, and `tick` when time is up.
 
-    An error of `handle` ends the loop: it is our bug, and is given to `on_crash`.
+    `tick_after_ms` says how long the next tick may be in coming. It is asked after each event and each tick, so that a machine
+    that waits for nothing wakes no processor. An error of `handle` ends the loop: it is our bug, and is given to `on_crash`.
     State: the events not yet handled, dropped when the loop stops.
     """
 
@@ -27,13 +28,13 @@ class EventLoop(Generic[Event]):
         handle: Callable[[Event], None],
         tick: Callable[[], None],
         on_crash: Callable[[BaseException], None],
-        tick_ms: int = 50,
+        tick_after_ms: Callable[[], int],
     ) -> None:
         self._queue: queue.Queue[Event | None] = queue.Queue()
         self._handle = handle
         self._tick = tick
         self._on_crash = on_crash
-        self._tick_s = tick_ms / 1000
+        self._tick_after_ms = tick_after_ms
         self._next_tick_s = 0.0
         self._is_stopped = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -63,8 +64,8 @@ class EventLoop(Generic[Event]):
         # By the clock, not by an empty queue: under a steady trickle of events the queue never stays empty.
         left_s = self._next_tick_s - steady_s()
         if left_s <= 0:
-            self._next_tick_s = steady_s() + self._tick_s
             self._tick()
+            self._next_tick_s = steady_s() + self._tick_after_ms() / 1000
             return
         try:
             event = self._queue.get(timeout=left_s)
@@ -72,3 +73,4 @@ class EventLoop(Generic[Event]):
             return
         if event is not None:
             self._handle(event)
+            self._next_tick_s = min(self._next_tick_s, steady_s() + self._tick_after_ms() / 1000)

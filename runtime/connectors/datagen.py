@@ -99,6 +99,9 @@ class DatagenReader:
             self._limit -= stop - start
         return self._make(start, stop)
 
+    def next_poll_ms(self) -> int | None:
+        return self._rows.next_due_ms()
+
     def snapshot(self) -> list[dict[str, Any]]:
         return self._rows.snapshot()
 

@@ -93,6 +93,9 @@ class FileSourceReader:
             return self._take(min(wanted, self._pending_rows))
         return SourceStatus.END if self._interval_ms is None else SourceStatus.NOTHING_YET
 
+    def next_poll_ms(self) -> int | None:
+        return None if self._interval_ms is None else self._scanned_ms + self._interval_ms
+
     def snapshot(self) -> list[dict[str, Any]]:
         return [split.snapshot() for split in self._splits.values()]
 

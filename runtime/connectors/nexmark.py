@@ -219,6 +219,9 @@ class NexmarkReader:
             if batch.num_rows:
                 return batch
 
+    def next_poll_ms(self) -> int | None:
+        return self._events.next_due_ms()
+
     def snapshot(self) -> list[dict[str, Any]]:
         return self._events.snapshot()
 

@@ -77,6 +77,13 @@ class NumberedRows:
             self._splits.remove(split)
         return start, stop
 
+    def next_due_ms(self) -> int | None:
+        """When the clock says that a further row is due; None: it does not say."""
+        if self._rate is None or self._origin_ms is None or not self._splits:
+            return None
+        ahead = min(s.position for s in self._splits) + 1 - self._first_due
+        return self._origin_ms - (-ahead * 1000 // self._rate)
+
     def snapshot(self) -> list[dict[str, Any]]:
         return [asdict(split) for split in self._splits]
 

@@ -85,6 +85,13 @@ class NoTaskManagerLeft:
 
 
 @dataclass(frozen=True)
+class MetricsRequested:
+    """Somebody looks at the job's figures; `metrics` and `details` are read apart from it."""
+
+    job_id: str
+
+
+@dataclass(frozen=True)
 class Tick:
     """Time went by."""
 
@@ -100,6 +107,7 @@ JobManagerEvent = (
     | SinksAborted
     | TaskManagerExited
     | NoTaskManagerLeft
+    | MetricsRequested
     | Tick
 )
 
@@ -139,6 +147,7 @@ JobMasterEvent = (
     | TaskManagerLost
     | NoTaskManagerLeft
     | CancelRequested
+    | MetricsRequested
     | SinksCommitted
     | SinksCommitFailed
     | SinksAborted

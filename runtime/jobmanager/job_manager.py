@@ -18,6 +18,7 @@ from runtime.jobmanager.events import (
     JobStoreFailed,
     MessageReceived,
     MetricsReceived,
+    MetricsRequested,
     NoTaskManagerLeft,
     ReleaseSlots,
     RequestSlots,
@@ -46,6 +47,12 @@ from sqlstream.messages.rpc import (
     TaskStateAck,
     TaskStateUpdate,
 )
+
+TICK_MS = 50
+"""Between two ticks while something is to be sent again, to start or to end."""
+
+SETTLED_TICK_MS = 1000
+"""Between two ticks while all jobs run and all is acknowledged: heartbeats are all that time brings."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +93,16 @@ class JobManager:
                     out.append(instruction)
         return out
 
+    def tick_after_ms(self) -> int:
+        """How long the next Tick may be in coming after the last event."""
+        masters = self.dispatcher.masters.values()
+        if not self.resource_manager.is_settled() or not all(m.is_settled() for m in masters):
+            return TICK_MS
+        # Heartbeats and silence are noticed a tick late: by a tenth of what is allowed, at most.
+        heartbeats = self.resource_manager.config
+        shortest_ms = min(heartbeats.heartbeat_interval_ms, heartbeats.heartbeat_timeout_ms)
+        return max(TICK_MS, min(SETTLED_TICK_MS, shortest_ms // 10))
+
     def _on_event(self, event: JobManagerEvent, now_ms: int) -> list[Any]:
         dispatcher = self.dispatcher
         match event:
@@ -97,7 +114,13 @@ class JobManager:
                 return list(dispatcher.on_stored(job_id, now_ms))
             case JobStoreFailed(job_id, error):
                 return list(dispatcher.on_store_failed(job_id, error, now_ms))
-            case CancelRequested() | SinksCommitted() | SinksCommitFailed() | SinksAborted():
+            case (
+                CancelRequested()
+                | MetricsRequested()
+                | SinksCommitted()
+                | SinksCommitFailed()
+                | SinksAborted()
+            ):
                 return self._tell_master(event.job_id, event, now_ms)
             case TaskManagerExited(resource_id, error):
                 return list(self.resource_manager.on_exited(resource_id, error, now_ms))

@@ -14,6 +14,7 @@ from runtime.jobmanager.events import (
     JobMasterEvent,
     JobMasterInstruction,
     MetricsReceived,
+    MetricsRequested,
     NoTaskManagerLeft,
     ReleaseSlots,
     RequestSlots,
@@ -41,12 +42,19 @@ from sqlstream.messages.rpc import (
     CancelTask,
     DeployTask,
     FreeSlot,
+    RequestMetrics,
     TaskDeploymentDescriptor,
     TaskStateAck,
     TaskStateUpdate,
     ToTaskManager,
 )
 from sqlstream.specs import SinkSpec
+
+METRICS_REQUEST_INTERVAL_MS = 1000
+"""Between two requests for figures, however often somebody looks: each is good for several seconds."""
+
+_SETTLED = (ExecutionState.INITIALIZING, ExecutionState.RUNNING, ExecutionState.FINISHED)
+"""States of an execution in which no answer is awaited from its TaskManager."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +94,7 @@ class JobMaster:
         self._is_committing = False
         self._is_aborting = False
         self._has_lost_tasks = False
+        self._metrics_requested_ms = 0
         self._instructions: list[JobMasterInstruction] = []
 
     def start(self, now_ms: int) -> list[JobMasterInstruction]:
@@ -109,6 +118,8 @@ class JobMaster:
                 self._on_task_state(update, now_ms)
             case MetricsReceived():
                 self._on_metrics(event)
+            case MetricsRequested():
+                self._request_metrics(now_ms)
             case TaskManagerLost():
                 self._on_task_manager_lost(event, now_ms)
             case NoTaskManagerLeft(error):
@@ -121,6 +132,12 @@ class JobMaster:
                 self._on_tick(now_ms)
         self.check()
         return self._instructions
+
+    def is_settled(self) -> bool:
+        """Whether time alone changes nothing: all tasks are deployed, and none is to end."""
+        is_deployed = self.status is JobStatus.RUNNING and bool(self._descriptors)
+        is_finishing = self._is_committing or self._is_aborting
+        return is_deployed and not is_finishing and all(e.state in _SETTLED for e in self.graph.executions())
 
     def check(self) -> None:
         """What has to hold after every step; InternalError with the story otherwise."""
@@ -196,6 +213,14 @@ class JobMaster:
             # The last figures of an ended task came with its final state; a report overtaken by it is older.
             if subtask is not None and not subtask.execution.is_terminal:
                 subtask.execution.metrics = metrics
+
+    def _request_metrics(self, now_ms: int) -> None:
+        if now_ms - self._metrics_requested_ms < METRICS_REQUEST_INTERVAL_MS:
+            return
+        self._metrics_requested_ms = now_ms
+        running = (e for e in self.graph.executions() if e.state is ExecutionState.RUNNING)
+        for task_manager_id, address in dict.fromkeys((e.task_manager_id, e.address) for e in running):
+            self._send(address, RequestMetrics(task_manager_id))
 
     def _on_task_manager_lost(self, event: TaskManagerLost, now_ms: int) -> None:
         self.slots.remove_task_manager(event.task_manager_id)

@@ -194,6 +194,11 @@ class ResourceManager:
             self._resend(found, now_ms)
         return self._end(now_ms)
 
+    def is_settled(self) -> bool:
+        """Whether no TaskManager owes an answer about a slot."""
+        owed = (SlotState.REQUESTED, SlotState.RELEASING)
+        return not any(s.state in owed for t in self.task_managers.values() for s in t.slots)
+
     def heard(self, task_manager_id: str, now_ms: int) -> str | None:
         """Note a sign of life; the address of the sender, None when it is not registered."""
         found = self.task_managers.get(task_manager_id)

@@ -20,6 +20,7 @@ from runtime.jobmanager.events import (
     JobStored,
     JobStoreFailed,
     MessageReceived,
+    MetricsRequested,
     NoTaskManagerLeft,
     ReleaseTaskManager,
     RemoveJob,
@@ -159,7 +160,9 @@ class JobManagerShell:
         self._store_thread = ThreadPoolExecutor(1, "job-store")
         self._provider_thread = ThreadPoolExecutor(1, "resource-provider")
         self._commit_threads = ThreadPoolExecutor(4, "sink-committer")
-        self._loop: EventLoop[Any] = EventLoop("job-manager", self._take, self._tick, self._crashed)
+        self._loop: EventLoop[Any] = EventLoop(
+            "job-manager", self._take, self._tick, self._crashed, self._job_manager.tick_after_ms
+        )
 
     def start(self) -> None:
         self._loop.start()
@@ -209,9 +212,13 @@ class JobManagerShell:
         return self._wait_for(answer, timeout_s)
 
     def metrics(self, job_id: str) -> JobMetrics:
+        """The latest figures; TaskManagers are asked for later ones, so that who looks again soon sees them move."""
+        self._put(MetricsRequested(job_id))
         return self._ask(lambda d: d.metrics(job_id))
 
     def details(self, job_id: str) -> JobDetails:
+        """With figures like those of `metrics`."""
+        self._put(MetricsRequested(job_id))
         return self._ask(lambda d: d.details(job_id))
 
     def exceptions(self, job_id: str) -> tuple[ErrorInfo, ...]:

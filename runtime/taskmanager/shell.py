@@ -7,6 +7,7 @@ from typing import Protocol
 
 from runtime.event_loop import EventLoop
 from runtime.taskmanager.task_executor import (
+    CollectMetrics,
     Disconnected,
     MessageReceived,
     MetricsCollected,
@@ -56,7 +57,6 @@ class TaskExecutorShell:
         runner: TaskRunner,
         now_ms: Callable[[], int],
         on_terminate: Callable[[ErrorInfo], None],
-        metrics_interval_ms: int = 250,
     ) -> None:
         self._executor = TaskExecutor(config)
         self._job_manager_address = job_manager_address
@@ -64,10 +64,12 @@ class TaskExecutorShell:
         self._runner = runner
         self._now_ms = now_ms
         self._on_terminate = on_terminate
-        self._metrics_interval_ms = metrics_interval_ms
-        self._metrics_collected_ms = 0
         self._loop: EventLoop[TaskExecutorEvent] = EventLoop(
-            f"task-executor-{config.resource_id}", self._handle, self._tick, self._crashed
+            f"task-executor-{config.resource_id}",
+            self._handle,
+            self._tick,
+            self._crashed,
+            self._executor.tick_after_ms,
         )
 
     def start(self) -> None:
@@ -88,10 +90,6 @@ class TaskExecutorShell:
         self._loop.put(Disconnected())
 
     def _tick(self) -> None:
-        now_ms = self._now_ms()
-        if now_ms - self._metrics_collected_ms >= self._metrics_interval_ms:
-            self._metrics_collected_ms = now_ms
-            self._handle(MetricsCollected(self._runner.metrics()))
         self._handle(Tick())
 
     def _handle(self, event: TaskExecutorEvent) -> None:
@@ -106,6 +104,8 @@ class TaskExecutorShell:
                 self._runner.start(descriptor)
             case StopTask(execution_id):
                 self._runner.cancel(execution_id)
+            case CollectMetrics():
+                self._handle(MetricsCollected(self._runner.metrics()))
             case Terminate(error):
                 self._on_terminate(error)
 

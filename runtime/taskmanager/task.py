@@ -54,7 +54,10 @@ from sqlstream.spi.connector import ConnectorContext, SourceReader, SourceStatus
 logger = logging.getLogger(__name__)
 
 POLL_PAUSE_S = 0.01
-"""How long a source task waits for mail before it asks a reader again that had nothing."""
+"""How long a source task waits at least before it asks a reader again that had nothing."""
+
+POLL_PAUSE_MAX_S = 1.0
+"""How long it waits at most: the reader's clock may be set forward meanwhile."""
 
 STATE_SIZE_INTERVAL_S = 0.5
 """How often a task measures its state, which only its own thread may look at."""
@@ -226,11 +229,17 @@ class Task:
                 return
             if polled is SourceStatus.NOTHING_YET:
                 with self._times.idle():
-                    self._mailbox.wait(self._chain.timers.wait_s(POLL_PAUSE_S))
+                    self._mailbox.wait(self._chain.timers.wait_s(self._poll_pause_s(reader)))
             else:
                 output.emit(polled)
             self._chain.timers.fire_due()
             self._measure_state_at_times()
+
+    def _poll_pause_s(self, reader: SourceReader) -> float:
+        due_ms = reader.next_poll_ms()
+        if due_ms is None:
+            return POLL_PAUSE_S
+        return min(max((due_ms - self._environment.now_ms()) / 1000, POLL_PAUSE_S), POLL_PAUSE_MAX_S)
 
     def _read_network(self) -> None:
         head = self._chain.head

@@ -24,6 +24,7 @@ from sqlstream.messages.rpc import (
     RegisterTaskManager,
     RegistrationAccepted,
     RegistrationRefused,
+    RequestMetrics,
     RequestSlot,
     SinkCommittables,
     SlotFreed,
@@ -35,6 +36,21 @@ from sqlstream.messages.rpc import (
     ToJobManager,
     UnknownTaskManager,
 )
+
+TICK_MS = 50
+"""Between two ticks while something is to be sent again, to end, or to be measured."""
+
+SETTLED_TICK_MS = 1000
+"""Between two ticks while everything is acknowledged: only silence of the JobManager can be noticed then."""
+
+METRICS_INTERVAL_MS = 250
+"""Between two reports of figures while somebody looks at them."""
+
+UNWATCHED_METRICS_INTERVAL_MS = 10_000
+"""Between two reports while nobody does."""
+
+METRICS_WATCHED_MS = 5_000
+"""How long after a task's start, or after a RequestMetrics, somebody is taken to look."""
 
 FINISHED_EXECUTIONS_MAX = 4096
 """How many ended executions are remembered; a DeployTask delayed past that many could start a second
@@ -119,7 +135,12 @@ class Terminate:
     error: ErrorInfo
 
 
-TaskExecutorInstruction = SendToJobManager | StartTask | StopTask | Terminate
+@dataclass(frozen=True)
+class CollectMetrics:
+    """Read the figures of the running tasks; MetricsCollected has to follow."""
+
+
+TaskExecutorInstruction = SendToJobManager | StartTask | StopTask | Terminate | CollectMetrics
 
 _ANSWERS_TO_REGISTRATION = (RegistrationAccepted, RegistrationRefused, UnknownTaskManager)
 
@@ -165,6 +186,9 @@ class TaskExecutor:
         self._register_sent_ms: int | None = None
         self._offers_sent_ms = 0
         self._metrics_sequence = 0
+        self._metrics_ms = 0
+        self._watched_until_ms = 0
+        self._is_watched = False
         self._instructions: list[TaskExecutorInstruction] = []
 
     @property
@@ -190,6 +214,20 @@ class TaskExecutor:
                 self._on_tick(now_ms)
         self.check()
         return self._instructions
+
+    def tick_after_ms(self) -> int:
+        """How long the next Tick may be in coming after the last event."""
+        if not self._is_settled():
+            return TICK_MS
+        longest_ms = METRICS_INTERVAL_MS if self._is_watched and self.tasks else SETTLED_TICK_MS
+        # Silence is noticed a tick late: by a tenth of what is allowed, at most.
+        return max(TICK_MS, min(longest_ms, self._heartbeat_timeout_ms // 10))
+
+    def _is_settled(self) -> bool:
+        """Whether the JobManager has acknowledged all there is, and no task is to end."""
+        if not self.is_connected or self._is_leaving or self.slots.offers():
+            return False
+        return all(t.is_acknowledged and t.stopping_since_ms < 0 for t in self.tasks.values())
 
     def check(self) -> None:
         """What has to hold after every step; InternalError with the story otherwise."""
@@ -263,6 +301,7 @@ class TaskExecutor:
         if self.slots.activate(descriptor.allocation_id):
             self.slots.add_task(descriptor.allocation_id, task.execution_id)
             self._instructions.append(StartTask(descriptor))
+            self._watch(now_ms)
         else:
             task.state = ExecutionState.FAILED
             task.error = ErrorInfo(
@@ -298,6 +337,9 @@ class TaskExecutor:
             del self.tasks[task.execution_id]
             self._bury(task.execution_id)
 
+    def _on_request_metrics(self, message: RequestMetrics, now_ms: int) -> None:
+        self._watch(now_ms)
+
     _HANDLERS: dict[type, Callable[[TaskExecutor, Any, int], None]] = {
         RegistrationAccepted: _on_accepted,
         RegistrationRefused: _on_refused,
@@ -309,6 +351,7 @@ class TaskExecutor:
         DeployTask: _on_deploy,
         CancelTask: _on_cancel,
         TaskStateAck: _on_ack,
+        RequestMetrics: _on_request_metrics,
     }
 
     # --- tasks
@@ -341,6 +384,18 @@ class TaskExecutor:
             self._metrics_sequence += 1
             self._send(MetricsReport(self.task_manager_id, self._metrics_sequence, jobs))
 
+    def _watch(self, now_ms: int) -> None:
+        self._watched_until_ms = now_ms + METRICS_WATCHED_MS
+        self._is_watched = True
+
+    def _collect_metrics(self, now_ms: int) -> None:
+        self._is_watched = now_ms < self._watched_until_ms
+        interval_ms = METRICS_INTERVAL_MS if self._is_watched else UNWATCHED_METRICS_INTERVAL_MS
+        is_running = any(not t.state.is_terminal for t in self.tasks.values())
+        if is_running and now_ms - self._metrics_ms >= interval_ms:
+            self._metrics_ms = now_ms
+            self._instructions.append(CollectMetrics())
+
     def _stop(self, task: TaskEntry, now_ms: int) -> None:
         if task.state.is_terminal or task.stopping_since_ms >= 0:
             return
@@ -362,6 +417,7 @@ class TaskExecutor:
             self._leave("no heartbeat from the JobManager", now_ms)
         else:
             self._resend(now_ms)
+            self._collect_metrics(now_ms)
 
     def _resend(self, now_ms: int) -> None:
         for task in self.tasks.values():

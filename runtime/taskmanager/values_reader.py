@@ -26,6 +26,9 @@ class ValuesReader:
     def poll(self) -> pa.RecordBatch | SourceStatus:
         return self._batches.popleft() if self._batches else SourceStatus.END
 
+    def next_poll_ms(self) -> int | None:
+        return None
+
     def snapshot(self) -> list[dict[str, Any]]:
         return [{"batches_left": len(self._batches)}]
 

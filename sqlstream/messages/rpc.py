@@ -21,6 +21,7 @@ What makes that safe:
     JobMaster        CancelTask             TaskStateUpdate (a final state)
     TaskManager      TaskStateUpdate        TaskStateAck
     TaskManager      MetricsReport          nothing: the next one replaces it
+    JobManager       RequestMetrics         MetricsReport, several times
     JobManager       UnknownTaskManager     nothing: the TaskManager ends its tasks and registers again
 
 Requests of clients (`ClientRequest`) are calls: one request, one reply.
@@ -231,6 +232,12 @@ class MetricsReport(RpcMessage, frozen=True):
 # --- JobManager → TaskManager ---------------------------------------------------------------------
 
 
+class RequestMetrics(RpcMessage, frozen=True):
+    """Somebody looks at a job that runs here: report figures often for the next few seconds."""
+
+    task_manager_id: str
+
+
 class RegistrationAccepted(RpcMessage, frozen=True):
     task_manager_id: str
     heartbeat_interval_ms: int
@@ -312,6 +319,7 @@ ToTaskManager = (
     | DeployTask
     | CancelTask
     | TaskStateAck
+    | RequestMetrics
 )
 ControlMessage = ToJobManager | ToTaskManager
 

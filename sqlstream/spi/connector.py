@@ -121,6 +121,9 @@ class SourceReader(Protocol):
     def poll(self) -> pa.RecordBatch | SourceStatus:
         """The next batch in the layout of the SourceSpec (columns, then metadata), or a status."""
 
+    def next_poll_ms(self) -> int | None:
+        """After NOTHING_YET: when, by the context's clock, `poll` is worth another call; None: soon."""
+
     def snapshot(self) -> list[dict[str, Any]]:
         """Where to go on: one JSON-able dict a split this reader still has."""
 

@@ -22,6 +22,7 @@ from runtime.jobmanager.events import (
     JobStored,
     JobStoreFailed,
     MessageReceived,
+    MetricsRequested,
     ReleaseTaskManager,
     RemoveJob,
     RequestTaskManagers,
@@ -40,6 +41,7 @@ from runtime.jobmanager.resource_manager import ResourceManagerConfig, SlotState
 from runtime.net.simulated import NetworkFaults, SimulatedNetwork
 from runtime.taskmanager import task_executor
 from runtime.taskmanager.task_executor import (
+    CollectMetrics,
     SendToJobManager,
     StartTask,
     StopTask,
@@ -203,7 +205,9 @@ class Cluster:
 
     def tick_job_manager(self) -> None:
         self.tell_job_manager(Tick())
-        self.after(TICK_MS, self.tick_job_manager)
+        if self.rng.random() < 0.1:
+            self.tell_job_manager(MetricsRequested(self.rng.choice(self.jobs).job_id))
+        self.after(max(TICK_MS, self.job_manager.tick_after_ms()), self.tick_job_manager)
 
     def tell_job_manager(self, event: JobManagerEvent) -> None:
         for instruction in self.job_manager.handle(event, self.now_ms):
@@ -281,12 +285,9 @@ class Cluster:
     def tick_process(self, process: Process) -> None:
         if not process.is_alive:
             return
-        self.after(TICK_MS, lambda: self.tick_process(process))
-        if process.is_stopped:
-            return
-        self.tell_process(process, task_executor.Tick())
-        metrics = tuple(TaskMetrics(e, {"numRecordsIn": self.now_ms}) for e in process.running)
-        self.tell_process(process, task_executor.MetricsCollected(metrics))
+        if not process.is_stopped:
+            self.tell_process(process, task_executor.Tick())
+        self.after(max(TICK_MS, process.executor.tick_after_ms()), lambda: self.tick_process(process))
 
     def tell_process(self, process: Process, event: task_executor.TaskExecutorEvent) -> None:
         if not process.is_alive:
@@ -302,6 +303,9 @@ class Cluster:
                     self.start_task(process, descriptor)
                 case StopTask(execution_id):
                     self.stop_task(process, execution_id)
+                case CollectMetrics():
+                    metrics = tuple(TaskMetrics(e, {"numRecordsIn": self.now_ms}) for e in process.running)
+                    self.tell_process(process, task_executor.MetricsCollected(metrics))
                 case Terminate():
                     self.kill(process)
 

@@ -13,7 +13,7 @@ TIMEOUT_S = 10.0
 def _loop(
     handle: Callable[[int], None], tick: Callable[[], None], crashes: list[BaseException]
 ) -> EventLoop[int]:
-    return EventLoop("test", handle, tick, crashes.append, tick_ms=1)
+    return EventLoop("test", handle, tick, crashes.append, lambda: 1)
 
 
 def test_time_passes_while_events_keep_coming() -> None:
@@ -49,7 +49,7 @@ def test_events_are_handled_in_order_and_an_error_ends_the_loop() -> None:
         crashes.append(error)
         crashed.set()
 
-    loop: EventLoop[int] = EventLoop("test", handle, lambda: None, on_crash, tick_ms=1)
+    loop: EventLoop[int] = EventLoop("test", handle, lambda: None, on_crash, lambda: 1)
     for event in range(5):
         loop.put(event)
     loop.start()
@@ -57,3 +57,24 @@ def test_events_are_handled_in_order_and_an_error_ends_the_loop() -> None:
     loop.stop()
     assert seen == [0, 1, 2]
     assert [str(e) for e in crashes] == ["two"]
+
+
+def test_an_event_brings_the_next_tick_forward() -> None:
+    ticks: list[int] = []
+    ticked = threading.Event()
+    wanted_ms = [60_000]
+
+    def handle(event: int) -> None:
+        wanted_ms[0] = event
+
+    def tick() -> None:
+        ticks.append(wanted_ms[0])
+        if len(ticks) == 2:
+            ticked.set()
+
+    loop: EventLoop[int] = EventLoop("test", handle, tick, lambda error: None, lambda: wanted_ms[0])
+    loop.start()
+    loop.put(1)
+    assert ticked.wait(TIMEOUT_S)
+    loop.stop()
+    assert ticks[:2] == [60_000, 1]

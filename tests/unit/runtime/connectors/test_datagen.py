@@ -209,3 +209,18 @@ def test_options_that_do_not_fit_are_refused(t: LogicalType, options: dict[str, 
     written = {f"fields.v.{name}": value for name, value in options.items()}
     with pytest.raises(UserError, match=message):
         CONNECTOR.validate("t", Schema.of(("v", t)), written)
+
+
+def test_a_reader_without_rows_says_when_the_next_one_is_due() -> None:
+    clock = Clock()
+    made = reader(Schema.of(("n", sql.BIGINT)), {"rows-per-second": "3"}, clock=clock)
+    rows = []
+    for _ in range(10):
+        while isinstance(batch := made.poll(), pa.RecordBatch):
+            rows.append((clock.now - Clock.now, batch.num_rows))
+        due_ms = made.next_poll_ms()
+        assert due_ms is not None
+        clock.now = due_ms - 1
+        assert made.poll() is SourceStatus.NOTHING_YET, "nothing comes before it is due"
+        clock.now = due_ms
+    assert rows == [(0, 1), *((-(-n * 1000 // 3), 1) for n in range(1, 10))]

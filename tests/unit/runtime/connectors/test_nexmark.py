@@ -159,6 +159,7 @@ def test_a_paced_reader_makes_what_is_due() -> None:
     source = spec("events", rate="1000", columns=("event_type",))
     reader = CONNECTOR.source(source, context(clock=clock), None)
     assert reader.poll() is SourceStatus.NOTHING_YET
+    assert reader.next_poll_ms() == clock.now + 1
     clock.now += 4
     assert reader.poll().num_rows == 4  # type: ignore[union-attr]
     assert reader.poll() is SourceStatus.NOTHING_YET

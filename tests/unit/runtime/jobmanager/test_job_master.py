@@ -12,6 +12,7 @@ from runtime.jobmanager.events import (
     GiveUpTaskManager,
     JobFinished,
     MetricsReceived,
+    MetricsRequested,
     NoTaskManagerLeft,
     ReleaseSlots,
     RequestSlots,
@@ -34,6 +35,7 @@ from sqlstream.messages.rpc import (
     CancelTask,
     DeployTask,
     FreeSlot,
+    RequestMetrics,
     SinkCommittables,
     SlotOffer,
     TaskMetrics,
@@ -254,3 +256,29 @@ def test_figures_of_an_ended_task_are_its_last(make_job: MakeJob) -> None:
     master.handle(TaskStateChanged(final), 20)
     master.handle(MetricsReceived((TaskMetrics(SOURCE, {"numRecordsOut": 3}),)), 30)
     assert next(master.graph.executions()).metrics == last
+
+
+def test_a_job_is_settled_while_all_its_tasks_run_and_none_is_to_end(make_job: MakeJob) -> None:
+    master = started(make_job("j1"))
+    assert not master.is_settled(), "its slots have a deadline"
+    master.handle(OFFER, 10)
+    assert not master.is_settled(), "a deployment may be lost"
+    for execution_id in (SOURCE, SINK):
+        master.handle(update(execution_id, ExecutionState.RUNNING), 20)
+    assert master.is_settled()
+    master.handle(CancelRequested("j1"), 30)
+    assert not master.is_settled()
+
+
+def test_figures_are_asked_of_each_task_manager_once_however_often_somebody_looks(make_job: MakeJob) -> None:
+    master = deployed(make_job("j1"))
+    assert master.handle(MetricsRequested("j1"), 2000) == [], "no task runs yet"
+    for execution_id in (SOURCE, SINK):
+        master.handle(update(execution_id, ExecutionState.RUNNING), 2500)
+    asked = [Send("tm0:1", RequestMetrics("tm0#0"))]
+    assert [master.handle(MetricsRequested("j1"), ms) for ms in (3000, 3500, 3999, 4000)] == [
+        asked,
+        [],
+        [],
+        asked,
+    ]

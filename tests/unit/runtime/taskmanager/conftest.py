@@ -54,21 +54,27 @@ class Stage:
     gate: threading.Event = dataclasses.field(default_factory=threading.Event)
     fail_at_write: bool = False
     fail_at_abort: bool = False
+    due_ms: int | None = None
+    polled: int = 0
 
 
 STAGE: dict[str, Stage] = {}
 
 
 class Reader:
-    def __init__(self, polls: list[Any]) -> None:
-        self._polls = list(polls)
+    def __init__(self, stage: Stage, polls: list[Any]) -> None:
+        self._stage, self._polls = stage, list(polls)
 
     def poll(self) -> Any:
+        self._stage.polled += 1
         if not self._polls:
             return SourceStatus.END
         if self._polls[0] is SourceStatus.NOTHING_YET:
             return SourceStatus.NOTHING_YET
         return self._polls.pop(0)
+
+    def next_poll_ms(self) -> int | None:
+        return self._stage.due_ms
 
     def snapshot(self) -> list[dict[str, Any]]:
         return []
@@ -101,7 +107,8 @@ class StageConnector:
     descriptor = ConnectorDescriptor("stage", (), is_source=True, is_sink=True, boundedness=Boundedness(True))
 
     def source(self, spec: SourceSpec, context: ConnectorContext, splits: Any) -> Reader:
-        return Reader(STAGE[spec.table].polls if context.subtask == 0 else [])
+        stage = STAGE[spec.table]
+        return Reader(stage, stage.polls if context.subtask == 0 else [])
 
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> Writer:
         return Writer(STAGE[spec.table], context)

@@ -1,5 +1,6 @@
 """Tasks of one process, from source to sink."""
 
+import threading
 import time
 
 from sqlstream.elements import CheckpointBarrier
@@ -84,6 +85,19 @@ def test_cancelling_wakes_readers_writers_and_idle_sources(job, stage, make_rows
     assert time.monotonic() - started < 1
     assert sorted(stage.aborted) == [0, 1]
     assert len(running.partitions) == 0
+
+
+def test_a_source_without_rows_is_asked_again_when_its_next_one_is_due(job, stage):
+    stage.polls = [SourceStatus.NOTHING_YET]
+    stage.due_ms = 1 << 50
+    running = job()
+    running.start()
+    running.wait(ExecutionState.RUNNING, "source-0", "sink-0")
+    threading.Event().wait(0.3)
+    # Asked every 10 ms it would have been polled thirty times by now.
+    assert 1 <= stage.polled <= 3
+    running.runner.cancel("source-0")
+    running.wait(ExecutionState.CANCELED, "source-0")
 
 
 def test_a_failure_names_the_vertex_and_the_position_of_the_operator(job, stage, make_rows):

@@ -5,6 +5,11 @@ from __future__ import annotations
 import pytest
 
 from runtime.taskmanager.task_executor import (
+    METRICS_INTERVAL_MS,
+    METRICS_WATCHED_MS,
+    TICK_MS,
+    UNWATCHED_METRICS_INTERVAL_MS,
+    CollectMetrics,
     Disconnected,
     MessageReceived,
     MetricsCollected,
@@ -34,6 +39,7 @@ from sqlstream.messages.rpc import (
     RegisterTaskManager,
     RegistrationAccepted,
     RegistrationRefused,
+    RequestMetrics,
     RequestSlot,
     SinkCommittables,
     SlotFreed,
@@ -228,3 +234,61 @@ def test_a_runner_that_reports_a_task_twice_is_a_bug_with_a_story() -> None:
     with pytest.raises(InternalError, match="does not run") as caught:
         executor.handle(TaskStateChanged("e1", RUNNING), 30)
     assert caught.value.story[-1] == "20 e1 FINISHED"
+
+
+def _running() -> TaskExecutor:
+    executor = with_task()
+    executor.handle(TaskStateChanged("e1", RUNNING), 4)
+    tell(executor, TaskStateAck(TM, "e1", 1), 5)
+    return executor
+
+
+def _collections(executor: TaskExecutor, start_ms: int, end_ms: int) -> int:
+    """How often figures are asked for while ticks come as they are wanted."""
+    now_ms, count = start_ms, 0
+    while now_ms < end_ms:
+        tell(executor, Heartbeat(TM, 1), now_ms)
+        count += CollectMetrics() in executor.handle(Tick(), now_ms)
+        now_ms += executor.tick_after_ms()
+    return count
+
+
+def test_ticks_are_rare_while_all_is_acknowledged_and_frequent_otherwise() -> None:
+    executor = TaskExecutor(TaskExecutorConfig("a", "a:1", 1))
+    assert executor.tick_after_ms() == TICK_MS
+    executor.handle(Tick(), 0)
+    tell(executor, RegistrationAccepted(TM, 10_000, 50_000), 0)
+    assert executor.tick_after_ms() == 1000
+    tell(executor, RequestSlot(TM, 0, "j/1", "j"), 1)
+    assert executor.tick_after_ms() == TICK_MS, "the offer may be lost"
+    tell(executor, AcceptSlots(TM, "j", ("j/1",)), 2)
+    assert executor.tick_after_ms() == 1000
+    tell(executor, DeployTask(TM, descriptor()), 3)
+    assert executor.tick_after_ms() == TICK_MS, "the task's state may be lost"
+    tell(executor, TaskStateAck(TM, "e1", 0), 4)
+    assert executor.tick_after_ms() == METRICS_INTERVAL_MS
+    tell(executor, CancelTask(TM, "j", "e1"), 5)
+    assert executor.tick_after_ms() == TICK_MS, "the cancellation has a deadline"
+
+
+def test_silence_is_noticed_within_a_tenth_of_what_is_allowed() -> None:
+    executor = connected()
+    assert executor.tick_after_ms() == 300
+
+
+def test_figures_are_collected_often_only_while_somebody_looks() -> None:
+    executor = _running()
+    watched = _collections(executor, 5, 3 + METRICS_WATCHED_MS)
+    assert (
+        METRICS_WATCHED_MS // METRICS_INTERVAL_MS - 2
+        <= watched
+        <= METRICS_WATCHED_MS // METRICS_INTERVAL_MS + 1
+    )
+    start_ms = 10_000
+    assert _collections(executor, start_ms, start_ms + 6 * UNWATCHED_METRICS_INTERVAL_MS) in (5, 6)
+    tell(executor, RequestMetrics(TM), 100_000)
+    assert _collections(executor, 100_000, 100_000 + METRICS_WATCHED_MS) >= watched - 1
+
+
+def test_a_task_manager_without_tasks_collects_no_figures() -> None:
+    assert _collections(connected(), 0, 60_000) == 0
