@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from planner.physical.connectors import find_connector, parallelism_option
 from planner.physical.description import describe, describe_expression
 from planner.physical.node import PhysicalNode
@@ -10,7 +12,10 @@ from planner.physical.traits import Traits
 from planner.relational.nodes import TableScan, Values
 from sqlstream.errors import UserError
 from sqlstream.expressions import conjunction
+from sqlstream.schema import Field, Schema
 from sqlstream.specs import SourceSpec, ValuesSpec
+from sqlstream.specs.watermark import ROW_WATERMARK_COLUMN, EmitStrategy
+from sqlstream.types import BIGINT
 
 
 def plan_source(planning: Planning, node: TableScan) -> PhysicalNode:
@@ -35,7 +40,12 @@ def plan_source(planning: Planning, node: TableScan) -> PhysicalNode:
         filters=node.filters,
         limit=node.limit,
         is_bounded=node.is_bounded,
+        watermark=node.watermark,
     )
+    schema, traits = node.schema, Traits(is_bounded=node.is_bounded)
+    if node.watermark is not None and node.watermark.emit_strategy is EmitStrategy.ON_EVENT:
+        traits = dataclasses.replace(traits, row_watermark_column=len(schema))
+        schema = Schema((*schema.fields, Field(ROW_WATERMARK_COLUMN, BIGINT)))
     condition = conjunction(node.filters)
     description = describe(
         "TableSourceScan",
@@ -44,14 +54,17 @@ def plan_source(planning: Planning, node: TableScan) -> PhysicalNode:
         fields=f"[{', '.join(node.schema.names)}]",
         filters="" if condition is None else f"[{describe_expression(condition, node.schema)}]",
         limit="" if node.limit < 0 else str(node.limit),
+        watermark=""
+        if node.watermark is None
+        else f"[{describe_expression(node.watermark.expression, node.schema)}]",
         bounded=str(node.is_bounded).lower(),
     )
     return planning.node(
         f"Source: {node.table.path.name}",
         spec,
         (),
-        node.schema,
-        Traits(is_bounded=node.is_bounded),
+        schema,
+        traits,
         description,
         node.span,
         parallelism=parallelism_option(descriptor, options, "scan.parallelism", node.span),

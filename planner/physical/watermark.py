@@ -7,7 +7,7 @@ import dataclasses
 from planner.physical.description import describe, describe_expression
 from planner.physical.node import PhysicalNode
 from planner.physical.planning import Planning, over
-from planner.relational.nodes import Watermark
+from planner.relational.nodes import Project, TableScan, Watermark
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.watermark import ROW_WATERMARK_COLUMN, EmitStrategy, WatermarkAssignerSpec
 from sqlstream.types import BIGINT
@@ -20,7 +20,7 @@ def plan_watermark(
 
     ON_EVENT means that a row is judged by the rows before it. Only a window aggregate asks that question,
     so the watermark of each row is added as a column when one does, and otherwise both strategies are the
-    same.
+    same. A source that makes the watermarks itself adds it for all its readers; it ends here for the others.
     """
     is_exact = wants_row_watermark and node.emit_strategy is EmitStrategy.ON_EVENT
     spec = WatermarkAssignerSpec(
@@ -28,9 +28,12 @@ def plan_watermark(
         expression=node.expression,
         emit_strategy=EmitStrategy.ON_EVENT if is_exact else EmitStrategy.ON_PERIODIC,
         idle_timeout_ms=node.idle_timeout_ms,
+        is_by_source=_is_by_source(node),
     )
     schema = node.schema
-    traits = dataclasses.replace(source.traits, times=source.traits.times | {node.column})
+    traits = dataclasses.replace(
+        source.traits, times=source.traits.times | {node.column}, row_watermark_column=-1
+    )
     if is_exact:
         traits = dataclasses.replace(traits, row_watermark_column=len(schema))
         schema = Schema((*schema.fields, Field(ROW_WATERMARK_COLUMN, BIGINT)))
@@ -40,5 +43,13 @@ def plan_watermark(
         watermark=f"[{describe_expression(node.expression, source.schema)}]",
         emit=spec.emit_strategy.value if is_exact else "",
         idle=f"{node.idle_timeout_ms} ms" if node.idle_timeout_ms else "",
+        by="source" if spec.is_by_source else "",
     )
     return planning.node("WatermarkAssigner", spec, over(source), schema, traits, description, node.span)
+
+
+def _is_by_source(node: Watermark) -> bool:
+    below = node.input
+    while isinstance(below, Project):
+        below = below.input
+    return isinstance(below, TableScan) and below.watermark is not None

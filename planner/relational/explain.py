@@ -99,6 +99,7 @@ def _describe_scan(node: TableScan) -> str:
         f"metadata=[{', '.join(f.name for f in node.metadata)}]" if node.metadata else "",
         f"filters=[{', '.join(map(str, node.filters))}]" if node.filters else "",
         f"limit=[{node.limit}]" if node.limit >= 0 else "",
+        f"watermark=[{node.watermark.expression}]" if node.watermark is not None else "",
     )
 
 

@@ -14,6 +14,7 @@ from sqlstream.catalog import CatalogTable
 from sqlstream.errors import Span
 from sqlstream.expressions import AggregateCall, Expression, LiteralValue, SortKey
 from sqlstream.schema import Field, Schema
+from sqlstream.specs.source import SourceWatermark
 from sqlstream.specs.watermark import EmitStrategy
 from sqlstream.specs.window import WindowSpec
 
@@ -63,7 +64,7 @@ class TableScan(RelationalNode):
     """Physical `columns` then `metadata` columns of a table; schema has exactly these. Computed columns and the watermark of
     the table are nodes above it, made by the binder. `options` = the table's options with hints applied.
 
-    `filters` and `limit` are filled by push-down rules (see SourceSpec).
+    `filters`, `limit` and `watermark` are filled by push-down rules (see SourceSpec).
     """
 
     table: CatalogTable
@@ -73,6 +74,7 @@ class TableScan(RelationalNode):
     filters: tuple[Expression, ...] = ()
     limit: int = -1
     is_bounded: bool = True
+    watermark: SourceWatermark | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

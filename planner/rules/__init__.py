@@ -18,6 +18,7 @@ from planner.rules.project_merge import merge_projects
 from planner.rules.project_window_tvf import push_project_below_window_tvf
 from planner.rules.row_number_to_rank import turn_row_number_into_rank
 from planner.rules.scan_push_down import push_into_scan
+from planner.rules.watermark_push_down import push_watermark_into_scan
 from planner.rules.window_filter_pull_up import pull_window_filter_up
 from sqlstream.spi.connector import ConnectorDescriptor
 
@@ -63,7 +64,9 @@ def optimise(
 
     simplified = tuple(_sink(apply_rules(s, (*RULES, into_scan))) for s in sinks)
     pruned = prune_columns(simplified, is_reuse_enabled)
-    return tuple(_sink(apply_rules(s)) for s in pruned)
+    settled = tuple(_sink(apply_rules(s)) for s in pruned)
+    # Last: the columns of the scan, which the watermark is written in, do not change any more.
+    return tuple(_sink(rewrite(s, lambda node: push_watermark_into_scan(node, connectors))) for s in settled)
 
 
 def _sink(node: RelationalNode) -> Sink:

@@ -11,6 +11,8 @@ from runtime.connectors.commit_journal import uncommitted_files
 from runtime.host.files import is_hidden
 from sqlstream.errors import UserError
 
+DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
+
 _SCHEME = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]+):/")
 _WILDCARD = re.compile(r"[*?\[]")
 _UNSAFE_IN_NAME = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")

@@ -41,6 +41,13 @@ _OPTIONS = (
         minimum=1,
     ),
     OptionDescriptor(
+        "source.open-files.max",
+        OptionType.INTEGER,
+        "How many files that overlap in event time one subtask reads side by side.",
+        "16",
+        minimum=1,
+    ),
+    OptionDescriptor(
         "source.path.regex-pattern",
         OptionType.STRING,
         "Read only files whose whole path matches this regular expression.",
@@ -89,6 +96,7 @@ class Filesystem:
         },
         limits=True,
         partitions=True,
+        watermarks=True,
     )
 
     def validate(

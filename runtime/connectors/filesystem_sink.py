@@ -14,8 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.connectors.commit_journal import undo_broken_commits
-from runtime.connectors.file_paths import partition_directory, staging_directory
-from runtime.connectors.filesystem_source import DEFAULT_PARTITION_NAME
+from runtime.connectors.file_paths import (
+    DEFAULT_PARTITION_NAME,
+    partition_directory,
+    staging_directory,
+)
 from runtime.formats import format_of, format_options
 from runtime.formats.text_values import format_text
 from runtime.host.files import file_error

@@ -1,55 +1,52 @@
-"""Reads the files of one subtask, one behind the other."""
+"""Reads the files of one subtask: one behind the other, or side by side in the order of their event times."""
 
 from __future__ import annotations
 
+import heapq
 import os
 import zlib
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from runtime.connectors.file_paths import (
-    find_files,
-    local_path,
-    partition_values,
-    rejected_rows_path,
-    root_of,
-)
+from runtime.connectors.file_paths import find_files, local_path, rejected_rows_path, root_of
+from runtime.connectors.file_split import FileSplit
+from runtime.connectors.file_watch import FileWatch, Look
 from runtime.connectors.rejected_rows import RejectedRows
-from runtime.formats import format_of, format_options
+from runtime.connectors.row_watermarks import Milliseconds, RowWatermarks
+from runtime.connectors.table_files import TableFiles
 from runtime.formats.row_count import empty_columns
-from runtime.formats.text_values import parse_text
-from sqlstream.arrow import to_arrow_type
 from sqlstream.config import parse_duration_ms
+from sqlstream.elements import WATERMARK_MIN
 from sqlstream.errors import UserError
-from sqlstream.schema import Field, Schema
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import ConnectorContext, SourceStatus
 from sqlstream.spi.format import FileReader
 
-DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
+OPEN_FILES_DEFAULT = 16
+"""Each open file has a decoded block in memory, a few megabytes; more files than this rarely overlap in time."""
 
+_FIRST_ROWS = 256
+"""How many of its first rows say when a file begins."""
 
-@dataclass
-class FileSplit:
-    """A file of this subtask; `rows` have been emitted, and `is_done` says that there are no more."""
+_FILES_ORDERED_A_POLL = 64
+"""A first look at a file takes about a millisecond, and a poll should end within a tenth of a second."""
 
-    path: str
-    rows: int = 0
-    is_done: bool = False
-
-    def snapshot(self) -> dict[str, Any]:
-        return {"path": self.path, "rows": self.rows, "is_done": self.is_done}
+_TURNS_A_BATCH = 16
+"""Files that overlap take turns within a batch: often enough for rows about in order of time, not for pieces of few rows."""
 
 
 class FileSourceReader:
     """Emit batches of exactly `batch_rows` rows, the last one of all files (or of those found so far) excepted.
 
-    State: a position a file; the decoded rows that do not fill a batch. With a monitor interval, files that were read are
-    remembered for good, so that none is read twice; otherwise they are forgotten.
+    Without a watermark files are read one behind the other, in order of their paths. With one, each file has its own, and
+    the file whose watermark is lowest is the next to be read; one that is not open yet is there with what its first rows
+    promise (`FileSplit.least_ms`), and opened when its turn comes, unless `source.open-files.max` are open.
+
+    State: a position and a watermark a file; an open file's decoded rows, one block at most. With a monitor interval, files
+    that were read are remembered for good, so that none is read twice; otherwise they are forgotten.
     """
 
     def __init__(
@@ -58,22 +55,26 @@ class FileSourceReader:
         self._spec = spec
         self._context = context
         self._path = local_path(spec.options["path"])
-        self._root = self._path_root()
         self._pattern = spec.options.get("source.path.regex-pattern", "")
-        interval = spec.options.get("source.monitor-interval")
-        self._interval_ms = parse_duration_ms(interval) if interval is not None else None
         rejected = spec.options.get("source.rejected-rows.path")
-        self._rejected = RejectedRows(
-            local_path(rejected) if rejected else rejected_rows_path(self._path), context
-        )
+        rejected_path = local_path(rejected) if rejected else rejected_rows_path(self._path)
+        self._files = TableFiles(spec, context, self._path_root(), RejectedRows(rejected_path, context))
+        self._watermarks = RowWatermarks(spec.watermark, context) if spec.watermark is not None else None
+        self._open_files_max = 1
+        if self._watermarks is not None:
+            self._open_files_max = int(spec.options.get("source.open-files.max", OPEN_FILES_DEFAULT))
         self._limit = spec.limit
-        self._pending: deque[tuple[FileSplit, pa.RecordBatch]] = deque()
-        self._pending_rows = 0
-        self._open: tuple[FileSplit, FileReader, Iterator[pa.RecordBatch]] | None = None
         self._splits: dict[str, FileSplit] = {}
-        self._waiting: deque[FileSplit] = deque()
-        self._scanned_ms = context.now_ms()
-        for split in self._discover() if splits is None else [FileSplit(**s) for s in splits]:
+        self._unordered: deque[FileSplit] = deque()
+        self._waiting: list[tuple[int, int, FileSplit]] = []  # a heap: watermark, place among all splits
+        self._open: list[_OpenFile] = []
+        self._places = 0
+        self._watermark_ms = self._highest_ms = WATERMARK_MIN
+        interval = spec.options.get("source.monitor-interval")
+        self._interval_ms = parse_duration_ms(interval) if interval is not None else 0
+        self._watch = FileWatch(self._interval_ms) if interval is not None else None
+        self._looked_ms = context.now_ms()
+        for split in self._found() if splits is None else [FileSplit(**s) for s in splits]:
             self._add(split)
 
     def _path_root(self) -> str:
@@ -87,177 +88,233 @@ class FileSourceReader:
             wanted = min(wanted, self._limit)
             if wanted == 0:
                 return SourceStatus.END
-        while self._pending_rows < wanted and self._read_more():
-            pass
-        if self._pending_rows:
-            return self._take(min(wanted, self._pending_rows))
-        return SourceStatus.END if self._interval_ms is None else SourceStatus.NOTHING_YET
+        self._look_when_due()
+        if not self._order_some():
+            return empty_columns(0)
+        batch = self._read(wanted)
+        self._advance_watermark()
+        if batch is not None:
+            return batch
+        return SourceStatus.END if self._watch is None else SourceStatus.NOTHING_YET
+
+    def watermark_ms(self) -> int:
+        return self._watermark_ms
 
     def next_poll_ms(self) -> int | None:
-        return None if self._interval_ms is None else self._scanned_ms + self._interval_ms
+        return None if self._watch is None else self._looked_ms + self._interval_ms
 
     def snapshot(self) -> list[dict[str, Any]]:
         return [split.snapshot() for split in self._splits.values()]
 
     def close(self) -> None:
-        self._close_file()
-        self._rejected.close()
+        for file in self._open:
+            file.close()
+        self._open = []
+        self._files.close()
 
     # --- which files --------------------------------------------------------------------------------------------------
 
-    def _discover(self) -> list[FileSplit]:
-        found = self._find()
+    def _found(self) -> list[FileSplit]:
+        """Splits of this subtask that are not known yet."""
         mine, readers = self._context.subtask, self._context.parallelism
-        if self._interval_ms is not None:
-            # Places in the list change as files come; what a path hashes to does not.
-            return [FileSplit(path) for path in found if zlib.crc32(path.encode()) % readers == mine]
-        return [FileSplit(path) for path in found[mine::readers]]
+        found = find_files(
+            self._path, self._pattern, self._context.files, may_be_empty=self._watch is not None
+        )
+        if self._watch is None:
+            return [FileSplit(status.path) for status in found[mine::readers]]
+        # Places in the list change as files come; what a path hashes to does not.
+        found = [status for status in found if zlib.crc32(status.path.encode()) % readers == mine]
+        look = self._watch.look(found, self._context.now_ms())
+        self._speak_of(look)
+        return [
+            FileSplit(f.path, watermark_ms=self._watermark_ms, size=f.size, modified_ms=f.modified_ms)
+            for f in look.complete
+        ]
 
-    def _find(self) -> list[str]:
-        is_monitored = self._interval_ms is not None
-        found = find_files(self._path, self._pattern, self._context.files, may_be_empty=is_monitored)
-        return [status.path for status in found]
+    def _look_when_due(self) -> None:
+        now_ms = self._context.now_ms()
+        if self._watch is None or now_ms - self._looked_ms < self._interval_ms:
+            return
+        self._looked_ms = now_ms
+        for split in self._found():
+            self._add(split)
 
     def _add(self, split: FileSplit) -> None:
         self._splits[split.path] = split
-        if not split.is_done:
-            self._waiting.append(split)
+        if self._watch is not None:
+            self._watch.complete(split.path, split.size, split.modified_ms)
+        if split.is_done:
+            self._highest_ms = max(self._highest_ms, split.watermark_ms)
+        elif self._watermarks is None or split.rows:
+            self._wait(split)
+        else:
+            self._unordered.append(split)
 
-    def _rescan(self) -> bool:
-        """Look for further files when it is time; whether there are any."""
-        now_ms = self._context.now_ms()
-        if self._interval_ms is None or now_ms - self._scanned_ms < self._interval_ms:
-            return False
-        self._scanned_ms = now_ms
-        for split in self._discover():
-            if split.path not in self._splits:
-                self._add(split)
-        return bool(self._waiting)
+    def _wait(self, split: FileSplit) -> None:
+        self._places += 1
+        heapq.heappush(self._waiting, (split.progress_ms, self._places, split))
+
+    def _order_some(self) -> bool:
+        """See when files begin; whether this is known of all."""
+        for _ in range(_FILES_ORDERED_A_POLL):
+            if not self._unordered:
+                break
+            split = self._unordered.popleft()
+            is_alone = not (self._unordered or self._waiting or self._open)
+            status = None if is_alone else self._status(split)
+            if status is not None:
+                self._put_in_order(split, status)
+            elif is_alone:
+                self._wait(split)
+        return not self._unordered
+
+    def _put_in_order(self, split: FileSplit, status: Any) -> None:
+        assert self._watermarks is not None
+        columns, rows = self._files.first_rows(status, self._watermarks.columns_read, _FIRST_ROWS)
+        split.least_ms = self._watermarks.least_ms(columns, rows)
+        self._wait(split)
+
+    def _status(self, split: FileSplit) -> Any | None:
+        """The file as it is now; None when it is not to be read, or not yet."""
+        status = self._context.files.status(split.path)
+        if self._watch is None:
+            if status is None:
+                raise UserError(
+                    "SS5002",
+                    f'the file "{split.path}" has vanished while table "{self._spec.table}" was read',
+                    hint="run the statement again",
+                )
+            return status
+        if status is None:
+            del self._splits[split.path]
+            self._warn(split.path, "has vanished before it was read")
+        elif split.rows == 0 and (status.size, status.modified_ms) != (split.size, split.modified_ms):
+            del self._splits[split.path]
+            self._watch.reopen(split.path, status.size, status.modified_ms)
+            return None
+        return status
+
+    def _speak_of(self, look: Look) -> None:
+        for path in look.changed:
+            self._context.count("numFilesChanged", 1)
+            self._warn(path, "has changed after it was found complete: it is not read again")
+        for path in look.growing:
+            self._warn(path, "is written to all the time: it is read when it has not changed for an interval")
+
+    def _warn(self, path: str, what: str) -> None:
+        self._context.print_lines([f'warning: the file "{path}" of table "{self._spec.table}" {what}'], True)
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
-    def _read_more(self) -> bool:
-        """Decode a piece of the present file, or open the next one; false when there is none."""
-        if self._open is None:
-            if not self._waiting and not self._rescan():
-                return False
-            self._open_file(self._waiting.popleft())
-        assert self._open is not None
-        split, _, batches = self._open
-        batch = next(batches, None)
-        if batch is None:
-            self._close_file()
-            self._finish_if_emitted(split)
-        elif batch.num_rows:
-            self._pending.append((split, batch))
-            self._pending_rows += batch.num_rows
-        return True
-
-    def _open_file(self, split: FileSplit) -> None:
-        spec, identifier = self._spec, self._spec.options["format"]
-        status = self._context.files.status(split.path)
-        if status is None:
-            raise UserError(
-                "SS5002",
-                f'the file "{split.path}" has vanished while table "{spec.table}" was read',
-                hint="run the statement again",
-            )
-        found = partition_values(split.path, self._root)
-        partitions = {name: value for name, value in found.items() if name in spec.schema.names}
-        in_file = Schema(tuple(f for f in spec.schema.fields if f.name not in partitions))
-        reader = format_of(identifier).reader(
-            stream := self._context.files.open_read(split.path),
-            split.path,
-            in_file,
-            tuple(c for c in spec.columns if c not in partitions),
-            format_options(identifier, spec.options),
-            self._context.batch_rows,
-            split.rows,
-        )
-        constants = {**self._partition_scalars(partitions, split.path), **_metadata(spec.metadata, status)}
-        self._open = (split, reader, self._decode(split, reader, stream, constants))
-
-    def _decode(
-        self, split: FileSplit, reader: FileReader, stream: Any, constants: dict[str, pa.Scalar]
-    ) -> Iterator[pa.RecordBatch]:
-        position = 0
-        for batch, rejected in reader.batches():
-            self._context.count("numBytesIn", max(0, stream.tell() - position))
-            position = max(position, stream.tell())
-            self._rejected.keep(split.path, rejected)
-            yield self._with_constants(batch, constants)
-
-    def _with_constants(self, batch: pa.RecordBatch, constants: dict[str, pa.Scalar]) -> pa.RecordBatch:
-        names = [*self._spec.columns, *(f.name for f in self._spec.metadata)]
-        if not names:
-            return empty_columns(batch.num_rows)
-        columns = [
-            pa.repeat(constants[name], batch.num_rows) if name in constants else batch.column(name)
-            for name in names
-        ]
-        return pa.RecordBatch.from_arrays(columns, names=names)
-
-    def _partition_scalars(self, values: dict[str, str], path: str) -> dict[str, pa.Scalar]:
-        default = self._spec.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
-        schema = self._spec.schema
-        scalars = {}
-        for name, text in values.items():
-            t = schema.types[schema.index_of(name)]
-            try:
-                scalars[name] = parse_text(pa.array([None if text == default else text], pa.string()), t)[0]
-            except pa.ArrowInvalid as error:
-                raise UserError(
-                    "SS5011",
-                    f'the directory "{name}={text}" of "{path}" is no {t.with_nullable(True)}',
-                    hint=f'declare column "{name}" with a type that fits',
-                ) from error
-        return scalars
-
-    def _take(self, rows: int) -> pa.RecordBatch:
-        """The first pending rows as one batch; their splits are that much further."""
-        pieces, missing = [], rows
-        while missing:
-            split, batch = self._pending.popleft()
-            piece = batch.slice(0, missing)
-            if piece.num_rows < batch.num_rows:
-                self._pending.appendleft((split, batch.slice(piece.num_rows)))
-            split.rows += piece.num_rows
-            missing -= piece.num_rows
+    def _read(self, wanted: int) -> pa.RecordBatch | None:
+        pieces, missing = [], wanted
+        while missing and (piece := self._turn(missing)) is not None:
             pieces.append(piece)
-            self._finish_if_emitted(split)
-        self._pending_rows -= rows
+            missing -= piece.num_rows
+        rows = wanted - missing
         if self._limit >= 0:
             self._limit -= rows
-        if len(pieces) == 1:
-            return pieces[0]
+        if len(pieces) <= 1:
+            return pieces[0] if pieces else None
         return pa.concat_batches(pieces) if pieces[0].num_columns else empty_columns(rows)
 
-    def _finish_if_emitted(self, split: FileSplit) -> None:
-        is_read = self._open is None or self._open[0] is not split
-        if not is_read or any(pending is split for pending, _ in self._pending):
-            return
-        if self._interval_ms is None:
-            self._splits.pop(split.path, None)
+    def _turn(self, rows_max: int) -> pa.RecordBatch | None:
+        """Rows of the file whose watermark is the lowest; None when no file has any more."""
+        while (file := self._next_file()) is not None:
+            if file.fill():
+                rows_min = max(1, self._context.batch_rows // _TURNS_A_BATCH)
+                return file.take(min(rows_max, file.rows_behind(self._rival_ms(file), rows_min)))
+            self._finish(file)
+        return None
+
+    def _next_file(self) -> _OpenFile | None:
+        while self._waiting and len(self._open) < self._open_files_max:
+            lowest = min((f.split.progress_ms for f in self._open), default=None)
+            if lowest is not None and lowest <= self._waiting[0][0]:
+                break
+            self._open_file(heapq.heappop(self._waiting)[2])
+        return min(self._open, key=lambda f: f.split.progress_ms, default=None)
+
+    def _rival_ms(self, file: _OpenFile) -> int | None:
+        """The lowest watermark among the other files that could have this turn."""
+        rivals = [other.split.progress_ms for other in self._open if other is not file]
+        if self._waiting and len(self._open) < self._open_files_max:
+            rivals.append(self._waiting[0][0])
+        return min(rivals, default=None)
+
+    def _open_file(self, split: FileSplit) -> None:
+        status = self._status(split)
+        if status is not None:
+            size_max = -1 if self._watch is None else split.size
+            reader, batches = self._files.open(status, split.rows, size_max)
+            self._open.append(_OpenFile(split, reader, batches, self._watermarks))
+
+    def _finish(self, file: _OpenFile) -> None:
+        file.close()
+        self._open.remove(file)
+        self._highest_ms = max(self._highest_ms, file.split.watermark_ms)
+        if self._watch is None:
+            del self._splits[file.split.path]
         else:
-            split.is_done = True
+            file.split.is_done = True
 
-    def _close_file(self) -> None:
-        if self._open is not None:
-            self._open[1].close()
-            self._open = None
-
-
-def _metadata(fields: tuple[Field, ...], status: Any) -> dict[str, pa.Scalar]:
-    path = os.path.abspath(status.path)
-    values = {
-        "file.path": path,
-        "file.name": os.path.basename(path),
-        "file.size": status.size,
-        "file.modification-time": status.modified_ms,
-    }
-    return {f.name: _metadata_scalar(values[f.name], f) for f in fields}
+    def _advance_watermark(self) -> None:
+        if self._watch is not None and self._watch.has_new_candidates:
+            # They are complete at the next look, or not to be waited for.
+            return
+        progress = [file.split.progress_ms for file in self._open]
+        if self._waiting:
+            progress.append(self._waiting[0][0])
+        self._watermark_ms = max(self._watermark_ms, min(progress, default=self._highest_ms))
 
 
-def _metadata_scalar(value: Any, field: Field) -> pa.Scalar:
-    natural = pa.timestamp("ms", "UTC") if field.name == "file.modification-time" else None
-    return pa.scalar(value, natural).cast(to_arrow_type(field.type))
+class _OpenFile:
+    """A file under way. State: rows that are decoded and not taken, with the watermark behind each of them."""
+
+    def __init__(
+        self,
+        split: FileSplit,
+        reader: FileReader,
+        batches: Iterator[pa.RecordBatch],
+        watermarks: RowWatermarks | None,
+    ) -> None:
+        self.split = split
+        self._reader = reader
+        self._batches = batches
+        self._watermarks = watermarks
+        self._rows = empty_columns(0)
+        self._running: Milliseconds | None = None
+
+    def fill(self) -> bool:
+        """Have rows to take; false at the end of the file."""
+        while self._rows.num_rows == 0:
+            rows = next(self._batches, None)
+            if rows is None:
+                return False
+            if rows.num_rows and self._watermarks is not None:
+                before_ms = self.split.watermark_ms
+                self._running = self._watermarks.running(rows, before_ms)
+                if self._watermarks.is_per_row:
+                    rows = self._watermarks.with_column(rows, self._running, before_ms)
+            self._rows = rows
+        return True
+
+    def rows_behind(self, rival_ms: int | None, rows_min: int) -> int:
+        """How many rows there are, up to the one that brings the watermark past `rival_ms`; at least `rows_min` if there
+        are as many."""
+        if rival_ms is None or self._running is None or self._running[-1] <= rival_ms:
+            return self._rows.num_rows
+        passing = int(self._running.searchsorted(rival_ms, side="right"))
+        return min(self._rows.num_rows, max(passing + 1, rows_min))
+
+    def take(self, rows: int) -> pa.RecordBatch:
+        taken = self._rows.slice(0, rows) if rows < self._rows.num_rows else self._rows
+        self.split.rows += rows
+        self._rows = self._rows.slice(rows) if rows < self._rows.num_rows else empty_columns(0)
+        if self._running is not None:
+            self.split.watermark_ms = int(self._running[rows - 1])
+            self._running = self._running[rows:]
+        return taken
+
+    def close(self) -> None:
+        self._reader.close()

@@ -29,7 +29,7 @@ _FALSE = ["false", "False", "FALSE"]
 class Csv:
     """Columns stand in the table's order or, with a header, where the header names them."""
 
-    descriptor = FormatDescriptor("csv", OPTIONS, ".csv")
+    descriptor = FormatDescriptor("csv", OPTIONS, ".csv", is_text=True)
 
     def reader(
         self,

@@ -46,7 +46,7 @@ _OPTIONS = (
 class Json:
     """Fields are found by name, at every depth; those that the table does not declare are passed over."""
 
-    descriptor = FormatDescriptor("json", _OPTIONS, ".json")
+    descriptor = FormatDescriptor("json", _OPTIONS, ".json", is_text=True)
 
     def reader(
         self,

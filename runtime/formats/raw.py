@@ -34,7 +34,7 @@ _OPTIONS = (
 class Raw:
     """A table of one STRING or BYTES column."""
 
-    descriptor = FormatDescriptor("raw", _OPTIONS, ".raw")
+    descriptor = FormatDescriptor("raw", _OPTIONS, ".raw", is_text=True)
 
     def reader(
         self,

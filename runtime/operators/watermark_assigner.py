@@ -20,9 +20,9 @@ from sqlstream.specs.watermark import EmitStrategy, WatermarkAssignerSpec
 class WatermarkAssigner(Operator[WatermarkAssignerSpec]):
     """Hand on the rows, and after each batch the highest value of the watermark expression so far.
 
-    Watermarks from upstream are swallowed, but for the one that ends event time. Without rows for the idle
-    timeout the output turns idle, and active with the next row. State: the current watermark; several
-    restored into one take the lowest, so that no row becomes late that was not.
+    Watermarks from upstream are swallowed, but for the one that ends event time; with `spec.is_by_source` they are the
+    ones, and handed on instead. Without rows for the idle timeout the output turns idle, and active with the next row.
+    State: the current watermark; several restored into one take the lowest, so that no row becomes late that was not.
     """
 
     def __init__(self, spec: WatermarkAssignerSpec, context: OperatorContext) -> None:
@@ -40,6 +40,9 @@ class WatermarkAssigner(Operator[WatermarkAssignerSpec]):
             return
         self._check_rowtime(batch)
         self._activate(output)
+        if self.spec.is_by_source:
+            output.emit(self._without_unread_watermarks(batch))
+            return
         candidates = milliseconds_of(self._evaluate(batch))
         before_ms = self._watermark_ms
         if self._is_per_row:
@@ -59,6 +62,11 @@ class WatermarkAssigner(Operator[WatermarkAssignerSpec]):
                 f'rowtime "{name}" is null',
                 hint="filter such rows out before the watermark: every row of the table needs its event time",
             )
+
+    def _without_unread_watermarks(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A reader adds each row's watermark for all operators; those who do not read it are not given it."""
+        width = len(self._schema)
+        return batch if batch.num_columns == width else batch.select(range(width))
 
     def _with_watermarks(self, batch: pa.RecordBatch, candidates: pa.Array) -> pa.RecordBatch:
         """Each row with the watermark that the rows before it made."""
@@ -84,10 +92,12 @@ class WatermarkAssigner(Operator[WatermarkAssignerSpec]):
             output.emit_idle(False)
 
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
-        if watermark_ms != WATERMARK_MAX or self._watermark_ms == WATERMARK_MAX:
+        if not self.spec.is_by_source and watermark_ms != WATERMARK_MAX:
             return None
-        self._watermark_ms = WATERMARK_MAX
-        return WATERMARK_MAX
+        if watermark_ms <= self._watermark_ms:
+            return None
+        self._watermark_ms = watermark_ms
+        return watermark_ms
 
     def on_idle(self, is_idle: bool, output: Output) -> bool | None:
         if is_idle == self._is_idle:

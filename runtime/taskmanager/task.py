@@ -49,7 +49,7 @@ from sqlstream.messages.rpc import (
     TaskMetrics,
 )
 from sqlstream.specs import SinkSpec, SourceSpec, ValuesSpec
-from sqlstream.spi.connector import ConnectorContext, SourceReader, SourceStatus
+from sqlstream.spi.connector import ConnectorContext, MakesWatermarks, SourceReader, SourceStatus
 
 logger = logging.getLogger(__name__)
 
@@ -221,17 +221,20 @@ class Task:
 
     def _read_source(self, reader: SourceReader, output: ChainOutput) -> None:
         head = self.descriptor.vertex.operators[0]
+        timed = reader if isinstance(reader, MakesWatermarks) else None
         while True:
             self._run_mail()
             self._position.current = head
             polled = reader.poll()
             if polled is SourceStatus.END:
                 return
+            if polled is not SourceStatus.NOTHING_YET:
+                output.emit(polled)
+            if timed is not None:
+                output.emit_watermark(timed.watermark_ms())
             if polled is SourceStatus.NOTHING_YET:
                 with self._times.idle():
                     self._mailbox.wait(self._chain.timers.wait_s(self._poll_pause_s(reader)))
-            else:
-                output.emit(polled)
             self._chain.timers.fire_due()
             self._measure_state_at_times()
 

@@ -7,7 +7,7 @@ from sqlstream.specs.calc import CalcSpec, DropUpdateBeforeSpec, LimitSpec
 from sqlstream.specs.join import IntervalJoinSpec, JoinKind, JoinSpec, WindowJoinSpec
 from sqlstream.specs.rank import DeduplicateSpec, Keep, RankPhase, RankSpec, SortSpec, WindowRankSpec
 from sqlstream.specs.sink import SinkSpec
-from sqlstream.specs.source import SourceSpec, ValuesSpec
+from sqlstream.specs.source import SourceSpec, SourceWatermark, ValuesSpec
 from sqlstream.specs.watermark import EmitStrategy, WatermarkAssignerSpec
 from sqlstream.specs.window import WindowKind, WindowSpec, WindowTvfSpec
 
@@ -48,6 +48,7 @@ __all__ = [
     "SinkSpec",
     "SortSpec",
     "SourceSpec",
+    "SourceWatermark",
     "Spec",
     "ValuesSpec",
     "WatermarkAssignerSpec",

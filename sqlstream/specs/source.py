@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from sqlstream.expressions import Expression, LiteralValue
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.spec import OperatorSpec
+from sqlstream.specs.watermark import EmitStrategy
+
+
+class SourceWatermark(msgspec.Struct, frozen=True):
+    """The watermark of a table whose reader makes it, split by split (Flink: watermark push-down, FLIP-27).
+
+    `rowtime` and `expression` are over the source's physical and metadata columns; computed columns are written out in them.
+    """
+
+    rowtime: Expression
+    expression: Expression
+    emit_strategy: EmitStrategy = EmitStrategy.ON_PERIODIC
 
 
 class SourceSpec(OperatorSpec, frozen=True, tag="source"):
-    """Output: the physical `columns` in this order, then the `metadata` columns.
+    """Output: the physical `columns` in this order, then the `metadata` columns, then with an ON_EVENT `watermark`
+    specs.watermark.ROW_WATERMARK_COLUMN.
 
     `schema` holds all physical columns of the table (a CSV file has them whether read or not). `filters` are conjuncts over
     the output columns that the connector may use to skip rows; the plan keeps its own filter unless the connector's
     descriptor says that it applies them exactly. `limit` < 0 means none. A metadata field is named by its metadata key.
+    `watermark` is None unless the descriptor says that readers make watermarks.
     """
 
     table: str
@@ -24,6 +40,7 @@ class SourceSpec(OperatorSpec, frozen=True, tag="source"):
     filters: tuple[Expression, ...] = ()
     limit: int = -1
     is_bounded: bool = True
+    watermark: SourceWatermark | None = None
 
 
 class ValuesSpec(OperatorSpec, frozen=True, tag="values"):

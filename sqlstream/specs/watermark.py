@@ -17,8 +17,8 @@ class EmitStrategy(enum.Enum):
 
 ROW_WATERMARK_COLUMN = "$watermark"
 """BIGINT column added with ON_EVENT: the watermark in force when the row arrived, i.e. the highest value of the watermark
-expression over the rows before it, in ms since the epoch. A window operator that reads it decides lateness row by row, so
-the answer does not depend on how the input was cut into batches."""
+expression over the rows before it (of its own split, where the source has several), in ms since the epoch. A window operator
+that reads it decides lateness row by row, so the answer does not depend on how the input was cut into batches."""
 
 
 class WatermarkAssignerSpec(OperatorSpec, frozen=True, tag="watermark_assigner"):
@@ -27,9 +27,13 @@ class WatermarkAssignerSpec(OperatorSpec, frozen=True, tag="watermark_assigner")
     Watermarks from upstream are swallowed but for the final one. After `idle_timeout_ms` without a row (0: never) the output
     turns idle. A row whose `rowtime_column` is NULL fails the job, as in Flink. With ON_EVENT the output schema ends with
     ROW_WATERMARK_COLUMN.
+
+    With `is_by_source` the reader of the table makes the watermarks (SourceSpec.watermark) and, if the table's strategy is
+    ON_EVENT, the column, which is then the last one of the input: both are handed on, the column only with ON_EVENT here.
     """
 
     rowtime_column: int
     expression: Expression
     emit_strategy: EmitStrategy = EmitStrategy.ON_PERIODIC
     idle_timeout_ms: int = 0
+    is_by_source: bool = False

@@ -63,7 +63,8 @@ class ConnectorDescriptor(msgspec.Struct, frozen=True):
     need -U rows even when the table has no primary key (blackhole). `filters_exactly`: pushed filters need no second check.
     `options_physical_columns`: columns are fixed by the connector (nexmark) and a DDL column of another name or type is refused;
     maps an option value to the schema, chosen by option `schema_option`. `is_internal`: no table can name it. `partitions`: a
-    table may be PARTITIONED BY some of its columns.
+    table may be PARTITIONED BY some of its columns. `watermarks`: readers take `SourceSpec.watermark` and are
+    `MakesWatermarks`, because they read several splits that do not follow one another in time.
     """
 
     identifier: str
@@ -82,6 +83,7 @@ class ConnectorDescriptor(msgspec.Struct, frozen=True):
     schemas: dict[str, Schema] = {}
     is_internal: bool = False
     partitions: bool = False
+    watermarks: bool = False
 
 
 class SourceStatus(enum.Enum):
@@ -119,7 +121,8 @@ class SourceReader(Protocol):
     """Reads the share of one subtask. One thread calls it; `poll` must return within about 100 ms."""
 
     def poll(self) -> pa.RecordBatch | SourceStatus:
-        """The next batch in the layout of the SourceSpec (columns, then metadata), or a status."""
+        """The next batch in the layout of the SourceSpec (columns, then metadata), or a status. A batch without rows: ask
+        again at once."""
 
     def next_poll_ms(self) -> int | None:
         """After NOTHING_YET: when, by the context's clock, `poll` is worth another call; None: soon."""
@@ -128,6 +131,15 @@ class SourceReader(Protocol):
         """Where to go on: one JSON-able dict a split this reader still has."""
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class MakesWatermarks(Protocol):
+    """A reader whose splits have a watermark each (SourceSpec.watermark is set)."""
+
+    def watermark_ms(self) -> int:
+        """Behind the rows that `poll` has returned: the minimum over the splits that are not at their end, those included
+        of which nothing is read yet. It never falls; WATERMARK_MIN as long as nothing is known."""
 
 
 class SinkWriter(Protocol):

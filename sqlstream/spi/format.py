@@ -15,11 +15,16 @@ if TYPE_CHECKING:
 
 
 class FormatDescriptor(msgspec.Struct, frozen=True):
-    """Option keys are given without the format's prefix: `ignore-parse-errors`, written `json.ignore-parse-errors`."""
+    """Option keys are given without the format's prefix: `ignore-parse-errors`, written `json.ignore-parse-errors`.
+
+    `is_text`: a reader takes the file from its beginning to its end, whatever each read gives; the first rows can be had from
+    the first bytes.
+    """
 
     identifier: str
     options: tuple[OptionDescriptor, ...]
     file_suffix: str
+    is_text: bool = False
 
 
 class Rejected(msgspec.Struct, frozen=True):

@@ -1,0 +1,89 @@
+"""When a file of a watched directory is complete, and whether it changes after that."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+_Form = tuple[int, int]
+"""Size and modification time of a file: another form is another content."""
+
+
+@dataclasses.dataclass
+class _Candidate:
+    """A file that is not known to be complete; `changes` counts the looks that found another form than the one before."""
+
+    form: _Form
+    changes: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Look:
+    """What a look at the directory has found: files (FileStatus) that are complete and new, paths of files that changed
+    after they were complete, and of files that are written to all the time. A path is in the last two once at most."""
+
+    complete: list[Any]
+    changed: list[str]
+    growing: list[str]
+
+
+class FileWatch:
+    """Decides from what each look at a directory finds; pure, the clock and the files are the caller's.
+
+    A file is complete when it has not changed for `interval_ms`: its modification time is that old, or two looks that far
+    apart found the same size and modification time. It is complete once, whatever becomes of it.
+    State: the form of every file seen, for good once it is complete.
+    """
+
+    def __init__(self, interval_ms: int) -> None:
+        self._interval_ms = interval_ms
+        self._candidates: dict[str, _Candidate] = {}
+        self._complete: dict[str, _Form] = {}
+        self._told: set[str] = set()
+        self.has_new_candidates = False
+        """Whether the last look has seen a file for the first time that may be complete at the next one."""
+
+    def look(self, found: Iterable[Any], now_ms: int) -> Look:
+        """`found` (FileStatus) is all that is there; looks are at least `interval_ms` apart."""
+        look = Look([], [], [])
+        before, self._candidates, self.has_new_candidates = self._candidates, {}, False
+        for status in found:
+            form = (status.size, status.modified_ms)
+            if status.path in self._complete:
+                if form != self._complete[status.path]:
+                    self._tell(status.path, look.changed)
+            elif self._is_settled(form, before.get(status.path), now_ms):
+                self.complete(status.path, *form)
+                look.complete.append(status)
+            else:
+                self._wait(status.path, form, before.get(status.path), look.growing)
+        return look
+
+    def complete(self, path: str, size: int, modified_ms: int) -> None:
+        """The file is complete in this form."""
+        self._complete[path] = (size, modified_ms)
+        self._told.discard(path)
+
+    def reopen(self, path: str, size: int, modified_ms: int) -> None:
+        """The file has changed before it was read: it is none of the complete ones yet."""
+        del self._complete[path]
+        self._candidates[path] = _Candidate((size, modified_ms))
+
+    def _is_settled(self, form: _Form, before: _Candidate | None, now_ms: int) -> bool:
+        is_old = form[1] <= now_ms - self._interval_ms
+        return is_old or (before is not None and before.form == form)
+
+    def _wait(self, path: str, form: _Form, before: _Candidate | None, growing: list[str]) -> None:
+        if before is None:
+            self._candidates[path] = _Candidate(form)
+            self.has_new_candidates = True
+            return
+        self._candidates[path] = _Candidate(form, before.changes + 1)
+        if before.changes:
+            self._tell(path, growing)
+
+    def _tell(self, path: str, paths: list[str]) -> None:
+        if path not in self._told:
+            self._told.add(path)
+            paths.append(path)

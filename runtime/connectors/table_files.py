@@ -1,0 +1,150 @@
+"""Files of a table as batches in the layout of its source: decoded columns, values of directories, metadata."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+
+from runtime.connectors.file_paths import DEFAULT_PARTITION_NAME, partition_values
+from runtime.connectors.file_streams import FirstBytes, ShortReads
+from runtime.connectors.rejected_rows import RejectedRows
+from runtime.formats import format_of, format_options
+from runtime.formats.row_count import empty_columns
+from runtime.formats.text_values import parse_text
+from sqlstream.arrow import to_arrow_type
+from sqlstream.errors import UserError
+from sqlstream.schema import Field, Schema
+from sqlstream.specs import SourceSpec
+from sqlstream.spi.connector import ConnectorContext
+from sqlstream.spi.format import FileReader
+
+
+class TableFiles:
+    """Opens files of the table `spec`, whose directories below `root` may stand for columns. No state but the file of
+    rejected rows, which `close` closes."""
+
+    def __init__(
+        self, spec: SourceSpec, context: ConnectorContext, root: str, rejected: RejectedRows
+    ) -> None:
+        self._spec = spec
+        self._context = context
+        self._root = root
+        self._rejected = rejected
+        self._format = format_of(spec.options["format"])
+        self._format_options = format_options(spec.options["format"], spec.options)
+
+    def close(self) -> None:
+        self._rejected.close()
+
+    def open(
+        self, status: Any, skip_rows: int, size_max: int = -1
+    ) -> tuple[FileReader, Iterator[pa.RecordBatch]]:
+        """The rows behind the first `skip_rows`; of a text file only the first `size_max` bytes, unless that is negative."""
+        stream = self._context.files.open_read(status.path)
+        if size_max >= 0 and self._format.descriptor.is_text:
+            stream = FirstBytes(stream, size_max)
+        constants = self._constants(status)
+        columns = tuple(c for c in self._spec.columns if c not in constants)
+        reader = self._reader(stream, status.path, columns, self._context.batch_rows, skip_rows)
+        return reader, self._decode(status.path, reader, stream, constants)
+
+    def first_rows(self, status: Any, places: frozenset[int], rows: int) -> tuple[list[Any], int]:
+        """At most `rows` of the file's first, with the columns at `places` of the source's layout and None for the others.
+
+        What cannot be decoded is passed over without a word: the reader of all rows speaks of it.
+        """
+        constants = self._constants(status)
+        wanted = [name if i in places else None for i, name in enumerate(self._names())]
+        columns = tuple(name for name in wanted if name is not None and name not in constants)
+        stream = self._context.files.open_read(status.path)
+        if self._format.descriptor.is_text:
+            stream = ShortReads(stream)
+        reader = self._reader(stream, status.path, columns, rows, 0)
+        try:
+            for batch, _ in reader.batches():
+                if batch.num_rows:
+                    batch = batch.slice(0, rows)
+                    return [self._column(name, batch, constants) for name in wanted], batch.num_rows
+        finally:
+            reader.close()
+        return [], 0
+
+    def _reader(
+        self, stream: BinaryIO, path: str, columns: tuple[str, ...], batch_rows: int, skip_rows: int
+    ) -> FileReader:
+        in_directories = self._in_directories(path)
+        in_file = Schema(tuple(f for f in self._spec.schema.fields if f.name not in in_directories))
+        return self._format.reader(
+            stream, path, in_file, columns, self._format_options, batch_rows, skip_rows
+        )
+
+    def _decode(
+        self, path: str, reader: FileReader, stream: BinaryIO, constants: dict[str, pa.Scalar]
+    ) -> Iterator[pa.RecordBatch]:
+        position = 0
+        for batch, rejected in reader.batches():
+            self._context.count("numBytesIn", max(0, stream.tell() - position))
+            position = max(position, stream.tell())
+            self._rejected.keep(path, rejected)
+            yield self._with_constants(batch, constants)
+
+    def _names(self) -> list[str]:
+        return [*self._spec.columns, *(f.name for f in self._spec.metadata)]
+
+    def _with_constants(self, batch: pa.RecordBatch, constants: dict[str, pa.Scalar]) -> pa.RecordBatch:
+        names = self._names()
+        if not names:
+            return empty_columns(batch.num_rows)
+        columns = [self._column(name, batch, constants) for name in names]
+        return pa.RecordBatch.from_arrays(columns, names=names)
+
+    @staticmethod
+    def _column(name: str | None, batch: pa.RecordBatch, constants: dict[str, pa.Scalar]) -> Any:
+        if name is None:
+            return None
+        return pa.repeat(constants[name], batch.num_rows) if name in constants else batch.column(name)
+
+    # --- values that are the same for all rows of a file ---------------------------------------------------------------
+
+    def _in_directories(self, path: str) -> dict[str, str]:
+        found = partition_values(path, self._root)
+        return {name: value for name, value in found.items() if name in self._spec.schema.names}
+
+    def _constants(self, status: Any) -> dict[str, pa.Scalar]:
+        in_directories = self._partition_scalars(self._in_directories(status.path), status.path)
+        return {**in_directories, **_metadata(self._spec.metadata, status)}
+
+    def _partition_scalars(self, values: dict[str, str], path: str) -> dict[str, pa.Scalar]:
+        default = self._spec.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
+        schema = self._spec.schema
+        scalars = {}
+        for name, text in values.items():
+            t = schema.types[schema.index_of(name)]
+            try:
+                scalars[name] = parse_text(pa.array([None if text == default else text], pa.string()), t)[0]
+            except pa.ArrowInvalid as error:
+                raise UserError(
+                    "SS5011",
+                    f'the directory "{name}={text}" of "{path}" is no {t.with_nullable(True)}',
+                    hint=f'declare column "{name}" with a type that fits',
+                ) from error
+        return scalars
+
+
+def _metadata(fields: tuple[Field, ...], status: Any) -> dict[str, pa.Scalar]:
+    path = os.path.abspath(status.path)
+    values = {
+        "file.path": path,
+        "file.name": os.path.basename(path),
+        "file.size": status.size,
+        "file.modification-time": status.modified_ms,
+    }
+    return {f.name: _metadata_scalar(values[f.name], f) for f in fields}
+
+
+def _metadata_scalar(value: Any, field: Field) -> pa.Scalar:
+    natural = pa.timestamp("ms", "UTC") if field.name == "file.modification-time" else None
+    return pa.scalar(value, natural).cast(to_arrow_type(field.type))
