@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import msgspec
 import numpy as np
@@ -19,23 +19,37 @@ ROW_BYTES_MAX = 256 << 20
 """A row of a text file that is longer than this is taken for a missing line end or quote."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BEGINNING_BYTES = 16
 
 
 class Block(msgspec.Struct, frozen=True):
-    """Whole rows; `first_line` is the 1-based line of the file on which they begin, `newlines` counts those among them."""
+    """Whole rows; `first_line` is the 1-based line of the file on which they begin, `newlines` counts those among them.
+    `is_plain` is what the format said of them when it cut them off."""
 
     data: bytes
     first_line: int
     newlines: int
+    is_plain: bool = True
+
+
+class Cut(NamedTuple):
+    """How many of some bytes are whole rows (0: not even one), and what the format wants to know of these later."""
+
+    end: int
+    is_plain: bool = True
+
+
+CutRows = Callable[[bytes, bool], Cut]
+"""Cuts bytes that start with a row; the second argument says whether they go to the end of the file."""
 
 
 def read_blocks(
     stream: BinaryIO,
     path: str,
-    complete_bytes: Callable[[bytes], int],
+    cut_rows: CutRows,
     block_bytes: Callable[[], int] = lambda: BLOCK_BYTES,
 ) -> Iterator[Block]:
-    """`complete_bytes` says how much of some bytes, which start with a row, is whole rows (0: not even one).
+    """All rows of a file; what is behind the last row end is a row too.
 
     `block_bytes` is asked how much to read before each block. Blocks of a compressed file are of its text,
     decompressed as they are asked for.
@@ -46,29 +60,32 @@ def read_blocks(
     while chunk := _read(stream, path, want):
         data = rest + chunk
         if is_first:
+            # The first read may give less than the mark, or than what compressed files begin with.
+            while len(data) < _BEGINNING_BYTES and (chunk := _read(stream, path, _BEGINNING_BYTES)):
+                data += chunk
             refuse_compressed(data, path)
             data, is_first = data.removeprefix(_BYTE_ORDER_MARK), False
-        end = complete_bytes(data)
-        rest = data[end:]
+        cut = cut_rows(data, False)
+        rest = data[cut.end :]
         if len(rest) > ROW_BYTES_MAX:
             raise UserError(
                 "SS5011",
-                f'the row that begins on line {line + count_lines(data[:end])} of "{path}" does not end',
+                f'the row that begins on line {line + count_lines(data[: cut.end])} of "{path}" does not end',
                 hint="check the line ends and quotes of the file",
             )
-        if end:
-            whole = data[:end]
+        if cut.end:
+            whole = data[: cut.end]
             newlines = count_lines(whole)
-            yield Block(whole, line, newlines)
+            yield Block(whole, line, newlines, cut.is_plain)
             line += newlines
         # A row longer than what was read: read as much again, so that rescanning stays linear.
         want = max(block_bytes(), len(rest))
     if rest:
-        yield Block(rest, line, count_lines(rest))
+        yield Block(rest, line, count_lines(rest), cut_rows(rest, True).is_plain)
 
 
-def after_last_newline(data: bytes) -> int:
-    return data.rfind(b"\n") + 1
+def cut_at_newline(data: bytes, is_last: bool) -> Cut:
+    return Cut(len(data) if is_last else data.rfind(b"\n") + 1)
 
 
 def count_lines(data: bytes) -> int:

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from runtime.formats.blocks import Block, count_lines, read_blocks
+from runtime.formats.blocks import ROW_BYTES_MAX, Block, Cut, count_lines, read_blocks
 from runtime.formats.csv_dialect import OPTIONS, CsvDialect
 from runtime.formats.file_rows import FileRows
 from runtime.formats.flat_types import refuse_types
 from runtime.formats.rejection import absent_column, quoted, undecodable
 from runtime.formats.risky_decimals import RiskyDecimals
+from sqlstream.errors import UserError
 from sqlstream.schema import Schema
 from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, Rejected
-from sqlstream.types import BINARY_ROOTS, STRING_ROOTS, LogicalType
+from sqlstream.types import BINARY_ROOTS, STRING_ROOTS, LogicalType, is_integer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,13 +56,14 @@ class Csv:
 
 @dataclass(frozen=True)
 class _Records:
-    """A block, cut into records: those with the right number of fields are also in `text`."""
+    """A block, cut into records as the kernel `tidy` says; those with the right number of fields are also in `text`."""
 
     text: pa.Buffer
     starts: np.ndarray[Any, Any]
     ends: np.ndarray[Any, Any]
     lines: np.ndarray[Any, Any]
     counts: np.ndarray[Any, Any]
+    faults: np.ndarray[Any, Any]
 
 
 class CsvReader(FileRows):
@@ -91,20 +93,25 @@ class CsvReader(FileRows):
 
     def decoded(self) -> Iterator[tuple[pa.RecordBatch, list[Rejected]]]:
         is_first = True
-        for block in read_blocks(self._stream, self._path, self._complete_bytes):
+        for block in read_blocks(self._stream, self._path, self._cut_rows):
             if is_first and self._dialect.has_header:
                 block = self._read_header(block)
             is_first = False
             yield self._decode(block)
 
-    def _complete_bytes(self, data: bytes) -> int:
+    def _cut_rows(self, data: bytes, is_last: bool) -> Cut:
+        """Arrow's reader knows what is plain; malformed quotes it takes for text."""
         quote, escape = self._dialect.quote.encode(), self._dialect.escape.encode()
         if (not quote or quote not in data) and (not escape or escape not in data):
-            return data.rfind(b"\n") + 1
+            # Where lines end with carriage returns alone, the last one may be half of a line end.
+            end = data.rfind(b"\n") + 1 or data.rfind(b"\r", 0, -1) + 1
+            return Cut(len(data) if is_last else end)
         from runtime.kernels import csv_records as kernel
 
         flags = kernel.TRIM * self._dialect.trims_spaces | kernel.COMMENTS * self._dialect.allows_comments
-        return int(kernel.complete_length(np.frombuffer(data, dtype=np.uint8), *self._codes(), flags))
+        text = np.frombuffer(data, dtype=np.uint8)
+        end, is_plain = kernel.complete_length(text, *self._codes(), flags, ROW_BYTES_MAX, is_last)
+        return Cut(int(end), bool(is_plain))
 
     def _codes(self) -> tuple[int, int, int]:
         """Delimiter, quote and escape as bytes, -1 for none."""
@@ -119,18 +126,24 @@ class CsvReader(FileRows):
         while end < len(block.data) and (
             not header or (header[:1] == b"#" and self._dialect.allows_comments)
         ):
-            start, end = end, block.data.find(b"\n", end) + 1 or len(block.data)
+            start, end = end, _behind_line(block.data, end)
             header = block.data[start:end].strip(b"\r\n")
-            line += 1
-        names = self._split_header(header)
+            line += block.data.count(b"\n", start, end)
+        names = self._split_header(header, line)
         for wanted in self._schema.names:
             if wanted not in names:
                 raise absent_column(f'the header of "{self._path}"', wanted, names)
+            if names.count(wanted) > 1:
+                raise UserError(
+                    "SS5012",
+                    f'the header of "{self._path}" has several columns "{wanted}"',
+                    hint="give each column of the file a name of its own",
+                )
         self._names = names
         rows = block.data[end:]
-        return Block(rows, line, count_lines(rows))
+        return Block(rows, line, count_lines(rows), block.is_plain)
 
-    def _split_header(self, header: bytes) -> list[str]:
+    def _split_header(self, header: bytes, line: int) -> list[str]:
         import csv
 
         dialect = self._dialect
@@ -141,14 +154,20 @@ class CsvReader(FileRows):
             escapechar=dialect.escape or None,
             quoting=csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE,
         )
-        return [name.strip() for name in next(reader, [])]
+        try:
+            return [name.strip() for name in next(reader, [])]
+        except csv.Error as error:
+            text = header.decode("utf-8", "replace")
+            raise undecodable(self._path, Rejected(line - 1, f"as a header, {error}", text)) from error
 
     def _decode(self, block: Block) -> tuple[pa.RecordBatch, list[Rejected]]:
         import pyarrow as pa
 
-        if self._is_tidy and not self._risky_decimals.are_in(block.data):
+        if self._is_tidy and block.is_plain and not self._risky_decimals.are_in(block.data):
             try:
-                return self._convert(pa.py_buffer(block.data)), []
+                text = pa.py_buffer(block.data)
+                if not self._hexadecimals_are_in(block.data, text):
+                    return self._convert(text), []
             except pa.ArrowInvalid:
                 pass  # Which record is at fault, the records themselves will tell.
         return self._decode_records(block)
@@ -166,6 +185,18 @@ class CsvReader(FileRows):
             for name, t in self._types.items()
         ]
         return _to_batch(table.num_rows, columns, list(self._types))
+
+    def _hexadecimals_are_in(self, data: bytes, text: pa.Buffer) -> bool:
+        """Whether an integer column holds 0x10, which Arrow takes for a number."""
+        import pyarrow as pa
+
+        from runtime.formats.text_values import holds_hexadecimal
+
+        integers = [name for name, t in self._types.items() if is_integer(t)]
+        if not integers or (b"0x" not in data and b"0X" not in data):
+            return False
+        table = self._read(text, dict.fromkeys(integers, pa.binary()), [], False)
+        return any(holds_hexadecimal(chunk) for name in integers for chunk in table[name].chunks)
 
     def _null_values(self) -> list[str]:
         dialect = self._dialect
@@ -223,18 +254,19 @@ class CsvReader(FileRows):
         data = np.frombuffer(block.data, dtype=np.uint8)
         most = block.data.count(b"\n") + block.data.count(b"\r") + 1
         out = np.empty(len(data) + most, dtype=np.uint8)
-        starts, ends, lines, counts = (np.empty(most, dtype=np.int64) for _ in range(4))
-        seen, size = kernel.tidy(data, *self._codes(), fields, flags, out, starts, ends, lines, counts)
-        return _Records(pa.py_buffer(out)[:size], starts[:seen], ends[:seen], lines[:seen], counts[:seen])
+        parts = [np.empty(most, dtype=np.int64) for _ in range(5)]
+        seen, size = kernel.tidy(data, *self._codes(), fields, flags, ROW_BYTES_MAX, out, *parts)
+        return _Records(pa.py_buffer(out)[:size], *(part[:seen] for part in parts))
 
     def _decode_records(self, block: Block) -> tuple[pa.RecordBatch, list[Rejected]]:
         import pyarrow as pa
 
         fields = len(self._names)
         records = self._cut(block, fields)
-        is_whole = records.counts == fields
+        is_whole = (records.faults == 0) & (records.counts == fields)
         reasons: dict[int, str] = {
-            int(i): _count_reason(int(records.counts[i]), fields) for i in np.flatnonzero(~is_whole)
+            int(i): self._fault(int(records.faults[i]), int(records.counts[i]))
+            for i in np.flatnonzero(~is_whole)
         }
         table = self._read(records.text, dict.fromkeys(self._types, pa.binary()), [], False)
         whole = np.flatnonzero(is_whole)
@@ -276,6 +308,21 @@ class CsvReader(FileRows):
                 f'{value} in column "{name}" is no {t.without_time_attribute().with_nullable(True)}',
             )
 
+    def _fault(self, fault: int, count: int) -> str:
+        """`fault` and `count` of a record that is no row, as the kernel `tidy` gives them."""
+        from runtime.kernels import csv_records as kernel
+
+        where = f'column "{self._names[count - 1]}"' if count <= len(self._names) else f"field {count}"
+        match fault:
+            case kernel.UNTERMINATED:
+                return f"a quote is not closed in {where}"
+            case kernel.TEXT_BEHIND_QUOTE:
+                return f"text stands behind the closing quote in {where}"
+            case kernel.ESCAPE_AT_END:
+                return f"the file ends behind an escape character in {where}"
+            case _:
+                return f"it has {count} fields instead of {len(self._names)}"
+
     def _reject(self, block: Block, records: _Records, record: int, reason: str) -> Rejected:
         text = block.data[int(records.starts[record]) : int(records.ends[record])].decode("utf-8", "replace")
         rejected = Rejected(block.first_line + int(records.lines[record]), reason, text)
@@ -284,8 +331,13 @@ class CsvReader(FileRows):
         return rejected
 
 
-def _count_reason(count: int, fields: int) -> str:
-    return "a quote is not closed" if count < 0 else f"it has {count} fields instead of {fields}"
+def _behind_line(data: bytes, start: int) -> int:
+    """Where the next line begins; lines end as records do."""
+    ends = [end for end in (data.find(b"\n", start), data.find(b"\r", start)) if end >= 0]
+    if not ends:
+        return len(data)
+    end = min(ends)
+    return end + 2 if data[end : end + 2] == b"\r\n" else end + 1
 
 
 def _arrow_type(t: LogicalType) -> pa.DataType:

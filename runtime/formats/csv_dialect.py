@@ -73,10 +73,13 @@ class CsvDialect:
                 'options "csv.quote-character" and "csv.disable-quote-character" exclude each other',
                 hint="remove one of them",
             )
+        quote = "" if is_unquoted else _character(options, "quote-character", '"')
+        # A quote that escapes quotes is what a doubled one is anyway.
+        escape = _character(options, "escape-character", "")
         dialect = CsvDialect(
             delimiter=_character(options, "field-delimiter", ","),
-            quote="" if is_unquoted else _character(options, "quote-character", '"'),
-            escape=_character(options, "escape-character", ""),
+            quote=quote,
+            escape="" if escape == quote else escape,
             null_literal=options.get("null-literal"),
             empty_is_null=is_true(options, "empty-string-as-null"),
             has_header=is_true(options, "header"),

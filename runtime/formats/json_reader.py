@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.formats.blocks import Block, after_last_newline, read_blocks
+from runtime.formats.blocks import Block, cut_at_newline, read_blocks
 from runtime.formats.boolean_option import is_true
 from runtime.formats.file_rows import FileRows
 from runtime.formats.json_objects import has_shape_of, holds, holds_decimal, structure_of, take_apart
@@ -73,7 +73,7 @@ class JsonReader(FileRows):
         self._plain = PlainObjects(self._types, needs_fields=self._needs_fields)
 
     def decoded(self) -> Iterator[tuple[pa.RecordBatch, list[Rejected]]]:
-        for block in read_blocks(self._stream, self._path, after_last_newline, self._wanted_bytes):
+        for block in read_blocks(self._stream, self._path, cut_at_newline, self._wanted_bytes):
             yield self._decode(block)
 
     def _wanted_bytes(self) -> int:

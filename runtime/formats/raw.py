@@ -6,7 +6,7 @@ import codecs
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
-from runtime.formats.blocks import read_blocks
+from runtime.formats.blocks import Cut, read_blocks
 from runtime.formats.file_rows import FileRows
 from runtime.formats.rejection import undecodable
 from sqlstream.errors import UserError
@@ -98,16 +98,16 @@ class RawReader(FileRows):
 
         from runtime.formats.row_count import empty_columns
 
-        for block in read_blocks(self._stream, self._path, self._complete_bytes):
+        for block in read_blocks(self._stream, self._path, self._cut_rows):
             values = self._split(self._recode(block.data), block.first_line)
             if self._columns:
                 yield pa.RecordBatch.from_arrays([values], names=list(self._columns)), []
             else:
                 yield empty_columns(len(values)), []
 
-    def _complete_bytes(self, data: bytes) -> int:
+    def _cut_rows(self, data: bytes, is_last: bool) -> Cut:
         end = data.rfind(self._delimiter)
-        return end + len(self._delimiter) if end >= 0 else 0
+        return Cut(len(data) if is_last else end + len(self._delimiter) if end >= 0 else 0)
 
     def _split(self, data: bytes, line: int) -> pa.Array:
         import pyarrow as pa

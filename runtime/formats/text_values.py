@@ -27,6 +27,8 @@ def parse_text(column: pa.Array, t: LogicalType) -> pa.Array:
     if t.root in BINARY_ROOTS:
         return decode_base64(column)
     target = to_arrow_type(t)
+    if is_integer(t) and holds_hexadecimal(column):
+        raise pa.ArrowInvalid("0x10 is no number")
     if t.root is TypeRoot.DECIMAL:
         return parse_decimals(column, target)
     if t.root is TypeRoot.TIME:
@@ -35,6 +37,12 @@ def parse_text(column: pa.Array, t: LogicalType) -> pa.Array:
         return pc.cast(column, target)
     except pa.ArrowInvalid:
         return _parse_untidy(column, target, t)
+
+
+def holds_hexadecimal(column: pa.Array) -> bool:
+    """Whether texts may hold integers like 0x10, which Arrow reads and SQL does not know."""
+    found = (pc.any(pc.match_substring(column, x)).as_py() for x in ("0x", "0X"))
+    return any(found)
 
 
 def parse_decimals(column: pa.Array, target: pa.DataType) -> pa.Array:

@@ -1,158 +1,234 @@
-"""Where the records of a CSV text begin and end, and the text without what Arrow's reader does not know."""
+"""Where the records of a CSV text begin and end, and the text without what Arrow's reader does not know.
+
+A record ends at a line feed, a carriage return or both. Quotes count where a field begins; within plain text they are text.
+Behind a closing quote only blanks may stand before the delimiter or the line end. A quote that breaks these rules costs the
+record up to the end of the line on which the quote opens, and reading goes on at the next line: how much is lost depends
+neither on the rest of the file nor on where blocks end.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import int64, njit, types
 
-UNTERMINATED = -1
-"""Field count of a record whose quote is never closed."""
+WHOLE, UNTERMINATED, TEXT_BEHIND_QUOTE, ESCAPE_AT_END = 0, 1, 2, 3
+"""What `tidy` says of a record: nothing is wrong with its quotes; a quote is not closed, or closed on a later line with text
+behind; a quote is closed on its line with text behind; the file ends behind an escape character."""
+_INCOMPLETE = 4
 
 _TEXT = types.Array(types.uint8, 1, "C", readonly=True)
 _OUT = types.Array(types.uint8, 1, "C")
 _NUMBERS = types.Array(types.int64, 1, "C")
 
 TRIM, COMMENTS, TRAILING_DELIMITER, EXTRA_FIELDS, EMPTY_LINES = 1, 2, 4, 8, 16
+_LF, _CR, _HASH, _BLANK, _TAB = 10, 13, 35, 32, 9
 
 
-@njit(int64(_TEXT, int64, int64, int64, int64), nogil=True, cache=True)
-def complete_length(data, delimiter, quote, escape, flags):  # type: ignore[no-untyped-def]
-    """Bytes up to the end of the last record that is complete, its line end included; TRIM and COMMENTS as in `tidy`."""
-    end, i, n = 0, 0, len(data)
-    is_field_start, is_line_start, in_quotes, is_closed = True, True, False, False
-    while i < n:
-        c = np.int64(data[i])
+@njit(types.Tuple((int64, int64))(_TEXT, int64, types.boolean), nogil=True, cache=True)
+def _line_end(data, i, is_last):  # type: ignore[no-untyped-def]
+    """(where the line of `data[i]` ends, behind its line end); -1 behind when more of the file is needed to know."""
+    n = len(data)
+    while i < n and data[i] != _LF and data[i] != _CR:
         i += 1
-        if is_line_start and c == 35 and (flags & COMMENTS) != 0:
-            while i < n and data[i] != 10:
-                i += 1
-            continue
-        is_line_start = False
-        # Of a doubled quote inside quotes the first closes and the second, right behind it, opens again.
-        was_closed, is_closed = is_closed, False
-        if c == escape:
-            i += 1
-            is_field_start = False
-        elif in_quotes:
-            if c == quote:
-                in_quotes, is_closed = False, True
-        elif c == quote:
-            # A quote within plain text is text.
-            in_quotes = is_field_start or was_closed
-            is_field_start = False
-        elif c == 10:
-            end, is_field_start, is_line_start = i, True, True
-        elif not ((flags & TRIM) != 0 and is_field_start and (c == 32 or c == 9) and c != delimiter):
-            is_line_start = c == 13
-            is_field_start = c == delimiter or is_line_start
-    return end
+    if i == n:
+        return n, n if is_last else -1
+    if data[i] == _LF:
+        return i, i + 1
+    if i + 1 == n:
+        return i, n if is_last else -1
+    return i, i + 2 if data[i + 1] == _LF else i + 1
 
 
 @njit(
-    types.Tuple((int64, int64, int64, types.boolean))(
-        _TEXT, int64, int64, int64, int64, types.boolean, _OUT, int64, int64
+    types.Tuple((int64, int64, int64, int64, types.boolean, types.boolean))(
+        _TEXT, int64, int64, int64, int64, int64, int64, types.boolean
     ),
     nogil=True,
     cache=True,
 )
-def _copy_field(data, i, delimiter, quote, escape, trims, out, o, line):  # type: ignore[no-untyped-def]
-    """Copy one field from `data[i:]` to `out[o:]`; returns (i, o, line) behind it and whether its quote is open."""
-    n, is_open = len(data), False
-    if trims:
-        while i < n and (data[i] == 32 or data[i] == 9) and np.int64(data[i]) != delimiter:
+def _measure(data, first, delimiter, quote, escape, flags, bytes_max, is_last):  # type: ignore[no-untyped-def]
+    """Find the end of the record that begins at `first`.
+
+    Returns (one of WHOLE …, where its text ends, where the next one begins, its number of fields or the number of the field
+    that is wrong, whether its last field is empty, whether blanks stand behind a closing quote). With `is_last` the data goes
+    to the end of the file. A quote that is open at a line end more than `bytes_max` bytes behind `first` is unterminated.
+    """
+    n, i, fields, has_blanks = len(data), first, 1, False
+    while True:
+        if (flags & TRIM) != 0:
+            while i < n and (data[i] == _BLANK or data[i] == _TAB) and np.int64(data[i]) != delimiter:
+                i += 1
+        field = i
+        if i < n and np.int64(data[i]) == quote:
+            is_open, is_one_line, is_long = True, True, False
             i += 1
-    keep = o
-    if i < n and np.int64(data[i]) == quote:
-        out[o] = data[i]
-        i, o, is_open = i + 1, o + 1, True
-        while i < n and is_open:
-            c = np.int64(data[i])
+            while i < n and is_open and not is_long:
+                c = np.int64(data[i])
+                i += 1
+                if c == quote:
+                    if i < n and np.int64(data[i]) == quote:
+                        i += 1
+                    else:
+                        is_open = False
+                elif c == escape:
+                    i += 1
+                elif c in (_LF, _CR):
+                    is_one_line, is_long = False, i - first > bytes_max
+            is_unterminated = is_open and (is_long or (i >= n and is_last))
+            if not is_open:
+                closed = i
+                while i < n and (data[i] == _BLANK or data[i] == _TAB) and np.int64(data[i]) != delimiter:
+                    i += 1
+                has_blanks = has_blanks or i > closed
+            if is_unterminated or (
+                i < n and not is_open and np.int64(data[i]) != delimiter and data[i] != _LF and data[i] != _CR
+            ):
+                end, after = _line_end(data, field, is_last)
+                wrong = TEXT_BEHIND_QUOTE if is_one_line and not is_unterminated else UNTERMINATED
+                return (wrong if after >= 0 else _INCOMPLETE), end, after, fields, False, has_blanks
+            if i >= n and not is_last:
+                return _INCOMPLETE, n, n, fields, False, has_blanks
+        else:
+            while i < n and np.int64(data[i]) != delimiter and data[i] != _LF and data[i] != _CR:
+                i += 1 + (np.int64(data[i]) == escape)
+            if i > n and is_last:
+                return ESCAPE_AT_END, n, n, fields, False, has_blanks
+        if i < n and np.int64(data[i]) == delimiter:
+            fields += 1
+            i += 1
+            continue
+        if i >= n and not is_last:
+            return _INCOMPLETE, n, n, fields, False, has_blanks
+        is_last_empty = i == field
+        end, after = _line_end(data, min(i, n), is_last)
+        return (WHOLE if after >= 0 else _INCOMPLETE), end, after, fields, is_last_empty, has_blanks
+
+
+@njit(
+    types.Tuple((int64, types.boolean))(_TEXT, int64, int64, int64, int64, int64, types.boolean),
+    nogil=True,
+    cache=True,
+)
+def complete_length(data, delimiter, quote, escape, flags, bytes_max, is_last):  # type: ignore[no-untyped-def]
+    """Bytes up to the end of the last record that is complete, its line end included; whether Arrow reads these as we do.
+
+    `bytes_max` and `is_last` as in `_measure`, of `flags` TRIM and COMMENTS as in `tidy`.
+    """
+    i, n, is_plain = 0, len(data), True
+    while i < n:
+        if (flags & COMMENTS) != 0 and data[i] == _HASH:
+            _, after = _line_end(data, i, is_last)
+            if after < 0:
+                break
+        else:
+            status, _, after, _, _, has_blanks = _measure(
+                data, i, delimiter, quote, escape, flags, bytes_max, is_last
+            )
+            if status == _INCOMPLETE:
+                break
+            is_plain = is_plain and status == WHOLE and not has_blanks
+        i = after
+    return i, is_plain
+
+
+@njit(
+    int64(_TEXT, int64, int64, int64, int64, int64, types.boolean, int64, _OUT, int64), nogil=True, cache=True
+)
+def _copy_record(data, i, end, delimiter, quote, escape, trims, fields, out, o):  # type: ignore[no-untyped-def]
+    """Copy the first `fields` fields of the whole record `data[i:end]` to `out[o:]`; returns the place behind them."""
+    for field in range(fields):
+        if field:
             out[o] = data[i]
             i, o = i + 1, o + 1
-            if (c == escape or (c == quote and i < n and np.int64(data[i]) == quote)) and i < n:
-                line += data[i] == 10
+        if trims:
+            while i < end and (data[i] == _BLANK or data[i] == _TAB) and np.int64(data[i]) != delimiter:
+                i += 1
+        if i < end and np.int64(data[i]) == quote:
+            out[o] = data[i]
+            i, o, is_open = i + 1, o + 1, True
+            while is_open:
+                c = np.int64(data[i])
                 out[o] = data[i]
                 i, o = i + 1, o + 1
-            elif c == quote:
-                is_open = False
-            elif c == 10:
-                line += 1
+                if c == escape or (c == quote and i < end and np.int64(data[i]) == quote):
+                    out[o] = data[i]
+                    i, o = i + 1, o + 1
+                elif c == quote:
+                    is_open = False
+            # What stands here before the delimiter is blank.
+            while i < end and np.int64(data[i]) != delimiter:
+                i += 1
+            continue
         keep = o
-    while i < n and np.int64(data[i]) != delimiter and data[i] != 10 and data[i] != 13:
-        if np.int64(data[i]) == escape and i + 1 < n:
+        while i < end and np.int64(data[i]) != delimiter:
+            is_escape = np.int64(data[i]) == escape
             out[o] = data[i]
             i, o = i + 1, o + 1
-        out[o] = data[i]
-        i, o = i + 1, o + 1
-    if trims:
-        while o > keep and (out[o - 1] == 32 or out[o - 1] == 9):
-            o -= 1
-    return i, o, line, is_open
+            if is_escape:
+                out[o] = data[i]
+                i, o = i + 1, o + 1
+                keep = o
+        if trims:
+            while o > keep and (out[o - 1] == _BLANK or out[o - 1] == _TAB):
+                o -= 1
+    return o
 
 
 @njit(
     types.UniTuple(int64, 2)(
-        _TEXT, int64, int64, int64, int64, int64, _OUT, _NUMBERS, _NUMBERS, _NUMBERS, _NUMBERS
+        _TEXT,
+        int64,
+        int64,
+        int64,
+        int64,
+        int64,
+        int64,
+        _OUT,
+        _NUMBERS,
+        _NUMBERS,
+        _NUMBERS,
+        _NUMBERS,
+        _NUMBERS,
     ),
     nogil=True,
     cache=True,
 )
-def tidy(data, delimiter, quote, escape, fields, flags, out, starts, ends, lines, counts):  # type: ignore[no-untyped-def]
+def tidy(  # type: ignore[no-untyped-def]
+    data, delimiter, quote, escape, fields, flags, bytes_max, out, starts, ends, lines, counts, faults
+):
     """Copy the records that have `fields` fields to `out`; returns (records seen, bytes of `out`).
 
-    Of every record: where it stands in `data`, on which line (from 0) it begins, and how many fields it has. `flags`: TRIM
-    drops blanks around unquoted values, COMMENTS drops lines that begin with #, TRAILING_DELIMITER and EXTRA_FIELDS let
-    records pass that have one empty or any further fields (which are dropped), EMPTY_LINES makes an empty line a record.
+    Of every record: where it stands in `data`, on which line (from 0) it begins, what is wrong with its quotes (WHOLE …),
+    and how many fields it has, or which field (from 1) is wrong. `flags`: TRIM drops blanks around unquoted values, COMMENTS
+    drops lines that begin with #, TRAILING_DELIMITER and EXTRA_FIELDS let records pass that have one empty or any further
+    fields (which are dropped), EMPTY_LINES makes an empty line a record. `bytes_max` as in `_measure`.
     """
     n, i, o, line, record = len(data), 0, 0, 0, 0
     trims = (flags & TRIM) != 0
     while i < n:
-        if (flags & COMMENTS) != 0 and data[i] == 35:
-            while i < n and data[i] != 10:
-                i += 1
-            i, line = i + 1, line + 1
-            continue
-        if (flags & EMPTY_LINES) == 0 and (data[i] == 10 or data[i] == 13):
-            line += data[i] == 10
-            i += 1
-            continue
-        starts[record], lines[record] = i, line
-        first_out, wanted_end, count = o, 0, 0
-        is_open, is_record = False, True
-        while is_record:
-            field_out = o
-            i, o, line, is_open = _copy_field(data, i, delimiter, quote, escape, trims, out, o, line)
-            count += 1
-            if count == fields:
-                wanted_end = o
-            is_last_empty = o == field_out
-            if i < n and np.int64(data[i]) == delimiter:
-                out[o] = data[i]
-                i, o = i + 1, o + 1
-            else:
-                is_record = False
-        ends[record] = i
-        if i < n and data[i] == 13:
-            i += 1
-            if i >= n or data[i] != 10:
-                i -= 1
-        if i < n:
-            line += data[i] == 10
-            i += 1
-        passes = count == fields
-        if (flags & TRAILING_DELIMITER) != 0 and count == fields + 1 and is_last_empty:
-            passes = True
-        if (flags & EXTRA_FIELDS) != 0 and count > fields:
-            passes = True
-        if is_open:
-            counts[record], o = UNTERMINATED, first_out
-        elif passes:
-            counts[record], o = fields, wanted_end
-            out[o] = 10
-            o += 1
+        if (flags & COMMENTS) != 0 and data[i] == _HASH:
+            _, after = _line_end(data, i, True)
+        elif (flags & EMPTY_LINES) == 0 and (data[i] == _LF or data[i] == _CR):
+            after = i + 1
         else:
-            counts[record], o = count, first_out
-        record += 1
+            status, end, after, count, is_last_empty, _ = _measure(
+                data, i, delimiter, quote, escape, flags, bytes_max, True
+            )
+            passes = count == fields
+            if (flags & TRAILING_DELIMITER) != 0 and count == fields + 1 and is_last_empty:
+                passes = True
+            if (flags & EXTRA_FIELDS) != 0 and count > fields:
+                passes = True
+            starts[record], ends[record], lines[record], faults[record] = i, end, line, status
+            counts[record] = fields if passes and status == WHOLE else count
+            record += 1
+            if passes and status == WHOLE:
+                o = _copy_record(data, i, end, delimiter, quote, escape, trims, fields, out, o)
+                out[o] = _LF
+                o += 1
+        while i < after:
+            line += data[i] == _LF
+            i += 1
     return record, o
 
 

@@ -240,7 +240,7 @@ def test_records_are_whole_wherever_blocks_end(records: list[tuple[str, str]], b
     schema = Schema.of(("a", sql.STRING), ("b", sql.STRING))
     data = out.getvalue().encode()
     reader = CsvReader(io.BytesIO(data), "f", schema, schema.names, CsvDialect.parse({}), 0)
-    blocks = list(read_blocks(io.BytesIO(data), "f", reader._complete_bytes, lambda: block_bytes))
+    blocks = list(read_blocks(io.BytesIO(data), "f", reader._cut_rows, lambda: block_bytes))
     assert b"".join(b.data for b in blocks) == data
     assert [row for b in blocks for row in read(b.data, schema=schema)[0]] == records
     assert [b.first_line for b in blocks] == [
@@ -267,10 +267,10 @@ def test_quotes_mean_the_same_where_a_block_ends(text: str, options: dict[str, s
     expected = read(text, options)[0]
     for block_bytes in range(1, len(text)):
         blocks = list(
-            read_blocks(io.BytesIO(text.encode()), "f", reader._complete_bytes, lambda size=block_bytes: size)
+            read_blocks(io.BytesIO(text.encode()), "f", reader._cut_rows, lambda size=block_bytes: size)
         )
         assert [row for b in blocks for row in read(b.data, options)[0]] == expected
-    assert reader._complete_bytes(text.encode()) == len(text)
+    assert reader._cut_rows(text.encode(), False).end == len(text)
 
 
 @pytest.mark.parametrize(("options", "empty"), [({}, b""), ({"empty-string-as-null": "true"}, None)])
