@@ -76,6 +76,9 @@ _SCHEMAS: dict[str, Schema] = {
     ),
 }
 
+_SPAN_BATCHES_MAX = 16
+_BLOCKS_MIN = 4
+
 _FIGURE_DESCRIPTIONS = {
     "nexmark.seed": "Another seed gives other events.",
     "nexmark.rate": "Events in a second of event time and, for a paced table, of the clock.",
@@ -200,7 +203,7 @@ class NexmarkReader:
         if options.is_paced:
             block_events = paced_block_rows(config.rate, context)
         else:
-            block_events = max(context.batch_rows, min(config.epoch_size, 1 << 16))
+            block_events = _block_events(options, context)
         self._events = NumberedRows(
             context,
             splits,
@@ -237,6 +240,20 @@ class NexmarkReader:
             case "bid":
                 return self._generator.bids(start, stop, self._columns)
         return self._generator.events(start, stop, self._columns)
+
+
+def _block_events(options: NexmarkOptions, context: ConnectorContext) -> int:
+    """How many events make about `batch_rows` rows of the table's kind, within bounds.
+
+    Readers, and tables of one job, are up to a block apart in event time: hence a block spans at most `_SPAN_BATCHES_MAX`
+    times `batch_rows` events. A stream that ends has at least `_BLOCKS_MIN` blocks for each reader.
+    """
+    config = options.config
+    events = -(-context.batch_rows * config.epoch_size // config.rows_per_epoch(options.table))
+    events = min(events, _SPAN_BATCHES_MAX * context.batch_rows)
+    if options.event_count is not None:
+        events = min(events, options.event_count // (_BLOCKS_MIN * context.parallelism))
+    return max(events, context.batch_rows, min(config.epoch_size, 1 << 16))
 
 
 def _generated_columns(spec: SourceSpec) -> list[str]:

@@ -61,6 +61,15 @@ class NexmarkConfig:
         """How many consecutive event numbers hold one round of persons, auctions and bids."""
         return self.person_proportion + self.auction_proportion + self.bid_proportion
 
+    def rows_per_epoch(self, table: str) -> int:
+        """How many rows each round of events gives a table: its kind's, or all."""
+        kinds = {
+            "person": self.person_proportion,
+            "auction": self.auction_proportion,
+            "bid": self.bid_proportion,
+        }
+        return kinds.get(table, self.epoch_size)
+
 
 @dataclass(frozen=True)
 class NexmarkOptions:

@@ -19,24 +19,72 @@ def slice_ends_into(times_ms, slice_ms, offset_ms, ends):  # type: ignore[no-unt
         ends[i] = end
 
 
-@njit("int64(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])", nogil=True, cache=True)
-def merge_sessions_into(groups, starts, ends, order, sessions):  # type: ignore[no-untyped-def]
+_NO_SESSION_BEFORE = np.int64(-(2**63))
+
+
+@njit(
+    "int64(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1],"
+    " int64[::1], int64[::1], int64[::1], int64[::1])",
+    nogil=True,
+    cache=True,
+)
+def follow_sessions_into(  # type: ignore[no-untyped-def]
+    groups, starts, ends, current, ends_before, sessions, first_rows, least, greatest
+):
+    """As `merge_sessions_into`, in the order in which the rows come.
+
+    Returns -1 when a row lies before the last session of its group without touching it, or reaches back to an earlier one:
+    only sorted rows tell their sessions then. `current` is int64[groups] of -1 and holds the last session of each group;
+    `ends_before[session]` is where the session before it in its group ends.
+    """
+    count = np.int64(0)
+    for row in range(len(groups)):
+        start, end = starts[row], ends[row]
+        session = current[groups[row]]
+        if session >= 0 and start <= greatest[session]:
+            if start < least[session]:
+                if end < least[session] or start <= ends_before[session]:
+                    return np.int64(-1)
+                least[session] = start
+            if end > greatest[session]:
+                greatest[session] = end
+        else:
+            ends_before[count] = greatest[session] if session >= 0 else _NO_SESSION_BEFORE
+            session = count
+            count += 1
+            current[groups[row]] = session
+            first_rows[session] = row
+            least[session] = start
+            greatest[session] = end
+        sessions[row] = session
+    return count
+
+
+@njit(
+    "int64(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])",
+    nogil=True,
+    cache=True,
+)
+def merge_sessions_into(groups, starts, ends, order, sessions, first_rows, least, greatest):  # type: ignore[no-untyped-def]
     """sessions[row] = dense number of the session of the row; returns how many there are.
 
     `order` sorts rows by (group, start). Intervals [start, end) of one group that overlap or touch are one session.
+    Of each session: the first of its rows in this order, its least start and its greatest end.
     """
-    count = np.int64(-1)
-    group, reach = np.int64(-1), np.int64(0)
+    session = np.int64(-1)
+    group = np.int64(-1)
     for i in range(len(order)):
         row = order[i]
-        if groups[row] != group or starts[row] > reach:
-            count += 1
+        if groups[row] != group or starts[row] > greatest[session]:
+            session += 1
             group = groups[row]
-            reach = ends[row]
-        elif ends[row] > reach:
-            reach = ends[row]
-        sessions[row] = count
-    return count + 1
+            first_rows[session] = row
+            least[session] = starts[row]
+            greatest[session] = ends[row]
+        elif ends[row] > greatest[session]:
+            greatest[session] = ends[row]
+        sessions[row] = session
+    return session + 1
 
 
 @njit("int64(int64[::1], int32[::1], int64[::1], int64[::1])", nogil=True, cache=True)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.accumulate import add_into
+from runtime.kernels.accumulate import add_into, count_into
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.group import group
-from runtime.kernels.windows import merge_sessions_into
+from runtime.kernels.windows import follow_sessions_into, merge_sessions_into
+from runtime.operators.aggregates.accumulator import NO_WEIGHTS
 from runtime.operators.aggregates.accumulator_set import row_argument_types
 from runtime.operators.aggregates.partials import MergedPartials, Partials, RawRows, is_mergeable
 from runtime.operators.closing import LATE, ClosingOperator
@@ -17,7 +20,7 @@ from runtime.operators.operator import OperatorContext, OperatorSnapshot, Output
 from runtime.operators.windowing import times_ms, window_batch
 from runtime.state.arrays import Array, first_slots
 from sqlstream.arrow import to_arrow_schema
-from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
+from sqlstream.elements import WATERMARK_MAX
 from sqlstream.specs.aggregate import WindowAggregateSpec
 
 _LOG_ROWS_MIN = 262_144
@@ -74,13 +77,15 @@ class SessionAggregate(ClosingOperator):
         """Rows of the batch as one partial a key and session within the batch, or as they are."""
         keys = [batch.column(k) for k in self.spec.keys]
         ends = times + self._gap_ms
-        ones = np.ones(batch.num_rows, dtype=np.int64)
         if not self._form.is_merging:
+            ones = np.ones(batch.num_rows, dtype=np.int64)
             partials = self._form.from_rows(batch, ones, batch.num_rows)
-            return [*keys, *partials, *(to_array(pa.int64(), column) for column in (times, ends, ones))]
-        sessions, count = _number_sessions(_dense_groups(keys, batch.num_rows), times, ends)
-        partials = self._form.from_rows(batch, sessions, count)
-        return _one_each(keys, partials, sessions, count, times, ends, ones)
+            return [*keys, *partials, *_int64s(times, ends, ones)]
+        found = _find_sessions(keys, times, ends)
+        partials = self._form.from_rows(batch, found.sessions, found.count)
+        rows = np.zeros(found.count, dtype=np.int64)
+        count_into(rows, found.sessions, NO_WEIGHTS)
+        return found.one_each(keys, partials, rows)
 
     def _merge_log(self) -> None:
         """Put the log together: one partial a key and session, or all rows that are kept."""
@@ -89,10 +94,12 @@ class SessionAggregate(ClosingOperator):
         columns = [pa.concat_arrays([part[i] for part in self._log]) for i in range(len(self._log[0]))]
         if self._form.is_merging:
             keys, partials = columns[: self._keys], columns[self._keys : -3]
-            starts, ends, rows = (view_values(column, np.int64) for column in columns[-3:])
-            sessions, count = _number_sessions(_dense_groups(keys, len(starts)), starts, ends)
-            together = self._form.together(partials, sessions, count).columns(first_slots(count))
-            columns = _one_each(keys, together, sessions, count, starts, ends, rows)
+            starts, ends, parts = (view_values(column, np.int64) for column in columns[-3:])
+            found = _find_sessions(keys, starts, ends)
+            together = self._form.together(partials, found.sessions, found.count)
+            rows = np.zeros(found.count, dtype=np.int64)
+            add_into(rows, found.sessions, parts)
+            columns = found.one_each(keys, together.columns(first_slots(found.count)), rows)
         self._log = [columns]
         self._log_rows = self._merged_rows = len(columns[-1])
 
@@ -102,10 +109,8 @@ class SessionAggregate(ClosingOperator):
         starts, ends = (view_values(column, np.int64) for column in columns[-3:-1])
         if self._form.is_merging:
             return np.arange(len(ends)), ends
-        sessions, count = _number_sessions(_dense_groups(columns[: self._keys], len(ends)), starts, ends)
-        last = np.full(count, WATERMARK_MIN)
-        np.maximum.at(last, sessions, ends)
-        return sessions, last
+        found = _find_sessions(columns[: self._keys], starts, ends)
+        return found.sessions, found.ends
 
     def _drop_late(self) -> None:
         sessions, ends = self._sessions()
@@ -127,23 +132,20 @@ class SessionAggregate(ClosingOperator):
         sessions, ends = self._sessions()
         closed = (ends - 1 <= watermark_ms)[sessions]
         if closed.any():
-            self._emit(np.flatnonzero(closed), sessions[closed], output)
+            self._emit(np.flatnonzero(closed), output)
         self._keep(np.flatnonzero(~closed))
 
-    def _emit(self, rows: Array, sessions: Array, output: Output) -> None:
+    def _emit(self, rows: Array, output: Output) -> None:
         chosen = pa.array(rows)
         taken = [column.take(chosen) for column in self._log[0]]
-        _, numbers = np.unique(sessions, return_inverse=True)
-        count = int(numbers.max()) + 1
-        starts, ends, _ = (view_values(column, np.int64) for column in taken[-3:])
-        results = self._form.together(taken[self._keys : -3], numbers.astype(np.int64), count)
-        bounds = _one_each(taken[: self._keys], [], numbers, count, starts, ends, starts)
-        first, last = (view_values(column, np.int64) for column in bounds[-3:-1])
+        starts, ends = (view_values(column, np.int64) for column in taken[-3:-1])
+        found = _find_sessions(taken[: self._keys], starts, ends)
+        results = self._form.together(taken[self._keys : -3], found.sessions, found.count)
         # Sessions go out in the order in which they end.
-        order = np.argsort(last, kind="stable")
-        by_end = pa.array(order)
-        columns = [*(key.take(by_end) for key in bounds[: self._keys]), *results.results(order)]
-        output.emit(window_batch(self._schema, columns, first[order], last[order]))
+        order = np.argsort(found.ends, kind="stable")
+        owners = pa.array(found.first_rows[order])
+        columns = [*(key.take(owners) for key in taken[: self._keys]), *results.results(order)]
+        output.emit(window_batch(self._schema, columns, found.starts[order], found.ends[order]))
 
     # -- state -------------------------------------------------------------------------------------
 
@@ -165,38 +167,42 @@ class SessionAggregate(ClosingOperator):
         return sum(column.nbytes for columns in self._log for column in columns)
 
 
-def _one_each(
-    keys: list[pa.Array],
-    partials: list[pa.Array],
-    sessions: Array,
-    count: int,
-    starts: Array,
-    ends: Array,
-    rows: Array,
-) -> list[pa.Array]:
-    """One row a session: its keys, `partials` (already one a session), least start, greatest end, number of rows."""
-    first = np.full(count, WATERMARK_MAX)
-    np.minimum.at(first, sessions, starts)
-    last = np.full(count, WATERMARK_MIN)
-    np.maximum.at(last, sessions, ends)
-    totals = np.zeros(count, dtype=np.int64)
-    add_into(totals, np.ascontiguousarray(sessions, dtype=np.int64), np.ascontiguousarray(rows))
-    owner = np.empty(count, dtype=np.int64)
-    owner[sessions] = np.arange(len(sessions))
-    chosen = pa.array(owner)
-    bounds = [to_array(pa.int64(), column) for column in (first, last, totals)]
-    return [*(key.take(chosen) for key in keys), *partials, *bounds]
+@dataclass(frozen=True)
+class _Sessions:
+    """The session of each interval, int64[n], and of each session: its first interval, its start and its end."""
+
+    sessions: Array
+    first_rows: Array
+    starts: Array
+    ends: Array
+
+    @property
+    def count(self) -> int:
+        return len(self.first_rows)
+
+    def one_each(self, keys: list[pa.Array], partials: list[pa.Array], rows: Array) -> list[pa.Array]:
+        """The log's columns: the session's keys, `partials` and number of rows, which are already one a session."""
+        owners = to_array(pa.int64(), self.first_rows)
+        return [*(key.take(owners) for key in keys), *partials, *_int64s(self.starts, self.ends, rows)]
 
 
-def _dense_groups(keys: list[pa.Array], rows: int) -> Array:
-    return group(keys)[0] if keys else np.zeros(rows, dtype=np.int64)
+def _find_sessions(keys: list[pa.Array], starts: Array, ends: Array) -> _Sessions:
+    """Put intervals of equal keys that overlap or touch into sessions."""
+    starts, ends = np.ascontiguousarray(starts), np.ascontiguousarray(ends)
+    rows = len(starts)
+    groups, group_count = np.zeros(rows, dtype=np.int64), 1
+    if keys:
+        groups, representatives = group(keys)
+        group_count = len(representatives)
+    current = np.full(group_count, -1, dtype=np.int64)
+    sessions, first_rows, least, greatest, ends_before = (np.empty(rows, dtype=np.int64) for _ in range(5))
+    found = (sessions, first_rows, least, greatest)
+    count = follow_sessions_into(groups, starts, ends, current, ends_before, *found)
+    if count < 0:
+        count = merge_sessions_into(groups, starts, ends, np.lexsort((starts, groups)), *found)
+    # Copies, for the log keeps them: a part of an array would keep all of it.
+    return _Sessions(sessions, first_rows[:count], least[:count].copy(), greatest[:count].copy())
 
 
-def _number_sessions(groups: Array, starts: Array, ends: Array) -> tuple[Array, int]:
-    """Dense session number of each interval, and how many sessions there are."""
-    order = np.lexsort((starts, groups))
-    sessions = np.empty(len(order), dtype=np.int64)
-    count = merge_sessions_into(
-        groups, np.ascontiguousarray(starts), np.ascontiguousarray(ends), order, sessions
-    )
-    return sessions, int(count)
+def _int64s(*columns: Array) -> list[pa.Array]:
+    return [to_array(pa.int64(), column) for column in columns]

@@ -124,6 +124,35 @@ def test_readers_advance_together_in_event_time() -> None:
     assert [[t - start for t in row] for row in firsts] == [[4, 104, 204], [304, 404, 504]]
 
 
+@pytest.mark.parametrize(("table", "rows"), [("person", 32), ("auction", 96), ("bid", 97), ("events", 100)])
+def test_batches_are_sized_by_rows_of_the_kind_within_sixteen_batches_of_events(
+    table: str, rows: int
+) -> None:
+    reader = CONNECTOR.source(spec(table, events="1000000"), context(), None)
+    assert reader.poll().num_rows == rows  # type: ignore[union-attr]
+
+
+def test_rows_of_a_frequent_kind_fill_a_batch_whatever_its_share() -> None:
+    figures = {"person_proportion": "10", "auction_proportion": "10", "bid_proportion": "20"}
+    source = spec("person", events="1000000", **{k.replace("_", "."): v for k, v in figures.items()})
+    assert CONNECTOR.source(source, context(), None).poll().num_rows == 100  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("table", ["person", "auction", "bid"])
+def test_each_reader_of_a_short_stream_has_rows(table: str) -> None:
+    readers = [CONNECTOR.source(spec(table, events="3000"), context(p, 4), None) for p in range(4)]
+    assert all(isinstance(reader.poll(), pa.RecordBatch) for reader in readers)
+
+
+def test_a_paced_reader_of_a_rare_kind_does_not_wait_for_a_batch_of_it() -> None:
+    clock = Clock()
+    source = spec("person", rate="5000", columns=("id",))
+    reader = CONNECTOR.source(source, context(clock=clock), None)
+    assert reader.poll() is SourceStatus.NOTHING_YET
+    clock.now += 10
+    assert reader.poll().column("id").to_pylist() == [1000]  # type: ignore[union-attr]
+
+
 def test_columns_come_in_the_order_of_the_spec() -> None:
     reader = CONNECTOR.source(spec(events="100", columns=("price", "auction")), context(), None)
     batch = reader.poll()

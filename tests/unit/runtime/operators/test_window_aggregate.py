@@ -125,6 +125,16 @@ def test_any_cut_of_the_input_gives_the_reference_answer(
     assert sorted(output.rows, key=repr) == sorted(reference(window, rows), key=repr)
 
 
+@pytest.mark.parametrize("window", [TUMBLE, HOP, CUMULATE, SESSION], ids=str)
+@given(rows=rows_strategy, cuts=cuts_strategy)
+@settings(max_examples=60, deadline=None)
+def test_the_order_of_rows_that_no_watermark_has_passed_does_not_matter(
+    window: WindowSpec, rows: list[Row], cuts: list[int]
+) -> None:
+    output = run_operator(spec_of(window), operator_context([ROWS], RESULT), cut(rows, cuts))
+    assert sorted(output.rows, key=repr) == sorted(reference(window, rows), key=repr)
+
+
 @pytest.mark.parametrize("window", [TUMBLE, HOP, CUMULATE], ids=str)
 @given(rows=rows_strategy, cuts=cuts_strategy)
 @settings(max_examples=40, deadline=None)
