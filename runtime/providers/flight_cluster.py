@@ -17,7 +17,7 @@ SHUTDOWN_TIMEOUT_S = 1.0
 
 
 class ChildTaskManagers:
-    """A server on the loopback interface and `count` child processes that know its token. State: both, until
+    """A server on a socket of this user alone and `count` child processes that know its token. State: both, until
     `stop`."""
 
     def __init__(

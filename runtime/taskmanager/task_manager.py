@@ -17,6 +17,7 @@ from runtime.net.flight_exchange import FlightExchange
 from runtime.net.flight_transport import FlightTransport
 from runtime.net.memory import NetworkMemory
 from runtime.net.partition_table import PartitionTable
+from runtime.net.socket_directory import directory_of, remove_directory_without, remove_socket
 from runtime.taskmanager.idle_memory import IdleMemory
 from runtime.taskmanager.shell import TaskExecutorShell
 from runtime.taskmanager.task_executor import TaskExecutorConfig
@@ -41,8 +42,9 @@ class TaskManager:
         self._on_over = on_over
         table = PartitionTable()
         self._connections = FlightConnections(options.token)
+        self._job_manager_address = options.job_manager_address
         self._server = FlightServer(
-            options.token, self._receive, table=table, host=options.host, port=options.port
+            options.token, self._receive, table=table, directory=directory_of(options.job_manager_address)
         )
         self._transport = FlightTransport(self._connections)
         exchange = FlightExchange(
@@ -83,6 +85,9 @@ class TaskManager:
         self._runner.stop(timeout_s)
         self._shell.stop()
         self._transport.close()
+        remove_socket(self._server.address)
+        # Who was killed leaves a socket without a listener, and a directory that only we still know.
+        remove_directory_without(self._job_manager_address)
 
     def _receive(self, data: bytes) -> None:
         self._shell.receive(decode_control_message(data))
