@@ -45,6 +45,7 @@ class TaskRunner(Protocol):
 class TaskExecutorShell:
     """One thread around a TaskExecutor. Thread-safe: `receive`, `task_state_changed`, `disconnected`, `stop`.
 
+    All deadlines are on the clock `steady_ms`: setting the machine's clock loses nothing.
     `on_terminate(error)` is called once, on the loop's thread, when the process has to end.
     """
 
@@ -54,7 +55,7 @@ class TaskExecutorShell:
         job_manager_address: str,
         transport: Transport,
         runner: TaskRunner,
-        now_ms: Callable[[], int],
+        steady_ms: Callable[[], int],
         on_terminate: Callable[[ErrorInfo], None],
         metrics_interval_ms: int = 250,
     ) -> None:
@@ -62,7 +63,7 @@ class TaskExecutorShell:
         self._job_manager_address = job_manager_address
         self._transport = transport
         self._runner = runner
-        self._now_ms = now_ms
+        self._steady_ms = steady_ms
         self._on_terminate = on_terminate
         self._metrics_interval_ms = metrics_interval_ms
         self._metrics_collected_ms = 0
@@ -88,14 +89,14 @@ class TaskExecutorShell:
         self._loop.put(Disconnected())
 
     def _tick(self) -> None:
-        now_ms = self._now_ms()
+        now_ms = self._steady_ms()
         if now_ms - self._metrics_collected_ms >= self._metrics_interval_ms:
             self._metrics_collected_ms = now_ms
             self._handle(MetricsCollected(self._runner.metrics()))
         self._handle(Tick())
 
     def _handle(self, event: TaskExecutorEvent) -> None:
-        for instruction in self._executor.handle(event, self._now_ms()):
+        for instruction in self._executor.handle(event, self._steady_ms()):
             self._carry_out(instruction)
 
     def _carry_out(self, instruction: TaskExecutorInstruction) -> None:

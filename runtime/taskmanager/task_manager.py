@@ -8,7 +8,7 @@ import os
 import threading
 from collections.abc import Callable
 
-from runtime.host.clock import now_ms
+from runtime.host.clock import now_ms, steady_ms
 from runtime.host.files import LocalFiles
 from runtime.host.process import give_back_memory, limit_library_threads, memory_bytes
 from runtime.logs import configure_logging
@@ -57,22 +57,12 @@ class TaskManager:
             lambda: self._runner.tasks_started, lambda: self._runner.tasks_running, give_back_memory
         )
         self._shell = TaskExecutorShell(
-            self._executor_config(options),
+            executor_config(options, self._server.address),
             options.job_manager_address,
             self._transport,
             self._runner,
-            now_ms,
+            steady_ms,
             self._terminate,
-        )
-
-    def _executor_config(self, options: TaskManagerOptions) -> TaskExecutorConfig:
-        return TaskExecutorConfig(
-            resource_id=options.resource_id,
-            address=self._server.address,
-            slots=options.slots,
-            process_id=os.getpid(),
-            cores=os.cpu_count() or 1,
-            memory_bytes=memory_bytes(),
         )
 
     def start(self) -> None:
@@ -96,6 +86,18 @@ class TaskManager:
         logger.critical("the TaskManager ends: %s", error.message)
         self.failed = True
         self._on_over()
+
+
+def executor_config(options: TaskManagerOptions, address: str) -> TaskExecutorConfig:
+    return TaskExecutorConfig(
+        resource_id=options.resource_id,
+        address=address,
+        slots=options.slots,
+        cancellation_timeout_ms=options.cancellation_timeout_ms,
+        process_id=os.getpid(),
+        cores=os.cpu_count() or 1,
+        memory_bytes=memory_bytes(),
+    )
 
 
 def _load_kernels() -> None:

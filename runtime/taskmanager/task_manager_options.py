@@ -14,6 +14,7 @@ class TaskManagerOptions(msgspec.Struct, frozen=True):
     token: str
     slots: int
     network_memory_bytes: int
+    cancellation_timeout_ms: int
 
 
 def encode_options(options: TaskManagerOptions) -> bytes:
