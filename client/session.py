@@ -32,6 +32,7 @@ CLUSTER_OPTIONS = (
     "heartbeat.interval",
     "heartbeat.timeout",
     "slot.request.timeout",
+    "task.cancellation.timeout",
     "taskmanager.memory.network.max",
     "taskmanager.numberOfTaskSlots",
 )

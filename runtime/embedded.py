@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from runtime.host.clock import now_ms, steady_s
+from runtime.host.clock import now_ms, steady_ms, steady_s
 from runtime.host.files import LocalFiles
 from runtime.host.random import random_id, random_token
 from runtime.jobmanager.job_manager import JobManagerConfig
@@ -101,7 +101,11 @@ class EmbeddedCluster:
             from runtime.taskmanager.in_process import InProcessTaskManager
 
             self._task_managers: TaskManagers = InProcessTaskManager(
-                IN_PROCESS_SLOTS, self._results, self._receive, self._on_crash
+                IN_PROCESS_SLOTS,
+                self._results,
+                self._receive,
+                self._on_crash,
+                options.get(self._config, "task.cancellation.timeout"),
             )
         else:
             from runtime.providers.flight_cluster import ChildTaskManagers
@@ -110,6 +114,7 @@ class EmbeddedCluster:
                 count=task_managers or os.cpu_count() or 1,
                 slots=options.get(self._config, "taskmanager.numberOfTaskSlots"),
                 network_memory_bytes=options.get(self._config, "taskmanager.memory.network.max"),
+                cancellation_timeout_ms=options.get(self._config, "task.cancellation.timeout"),
                 token=random_token(),
                 cluster_id=random_id()[:8],
                 receiver=self._results,
@@ -120,6 +125,7 @@ class EmbeddedCluster:
         self._shell = JobManagerShell(
             self._job_manager_config(),
             self._task_managers.transport,
+            steady_ms,
             now_ms,
             KeepNothing(),
             ConnectorCommitter(LocalFiles()),

@@ -26,13 +26,15 @@ class ConfigType(enum.Enum):
 
 
 class ConfigOption(msgspec.Struct, frozen=True):
-    """`default` as text. `minimum`/`maximum` bound numbers (milliseconds for durations, bytes for sizes)."""
+    """`default` as text. `refused` are choices of Flink's that are not built.
+    `minimum`/`maximum` bound numbers (milliseconds for durations, bytes for sizes)."""
 
     key: str
     type: ConfigType
     default: str
     description: str
     choices: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
     minimum: int | None = None
     maximum: int | None = None
 
@@ -50,15 +52,22 @@ class ConfigOption(msgspec.Struct, frozen=True):
         if self.type is ConfigType.ENUM:
             matches = [c for c in self.choices if c.lower() == text.strip().lower()]
             if not matches:
+                is_known = text.strip().lower() in (c.lower() for c in self.refused)
+                reason = ", which is not supported yet" if is_known else ""
                 raise UserError(
                     "SS4002",
-                    f'option "{self.key}" cannot be "{text}"',
+                    f'option "{self.key}" cannot be "{text}"{reason}',
                     span=span,
-                    hint=f"choose one of {', '.join(self.choices)}",
+                    hint=self._hint_of_choices(),
                 )
             return matches[0]
         self._check_bounds(value, text, span)
         return value
+
+    def _hint_of_choices(self) -> str:
+        if len(self.choices) == 1:
+            return f"leave it at {self.choices[0]}"
+        return f"choose one of {', '.join(self.choices)}"
 
     def _check_bounds(self, value: Any, text: str, span: Span | None) -> None:
         if isinstance(value, bool) or not isinstance(value, int):
@@ -173,7 +182,7 @@ OPTIONS: dict[str, ConfigOption] = {
     o.key: o
     for o in (
         ConfigOption("execution.runtime-mode", _E, "STREAMING", "Whether statements run as streams or in batch.",
-                     choices=("STREAMING",)),
+                     choices=("STREAMING",), refused=("BATCH", "AUTOMATIC")),
         ConfigOption("parallelism.default", _I, "1", "Parallelism of every operator that nothing else decides.",
                      minimum=1, maximum=32768),
         ConfigOption("table.exec.resource.default-parallelism", _I, "-1",
@@ -204,7 +213,8 @@ OPTIONS: dict[str, ConfigOption] = {
         ConfigOption("heartbeat.timeout", _D, "50 s", "A TaskManager silent for this long is lost.", minimum=20),
         ConfigOption("task.cancellation.timeout", _D, "3 min",
                      "A TaskManager whose task does not end this long after its cancellation ends itself.", minimum=1),
-        ConfigOption("restart-strategy.type", _E, "none", "What to do when a task fails.", choices=("none",)),
+        ConfigOption("restart-strategy.type", _E, "none", "What to do when a task fails.", choices=("none",),
+                     refused=("fixed-delay", "exponential-delay", "failure-rate")),
         ConfigOption("slot.request.timeout", _D, "5 min", "How long a job waits for slots before it fails.", minimum=1),
         ConfigOption("taskmanager.numberOfTaskSlots", _I, "1", "Slots of each TaskManager.", minimum=1, maximum=64),
     )

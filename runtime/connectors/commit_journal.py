@@ -6,6 +6,7 @@ from __future__ import annotations
 import glob
 import logging
 import os
+import re
 import uuid
 from typing import Any
 
@@ -25,6 +26,11 @@ class Move(msgspec.Struct, frozen=True):
 
 
 _decode = msgspec.json.Decoder(list[Move]).decode
+
+_HIDDEN = re.compile(r"\.staging-[^/\0]+-([0-9a-f]{12})/(part-\1-[^/\0]+)")
+"""The writer's directory, and in it a file that bears the writer's id."""
+
+_PARTITIONS = re.compile(r"([^/\0]*=[^/\0]*/)*")
 
 
 def commit_files(path: str, committables: list[dict[str, Any]], files: Any) -> None:
@@ -81,7 +87,7 @@ def undo_broken_commits(path: str, files: Any) -> None:
         if lock is None:
             continue
         try:
-            moves = _decode(lock.read())
+            moves = _moves(journal, lock)
             logger.warning("undoing the commit of %d files that broke off in %s", len(moves), path)
             _undo(path, moves, files)
             for directory in {os.path.dirname(move.hidden) for move in moves}:
@@ -98,7 +104,10 @@ def remove_files(path: str, committables: list[dict[str, Any]], files: Any) -> N
 
 def _undo(path: str, moves: list[Move], files: Any) -> None:
     for move in moves:
-        files.remove(os.path.join(path, move.final))
+        final = os.path.join(path, move.final)
+        status = files.status(final)
+        if status is not None and not status.is_directory:
+            files.remove(final)
         directory = os.path.dirname(move.final)
         while directory:
             files.remove_directory_if_empty(os.path.join(path, directory))
@@ -113,12 +122,45 @@ def _journals(path: str, files: Any) -> list[str]:
 def _read(journal: str, files: Any) -> list[Move]:
     try:
         with files.open_read(journal) as stream:
-            return _decode(stream.read())
+            return _moves(journal, stream)
     except ExternalError:
         # One that was there a moment ago and is gone belongs to a job that is committed.
         if files.status(journal) is None:
             return []
         raise
+
+
+def _moves(journal: str, stream: Any) -> list[Move]:
+    """What a journal names. ExternalError SS5018 for one that no sink of ours has written: a journal is complete and on
+    the disk before it has its name, so what is wrong in it may lead to any file."""
+    try:
+        moves = _decode(stream.read())
+        strange = next((move for move in moves if not _is_of_a_sink(move)), None)
+        problem = f'it names the files "{strange.hidden}" and "{strange.final}"' if strange else ""
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        problem = str(error)
+    except OSError as error:
+        raise file_error("read", journal, error) from error
+    if problem:
+        raise ExternalError(
+            "SS5018",
+            f'could not use the journal "{journal}" of a commit that broke off: {problem}',
+            hint="look into the file: remove it when every file of the table belongs there",
+        )
+    return moves
+
+
+def _is_of_a_sink(move: Move) -> bool:
+    """Whether both paths are such as a sink gives out, so that they lead to nothing but its own files. ValueError for
+    what is no path."""
+    os.fsencode(move.hidden + move.final)
+    hidden = _HIDDEN.fullmatch(move.hidden)
+    directories, _, name = move.final.rpartition("/")
+    return (
+        hidden is not None
+        and name == hidden.group(2)
+        and _PARTITIONS.fullmatch(directories and directories + "/") is not None
+    )
 
 
 def _write(path: str, moves: list[Move], files: Any) -> None:

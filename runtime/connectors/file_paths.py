@@ -19,7 +19,19 @@ _UNSAFE_IN_NAME = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
 
 
 def local_path(path: str) -> str:
-    """The path as the operating system takes it. UserError SS4002 for a scheme that is not `file`."""
+    """The path as the operating system takes it. UserError SS4002 for a scheme that is not `file`, and for what can be no
+    path."""
+    local = _without_scheme(path)
+    if not local or "\0" in local:
+        raise UserError(
+            "SS4002",
+            'option "path" is empty' if not local else 'option "path" contains a zero byte',
+            hint="write a path of this machine",
+        )
+    return local
+
+
+def _without_scheme(path: str) -> str:
     scheme = _SCHEME.match(path)
     if scheme is None:
         return path
@@ -120,8 +132,14 @@ def partition_directory(key: str, value: str) -> str:
 
     >>> partition_directory("city", "New:York")
     'city=New%3AYork'
+
+    A dot that a column's name begins with would hide the directory from readers.
+
+    >>> partition_directory(".city", "..")
+    '%2Ecity=..'
     """
-    return f"{_escape(key)}={_escape(value)}"
+    name = _escape(key)
+    return f"{name.replace('.', '%2E', 1) if name.startswith('.') else name}={_escape(value)}"
 
 
 def _escape(text: str) -> str:

@@ -75,6 +75,8 @@ class FileSinkWriter:
         self._open: dict[str, _OpenFile] = {}
         self._finished: list[dict[str, Any]] = []
         self._file_count = 0
+        self._name_bytes_max = context.files.name_bytes_max(path)
+        self._path_bytes_max = context.files.path_bytes_max()
 
     def write(self, batch: pa.RecordBatch) -> None:
         for directory, rows in self._partitions(batch):
@@ -135,6 +137,7 @@ class FileSinkWriter:
             self._end(next(iter(self._open)))
         suffix = self._format.descriptor.file_suffix
         name = f"part-{self._id}-{self._context.subtask}-{self._file_count}{suffix}"
+        self._check_lengths(directory, name)
         self._file_count += 1
         hidden = os.path.join(self._staging, name)
         stream = self._context.files.open_write(hidden)
@@ -147,6 +150,34 @@ class FileSinkWriter:
         file = _OpenFile(hidden, os.path.join(self._path, directory, name), stream, writer)
         self._open[directory] = file
         return file
+
+    def _check_lengths(self, directory: str, name: str) -> None:
+        """UserError SS5019 for partition values that the file system takes for no path. Asked before anything is written,
+        as the commit would fail on them."""
+        final = os.path.join(self._path, directory, name)
+        path_bytes = len(os.fsencode(os.path.abspath(final)))
+        components = directory.split(os.sep) if directory else []
+        columns = [self._spec.schema.names[k] for k in self._spec.partition_keys]
+        limit = self._name_bytes_max
+        for column, component in zip(columns, components, strict=True):
+            size = len(os.fsencode(component))
+            if size > limit:
+                raise UserError(
+                    "SS5019",
+                    f'a value of column "{column}" cannot name a partition of table "{self._spec.table}": '
+                    f"its directory would have a name of {size} bytes, and {limit} are possible",
+                    detail=f'the name begins with "{component[:60]}"',
+                    hint="partition by a shorter value, such as SUBSTRING of the column or MD5 of it",
+                )
+        if path_bytes > self._path_bytes_max:
+            named = ", ".join(f'column "{column}"' for column in columns)
+            raise UserError(
+                "SS5019",
+                f'a file of table "{self._spec.table}", partitioned by {named}, cannot be written: its path would have '
+                f"{path_bytes} bytes, and {self._path_bytes_max} are possible",
+                detail=f'the path begins with "{final[:60]}"',
+                hint="partition by fewer columns or shorter values",
+            )
 
     def _end(self, directory: str) -> None:
         file = self._open[directory]

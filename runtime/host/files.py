@@ -8,11 +8,24 @@ import fcntl
 import glob
 import os
 import shutil
+import stat
 from typing import BinaryIO
 
 import msgspec
 
-from sqlstream.errors import ExternalError, Retry
+from sqlstream.errors import ExternalError, Retry, UserError
+
+_CANNOT_EXIST = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP})
+"""What the operating system says of a path at which nothing is, or ever can be."""
+
+_KINDS = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+_NAME_BYTES_MAX = 255
 
 
 class FileStatus(msgspec.Struct, frozen=True):
@@ -31,8 +44,17 @@ class LocalFiles:
     """Files of this machine. Every failure is an ExternalError SS5001 that names the path; no state."""
 
     def open_read(self, path: str) -> BinaryIO:
+        """A regular file. UserError SS5017 for a pipe, socket or device, which could block for ever or never end."""
         try:
-            return open(path, "rb", buffering=0)
+            # Looked at before, as opening a device can act on it; and after, as another may have come in its place.
+            _check_kind(path, os.stat(path).st_mode)
+            number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            try:
+                _check_kind(path, os.fstat(number).st_mode)
+            except UserError:
+                os.close(number)
+                raise
+            return os.fdopen(number, "rb", buffering=0)
         except OSError as error:
             raise file_error("read", path, error) from error
 
@@ -46,37 +68,54 @@ class LocalFiles:
 
     def lock(self, path: str) -> BinaryIO | None:
         """The file, to be read, and ours alone until it is closed or this process ends, however it ends. None when it
-        is somebody else's or gone, and where the file system knows no locks."""
+        is somebody else's or gone, and where the file system knows no locks. UserError SS5017 when it is no file."""
         try:
-            number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise file_error("lock", path, error) from error
+            stream = self.open_read(path)
+        except ExternalError:
+            if self.status(path) is None:
+                return None
+            raise
         try:
-            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            os.close(number)
+            stream.close()
             return None
         # Its last owner may have removed it between our two calls.
-        if os.fstat(number).st_nlink == 0:
-            os.close(number)
+        if os.fstat(stream.fileno()).st_nlink == 0:
+            stream.close()
             return None
-        return os.fdopen(number, "rb", buffering=0)
+        return stream
 
     def sync(self, stream: BinaryIO) -> None:
         """Return when what was written is on the disk. OSError, as from the stream itself."""
         os.fsync(stream.fileno())
 
     def status(self, path: str) -> FileStatus | None:
-        """None when nothing is there."""
+        """None when nothing is there, or ever can be."""
         try:
             found = os.stat(path)
-        except FileNotFoundError:
-            return None
         except OSError as error:
+            if error.errno in _CANNOT_EXIST:
+                return None
             raise file_error("look at", path, error) from error
-        return FileStatus(path, found.st_size, found.st_mtime_ns // 1_000_000, os.path.isdir(path))
+        return FileStatus(path, found.st_size, found.st_mtime_ns // 1_000_000, stat.S_ISDIR(found.st_mode))
+
+    def name_bytes_max(self, directory: str) -> int:
+        """How many bytes the name of a file or directory may have in a directory, which need not exist yet."""
+        present = os.path.abspath(directory)
+        while True:
+            try:
+                return os.pathconf(present, "PC_NAME_MAX")
+            except OSError:
+                parent = os.path.dirname(present)
+                if parent == present:
+                    return _NAME_BYTES_MAX
+                present = parent
+
+    def path_bytes_max(self) -> int:
+        """How many bytes a whole path may have."""
+        # Linux counts the zero byte behind the path too.
+        return os.pathconf("/", "PC_PATH_MAX") - 1
 
     def list_files(self, directory: str) -> list[FileStatus]:
         """All files below a directory, in order of their paths; hidden ones and their contents are left out."""
@@ -105,24 +144,22 @@ class LocalFiles:
             raise file_error("rename", source, error) from error
 
     def remove(self, path: str) -> None:
-        """Remove a file or a whole directory; nothing there is fine."""
+        """Remove a file or a whole directory; nothing there is fine, and so is what cannot be there."""
         try:
             if os.path.isdir(path) and not os.path.islink(path):
                 shutil.rmtree(path)
             else:
                 os.remove(path)
-        except FileNotFoundError:
-            return
         except OSError as error:
-            raise file_error("remove", path, error) from error
+            if error.errno not in _CANNOT_EXIST:
+                raise file_error("remove", path, error) from error
 
     def remove_directory_if_empty(self, path: str) -> None:
+        """Something else than a directory is left alone."""
         try:
             os.rmdir(path)
-        except FileNotFoundError:
-            return
         except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            if error.errno not in _CANNOT_EXIST | {errno.ENOTEMPTY, errno.EEXIST}:
                 raise file_error("remove", path, error) from error
 
     def make_directories(self, path: str) -> None:
@@ -130,6 +167,17 @@ class LocalFiles:
             os.makedirs(path, exist_ok=True)
         except OSError as error:
             raise file_error("make directory", path, error) from error
+
+
+def _check_kind(path: str, mode: int) -> None:
+    """Directories pass: the operating system's own words for them are clear."""
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        kind = _KINDS.get(stat.S_IFMT(mode), "no regular file")
+        raise UserError(
+            "SS5017",
+            f'could not read "{path}": it is {kind}, and only files are read',
+            hint="name a file, or copy what comes out of it into one",
+        )
 
 
 def _raise(error: OSError) -> None:

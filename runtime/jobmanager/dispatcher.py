@@ -125,6 +125,7 @@ class Dispatcher:
         return self.archive[job_id].job_graph if job_id in self.archive else None
 
     def _config_of(self, job_graph: JobGraph) -> JobMasterConfig:
+        config.get(job_graph.config, "execution.runtime-mode")
         config.get(job_graph.config, "restart-strategy.type")
         cancellation_ms: int = config.get(job_graph.config, "task.cancellation.timeout")
         return replace(

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+
+from msgspec.structs import replace
 
 from runtime.jobmanager.execution_graph import ExecutionVertex, vertex_state
 from runtime.jobmanager.job_master import JobMaster
 from runtime.jobmanager.metrics import combine, combine_operators, job_totals
 from sqlstream.messages.job_state import JobStatus
-from sqlstream.messages.rpc import JobDetails, JobMetrics, JobOverviewEntry, SubtaskDetails, VertexDetails
+from sqlstream.messages.rpc import (
+    JobDetails,
+    JobMetrics,
+    JobOverviewEntry,
+    SubtaskDetails,
+    TaskManagerOverview,
+    VertexDetails,
+)
 
 
 def describe_job(master: JobMaster) -> JobDetails:
@@ -64,3 +74,39 @@ def _describe_subtask(subtask: ExecutionVertex) -> SubtaskDetails:
         metrics=e.metrics,
         error=e.error,
     )
+
+
+def details_at(details: JobDetails, clock: Callable[[int], int]) -> JobDetails:
+    """The details of a job with every moment as `clock` dates it."""
+    subtasks = [
+        tuple(replace(s, timestamps_ms=_timestamps_at(s.timestamps_ms, clock)) for s in vertex.subtasks)
+        for vertex in details.vertices
+    ]
+    vertices = zip(details.vertices, subtasks, strict=True)
+    return replace(
+        details,
+        start_ms=clock(details.start_ms),
+        end_ms=_end_at(details.end_ms, clock),
+        timestamps_ms=_timestamps_at(details.timestamps_ms, clock),
+        vertices=tuple(replace(vertex, subtasks=of_vertex) for vertex, of_vertex in vertices),
+    )
+
+
+def entry_at(entry: JobOverviewEntry, clock: Callable[[int], int]) -> JobOverviewEntry:
+    return replace(entry, start_ms=clock(entry.start_ms), end_ms=_end_at(entry.end_ms, clock))
+
+
+def task_manager_at(found: TaskManagerOverview, clock: Callable[[int], int]) -> TaskManagerOverview:
+    return replace(
+        found,
+        registered_ms=clock(found.registered_ms),
+        last_heartbeat_ms=clock(found.last_heartbeat_ms),
+    )
+
+
+def _timestamps_at(timestamps_ms: dict[str, int], clock: Callable[[int], int]) -> dict[str, int]:
+    return {name: clock(ms) for name, ms in timestamps_ms.items()}
+
+
+def _end_at(end_ms: int, clock: Callable[[int], int]) -> int:
+    return end_ms if end_ms < 0 else clock(end_ms)

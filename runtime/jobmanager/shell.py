@@ -35,6 +35,7 @@ from runtime.jobmanager.events import (
     TaskManagerExited,
     Tick,
 )
+from runtime.jobmanager.job_details import details_at, entry_at, task_manager_at
 from runtime.jobmanager.job_manager import JobManager, JobManagerConfig
 from runtime.transport import Transport
 from sqlstream.errors import ErrorInfo, InternalError, SqlStreamError
@@ -133,13 +134,15 @@ class JobManagerShell:
 
     Clients: submit, cancel, status, wait, metrics, details, exceptions, overview, cluster; `answer` takes
     them as messages. Network: `receive`. Resource provider: `task_manager_exited`, `no_task_manager_left`. `on_crash(error)` is
-    called when the JobManager's own rules are broken; it serves nobody after that.
+    called when the JobManager's own rules are broken; it serves nobody after that. All deadlines are on the clock
+    `steady_ms`; `now_ms` dates what clients are shown.
     """
 
     def __init__(
         self,
         config: JobManagerConfig,
         transport: Transport,
+        steady_ms: Callable[[], int],
         now_ms: Callable[[], int],
         store: JobStore,
         committer: Committer,
@@ -148,6 +151,7 @@ class JobManagerShell:
     ) -> None:
         self._job_manager = JobManager(config)
         self._transport = transport
+        self._steady_ms = steady_ms
         self._now_ms = now_ms
         self._store = store
         self._committer = committer
@@ -219,7 +223,7 @@ class JobManagerShell:
     def details(self, job_id: str) -> JobDetails:
         """With figures like those of `metrics`."""
         self._put(MetricsRequested(job_id))
-        return self._ask(lambda d: d.details(job_id))
+        return details_at(self._ask(lambda d: d.details(job_id)), self._wall_ms)
 
     def exceptions(self, job_id: str) -> tuple[ErrorInfo, ...]:
         """What went wrong: the job's cause first, then what else its tasks reported."""
@@ -228,12 +232,16 @@ class JobManagerShell:
         return tuple(dict.fromkeys(e for e in (details.error, *own) if e is not None))
 
     def overview(self) -> tuple[JobOverviewEntry, ...]:
-        return self._ask(lambda d: d.overview())
+        return tuple(entry_at(entry, self._wall_ms) for entry in self._ask(lambda d: d.overview()))
 
     def cluster(self) -> tuple[TaskManagerOverview, ...]:
         answer: Future[tuple[TaskManagerOverview, ...]] = Future()
         self._put(_Question(lambda j: j.resource_manager.overview(), answer))
-        return self._result(answer)
+        return tuple(task_manager_at(found, self._wall_ms) for found in self._result(answer))
+
+    def _wall_ms(self, ms: int) -> int:
+        """A moment of the steady clock as users know it."""
+        return ms + self._now_ms() - self._steady_ms()
 
     def answer(self, request: ClientRequest) -> ClientReply:
         """A client's request as a message; what goes wrong becomes RequestFailed."""
@@ -322,7 +330,7 @@ class JobManagerShell:
             self._waits.setdefault(job_id, []).append(answer)
 
     def _handle(self, event: JobManagerEvent) -> None:
-        for instruction in self._job_manager.handle(event, self._now_ms()):
+        for instruction in self._job_manager.handle(event, self._steady_ms()):
             self._carry_out(instruction)
 
     def _carry_out(self, instruction: JobManagerInstruction) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,6 +16,7 @@ from runtime.net.channels import Channel, ChannelClosed
 from runtime.net.credits import CreditBalance
 from runtime.net.partition_table import PartitionTable, SubpartitionId
 from runtime.net.results import ResultReceiver
+from runtime.net.socket_directory import flight_location, make_socket_directory, new_address
 from sqlstream.elements import Element, EndOfInput
 
 MESSAGES = "messages"
@@ -22,8 +24,6 @@ MESSAGES = "messages"
 
 REQUEST = "request"
 """Action of a client's request; its one result is the reply."""
-
-LOOPBACK = "127.0.0.1"
 
 _AUTHORIZATION = "authorization"
 
@@ -66,7 +66,10 @@ _decode_lines = msgspec.msgpack.Decoder(PrintedLines).decode
 
 
 class _TokenCheck(flight.ServerMiddlewareFactory):  # type: ignore[misc]
-    """Refuses every call that does not carry the cluster's token."""
+    """Refuses every call that does not carry the cluster's token.
+
+    A stream is refused at its headers. The body of an action has been read by then, and Flight puts no bound on it, which is
+    why other users must not reach the server at all (runtime.net.socket_directory)."""
 
     def __init__(self, token: str) -> None:
         self._expected = f"Bearer {token}"
@@ -80,8 +83,9 @@ class _TokenCheck(flight.ServerMiddlewareFactory):  # type: ignore[misc]
 class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
     """One process's end of everything: control messages, requests of clients, subpartitions and results.
 
-    Bound to `host`, on a port that the system picks unless one is given. `on_message` and `on_request` are
-    called by the server's threads. State: the partition table is the caller's; none here."""
+    Listens on a socket in `directory`, which others must not be able to enter; without one, in a directory of its own, which
+    lasts until `shutdown`. `on_message` and `on_request` are called by the server's threads. State: the partition table is
+    the caller's; none here."""
 
     def __init__(
         self,
@@ -90,19 +94,21 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         on_request: OnRequest | None = None,
         table: PartitionTable | None = None,
         receiver: ResultReceiver | None = None,
-        host: str = LOOPBACK,
-        port: int = 0,
+        directory: str | None = None,
     ) -> None:
         self._on_message = on_message
         self._on_request = on_request
         self._table = table
         self._receiver = receiver
-        self._host = host
-        super().__init__(f"grpc://{host}:{port}", middleware={"token": _TokenCheck(token)})
+        self._own_directory = make_socket_directory() if directory is None else ""
+        self.address = new_address(directory or self._own_directory)
+        super().__init__(flight_location(self.address), middleware={"token": _TokenCheck(token)})
 
-    @property
-    def address(self) -> str:
-        return f"{self._host}:{self.port}"
+    def shutdown(self) -> None:
+        # First, as the server waits for its calls, and the process may end meanwhile.
+        if self._own_directory:
+            shutil.rmtree(self._own_directory, ignore_errors=True)
+        super().shutdown()
 
     def do_action(self, context: Any, action: Any) -> Iterator[bytes]:
         data = action.body.to_pybytes()
@@ -212,7 +218,7 @@ class FlightConnections:
         """The client of a peer; connects with the first call."""
         with self._lock:
             if address not in self._clients:
-                self._clients[address] = flight.FlightClient(f"grpc://{address}")
+                self._clients[address] = flight.FlightClient(flight_location(address))
             return self._clients[address]
 
     def send_messages(self, address: str, messages: list[bytes], timeout_s: float) -> None:

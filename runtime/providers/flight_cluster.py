@@ -17,7 +17,7 @@ SHUTDOWN_TIMEOUT_S = 1.0
 
 
 class ChildTaskManagers:
-    """A server on the loopback interface and `count` child processes that know its token. State: both, until
+    """A server on a socket of this user alone and `count` child processes that know its token. State: both, until
     `stop`."""
 
     def __init__(
@@ -25,6 +25,7 @@ class ChildTaskManagers:
         count: int,
         slots: int,
         network_memory_bytes: int,
+        cancellation_timeout_ms: int,
         token: str,
         cluster_id: str,
         receiver: ResultReceiver,
@@ -39,7 +40,12 @@ class ChildTaskManagers:
         self.transport = FlightTransport(self._connections)
         self.address = self._server.address
         child = TaskManagerOptions(
-            f"taskmanager-{cluster_id}", self.address, token, slots, network_memory_bytes
+            f"taskmanager-{cluster_id}",
+            self.address,
+            token,
+            slots,
+            network_memory_bytes,
+            cancellation_timeout_ms,
         )
         self._provider = LocalProvider(child, count, on_exit, on_given_up)
 

@@ -6,8 +6,9 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from runtime.host.clock import now_ms
+from runtime.host.clock import now_ms, steady_ms
 from runtime.host.files import LocalFiles
+from runtime.host.process import memory_bytes
 from runtime.net.exchange import LocalExchange
 from runtime.net.local_transport import LocalTransport
 from runtime.net.partition_table import PartitionTable
@@ -33,6 +34,7 @@ class InProcessTaskManager:
         receiver: ResultReceiver,
         receive: Callable[[Any], None],
         on_crash: Callable[[ErrorInfo], None],
+        cancellation_timeout_ms: int,
     ) -> None:
         self.slots_max = slots
         self.transport = LocalTransport()
@@ -42,12 +44,18 @@ class InProcessTaskManager:
         )
         self._shell = TaskExecutorShell(
             TaskExecutorConfig(
-                "in-process", TASK_MANAGER, slots, process_id=os.getpid(), cores=os.cpu_count() or 1
+                "in-process",
+                TASK_MANAGER,
+                slots,
+                cancellation_timeout_ms=cancellation_timeout_ms,
+                process_id=os.getpid(),
+                cores=os.cpu_count() or 1,
+                memory_bytes=memory_bytes(),
             ),
             JOB_MANAGER,
             self.transport,
             self._runner,
-            now_ms,
+            steady_ms,
             on_crash,
         )
         self.transport.listen(JOB_MANAGER, receive)

@@ -46,6 +46,7 @@ class TaskRunner(Protocol):
 class TaskExecutorShell:
     """One thread around a TaskExecutor. Thread-safe: `receive`, `task_state_changed`, `disconnected`, `stop`.
 
+    All deadlines are on the clock `steady_ms`: setting the machine's clock loses nothing.
     `on_terminate(error)` is called once, on the loop's thread, when the process has to end.
     """
 
@@ -55,14 +56,14 @@ class TaskExecutorShell:
         job_manager_address: str,
         transport: Transport,
         runner: TaskRunner,
-        now_ms: Callable[[], int],
+        steady_ms: Callable[[], int],
         on_terminate: Callable[[ErrorInfo], None],
     ) -> None:
         self._executor = TaskExecutor(config)
         self._job_manager_address = job_manager_address
         self._transport = transport
         self._runner = runner
-        self._now_ms = now_ms
+        self._steady_ms = steady_ms
         self._on_terminate = on_terminate
         self._loop: EventLoop[TaskExecutorEvent] = EventLoop(
             f"task-executor-{config.resource_id}",
@@ -93,7 +94,7 @@ class TaskExecutorShell:
         self._handle(Tick())
 
     def _handle(self, event: TaskExecutorEvent) -> None:
-        for instruction in self._executor.handle(event, self._now_ms()):
+        for instruction in self._executor.handle(event, self._steady_ms()):
             self._carry_out(instruction)
 
     def _carry_out(self, instruction: TaskExecutorInstruction) -> None:

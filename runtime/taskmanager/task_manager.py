@@ -8,7 +8,7 @@ import os
 import threading
 from collections.abc import Callable
 
-from runtime.host.clock import now_ms
+from runtime.host.clock import now_ms, steady_ms
 from runtime.host.files import LocalFiles
 from runtime.host.process import give_back_memory, limit_library_threads, memory_bytes
 from runtime.logs import configure_logging
@@ -17,6 +17,7 @@ from runtime.net.flight_exchange import FlightExchange
 from runtime.net.flight_transport import FlightTransport
 from runtime.net.memory import NetworkMemory
 from runtime.net.partition_table import PartitionTable
+from runtime.net.socket_directory import directory_of, remove_directory_without, remove_socket
 from runtime.taskmanager.idle_memory import IdleMemory
 from runtime.taskmanager.shell import TaskExecutorShell
 from runtime.taskmanager.task_executor import TaskExecutorConfig
@@ -41,8 +42,9 @@ class TaskManager:
         self._on_over = on_over
         table = PartitionTable()
         self._connections = FlightConnections(options.token)
+        self._job_manager_address = options.job_manager_address
         self._server = FlightServer(
-            options.token, self._receive, table=table, host=options.host, port=options.port
+            options.token, self._receive, table=table, directory=directory_of(options.job_manager_address)
         )
         self._transport = FlightTransport(self._connections)
         exchange = FlightExchange(
@@ -55,22 +57,12 @@ class TaskManager:
             lambda: self._runner.tasks_started, lambda: self._runner.tasks_running, give_back_memory
         )
         self._shell = TaskExecutorShell(
-            self._executor_config(options),
+            executor_config(options, self._server.address),
             options.job_manager_address,
             self._transport,
             self._runner,
-            now_ms,
+            steady_ms,
             self._terminate,
-        )
-
-    def _executor_config(self, options: TaskManagerOptions) -> TaskExecutorConfig:
-        return TaskExecutorConfig(
-            resource_id=options.resource_id,
-            address=self._server.address,
-            slots=options.slots,
-            process_id=os.getpid(),
-            cores=os.cpu_count() or 1,
-            memory_bytes=memory_bytes(),
         )
 
     def start(self) -> None:
@@ -83,6 +75,9 @@ class TaskManager:
         self._runner.stop(timeout_s)
         self._shell.stop()
         self._transport.close()
+        remove_socket(self._server.address)
+        # Who was killed leaves a socket without a listener, and a directory that only we still know.
+        remove_directory_without(self._job_manager_address)
 
     def _receive(self, data: bytes) -> None:
         self._shell.receive(decode_control_message(data))
@@ -91,6 +86,18 @@ class TaskManager:
         logger.critical("the TaskManager ends: %s", error.message)
         self.failed = True
         self._on_over()
+
+
+def executor_config(options: TaskManagerOptions, address: str) -> TaskExecutorConfig:
+    return TaskExecutorConfig(
+        resource_id=options.resource_id,
+        address=address,
+        slots=options.slots,
+        cancellation_timeout_ms=options.cancellation_timeout_ms,
+        process_id=os.getpid(),
+        cores=os.cpu_count() or 1,
+        memory_bytes=memory_bytes(),
+    )
 
 
 def _load_kernels() -> None:

@@ -7,15 +7,14 @@ import msgspec
 
 
 class TaskManagerOptions(msgspec.Struct, frozen=True):
-    """`host` and `port` are where it listens; port 0 takes a free one. `resource_id` names the process."""
+    """It listens in the directory of `job_manager_address`. `resource_id` names the process."""
 
     resource_id: str
     job_manager_address: str
     token: str
     slots: int
     network_memory_bytes: int
-    host: str = "127.0.0.1"
-    port: int = 0
+    cancellation_timeout_ms: int
 
 
 def encode_options(options: TaskManagerOptions) -> bytes:

@@ -139,6 +139,9 @@ class Cluster:
         )
         self.is_calm = is_calm
         self.now_ms = 0
+        # Steady clocks begin anywhere: no machine may compare its time with another's.
+        self.clocks = random.Random(seed + 2)
+        self.origins_ms: dict[str, int] = {}
         self.story: list[str] = []
         self.agenda: list[tuple[int, int, Callable[[], None]]] = []
         self.planned = 0
@@ -178,6 +181,12 @@ class Cluster:
 
     # --- the clock
 
+    def clock_ms(self, address: str) -> int:
+        """What the steady clock of a process shows."""
+        if address not in self.origins_ms:
+            self.origins_ms[address] = self.clocks.choice([0, 10**9, 10**12])
+        return self.now_ms + self.origins_ms[address]
+
     def at(self, ms: int, action: Callable[[], None]) -> None:
         self.planned += 1
         heapq.heappush(self.agenda, (ms, self.planned, action))
@@ -210,7 +219,7 @@ class Cluster:
         self.after(max(TICK_MS, self.job_manager.tick_after_ms()), self.tick_job_manager)
 
     def tell_job_manager(self, event: JobManagerEvent) -> None:
-        for instruction in self.job_manager.handle(event, self.now_ms):
+        for instruction in self.job_manager.handle(event, self.clock_ms(JOB_MANAGER)):
             self.carry_out(instruction)
 
     def carry_out(self, instruction: JobManagerInstruction) -> None:
@@ -295,7 +304,7 @@ class Cluster:
         if process.is_stopped:
             process.waiting.append(lambda: self.tell_process(process, event))
             return
-        for instruction in process.executor.handle(event, self.now_ms):
+        for instruction in process.executor.handle(event, self.clock_ms(process.address)):
             match instruction:
                 case SendToJobManager(message):
                     self.network.send(JOB_MANAGER, message)

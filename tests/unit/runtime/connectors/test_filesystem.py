@@ -480,3 +480,55 @@ def test_an_aborted_job_also_loses_what_subtasks_that_died_had_begun(tmp_path: P
     assert len(list((tmp_path / "out").iterdir())) == 1
     CONNECTOR.abort(spec, "job", [], LocalFiles())
     assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "path", "message"),
+    [
+        ("x" * 254, "", "its directory would have a name of 256 bytes, and 255 are possible"),
+        ("/" * 85, "", "its directory would have a name of 257 bytes"),
+        ("é" * 127, "", "its directory would have a name of 256 bytes"),
+        ("x" * 253, "/".join(["d" * 200] * 19), "its path would have"),
+    ],
+)
+def test_a_partition_value_that_no_path_can_hold_is_refused_and_the_next_job_runs(
+    tmp_path: Path, value: str, path: str, message: str
+) -> None:
+    schema = Schema.of(("v", sql.INT), ("p", sql.STRING))
+    spec = sink_spec(tmp_path / "t" / path, schema, partition_keys=(1,))
+    sink = writer(spec)
+    sink.write(rows((1, "good"), schema=schema))
+    with pytest.raises(UserError, match='column "p".*' + message) as caught:
+        sink.write(rows((2, value), schema=schema))
+    assert caught.value.code == "SS5019"
+    sink.abort()
+    committed(spec, rows((3, "good"), schema=schema))
+    assert read_all(source_spec(tmp_path / "t" / path, schema)) == [{"v": 3, "p": "good"}]
+
+
+def test_a_file_in_the_place_of_a_partition_fails_one_job_and_not_the_next(tmp_path: Path) -> None:
+    schema = Schema.of(("v", sql.INT), ("p", sql.STRING))
+    spec = sink_spec(tmp_path, schema, partition_keys=(1,))
+    (tmp_path / "p=a").write_text("mine")
+    sink = writer(spec)
+    sink.write(rows((1, "a"), (2, "b"), schema=schema))
+    committables = sink.finish()
+    with pytest.raises(ExternalError, match="could not rename"):
+        CONNECTOR.commit(spec, committables, LocalFiles())
+    CONNECTOR.abort(spec, "job", committables, LocalFiles())
+    committed(spec, rows((3, "b"), schema=schema))
+    assert [f for f in files_below(tmp_path) if "part-" not in f] == ["p=a"]
+    assert len(files_below(tmp_path)) == 2
+
+
+def test_a_partition_column_that_begins_with_a_dot_is_read_back(tmp_path: Path) -> None:
+    schema = Schema.of(("v", sql.INT), (".p", sql.STRING))
+    committed(sink_spec(tmp_path, schema, partition_keys=(1,)), rows((1, "a"), schema=schema))
+    assert read_all(source_spec(tmp_path, schema)) == [{"v": 1, ".p": "a"}]
+
+
+@pytest.mark.parametrize("path", ["", "a\0b", "file:///a%00b"])
+def test_what_can_be_no_path_is_refused(path: str) -> None:
+    with pytest.raises(UserError, match='option "path"') as caught:
+        CONNECTOR.validate("t", SCHEMA, {"path": path, "format": "csv"})
+    assert caught.value.code == "SS4002"

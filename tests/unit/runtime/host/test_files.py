@@ -2,11 +2,12 @@
 
 import errno
 import os
+import socket
 
 import pytest
 
 from runtime.host.files import LocalFiles
-from sqlstream.errors import ExternalError
+from sqlstream.errors import ExternalError, UserError
 
 
 def test_files_are_listed_in_order_without_hidden_ones(tmp_path):
@@ -71,3 +72,57 @@ def test_a_directory_that_cannot_be_listed_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "scandir", refuse)
     with pytest.raises(ExternalError, match='closed": permission denied'):
         LocalFiles().list_files(str(tmp_path))
+
+
+def _pipe(path):
+    os.mkfifo(path)
+    return path
+
+
+def _link_to_pipe(path):
+    os.mkfifo(f"{path}.pipe")
+    os.symlink(f"{path}.pipe", path)
+    return path
+
+
+def _socket(path):
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+    return path
+
+
+def _link_to_device(path):
+    os.symlink("/dev/zero", path)
+    return path
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("make", [_pipe, _link_to_pipe, _socket, _link_to_device])
+def test_what_is_no_file_is_refused_at_once(make, tmp_path):
+    path = make(str(tmp_path / "f"))
+    with pytest.raises(UserError, match=f'could not read "{path}": it is a ') as caught:
+        LocalFiles().open_read(path)
+    assert caught.value.code == "SS5017"
+    with pytest.raises(UserError, match="it is a "):
+        LocalFiles().lock(path)
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_that_takes_the_place_of_a_file_is_refused_too(tmp_path, monkeypatch):
+    (tmp_path / "f").write_text("x")
+    os.mkfifo(tmp_path / "pipe")
+    open_file = os.open
+    monkeypatch.setattr(os, "open", lambda path, flags: open_file(str(tmp_path / "pipe"), flags))
+    with pytest.raises(UserError, match="it is a named pipe"):
+        LocalFiles().open_read(str(tmp_path / "f"))
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "file/below", "x/" * 3000, "loop/x"])
+def test_what_cannot_exist_is_not_there(name, tmp_path):
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    path, files = str(tmp_path / name), LocalFiles()
+    assert files.status(path) is None
+    files.remove(path)
+    files.remove_directory_if_empty(path)
+    assert (tmp_path / "file").read_text() == "x"

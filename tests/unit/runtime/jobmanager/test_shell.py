@@ -11,6 +11,7 @@ import pytest
 
 from runtime.jobmanager.events import SinkCommit
 from runtime.jobmanager.job_manager import JobManagerConfig
+from runtime.jobmanager.resource_manager import ResourceManagerConfig
 from runtime.jobmanager.shell import JobManagerShell, KeepNothing
 from runtime.net.local_transport import LocalTransport
 from runtime.taskmanager.shell import TaskExecutorShell
@@ -88,18 +89,20 @@ class NoMoreTaskManagers:
 class Cluster:
     """One JobManager and two TaskManagers of one slot."""
 
-    def __init__(self) -> None:
-        def now_ms() -> int:
+    def __init__(self, config: JobManagerConfig | None = None) -> None:
+        def steady_ms() -> int:
             return time.monotonic_ns() // 1_000_000
 
+        self.clock_set_by_ms = 0
         self.crashes: list[ErrorInfo] = []
         self.committer = CommitsKept()
         self.runners = [TasksThatEndAtOnce(), TasksThatEndAtOnce()]
         transport = LocalTransport()
         self.job_manager = JobManagerShell(
-            JobManagerConfig(),
+            config or JobManagerConfig(),
             transport,
-            now_ms,
+            steady_ms,
+            lambda: steady_ms() + self.clock_set_by_ms,
             KeepNothing(),
             self.committer,
             NoMoreTaskManagers(),
@@ -109,7 +112,7 @@ class Cluster:
         self.task_managers = []
         for n, runner in enumerate(self.runners):
             config = TaskExecutorConfig(f"tm{n}", f"tm{n}:1", 1)
-            shell = TaskExecutorShell(config, "jm", transport, runner, now_ms, self.crashes.append)
+            shell = TaskExecutorShell(config, "jm", transport, runner, steady_ms, self.crashes.append)
             runner.report = shell.task_state_changed
             transport.listen(f"tm{n}:1", shell.receive)
             self.task_managers.append(shell)
@@ -186,3 +189,38 @@ def test_whoever_waits_learns_that_the_job_manager_stopped(cluster: Cluster, mak
     cluster.job_manager.stop()
     with pytest.raises(InternalError, match="stopped"):
         cluster.job_manager.wait("j1", TIMEOUT_S)
+
+
+DAY_MS = 86_400_000
+
+
+@pytest.mark.parametrize("step_ms", [DAY_MS, -DAY_MS])
+def test_setting_the_clock_loses_no_task_manager_and_moves_what_is_shown(
+    make_job: MakeJob, step_ms: int
+) -> None:
+    config = JobManagerConfig(ResourceManagerConfig(heartbeat_interval_ms=20, heartbeat_timeout_ms=5_000))
+    cluster = Cluster(config)
+    try:
+        cluster.job_manager.submit(make_job("j1", 2, 2, config={"test.task": "wait"}))
+        assert any(runner.running.wait(TIMEOUT_S / 2) for runner in cluster.runners)
+        before = cluster.job_manager.cluster()
+        started = cluster.job_manager.details("j1").start_ms
+        cluster.clock_set_by_ms = step_ms
+        # Several rounds of the loop, heartbeats among them, all behind the step.
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while cluster.job_manager.cluster()[0].last_heartbeat_ms - step_ms <= before[0].last_heartbeat_ms:
+            assert time.monotonic() < deadline_s
+        after = cluster.job_manager.cluster()
+        assert [t.task_manager_id for t in after] == [t.task_manager_id for t in before]
+        assert [t.registered_ms - step_ms for t in after] == pytest.approx(
+            [t.registered_ms for t in before], abs=1
+        )
+        details = cluster.job_manager.details("j1")
+        assert (details.status, details.end_ms) == (JobStatus.RUNNING, -1)
+        assert details.start_ms - step_ms == pytest.approx(started, abs=1)
+        assert cluster.job_manager.overview()[0].start_ms == pytest.approx(details.start_ms, abs=1)
+        subtask = details.vertices[0].subtasks[0]
+        assert all(abs(ms - step_ms - started) < TIMEOUT_S * 1000 for ms in subtask.timestamps_ms.values())
+    finally:
+        cluster.stop()
+    assert cluster.crashes == []

@@ -1,0 +1,77 @@
+"""Where the processes of a cluster on one machine listen: Unix sockets in a directory that no other user may enter."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import tempfile
+import urllib.parse
+
+from runtime.host.random import random_id
+from sqlstream.errors import ExternalError
+
+SOCKET_PATH_BYTES_MAX = 103
+"""What the systems we run on take at least as the path of a socket."""
+
+_SCHEME = "unix:"
+_NAME_CHARACTERS = 8
+
+
+def make_socket_directory() -> str:
+    """A new directory that only this user may enter, below that for temporary files, or below /tmp where its path is too
+    long for sockets. ExternalError SS6013 when there is no place for one."""
+    for parent in (None, "/tmp"):
+        try:
+            directory = tempfile.mkdtemp(prefix="sqlstream-", dir=parent)
+        except OSError as error:
+            reason = str(error)
+            continue
+        if len(os.fsencode(directory)) + 1 + _NAME_CHARACTERS <= SOCKET_PATH_BYTES_MAX:
+            return directory
+        os.rmdir(directory)
+        reason = f'the path "{directory}" is too long'
+    raise ExternalError(
+        "SS6013",
+        f"could not make a directory for the sockets of the cluster: {reason}",
+        hint="set TMPDIR to a directory with a short path that this user may write to",
+    )
+
+
+def new_address(directory: str) -> str:
+    """The address of a socket that nobody has yet, as messages carry it."""
+    return f"{_SCHEME}{os.path.join(directory, random_id()[:_NAME_CHARACTERS])}"
+
+
+def directory_of(address: str) -> str:
+    return os.path.dirname(_path_of(address))
+
+
+def flight_location(address: str) -> str:
+    """An address as Arrow Flight takes it."""
+    if address.startswith(_SCHEME):
+        return "grpc+unix://" + urllib.parse.quote(_path_of(address))
+    return f"grpc://{address}"
+
+
+def remove_socket(address: str) -> None:
+    try:
+        os.unlink(_path_of(address))
+    except OSError:
+        return
+
+
+def remove_directory_without(address: str) -> None:
+    """Remove the directory of a cluster when nobody listens at `address`, its JobManager's, any more."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(_path_of(address))
+        except (FileNotFoundError, ConnectionRefusedError):
+            shutil.rmtree(directory_of(address), ignore_errors=True)
+        except OSError:
+            return
+
+
+def _path_of(address: str) -> str:
+    return address.removeprefix(_SCHEME)

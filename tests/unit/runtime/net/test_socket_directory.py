@@ -1,0 +1,162 @@
+"""Processes of a cluster listen where no other user comes, and leave nothing behind."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from pyarrow import flight
+
+from runtime.net.flight import MESSAGES, FlightConnections, FlightServer, encode
+from runtime.net.socket_directory import (
+    directory_of,
+    flight_location,
+    new_address,
+    remove_directory_without,
+    remove_socket,
+)
+from sqlstream.errors import ExternalError
+
+ROOT = Path(__file__).resolve().parents[4]
+NOBODY = 65534
+HOSTILE_BYTES = 300_000_000
+GROWTH_BYTES_MAX = 20_000_000
+
+# Sends all that it can to a server, as a user who has nothing to do with it.
+ATTACK = f"""
+import os, sys
+from pyarrow import flight
+os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})
+client = flight.FlightClient(sys.argv[1])
+options = flight.FlightCallOptions(timeout=20)
+body = bytes({HOSTILE_BYTES})
+for call in (
+    lambda: list(client.do_action(flight.Action("messages", body), options)),
+    lambda: client.get_flight_info(flight.FlightDescriptor.for_command(body), options),
+    lambda: client.do_exchange(flight.FlightDescriptor.for_command(body), options)[1].read_chunk(),
+):
+    try:
+        call()
+    except flight.FlightUnavailableError:
+        print("refused", flush=True)
+"""
+
+
+@pytest.fixture
+def server() -> Iterator[FlightServer]:
+    server = FlightServer("secret", lambda data: None)
+    yield server
+    server.shutdown()
+
+
+def test_only_the_user_who_runs_the_cluster_may_enter_the_directory(server: FlightServer) -> None:
+    directory = os.stat(directory_of(server.address))
+    assert stat.S_IMODE(directory.st_mode) == 0o700
+    assert directory.st_uid == os.getuid()
+
+
+def test_nothing_listens_on_the_network(server: FlightServer) -> None:
+    ours = psutil.Process().net_connections("inet")
+    assert [c for c in ours if c.status == psutil.CONN_LISTEN] == []
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+@pytest.mark.timeout(120)
+def test_another_user_makes_a_server_take_nothing_into_memory(server: FlightServer) -> None:
+    process = psutil.Process()
+    before, peak, is_over = process.memory_info().rss, [0], threading.Event()
+
+    def watch() -> None:
+        while not is_over.wait(0.01):
+            peak[0] = max(peak[0], process.memory_info().rss)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", ATTACK, flight_location(server.address)],
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+    finally:
+        is_over.set()
+        watcher.join()
+    assert done.stdout.split() == ["refused"] * 3, done.stderr
+    assert peak[0] - before < GROWTH_BYTES_MAX
+
+
+def test_a_stream_without_the_token_is_refused_at_its_headers(server: FlightServer) -> None:
+    client = flight.FlightClient(flight_location(server.address))
+    _, reader = client.do_exchange(
+        flight.FlightDescriptor.for_command(b"no stream of ours"), flight.FlightCallOptions(timeout=20)
+    )
+    # Only the client's first message names a stream, and it would be refused for that.
+    with pytest.raises(flight.FlightUnauthenticatedError):
+        reader.read_chunk()
+    client.close()
+
+
+@pytest.mark.parametrize("given", [b"", b"Bearer ", b"Bearer secre", b"Bearer secret ", b"Bearer \xff\xfe"])
+def test_what_is_not_the_token_is_refused(server: FlightServer, given: bytes) -> None:
+    client = flight.FlightClient(flight_location(server.address))
+    options = flight.FlightCallOptions(timeout=20, headers=[(b"authorization", given)])
+    with pytest.raises((flight.FlightError, OSError)):
+        list(client.do_action(flight.Action(MESSAGES, encode([])), options))
+    client.close()
+
+
+def test_the_directory_goes_with_the_server() -> None:
+    server = FlightServer("secret", lambda data: None)
+    directory = Path(directory_of(server.address))
+    assert len(list(directory.iterdir())) == 1
+    server.shutdown()
+    assert not directory.exists()
+
+
+@pytest.mark.parametrize("name", ["with space é%41", "x" * 120])
+def test_any_directory_for_temporary_files_will_do(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / name).mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / name))
+    received: list[bytes] = []
+    server = FlightServer("secret", received.append)
+    connections = FlightConnections("secret")
+    connections.send_messages(server.address, [b"m"], 20)
+    connections.close()
+    server.shutdown()
+    assert received == [b"m"]
+    assert list((tmp_path / name).iterdir()) == []
+
+
+def test_no_place_for_sockets_is_said_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(prefix: str, dir: str | None) -> str:
+        raise PermissionError(13, "Permission denied", dir)
+
+    monkeypatch.setattr(tempfile, "mkdtemp", refuse)
+    with pytest.raises(ExternalError, match="sockets of the cluster") as caught:
+        FlightServer("secret", lambda data: None)
+    assert "TMPDIR" in caught.value.hint
+
+
+def test_a_directory_whose_owner_was_killed_is_removed_by_who_comes_last(tmp_path: Path) -> None:
+    directory = tmp_path / "cluster"
+    directory.mkdir()
+    owner = FlightServer("secret", lambda data: None, directory=str(directory))
+    remove_directory_without(owner.address)
+    assert directory.exists()
+    dead = new_address(str(directory))
+    remove_socket(dead)
+    remove_directory_without(dead)
+    assert not directory.exists()
+    owner.shutdown()

@@ -1,0 +1,80 @@
+"""Settings: what they take, and that each one is read by something."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from client.session import CLUSTER_OPTIONS, Session
+from planner.dialect.parser import parse_script
+from runtime.taskmanager.task_executor import TaskExecutorConfig
+from runtime.taskmanager.task_manager import executor_config
+from runtime.taskmanager.task_manager_options import TaskManagerOptions, decode_options, encode_options
+from sqlstream.config import OPTIONS, option
+from sqlstream.errors import UserError
+
+ROOT = Path(__file__).resolve().parents[3]
+READERS = {"get", "setting", "value"}
+"""Functions that give out the value of a setting by its key."""
+
+CONSTANTS = {"resend_ms"}
+"""Fields of a TaskExecutor that no setting decides."""
+
+
+def read_keys() -> set[str]:
+    """Keys that stand in a call that reads a setting; naming one elsewhere is not reading it."""
+    found = set()
+    for package in ("client", "planner", "runtime"):
+        for path in (ROOT / package).rglob("*.py"):
+            tree = ast.parse(path.read_text())
+            constants = {
+                target.id: node.value.value
+                for node in tree.body
+                if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+                for target in node.targets
+                if isinstance(target, ast.Name)
+            }
+            for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+                name = (
+                    call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+                )
+                if name in READERS:
+                    found |= {constants.get(a.id) for a in call.args if isinstance(a, ast.Name)}
+                    found |= {a.value for a in call.args if isinstance(a, ast.Constant)}
+    return {key for key in found if isinstance(key, str)}
+
+
+def test_every_setting_is_read_somewhere() -> None:
+    assert set(OPTIONS) - read_keys() == set()
+
+
+def test_every_setting_of_a_task_executor_reaches_it() -> None:
+    given = TaskManagerOptions("tm", "unix:/d/jm", "token", 7, 11, 13)
+    config = executor_config(decode_options(encode_options(given)), "unix:/d/tm")
+    assert (config.resource_id, config.address, config.slots) == ("tm", "unix:/d/tm", 7)
+    assert config.cancellation_timeout_ms == 13
+    defaults = TaskExecutorConfig("", "", 0)
+    same = {f for f in defaults.__dataclass_fields__ if getattr(config, f) == getattr(defaults, f)}
+    assert same == CONSTANTS
+
+
+def test_jobs_after_another_cancellation_timeout_run_on_a_cluster_that_has_it() -> None:
+    assert "task.cancellation.timeout" in CLUSTER_OPTIONS
+
+
+@pytest.mark.parametrize("mode", ["BATCH", "automatic"])
+def test_another_runtime_mode_is_refused_with_what_to_do(mode: str) -> None:
+    with pytest.raises(UserError, match=f'"{mode}", which is not supported yet') as caught:
+        Session({"execution.runtime-mode": mode})
+    assert (caught.value.code, caught.value.hint) == ("SS4002", "leave it at STREAMING")
+    (statement,) = parse_script(f"SET 'execution.runtime-mode' = '{mode}'")
+    with Session() as session, pytest.raises(UserError, match="not supported yet") as caught:
+        session.execute(statement)
+    assert caught.value.span is not None
+
+
+def test_a_mode_that_nobody_knows_is_no_promise() -> None:
+    with pytest.raises(UserError, match=r'cannot be "FAST"$'):
+        option("execution.runtime-mode").parse("FAST")
