@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import IO
 
 from client.render import cut
+from client.terminal import unescaped
 
 _ERASE = "\r\033[K"
 LOCK_TIMEOUT_S = 0.3
@@ -24,7 +25,7 @@ class LiveLine:
     """
 
     def __init__(self, out: IO[str] | None = None) -> None:
-        self._out = out or sys.stderr
+        self._out = unescaped(out or sys.stderr)
         self.is_terminal = self._out.isatty() and os.environ.get("TERM") != "dumb"
         self._lock = threading.Lock()
         self._text = ""

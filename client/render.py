@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any, Protocol
@@ -16,6 +15,7 @@ from sqlstream.arrow import is_changelog, row_kinds, to_arrow_schema, without_ro
 from sqlstream.changelog import RowKind
 from sqlstream.errors import UserError
 from sqlstream.schema import Field, Schema
+from sqlstream.terminal_text import character_width, display_width, shown
 from sqlstream.types import STRING, LogicalType, TypeRoot
 
 FORMATS = ("table", "json", "csv", "arrow")
@@ -24,7 +24,6 @@ OP = "op"
 """The name of the column that says what a row of a changelog does."""
 
 _CUT = ", some values cut ('table.display.max-column-width')"
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _SYMBOLS = pa.array([kind.symbol for kind in RowKind])
 
 
@@ -185,30 +184,6 @@ def _type_width(type_: LogicalType, max_width: int) -> int:
     return min(widths.get(type_.root, max_width), max(max_width, 8))
 
 
-def display_width(text: str) -> int:
-    """Columns that a terminal needs: East Asian wide characters take two, accents and joiners none."""
-    return len(text) if text.isascii() else sum(map(_character_width, text))
-
-
-def _character_width(character: str) -> int:
-    if character.isascii():
-        return 1
-    import unicodedata
-
-    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
-
-
-def shown(text: str) -> str:
-    """The text on one line, control characters as escapes: what rows hold must not move the cursor.
-
-    >>> shown("a\\tb\\x1b[2J")
-    'a\\\\tb\\\\x1b[2J'
-    """
-    return _CONTROLS.sub(lambda m: repr(m.group())[1:-1], text)
-
-
 def cut(text: str, width: int) -> str:
     """The text as `shown`, cut to `width` columns with an ellipsis."""
     text = shown(text)
@@ -216,7 +191,7 @@ def cut(text: str, width: int) -> str:
         return text
     kept = columns = 0
     for character in text:
-        columns += _character_width(character)
+        columns += character_width(character)
         if columns > width - 1:
             break
         kept += 1

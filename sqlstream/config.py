@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from sqlstream.errors import Span, UserError, did_you_mean
+from sqlstream.secrets import masked
 
 
 class ConfigType(enum.Enum):
@@ -38,12 +39,13 @@ class ConfigOption(msgspec.Struct, frozen=True):
 
     def parse(self, text: str, span: Span | None = None) -> Any:
         """The value as bool, int, milliseconds, bytes or str. UserError SS4002 when it does not fit."""
+        said = masked(self.key, text)
         try:
             value = _PARSERS[self.type](text)
         except ValueError as error:
             raise UserError(
                 "SS4002",
-                f'option "{self.key}" takes {_TAKES[self.type]}, not "{text}"',
+                f'option "{self.key}" takes {_TAKES[self.type]}, not "{said}"',
                 span=span,
                 hint=_EXAMPLES[self.type],
             ) from error
@@ -52,24 +54,24 @@ class ConfigOption(msgspec.Struct, frozen=True):
             if not matches:
                 raise UserError(
                     "SS4002",
-                    f'option "{self.key}" cannot be "{text}"',
+                    f'option "{self.key}" cannot be "{said}"',
                     span=span,
                     hint=f"choose one of {', '.join(self.choices)}",
                 )
             return matches[0]
-        self._check_bounds(value, text, span)
+        self._check_bounds(value, said, span)
         return value
 
-    def _check_bounds(self, value: Any, text: str, span: Span | None) -> None:
+    def _check_bounds(self, value: Any, said: str, span: Span | None) -> None:
         if isinstance(value, bool) or not isinstance(value, int):
             return
         if self.minimum is not None and value < self.minimum:
             raise UserError(
-                "SS4002", f'option "{self.key}" must be at least {self.minimum}, not {text}', span=span
+                "SS4002", f'option "{self.key}" must be at least {self.minimum}, not {said}', span=span
             )
         if self.maximum is not None and value > self.maximum:
             raise UserError(
-                "SS4002", f'option "{self.key}" must be at most {self.maximum}, not {text}', span=span
+                "SS4002", f'option "{self.key}" must be at most {self.maximum}, not {said}', span=span
             )
 
 

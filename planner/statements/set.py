@@ -8,13 +8,14 @@ from planner.statements.result import DdlResult, ResetConfig, SetConfig
 from sqlstream import config
 from sqlstream import types as sql
 from sqlstream.schema import Schema
+from sqlstream.secrets import masked
 
 
 def set_option(statement: SetOption, context: BindContext) -> DdlResult:
     """Check and set one option; without one, list those that are set."""
     written = statement.option
     if written is None:
-        rows = tuple(sorted(context.config.items()))
+        rows = tuple((key, masked(key, value)) for key, value in sorted(context.config.items()))
         return DdlResult(Schema.of(("key", sql.STRING), ("value", sql.STRING)), rows)
     config.option(written.key, written.key_span).parse(written.value, written.value_span)
     return DdlResult.ok(SetConfig(written.key, written.value))

@@ -10,6 +10,7 @@ import struct
 import subprocess
 import termios
 
+import pytest
 from command_harness import SQLSTREAM, TIMEOUT_S, environment
 
 COLUMNS = 60
@@ -105,3 +106,32 @@ def test_an_arrow_stream_is_not_written_to_a_terminal(script) -> None:  # type: 
     assert code == 2
     assert "error[SS4005]" in written
     assert "> rows.arrow" in written
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("SELECT s FROM evil;", ()),
+        ("SELECT s FROM evil;", ("--format", "csv")),
+        ("SELECT s FROM evil;", ("--format", "json", "--changelog")),
+        ("SELECT s FROM evil;", ("--changelog",)),
+        ("SELECT s FROM evil WHERE CAST(s AS INT) = 1;", ()),
+        ("INSERT INTO screen SELECT s FROM evil;", ()),
+        ("EXPLAIN SELECT s FROM evil WHERE s = U&'\\009b2J\\202e';", ()),
+        ("SHOW CREATE TABLE evil;", ()),
+        ("SELECT no_such FROM evil WHERE s = '\x9b2J\u202e';", ()),
+    ],
+)
+def test_no_control_character_of_data_reaches_a_terminal(  # type: ignore[no-untyped-def]
+    script, tmp_path, statement: str, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "evil").write_bytes("\x9b2J\u202e\n".encode())
+    text = f"""
+    CREATE TABLE evil (s STRING) COMMENT '\x9b2J\u202e'
+    WITH ('connector' = 'filesystem', 'format' = 'raw', 'path' = '{tmp_path}/evil');
+    CREATE TABLE screen (s STRING) WITH ('connector' = 'print');
+    """
+    _, written = on_a_terminal("run", "--quiet", *words, script(text + statement))
+    assert "\x9b" not in written
+    assert "\u202e" not in written
+    assert "\\x9b2J\\u202e" in written
