@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from typing import IO, TextIO, cast
 
@@ -45,6 +46,18 @@ def _escaped(stream: TextIO) -> TextIO:
     if isinstance(stream, EscapedTerminal) or not stream.isatty():
         return stream
     return cast(TextIO, EscapedTerminal(stream))
+
+
+def columns_of(stream: IO[str]) -> int | None:
+    """The width of a terminal; None for what is none."""
+    if not stream.isatty():
+        return None
+    try:
+        columns = os.get_terminal_size(stream.fileno()).columns
+    except OSError:
+        columns = 0
+    # A terminal that does not know its size says 0.
+    return columns or 80
 
 
 def unescaped(stream: IO[str]) -> IO[str]:

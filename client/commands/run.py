@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 from client.arguments import count
 from client.live_line import LiveLine
 from client.render import FORMATS
-from sqlstream.errors import UserError, render_error
+from client.terminal import columns_of
+from sqlstream.errors import SqlStreamError, UserError, render_error
+from sqlstream.terminal_text import shown
 
 if TYPE_CHECKING:
     from client.render import Renderer
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from sqlstream.schema import Schema
 
 CANCEL_TIMEOUT_S = 5.0
+_MAX_WIDTH = "table.display.max-column-width"
 
 EPILOG = """\
 examples:
@@ -153,7 +156,7 @@ def _show(
             # SHOW CREATE: a statement's lines, cut to a cell, would be of no use.
             print(*(text for batch in batches for text in batch.column(0).to_pylist()), sep="\n")
         case Rows(schema, batches):
-            renderer = _renderer(schema, False, session, arguments, is_cut=False)
+            renderer = _renderer(schema, False, session, arguments, is_answer=True)
             for batch in batches:
                 renderer.write(batch)
             renderer.finish()
@@ -167,15 +170,24 @@ def _renderer(
     with_op: bool,
     session: Session,
     arguments: argparse.Namespace,
-    is_cut: bool = True,
+    is_answer: bool = False,
 ) -> Renderer:
-    """`is_cut`: whether the cells of a table have a maximal width, as those of unknown rows do."""
+    """`is_answer`: the rows are what a statement says of tables, settings and the like; nothing of it is cut."""
     from client.render import make_renderer
     from sqlstream import config
 
-    width = int(config.get(session.config, "table.display.max-column-width")) if is_cut else sys.maxsize
-    time_zone = str(config.get(session.config, "table.local-time-zone"))
-    return make_renderer(arguments.format, schema, with_op=with_op, max_width=width, time_zone=time_zone)
+    width = None
+    if _MAX_WIDTH in session.config and not is_answer:
+        width = int(config.get(session.config, _MAX_WIDTH))
+    return make_renderer(
+        arguments.format,
+        schema,
+        with_op=with_op,
+        max_width=width,
+        columns=columns_of(sys.stdout),
+        wraps=is_answer,
+        time_zone=str(config.get(session.config, "table.local-time-zone")),
+    )
 
 
 def _follow(job: Job, text: str, session: Session, arguments: argparse.Namespace, line: LiveLine) -> int:
@@ -193,32 +205,75 @@ def _follow(job: Job, text: str, session: Session, arguments: argparse.Namespace
         job.cancel()
         with contextlib.suppress(TimeoutError):
             job.wait(CANCEL_TIMEOUT_S)
+            _print_closing(job, None, arguments)
         raise
-    if status is not JobStatus.FINISHED:
-        if error is not None:
-            print(render_error(error, text), file=sys.stderr)
-        else:
-            print(f"job {job.id} was {status.value.lower()}", file=sys.stderr)
-        return 1
-    if not arguments.quiet and job.schema is None:
-        from client.progress import closing_text
+    is_finished = status is JobStatus.FINISHED
+    _print_closing(job, time.monotonic() - started if is_finished else None, arguments)
+    if is_finished:
+        return 0
+    if error is not None:
+        print(render_error(error, text), file=sys.stderr)
+    else:
+        print(f"job {job.id} was {status.value.lower()}", file=sys.stderr)
+    return 1
 
-        print(closing_text(job.label, job.metrics().total, time.monotonic() - started), file=sys.stderr)
-    return 0
+
+def _print_closing(job: Job, seconds: float | None, arguments: argparse.Namespace) -> None:
+    """What an ended job did; `seconds` is None when it did not finish. Lost rows are told of in any case."""
+    from client.lost_rows import expired_state_text, lost_rows_text
+    from client.progress import closing_text
+
+    try:
+        metrics = job.metrics()
+    except SqlStreamError:
+        # The cluster broke off: nobody knows the figures, and the job's error says why.
+        return
+    lines = lost_rows_text(metrics, job.rejected)
+    if not arguments.quiet:
+        lines += expired_state_text(metrics.total)
+        if job.schema is None and seconds is not None:
+            lines.insert(0, closing_text(job.label, metrics.total, seconds))
+    for words in lines:
+        print(shown(words), file=sys.stderr)
 
 
 def _print_rows(job: Job, session: Session, arguments: argparse.Namespace, line: LiveLine) -> None:
-    from client.render import final_rows
+    """A changelog as it comes, a final table once its job has finished: part of a result would look like a result."""
+    if arguments.changelog or not job.is_bounded:
+        _print_changes(job, session, arguments, line)
+    else:
+        _print_final_rows(job, session, arguments, line)
+
+
+def _print_changes(job: Job, session: Session, arguments: argparse.Namespace, line: LiveLine) -> None:
     from sqlstream.messages.job_state import JobStatus
 
     assert job.schema is not None
-    is_changelog = arguments.changelog or not job.is_bounded
     with line.cleared(sys.stdout):
-        renderer = _renderer(job.schema, is_changelog, session, arguments)
-    for batch in job.rows() if is_changelog else final_rows(job.schema, job.rows()):
+        renderer = _renderer(job.schema, True, session, arguments)
+    for batch in job.rows():
         with line.cleared(sys.stdout):
             renderer.write(batch)
-    # A table is printed whole or not at all: half a result looks like a result.
-    if is_changelog or job.wait()[0] is JobStatus.FINISHED:
+    # Without its end a changelog is seen to be broken off.
+    if job.wait()[0] is JobStatus.FINISHED:
         with line.cleared(sys.stdout):
+            renderer.finish()
+
+
+def _print_final_rows(job: Job, session: Session, arguments: argparse.Namespace, line: LiveLine) -> None:
+    from client.held_rows import HeldRows
+    from client.render import final_rows
+    from sqlstream.arrow import to_arrow_schema
+    from sqlstream.messages.job_state import JobStatus
+
+    assert job.schema is not None
+    with HeldRows(to_arrow_schema(job.schema)) as held:
+        for batch in final_rows(job.schema, job.rows()):
+            held.add(batch)
+        if job.wait()[0] is not JobStatus.FINISHED:
+            return
+        with line.cleared(sys.stdout):
+            renderer = _renderer(job.schema, False, session, arguments)
+            for batch in held:
+                renderer.write(batch)
             renderer.finish()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.connectors.commit_journal import commit_files, remove_files
 from runtime.connectors.file_paths import is_pattern, local_path, staging_pattern
+from runtime.connectors.rejected_rows import rejected_rows_directory
 from runtime.formats import format_of, format_options
 from runtime.formats.flat_types import find_refused
 from sqlstream import types as sql
@@ -48,7 +49,7 @@ _OPTIONS = (
     OptionDescriptor(
         "source.rejected-rows.path",
         OptionType.STRING,
-        "Directory for rows that could not be decoded; by default `_<name>.rejected` beside the table's path.",
+        "Directory for rows that could not be decoded; by default, for INSERT, `_<name>.rejected` beside the table's path.",
     ),
     OptionDescriptor(
         "partition.default-name",
@@ -129,6 +130,9 @@ class Filesystem:
         from runtime.connectors.filesystem_source import FileSourceReader
 
         return FileSourceReader(spec, context, splits)
+
+    def rejected_rows_directory(self, spec: SourceSpec) -> str | None:
+        return rejected_rows_directory(spec)
 
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:
         from runtime.connectors.filesystem_sink import FileSinkWriter

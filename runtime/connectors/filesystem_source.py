@@ -15,10 +15,9 @@ from runtime.connectors.file_paths import (
     find_files,
     local_path,
     partition_values,
-    rejected_rows_path,
     root_of,
 )
-from runtime.connectors.rejected_rows import RejectedRows
+from runtime.connectors.rejected_rows import RejectedRows, rejected_rows_directory
 from runtime.formats import format_of, format_options
 from runtime.formats.row_count import empty_columns
 from runtime.formats.text_values import parse_text
@@ -62,10 +61,7 @@ class FileSourceReader:
         self._pattern = spec.options.get("source.path.regex-pattern", "")
         interval = spec.options.get("source.monitor-interval")
         self._interval_ms = parse_duration_ms(interval) if interval is not None else None
-        rejected = spec.options.get("source.rejected-rows.path")
-        self._rejected = RejectedRows(
-            local_path(rejected) if rejected else rejected_rows_path(self._path), context
-        )
+        self._rejected = RejectedRows(rejected_rows_directory(spec), context)
         self._limit = spec.limit
         self._pending: deque[tuple[FileSplit, pa.RecordBatch]] = deque()
         self._pending_rows = 0

@@ -162,6 +162,14 @@ class Connector(Protocol):
 
 
 @runtime_checkable
+class KeepsRejectedRows(Protocol):
+    """A connector that keeps rows which could not be decoded."""
+
+    def rejected_rows_directory(self, spec: SourceSpec) -> str | None:
+        """Where it keeps those of this source; None when it only counts them."""
+
+
+@runtime_checkable
 class AbortsCommittables(Protocol):
     """A connector whose subtasks leave something behind when they are not committed, such as hidden files."""
 
