@@ -137,12 +137,15 @@ def _as_clause(sentence: str) -> str:
     return sentence[:1].lower() + sentence[1:].rstrip(".")
 
 
+def own_options(descriptor: ConnectorDescriptor) -> list[OptionDescriptor]:
+    """The options of a connector's tables, but for `connector`, `format` and those of the format."""
+    return [*descriptor.options, *(_WATERMARK_OPTIONS if descriptor.is_source else ())]
+
+
 def _known_options(
     values: dict[str, str], descriptor: ConnectorDescriptor, context: BindContext, spans: _Spans
 ) -> list[OptionDescriptor]:
-    known = list(descriptor.options)
-    if descriptor.is_source:
-        known += _WATERMARK_OPTIONS
+    known = own_options(descriptor)
     form = _find_format(values, descriptor, context, spans)
     if form is not None:
         known += [
