@@ -45,11 +45,13 @@ CLUSTER_OPTIONS = (
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """What a statement that runs no job gives back; `is_confirmation`: only that it was carried out."""
+    """What a statement that runs no job gives back; `done` says what was carried out when the rows are no answer, `note` what
+    the user should know in any case."""
 
     schema: Schema
     batches: tuple[pa.RecordBatch, ...]
-    is_confirmation: bool = False
+    done: str = ""
+    note: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,7 +178,7 @@ class Session:
 
     def _apply(self, statement: Statement) -> Rows:
         from planner.statements.execute import execute_ddl
-        from planner.statements.result import DdlResult, PutObject, RemoveObject, ResetConfig, SetConfig
+        from planner.statements.result import PutObject, RemoveObject, ResetConfig, SetConfig
 
         result = execute_ddl(statement, self.bind_context())
         for change in result.changes:
@@ -192,8 +194,8 @@ class Session:
                     self.config.clear()
                 case ResetConfig(key):
                     self.config.pop(str(key), None)
-        is_confirmation = result == DdlResult.ok(*result.changes)
-        return Rows(result.schema, literal_batches(result.schema, result.rows), is_confirmation)
+        batches = literal_batches(result.schema, result.rows)
+        return Rows(result.schema, batches, result.done, result.note)
 
     def _validate(self, entry: object, statement: Statement) -> None:
         """Let the connector check what its descriptor cannot say."""
@@ -253,13 +255,16 @@ def literal_batches(schema: Schema, rows: tuple[tuple[object, ...], ...]) -> tup
 
 
 def without_rejected_files(graph: JobGraph) -> JobGraph:
-    """The graph of a SELECT, which leaves nothing beside the files that it reads: undecodable rows are counted and shown."""
+    """The graph of a SELECT, which leaves nothing beside the files that it reads."""
+    from runtime.connectors import connector
 
     def changed(operator: ChainedOperator) -> ChainedOperator:
         spec = operator.spec
-        if not isinstance(spec, SourceSpec):
-            return operator
-        return replace(operator, spec=replace(spec, keeps_rejected=False))
+        if isinstance(spec, SourceSpec) and isinstance(
+            keeper := connector(spec.connector), KeepsRejectedRows
+        ):
+            return replace(operator, spec=keeper.without_rejected_files(spec))
+        return operator
 
     vertices = tuple(replace(v, operators=tuple(map(changed, v.operators))) for v in graph.vertices)
     return replace(graph, vertices=vertices)

@@ -1,6 +1,6 @@
 """Every setting a user can SET: key, type, default, bounds, one sentence. Keys and defaults are Flink's where Flink has them.
 
-Unknown keys are refused; nothing is stored that nobody reads.
+Unknown keys are refused. Keys that only tune Flink's own machinery are taken with a note (sqlstream/flink_tuning.py).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from sqlstream.secrets import masked
 class ConfigType(enum.Enum):
     BOOLEAN = "Boolean"
     INTEGER = "Integer"
+    DOUBLE = "Double"
     DURATION = "Duration"
     MEMORY_SIZE = "MemorySize"
     STRING = "String"
@@ -141,6 +142,7 @@ def parse_time_zone(text: str) -> str:
 _PARSERS: dict[ConfigType, Any] = {
     ConfigType.BOOLEAN: parse_boolean,
     ConfigType.INTEGER: int,
+    ConfigType.DOUBLE: float,
     ConfigType.DURATION: parse_duration_ms,
     ConfigType.MEMORY_SIZE: parse_memory_bytes,
     ConfigType.STRING: str,
@@ -150,6 +152,7 @@ _PARSERS: dict[ConfigType, Any] = {
 _TAKES: dict[ConfigType, str] = {
     ConfigType.BOOLEAN: "a boolean",
     ConfigType.INTEGER: "an integer",
+    ConfigType.DOUBLE: "a number",
     ConfigType.DURATION: "a duration",
     ConfigType.MEMORY_SIZE: "a memory size",
     ConfigType.STRING: "a text",
@@ -159,6 +162,7 @@ _TAKES: dict[ConfigType, str] = {
 _EXAMPLES: dict[ConfigType, str] = {
     ConfigType.BOOLEAN: "write 'true' or 'false'",
     ConfigType.INTEGER: "write a whole number such as '4'",
+    ConfigType.DOUBLE: "write a number such as '0.5'",
     ConfigType.DURATION: "write a number and a unit such as '200 ms', '10 s' or '1 h'",
     ConfigType.MEMORY_SIZE: "write a number and a unit such as '64 mb'",
     ConfigType.STRING: "",
@@ -215,7 +219,9 @@ OPTIONS: dict[str, ConfigOption] = {
 
 def option(key: str, span: Span | None = None) -> ConfigOption:
     """The option of that key. UserError SS4001 with a suggestion when there is none."""
-    found = OPTIONS.get(key)
+    from sqlstream.flink_tuning import TUNING
+
+    found = OPTIONS.get(key) or TUNING.get(key)
     if found is None:
         raise UserError("SS4001", f'unknown option "{key}"', span=span, hint=did_you_mean(key, list(OPTIONS)))
     return found

@@ -1,4 +1,4 @@
-"""`sqlstream run FILE.sql`: every statement of a file, one after the other."""
+"""`sqlstream run FILE.sql`: every statement of a file and of the command line, one after the other."""
 
 from __future__ import annotations
 
@@ -30,20 +30,33 @@ examples:
   sqlstream run queries/getting_started.sql
   sqlstream run --format json report.sql | jq .
   sqlstream run --changelog --set parallelism.default=2 top_auctions.sql
+  sqlstream run tables.sql -c "SELECT COUNT(*) FROM clicks"
   echo "SELECT 1 + 1;" | sqlstream run -
 
 SELECT over bounded tables prints the final table; over unbounded ones, or with --changelog, each change as it
 comes, the first column `op` being +I, -U, +U or -D. INSERT waits until the job has ended. Ctrl-C cancels the job.
 
-Formats: table cuts long values (SET 'table.display.max-column-width' = '100'). csv begins with a line of names; NULL is
-an empty field, an empty text is "". json is an object a row. arrow is an IPC stream for each SELECT, to be piped or
-redirected. In a changelog that is not a table no other column can be called `op`: rename it with AS.
+After each job standard error tells of rows that were late, undecodable or dropped, also with --quiet. A final table is
+printed when its job has finished: a job that fails or is cancelled prints none.
+
+Formats: table is as wide as the terminal and cuts long texts there, never numbers; piped, it cuts nothing. vertical is a
+line a column. csv begins with a line of names; NULL is an empty field, an empty text is "". json is an object a row.
+arrow is an IPC stream for each SELECT, to be piped or redirected. In a changelog for programs no other column can be called
+`op`: rename it with AS.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    parser.add_argument("file", help="the SQL file, or - for standard input")
+    parser.add_argument("file", nargs="?", help="the SQL file, or - for standard input")
+    parser.add_argument(
+        "-c",
+        "--command",
+        action="append",
+        default=[],
+        metavar="SQL",
+        help="statements to run, after those of the file; may be repeated",
+    )
     parser.add_argument(
         "--format", choices=FORMATS, default="table", help="how rows are printed (default: table)"
     )
@@ -60,12 +73,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--task-managers", type=count, metavar="N", help="child processes that run tasks (default: cores)"
     )
-    parser.add_argument("--quiet", action="store_true", help="no progress and no closing words, only rows")
+    parser.add_argument(
+        "--quiet",
+        action="store_true",
+        help="no progress and no closing words, only rows and warnings of lost rows",
+    )
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """0 when all statements ran, 1 when a job failed, 2 for a wrong statement."""
     from client.session import Session
+    from sqlstream.flink_tuning import tuning_note
 
     if arguments.format == "arrow" and sys.stdout.isatty():
         raise UserError(
@@ -73,7 +91,7 @@ def execute(arguments: argparse.Namespace) -> int:
             "an Arrow stream is not for a terminal",
             hint="redirect it, as in: sqlstream run --format arrow FILE.sql > rows.arrow",
         )
-    text = read_script(arguments.file)
+    texts = scripts_of(arguments)
     line = LiveLine()
 
     def print_lines(job_id: str, lines: list[str], is_error: bool) -> None:
@@ -83,7 +101,18 @@ def execute(arguments: argparse.Namespace) -> int:
             print_to_terminal(job_id, lines, is_error)
 
     with Session(settings_of(arguments.set), arguments.task_managers, print_lines) as session:
-        return run_script(text, session, arguments, line)
+        for key in session.config:
+            _tell(tuning_note(key), arguments)
+        return run_scripts(texts, session, arguments, line)
+
+
+def scripts_of(arguments: argparse.Namespace) -> list[str]:
+    """The text of the file, if there is one, and that of each -c. UserError SS4001 for none."""
+    if arguments.file is None and not arguments.command:
+        raise UserError(
+            "SS4001", "there is nothing to run", hint='give a FILE, - for standard input, or -c "SQL"'
+        )
+    return [*([] if arguments.file is None else [read_script(arguments.file)]), *arguments.command]
 
 
 def read_script(path: str) -> str:
@@ -116,7 +145,7 @@ def settings_of(pairs: list[str]) -> dict[str, str]:
 
 
 def parsed(text: str) -> tuple[Statement, ...]:
-    """The statements of a script, all of them before the first one runs. UserError, also when there is none."""
+    """The statements of a script. UserError, also when there is none."""
     from planner.dialect.parser import parse_script
 
     statements = tuple(parse_script(text))
@@ -125,10 +154,30 @@ def parsed(text: str) -> tuple[Statement, ...]:
     return statements
 
 
-def run_script(text: str, session: Session, arguments: argparse.Namespace, line: LiveLine) -> int:
-    """Run the statements of a script; errors underline its text."""
+def run_scripts(texts: list[str], session: Session, arguments: argparse.Namespace, line: LiveLine) -> int:
+    """Run the statements of scripts, all of which are parsed before the first one runs; errors underline their text."""
+    scripts = []
+    for text in texts:
+        try:
+            scripts.append((text, parsed(text)))
+        except UserError as error:
+            print(render_error(error, text), file=sys.stderr)
+            return 2
+    for text, statements in scripts:
+        if code := _run_statements(text, statements, session, arguments, line):
+            return code
+    return 0
+
+
+def _run_statements(
+    text: str,
+    statements: tuple[Statement, ...],
+    session: Session,
+    arguments: argparse.Namespace,
+    line: LiveLine,
+) -> int:
     try:
-        for statement in parsed(text):
+        for statement in statements:
             try:
                 code = _show(session.execute(statement), text, session, arguments, line)
             except UserError as error:
@@ -149,9 +198,11 @@ def _show(
     match outcome:
         case Text(plan):
             print(plan)
-        case Rows(is_confirmation=True):
-            # OK says nothing that the exit code does not say.
-            return 0
+        case Rows(done=done, note=note) if done:
+            _tell(note, arguments)
+            if sys.stderr.isatty():
+                # Off a terminal it says nothing that the exit code does not say.
+                _tell(done, arguments)
         case Rows(schema, batches) if schema.names == ("result",) and arguments.format == "table":
             # SHOW CREATE: a statement's lines, cut to a cell, would be of no use.
             print(*(text for batch in batches for text in batch.column(0).to_pylist()), sep="\n")
@@ -163,6 +214,12 @@ def _show(
         case Job():
             return _follow(outcome, text, session, arguments, line)
     return 0
+
+
+def _tell(words: str, arguments: argparse.Namespace) -> None:
+    """A line on standard error, unless it is empty or none is wanted."""
+    if words and not arguments.quiet:
+        print(shown(words), file=sys.stderr)
 
 
 def _renderer(

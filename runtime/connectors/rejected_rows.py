@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from sqlstream.spi.connector import ConnectorContext
     from sqlstream.spi.format import Rejected
 
+REJECTED_ROWS_PATH = "source.rejected-rows.path"
+"""The option that names the directory; empty, no rows are kept."""
+
 SHOWN_ROWS_MAX = 3
 """Rows that each subtask shows when none are kept."""
 
@@ -24,14 +27,11 @@ _SHOWN_CHARACTERS = 120
 
 
 def rejected_rows_directory(spec: SourceSpec) -> str | None:
-    """Where the undecodable rows of a table are kept; None when they are counted and the first ones shown.
-
-    A SELECT keeps none unless the table says where: reading leaves nothing beside the files that it reads.
-    """
-    given = spec.options.get("source.rejected-rows.path")
-    if given:
-        return local_path(given)
-    return rejected_rows_path(local_path(spec.options["path"])) if spec.keeps_rejected else None
+    """Where the undecodable rows of a table are kept; None when they are counted and the first ones shown."""
+    given = spec.options.get(REJECTED_ROWS_PATH)
+    if given is None:
+        return rejected_rows_path(local_path(spec.options["path"]))
+    return local_path(given) if given else None
 
 
 def rejected_rows_name(job_id: str, writer: str = "*") -> str:

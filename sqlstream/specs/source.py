@@ -13,7 +13,6 @@ class SourceSpec(OperatorSpec, frozen=True, tag="source"):
     `schema` holds all physical columns of the table (a CSV file has them whether read or not). `filters` are conjuncts over
     the output columns that the connector may use to skip rows; the plan keeps its own filter unless the connector's
     descriptor says that it applies them exactly. `limit` < 0 means none. A metadata field is named by its metadata key.
-    Rows that cannot be decoded are counted; with `keeps_rejected`, or where an option names a place, they are also kept.
     """
 
     table: str
@@ -25,7 +24,6 @@ class SourceSpec(OperatorSpec, frozen=True, tag="source"):
     filters: tuple[Expression, ...] = ()
     limit: int = -1
     is_bounded: bool = True
-    keeps_rejected: bool = True
 
 
 class ValuesSpec(OperatorSpec, frozen=True, tag="values"):

@@ -165,6 +165,10 @@ class Connector(Protocol):
 class KeepsRejectedRows(Protocol):
     """A connector that keeps rows which could not be decoded."""
 
+    def without_rejected_files(self, spec: SourceSpec) -> SourceSpec:
+        """The source of a SELECT, which leaves nothing beside what it reads: unless the table names a place, undecodable
+        rows are counted, and the first ones printed."""
+
     def rejected_rows_directory(self, spec: SourceSpec) -> str | None:
         """Where it keeps those of this source; None when it only counts them."""
 

@@ -12,7 +12,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -298,7 +297,7 @@ def test_without_a_place_rejected_rows_are_counted_the_first_ones_shown_and_noth
     data = tmp_path / "data"
     data.write_text("a,1\n" + "".join(f"{i}\x1b\n" for i in range(10)) + "b,2\n")
     spec = source_spec(data, options={"csv.ignore-parse-errors": "true"})
-    spec = msgspec.structs.replace(spec, keeps_rejected=False)
+    spec = CONNECTOR.without_rejected_files(spec)
     around, printed = Surroundings(), []
     context = dataclasses.replace(
         around.context(batch_rows=2), print_lines=lambda lines, is_error: printed.extend(lines) or None
