@@ -52,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-c",
         "--command",
+        dest="statements",
         action="append",
         default=[],
         metavar="SQL",
@@ -108,11 +109,11 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def scripts_of(arguments: argparse.Namespace) -> list[str]:
     """The text of the file, if there is one, and that of each -c. UserError SS4001 for none."""
-    if arguments.file is None and not arguments.command:
+    if arguments.file is None and not arguments.statements:
         raise UserError(
             "SS4001", "there is nothing to run", hint='give a FILE, - for standard input, or -c "SQL"'
         )
-    return [*([] if arguments.file is None else [read_script(arguments.file)]), *arguments.command]
+    return [*([] if arguments.file is None else [read_script(arguments.file)]), *arguments.statements]
 
 
 def read_script(path: str) -> str:

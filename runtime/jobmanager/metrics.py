@@ -55,7 +55,7 @@ def job_totals(job_graph: JobGraph, operators: dict[int, Metrics]) -> Metrics:
     total: Metrics = {
         "numRecordsRead": sum(m.get("numRecordsOut", 0) for m in sources),
         "numBytesRead": sum(m.get("numBytesIn", 0) for m in sources),
-        "numRecordsWritten": sum(m.get("numRecordsIn", 0) for m in sinks),
+        "numRecordsWritten": sum(m.get("numRecordsIn", 0) - m.get("numNullRecordsDropped", 0) for m in sinks),
         "numBytesWritten": sum(m.get("numBytesOut", 0) for m in sinks),
     }
     for name in _EVERYWHERE:
