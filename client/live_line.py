@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO
 
-from client.render import cut
+from client.table_layout import cut
+from client.terminal import columns_of, unescaped
 
 _ERASE = "\r\033[K"
 LOCK_TIMEOUT_S = 0.3
@@ -24,7 +25,7 @@ class LiveLine:
     """
 
     def __init__(self, out: IO[str] | None = None) -> None:
-        self._out = out or sys.stderr
+        self._out = unescaped(out or sys.stderr)
         self.is_terminal = self._out.isatty() and os.environ.get("TERM") != "dumb"
         self._lock = threading.Lock()
         self._text = ""
@@ -59,14 +60,11 @@ class LiveLine:
     def _put(self, text: str) -> None:
         if text or self._text:
             # A line that wraps could not be erased: that reaches the last of its rows only.
-            self._out.write(_ERASE + cut(text, self._columns() - 1))
+            self._out.write(_ERASE + cut(text, self.columns))
             self._out.flush()
         self._text = text
 
-    def _columns(self) -> int:
-        try:
-            columns = os.get_terminal_size(self._out.fileno()).columns
-        except OSError:
-            columns = 0
-        # A terminal that does not know its size says 0.
-        return columns or 80
+    @property
+    def columns(self) -> int:
+        """How long the line can be."""
+        return (columns_of(self._out) or 80) - 1

@@ -135,9 +135,11 @@ def _signal_later(number: int) -> None:
 
 
 def _run(argv: list[str]) -> int:
+    from client.terminal import escape_terminals
     from runtime.host.process import forgo_pandas, open_missing_streams
 
     open_missing_streams()
+    escape_terminals()
     forgo_pandas()
     parser = _parser(argv)
     if not argv:

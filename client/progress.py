@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -10,8 +11,16 @@ from client.live_line import LiveLine
 from sqlstream.elements import WATERMARK_MAX
 from sqlstream.errors import SqlStreamError
 from sqlstream.messages.rpc import JobMetrics, Metrics
+from sqlstream.terminal_text import display_width
 
 INTERVAL_S = 0.5
+_GAP = "  "
+_LEAST_USEFUL_FIRST = (
+    *("state", "expired", "out", "watermark", "elapsed", "name"),
+    *("dropped", "rejected", "late"),
+)
+"""Parts that the live line leaves out where the terminal is narrow, one after the other; the rows read stay."""
+
 STOP_TIMEOUT_S = 1.0
 
 
@@ -49,35 +58,51 @@ class Progress:
                 # The cluster is going or gone; who waits for the job says why.
                 return
             now = time.monotonic()
-            line = progress_text(self._name, now - started, now - last_time, last, total, time.time() * 1000)
+            elapsed_s, interval_s, now_ms = now - started, now - last_time, time.time() * 1000
+            line = progress_text(self._name, elapsed_s, interval_s, last, total, now_ms, self._line.columns)
             last, last_time = total, now
             if not self._stop.is_set():
                 self._line.draw(line)
 
 
 def progress_text(
-    name: str, elapsed_s: float, interval_s: float, before: Metrics, total: Metrics, now_ms: float
+    name: str,
+    elapsed_s: float,
+    interval_s: float,
+    before: Metrics,
+    total: Metrics,
+    now_ms: float,
+    columns: int = sys.maxsize,
 ) -> str:
-    """The line's text.
+    """The line's text; what does not fit into `columns` is left out, the least useful part first.
 
-    >>> progress_text("q", 3.0, 0.5, {}, {"numRecordsRead": 5000, "numRecordsWritten": 10, "stateBytes": 2048}, 0)
+    >>> figures = {"numRecordsRead": 5000, "numRecordsWritten": 10, "stateBytes": 2048}
+    >>> progress_text("q", 3.0, 0.5, {}, figures, 0)
     'q  3 s  in 10,000 rows/s (5,000)  out 20 rows/s (10)  state 2.0 KiB'
+    >>> progress_text("q", 3.0, 0.5, {}, figures, 0, columns=40)
+    'q  3 s  in 10,000 rows/s (5,000)'
     """
-    parts = [name, f"{elapsed_s:.0f} s"]
+    parts = {"name": name, "elapsed": f"{elapsed_s:.0f} s"}
     for label, key in (("in", "numRecordsRead"), ("out", "numRecordsWritten")):
         rate = (total.get(key, 0) - before.get(key, 0)) / max(interval_s, 1e-9)
-        parts.append(f"{label} {rate:,.0f} rows/s ({total.get(key, 0):,})")
+        parts[label] = f"{label} {rate:,.0f} rows/s ({total.get(key, 0):,})"
     watermark = total.get("currentOutputWatermark")
     if watermark is not None and 0 < watermark < WATERMARK_MAX:
         lag_s = max(0.0, now_ms - watermark) / 1000
-        parts.append(
-            f"watermark {time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(watermark / 1000))} (lag {_span(lag_s)})"
-        )
-    parts.append(f"state {size_text(total.get('stateBytes', 0))}")
-    for label, key in (("late", "numLateRecordsDropped"), ("rejected", "numRecordsRejected")):
+        moment = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(watermark / 1000))
+        parts["watermark"] = f"watermark {moment} (lag {_span(lag_s)})"
+    parts["state"] = f"state {size_text(total.get('stateBytes', 0))}"
+    for label, key in (
+        *(("late", "numLateRecordsDropped"), ("rejected", "numRecordsRejected")),
+        *(("dropped", "numNullRecordsDropped"), ("expired", "numStateEntriesExpired")),
+    ):
         if total.get(key):
-            parts.append(f"{label} {total[key]:,}")
-    return "  ".join(parts)
+            parts[label] = f"{label} {total[key]:,}"
+    for label in _LEAST_USEFUL_FIRST:
+        if display_width(_GAP.join(parts.values())) <= columns:
+            break
+        parts.pop(label, None)
+    return _GAP.join(parts.values())
 
 
 def _span(seconds: float) -> str:

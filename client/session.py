@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import secrets
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
+from client.lost_rows import RejectedRowsPlace
 from sqlstream import config as options
 from sqlstream.catalog import MemoryCatalog
 from sqlstream.errors import ErrorInfo, UserError
-from sqlstream.graph.job_graph import JobGraph
+from sqlstream.graph.job_graph import ChainedOperator, JobGraph
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.spi.connector import KeepsRejectedRows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,11 +46,13 @@ CLUSTER_OPTIONS = (
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """What a statement that runs no job gives back; `is_confirmation`: only that it was carried out."""
+    """What a statement that runs no job gives back; `done` says what was carried out when the rows are no answer, `note` what
+    the user should know in any case."""
 
     schema: Schema
     batches: tuple[pa.RecordBatch, ...]
-    is_confirmation: bool = False
+    done: str = ""
+    note: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,13 +65,14 @@ class Text:
 @dataclasses.dataclass(frozen=True)
 class Job:
     """A submitted job. `label` is what to call it before a user; `schema` is the result's when it is a query, else None;
-    `is_bounded`: it ends by itself."""
+    `is_bounded`: it ends by itself; `rejected`: where its sources keep undecodable rows, by operator id."""
 
     id: str
     label: str
     is_bounded: bool
     schema: Schema | None
     cluster: EmbeddedCluster
+    rejected: Mapping[int, RejectedRowsPlace]
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """The query's rows as they come, a changelog; until the job has ended."""
@@ -171,7 +179,7 @@ class Session:
 
     def _apply(self, statement: Statement) -> Rows:
         from planner.statements.execute import execute_ddl
-        from planner.statements.result import DdlResult, PutObject, RemoveObject, ResetConfig, SetConfig
+        from planner.statements.result import PutObject, RemoveObject, ResetConfig, SetConfig
 
         result = execute_ddl(statement, self.bind_context())
         for change in result.changes:
@@ -187,8 +195,8 @@ class Session:
                     self.config.clear()
                 case ResetConfig(key):
                     self.config.pop(str(key), None)
-        is_confirmation = result == DdlResult.ok(*result.changes)
-        return Rows(result.schema, literal_batches(result.schema, result.rows), is_confirmation)
+        batches = literal_batches(result.schema, result.rows)
+        return Rows(result.schema, batches, result.done, result.note)
 
     def _validate(self, entry: object, statement: Statement) -> None:
         """Let the connector check what its descriptor cannot say."""
@@ -209,13 +217,22 @@ class Session:
     def submit(self, plan: CompiledPlan) -> Job:
         """Start the job of a plan on the cluster that suits it."""
         graph = plan.job_graph
-        cluster = self.cluster(is_trivial(graph))
-        cluster.submit(graph)
         sinks = [o.spec for v in graph.vertices for o in v.operators if isinstance(o.spec, SinkSpec)]
         collected = [s.schema for s in sinks if s.connector == COLLECT]
+        if collected:
+            graph = without_rejected_files(graph)
+        cluster = self.cluster(is_trivial(graph))
+        cluster.submit(graph)
         tables = ", ".join(dict.fromkeys(s.table for s in sinks))
         label = "SELECT" if collected else f"INSERT INTO {tables}"
-        return Job(graph.job_id, label, is_bounded(graph), collected[0] if collected else None, cluster)
+        return Job(
+            graph.job_id,
+            label,
+            is_bounded(graph),
+            collected[0] if collected else None,
+            cluster,
+            rejected_rows_places(graph),
+        )
 
     def cluster(self, in_process: bool = False) -> EmbeddedCluster:
         """The cluster of child processes, or the one in this process; started when first asked for."""
@@ -236,6 +253,39 @@ def literal_batches(schema: Schema, rows: tuple[tuple[object, ...], ...]) -> tup
     from sqlstream.specs import ValuesSpec
 
     return tuple(values_batches(ValuesSpec(rows), schema, max(1, len(rows))))  # type: ignore[arg-type]
+
+
+def without_rejected_files(graph: JobGraph) -> JobGraph:
+    """The graph of a SELECT, which leaves nothing beside the files that it reads."""
+    from runtime.connectors import connector
+
+    def changed(operator: ChainedOperator) -> ChainedOperator:
+        spec = operator.spec
+        if isinstance(spec, SourceSpec) and isinstance(
+            keeper := connector(spec.connector), KeepsRejectedRows
+        ):
+            return replace(operator, spec=keeper.without_rejected_files(spec))
+        return operator
+
+    vertices = tuple(replace(v, operators=tuple(map(changed, v.operators))) for v in graph.vertices)
+    return replace(graph, vertices=vertices)
+
+
+def rejected_rows_places(graph: JobGraph) -> dict[int, RejectedRowsPlace]:
+    """Where each source keeps the rows that it cannot decode, by operator id."""
+    from runtime.connectors import connector
+    from runtime.connectors.rejected_rows import rejected_rows_name
+
+    places = {}
+    for operator in (o for v in graph.vertices for o in v.operators):
+        spec = operator.spec
+        if isinstance(spec, SourceSpec) and isinstance(
+            keeper := connector(spec.connector), KeepsRejectedRows
+        ):
+            directory = keeper.rejected_rows_directory(spec)
+            path = os.path.join(directory, rejected_rows_name(graph.job_id)) if directory else None
+            places[operator.id] = RejectedRowsPlace(spec.table, path)
+    return places
 
 
 def is_bounded(graph: JobGraph) -> bool:

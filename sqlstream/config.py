@@ -1,6 +1,6 @@
 """Every setting a user can SET: key, type, default, bounds, one sentence. Keys and defaults are Flink's where Flink has them.
 
-Unknown keys are refused; nothing is stored that nobody reads.
+Unknown keys are refused. Keys that only tune Flink's own machinery are taken with a note (sqlstream/flink_tuning.py).
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from typing import Any
 import msgspec
 
 from sqlstream.errors import Span, UserError, did_you_mean
+from sqlstream.secrets import masked
 
 
 class ConfigType(enum.Enum):
     BOOLEAN = "Boolean"
     INTEGER = "Integer"
+    DOUBLE = "Double"
     DURATION = "Duration"
     MEMORY_SIZE = "MemorySize"
     STRING = "String"
@@ -40,12 +42,13 @@ class ConfigOption(msgspec.Struct, frozen=True):
 
     def parse(self, text: str, span: Span | None = None) -> Any:
         """The value as bool, int, milliseconds, bytes or str. UserError SS4002 when it does not fit."""
+        said = masked(self.key, text)
         try:
             value = _PARSERS[self.type](text)
         except ValueError as error:
             raise UserError(
                 "SS4002",
-                f'option "{self.key}" takes {_TAKES[self.type]}, not "{text}"',
+                f'option "{self.key}" takes {_TAKES[self.type]}, not "{said}"',
                 span=span,
                 hint=_EXAMPLES[self.type],
             ) from error
@@ -56,12 +59,12 @@ class ConfigOption(msgspec.Struct, frozen=True):
                 reason = ", which is not supported yet" if is_known else ""
                 raise UserError(
                     "SS4002",
-                    f'option "{self.key}" cannot be "{text}"{reason}',
+                    f'option "{self.key}" cannot be "{said}"{reason}',
                     span=span,
                     hint=self._hint_of_choices(),
                 )
             return matches[0]
-        self._check_bounds(value, text, span)
+        self._check_bounds(value, said, span)
         return value
 
     def _hint_of_choices(self) -> str:
@@ -69,16 +72,16 @@ class ConfigOption(msgspec.Struct, frozen=True):
             return f"leave it at {self.choices[0]}"
         return f"choose one of {', '.join(self.choices)}"
 
-    def _check_bounds(self, value: Any, text: str, span: Span | None) -> None:
+    def _check_bounds(self, value: Any, said: str, span: Span | None) -> None:
         if isinstance(value, bool) or not isinstance(value, int):
             return
         if self.minimum is not None and value < self.minimum:
             raise UserError(
-                "SS4002", f'option "{self.key}" must be at least {self.minimum}, not {text}', span=span
+                "SS4002", f'option "{self.key}" must be at least {self.minimum}, not {said}', span=span
             )
         if self.maximum is not None and value > self.maximum:
             raise UserError(
-                "SS4002", f'option "{self.key}" must be at most {self.maximum}, not {text}', span=span
+                "SS4002", f'option "{self.key}" must be at most {self.maximum}, not {said}', span=span
             )
 
 
@@ -148,6 +151,7 @@ def parse_time_zone(text: str) -> str:
 _PARSERS: dict[ConfigType, Any] = {
     ConfigType.BOOLEAN: parse_boolean,
     ConfigType.INTEGER: int,
+    ConfigType.DOUBLE: float,
     ConfigType.DURATION: parse_duration_ms,
     ConfigType.MEMORY_SIZE: parse_memory_bytes,
     ConfigType.STRING: str,
@@ -157,6 +161,7 @@ _PARSERS: dict[ConfigType, Any] = {
 _TAKES: dict[ConfigType, str] = {
     ConfigType.BOOLEAN: "a boolean",
     ConfigType.INTEGER: "an integer",
+    ConfigType.DOUBLE: "a number",
     ConfigType.DURATION: "a duration",
     ConfigType.MEMORY_SIZE: "a memory size",
     ConfigType.STRING: "a text",
@@ -166,6 +171,7 @@ _TAKES: dict[ConfigType, str] = {
 _EXAMPLES: dict[ConfigType, str] = {
     ConfigType.BOOLEAN: "write 'true' or 'false'",
     ConfigType.INTEGER: "write a whole number such as '4'",
+    ConfigType.DOUBLE: "write a number such as '0.5'",
     ConfigType.DURATION: "write a number and a unit such as '200 ms', '10 s' or '1 h'",
     ConfigType.MEMORY_SIZE: "write a number and a unit such as '64 mb'",
     ConfigType.STRING: "",
@@ -208,7 +214,9 @@ OPTIONS: dict[str, ConfigOption] = {
         ConfigOption("table.exec.sink.require-on-conflict", _B, "true",
                      "Refuse an upsert whose key is not the sink's primary key."),
         ConfigOption("table.local-time-zone", _Z, "UTC", "Time zone of TIMESTAMP_LTZ values in text and in windows."),
-        ConfigOption("table.display.max-column-width", _I, "30", "Widest column of a printed table.", minimum=1),
+        ConfigOption("table.display.max-column-width", _I, "30",
+                     "Widest column of texts in a printed table, in force when it is set; by default the terminal decides.",
+                     minimum=1),
         ConfigOption("heartbeat.interval", _D, "10 s", "How often TaskManagers are asked for a sign of life.", minimum=10),
         ConfigOption("heartbeat.timeout", _D, "50 s", "A TaskManager silent for this long is lost.", minimum=20),
         ConfigOption("task.cancellation.timeout", _D, "3 min",
@@ -223,7 +231,9 @@ OPTIONS: dict[str, ConfigOption] = {
 
 def option(key: str, span: Span | None = None) -> ConfigOption:
     """The option of that key. UserError SS4001 with a suggestion when there is none."""
-    found = OPTIONS.get(key)
+    from sqlstream.flink_tuning import TUNING
+
+    found = OPTIONS.get(key) or TUNING.get(key)
     if found is None:
         raise UserError("SS4001", f'unknown option "{key}"', span=span, hint=did_you_mean(key, list(OPTIONS)))
     return found

@@ -20,15 +20,24 @@ from typing import Any
 
 import msgspec
 
+from sqlstream.excerpt import Span, excerpt, line_and_column
+from sqlstream.secrets import without_secrets
+from sqlstream.terminal_text import shown, shown_lines
 
-class Span(msgspec.Struct, frozen=True):
-    """A half-open range of character offsets in the script that the user submitted."""
-
-    start: int
-    end: int
-
-    def shift(self, offset: int) -> Span:
-        return Span(self.start + offset, self.end + offset)
+__all__ = [
+    "ErrorInfo",
+    "ExternalError",
+    "FailureReason",
+    "InternalError",
+    "JobError",
+    "Retry",
+    "Span",
+    "SqlStreamError",
+    "UserError",
+    "did_you_mean",
+    "line_and_column",
+    "render_error",
+]
 
 
 class Retry(enum.Enum):
@@ -184,16 +193,6 @@ class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
         )
 
 
-def line_and_column(text: str, offset: int) -> tuple[int, int]:
-    """1-based line and column of a character offset.
-
-    >>> line_and_column("SELECT\\n  x", 9)
-    (2, 3)
-    """
-    offset = min(max(offset, 0), len(text))
-    return text.count("\n", 0, offset) + 1, offset - (text.rfind("\n", 0, offset) + 1) + 1
-
-
 def render_error(error: SqlStreamError | ErrorInfo, text: str | None = None) -> str:
     """The error as the user sees it, with its SQL underlined when `text` is the script that `span` points into.
 
@@ -203,24 +202,22 @@ def render_error(error: SqlStreamError | ErrorInfo, text: str | None = None) -> 
       1 | SELECT usr_id FROM t
         |        ^^^^^^
     """
-    lines = [f"error[{error.code}]: {error.message}"]
+    lines = [f"error[{error.code}]: {_said(error.message, text)}"]
     span = getattr(error, "span", None)
-    if span is not None and text is not None and text:
-        line_number, column = line_and_column(text, span.start)
-        source_line = text.split("\n")[line_number - 1]
-        width = max(1, min(span.end - span.start, len(source_line) - column + 1))
-        # A tab before the mark is kept as a tab, so that the mark stands under its text in any terminal.
-        pad = "".join("\t" if c == "\t" else " " for c in source_line[: column - 1])
-        gutter = str(line_number)
-        lines.append(f"  {gutter} | {source_line}")
-        lines.append(f"  {' ' * len(gutter)} | {pad}{'^' * width}")
+    if span is not None and text:
+        lines += excerpt(text, span)
     if error.detail:
-        lines.append(f"detail: {error.detail}")
+        lines.append(f"detail: {shown_lines(without_secrets(error.detail, text or ''))}")
     if error.hint:
-        lines.append(f"hint: {error.hint}")
+        lines.append(f"hint: {_said(error.hint, text)}")
     for event in getattr(error, "story", ()):
-        lines.append(f"  after: {event}")
+        lines.append(f"  after: {_said(event, text)}")
     return "\n".join(lines)
+
+
+def _said(words: str, script: str | None) -> str:
+    """One line of words, in which names and values may come from data, files and the script."""
+    return shown(without_secrets(words, script or ""))
 
 
 def did_you_mean(name: str, candidates: list[str] | tuple[str, ...]) -> str:

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """0, or 2 for a wrong statement."""
     from client.commands.run import parsed, read_script, settings_of
-    from client.session import Session, Text
+    from client.session import Rows, Session, Text
     from planner.compile import explain
     from planner.dialect.statements import Explain, Insert, Query, StatementSet
 
@@ -43,10 +43,12 @@ def execute(arguments: argparse.Namespace) -> int:
                 if isinstance(statement, Query | Insert | StatementSet):
                     line, _ = line_and_column(text, statement.span.start)
                     print(f"-- statement at line {line}\n{explain(session.compile(statement))}\n")
-                elif isinstance(outcome := session.execute(statement), Text) and isinstance(
-                    statement, Explain
-                ):
+                    continue
+                outcome = session.execute(statement)
+                if isinstance(outcome, Text) and isinstance(statement, Explain):
                     print(outcome.text)
+                elif isinstance(outcome, Rows) and outcome.note:
+                    print(outcome.note, file=sys.stderr)
         except UserError as error:
             print(render_error(error, text), file=sys.stderr)
             return 2

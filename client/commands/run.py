@@ -1,4 +1,4 @@
-"""`sqlstream run FILE.sql`: every statement of a file, one after the other."""
+"""`sqlstream run FILE.sql`: every statement of a file and of the command line, one after the other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 from client.arguments import count
 from client.live_line import LiveLine
 from client.render import FORMATS
-from sqlstream.errors import UserError, render_error
+from client.terminal import columns_of
+from sqlstream.errors import SqlStreamError, UserError, render_error
+from sqlstream.terminal_text import shown
 
 if TYPE_CHECKING:
     from client.render import Renderer
@@ -21,26 +23,41 @@ if TYPE_CHECKING:
     from sqlstream.schema import Schema
 
 CANCEL_TIMEOUT_S = 5.0
+_MAX_WIDTH = "table.display.max-column-width"
 
 EPILOG = """\
 examples:
   sqlstream run queries/getting_started.sql
   sqlstream run --format json report.sql | jq .
   sqlstream run --changelog --set parallelism.default=2 top_auctions.sql
+  sqlstream run tables.sql -c "SELECT COUNT(*) FROM clicks"
   echo "SELECT 1 + 1;" | sqlstream run -
 
 SELECT over bounded tables prints the final table; over unbounded ones, or with --changelog, each change as it
 comes, the first column `op` being +I, -U, +U or -D. INSERT waits until the job has ended. Ctrl-C cancels the job.
 
-Formats: table cuts long values (SET 'table.display.max-column-width' = '100'). csv begins with a line of names; NULL is
-an empty field, an empty text is "". json is an object a row. arrow is an IPC stream for each SELECT, to be piped or
-redirected. In a changelog that is not a table no other column can be called `op`: rename it with AS.
+After each job standard error tells of rows that were late, undecodable or dropped, also with --quiet. A final table is
+printed when its job has finished: a job that fails or is cancelled prints none.
+
+Formats: table is as wide as the terminal and cuts long texts there, never numbers; piped, it cuts nothing. vertical is a
+line a column. csv begins with a line of names; NULL is an empty field, an empty text is "". json is an object a row.
+arrow is an IPC stream for each SELECT, to be piped or redirected. In a changelog for programs no other column can be called
+`op`: rename it with AS.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    parser.add_argument("file", help="the SQL file, or - for standard input")
+    parser.add_argument("file", nargs="?", help="the SQL file, or - for standard input")
+    parser.add_argument(
+        "-c",
+        "--command",
+        dest="statements",
+        action="append",
+        default=[],
+        metavar="SQL",
+        help="statements to run, after those of the file; may be repeated",
+    )
     parser.add_argument(
         "--format", choices=FORMATS, default="table", help="how rows are printed (default: table)"
     )
@@ -57,12 +74,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--task-managers", type=count, metavar="N", help="child processes that run tasks (default: cores)"
     )
-    parser.add_argument("--quiet", action="store_true", help="no progress and no closing words, only rows")
+    parser.add_argument(
+        "--quiet",
+        action="store_true",
+        help="no progress and no closing words, only rows and warnings of lost rows",
+    )
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """0 when all statements ran, 1 when a job failed, 2 for a wrong statement."""
     from client.session import Session
+    from sqlstream.flink_tuning import tuning_note
 
     if arguments.format == "arrow" and sys.stdout.isatty():
         raise UserError(
@@ -70,7 +92,7 @@ def execute(arguments: argparse.Namespace) -> int:
             "an Arrow stream is not for a terminal",
             hint="redirect it, as in: sqlstream run --format arrow FILE.sql > rows.arrow",
         )
-    text = read_script(arguments.file)
+    texts = scripts_of(arguments)
     line = LiveLine()
 
     def print_lines(job_id: str, lines: list[str], is_error: bool) -> None:
@@ -80,7 +102,18 @@ def execute(arguments: argparse.Namespace) -> int:
             print_to_terminal(job_id, lines, is_error)
 
     with Session(settings_of(arguments.set), arguments.task_managers, print_lines) as session:
-        return run_script(text, session, arguments, line)
+        for key in session.config:
+            _tell(tuning_note(key), arguments)
+        return run_scripts(texts, session, arguments, line)
+
+
+def scripts_of(arguments: argparse.Namespace) -> list[str]:
+    """The text of the file, if there is one, and that of each -c. UserError SS4001 for none."""
+    if arguments.file is None and not arguments.statements:
+        raise UserError(
+            "SS4001", "there is nothing to run", hint='give a FILE, - for standard input, or -c "SQL"'
+        )
+    return [*([] if arguments.file is None else [read_script(arguments.file)]), *arguments.statements]
 
 
 def read_script(path: str) -> str:
@@ -113,7 +146,7 @@ def settings_of(pairs: list[str]) -> dict[str, str]:
 
 
 def parsed(text: str) -> tuple[Statement, ...]:
-    """The statements of a script, all of them before the first one runs. UserError, also when there is none."""
+    """The statements of a script. UserError, also when there is none."""
     from planner.dialect.parser import parse_script
 
     statements = tuple(parse_script(text))
@@ -122,10 +155,30 @@ def parsed(text: str) -> tuple[Statement, ...]:
     return statements
 
 
-def run_script(text: str, session: Session, arguments: argparse.Namespace, line: LiveLine) -> int:
-    """Run the statements of a script; errors underline its text."""
+def run_scripts(texts: list[str], session: Session, arguments: argparse.Namespace, line: LiveLine) -> int:
+    """Run the statements of scripts, all of which are parsed before the first one runs; errors underline their text."""
+    scripts = []
+    for text in texts:
+        try:
+            scripts.append((text, parsed(text)))
+        except UserError as error:
+            print(render_error(error, text), file=sys.stderr)
+            return 2
+    for text, statements in scripts:
+        if code := _run_statements(text, statements, session, arguments, line):
+            return code
+    return 0
+
+
+def _run_statements(
+    text: str,
+    statements: tuple[Statement, ...],
+    session: Session,
+    arguments: argparse.Namespace,
+    line: LiveLine,
+) -> int:
     try:
-        for statement in parsed(text):
+        for statement in statements:
             try:
                 code = _show(session.execute(statement), text, session, arguments, line)
             except UserError as error:
@@ -146,14 +199,16 @@ def _show(
     match outcome:
         case Text(plan):
             print(plan)
-        case Rows(is_confirmation=True):
-            # OK says nothing that the exit code does not say.
-            return 0
+        case Rows(done=done, note=note) if done:
+            _tell(note, arguments)
+            if sys.stderr.isatty():
+                # Off a terminal it says nothing that the exit code does not say.
+                _tell(done, arguments)
         case Rows(schema, batches) if schema.names == ("result",) and arguments.format == "table":
             # SHOW CREATE: a statement's lines, cut to a cell, would be of no use.
             print(*(text for batch in batches for text in batch.column(0).to_pylist()), sep="\n")
         case Rows(schema, batches):
-            renderer = _renderer(schema, False, session, arguments, is_cut=False)
+            renderer = _renderer(schema, False, session, arguments, is_answer=True)
             for batch in batches:
                 renderer.write(batch)
             renderer.finish()
@@ -162,20 +217,35 @@ def _show(
     return 0
 
 
+def _tell(words: str, arguments: argparse.Namespace) -> None:
+    """A line on standard error, unless it is empty or none is wanted."""
+    if words and not arguments.quiet:
+        print(shown(words), file=sys.stderr)
+
+
 def _renderer(
     schema: Schema,
     with_op: bool,
     session: Session,
     arguments: argparse.Namespace,
-    is_cut: bool = True,
+    is_answer: bool = False,
 ) -> Renderer:
-    """`is_cut`: whether the cells of a table have a maximal width, as those of unknown rows do."""
+    """`is_answer`: the rows are what a statement says of tables, settings and the like; nothing of it is cut."""
     from client.render import make_renderer
     from sqlstream import config
 
-    width = int(config.get(session.config, "table.display.max-column-width")) if is_cut else sys.maxsize
-    time_zone = str(config.get(session.config, "table.local-time-zone"))
-    return make_renderer(arguments.format, schema, with_op=with_op, max_width=width, time_zone=time_zone)
+    width = None
+    if _MAX_WIDTH in session.config and not is_answer:
+        width = int(config.get(session.config, _MAX_WIDTH))
+    return make_renderer(
+        arguments.format,
+        schema,
+        with_op=with_op,
+        max_width=width,
+        columns=columns_of(sys.stdout),
+        wraps=is_answer,
+        time_zone=str(config.get(session.config, "table.local-time-zone")),
+    )
 
 
 def _follow(job: Job, text: str, session: Session, arguments: argparse.Namespace, line: LiveLine) -> int:
@@ -193,32 +263,75 @@ def _follow(job: Job, text: str, session: Session, arguments: argparse.Namespace
         job.cancel()
         with contextlib.suppress(TimeoutError):
             job.wait(CANCEL_TIMEOUT_S)
+            _print_closing(job, None, arguments)
         raise
-    if status is not JobStatus.FINISHED:
-        if error is not None:
-            print(render_error(error, text), file=sys.stderr)
-        else:
-            print(f"job {job.id} was {status.value.lower()}", file=sys.stderr)
-        return 1
-    if not arguments.quiet and job.schema is None:
-        from client.progress import closing_text
+    is_finished = status is JobStatus.FINISHED
+    _print_closing(job, time.monotonic() - started if is_finished else None, arguments)
+    if is_finished:
+        return 0
+    if error is not None:
+        print(render_error(error, text), file=sys.stderr)
+    else:
+        print(f"job {job.id} was {status.value.lower()}", file=sys.stderr)
+    return 1
 
-        print(closing_text(job.label, job.metrics().total, time.monotonic() - started), file=sys.stderr)
-    return 0
+
+def _print_closing(job: Job, seconds: float | None, arguments: argparse.Namespace) -> None:
+    """What an ended job did; `seconds` is None when it did not finish. Lost rows are told of in any case."""
+    from client.lost_rows import expired_state_text, lost_rows_text
+    from client.progress import closing_text
+
+    try:
+        metrics = job.metrics()
+    except SqlStreamError:
+        # The cluster broke off: nobody knows the figures, and the job's error says why.
+        return
+    lines = lost_rows_text(metrics, job.rejected)
+    if not arguments.quiet:
+        lines += expired_state_text(metrics.total)
+        if job.schema is None and seconds is not None:
+            lines.insert(0, closing_text(job.label, metrics.total, seconds))
+    for words in lines:
+        print(shown(words), file=sys.stderr)
 
 
 def _print_rows(job: Job, session: Session, arguments: argparse.Namespace, line: LiveLine) -> None:
-    from client.render import final_rows
+    """A changelog as it comes, a final table once its job has finished: part of a result would look like a result."""
+    if arguments.changelog or not job.is_bounded:
+        _print_changes(job, session, arguments, line)
+    else:
+        _print_final_rows(job, session, arguments, line)
+
+
+def _print_changes(job: Job, session: Session, arguments: argparse.Namespace, line: LiveLine) -> None:
     from sqlstream.messages.job_state import JobStatus
 
     assert job.schema is not None
-    is_changelog = arguments.changelog or not job.is_bounded
     with line.cleared(sys.stdout):
-        renderer = _renderer(job.schema, is_changelog, session, arguments)
-    for batch in job.rows() if is_changelog else final_rows(job.schema, job.rows()):
+        renderer = _renderer(job.schema, True, session, arguments)
+    for batch in job.rows():
         with line.cleared(sys.stdout):
             renderer.write(batch)
-    # A table is printed whole or not at all: half a result looks like a result.
-    if is_changelog or job.wait()[0] is JobStatus.FINISHED:
+    # Without its end a changelog is seen to be broken off.
+    if job.wait()[0] is JobStatus.FINISHED:
         with line.cleared(sys.stdout):
+            renderer.finish()
+
+
+def _print_final_rows(job: Job, session: Session, arguments: argparse.Namespace, line: LiveLine) -> None:
+    from client.held_rows import HeldRows
+    from client.render import final_rows
+    from sqlstream.arrow import to_arrow_schema
+    from sqlstream.messages.job_state import JobStatus
+
+    assert job.schema is not None
+    with HeldRows(to_arrow_schema(job.schema)) as held:
+        for batch in final_rows(job.schema, job.rows()):
+            held.add(batch)
+        if job.wait()[0] is not JobStatus.FINISHED:
+            return
+        with line.cleared(sys.stdout):
+            renderer = _renderer(job.schema, False, session, arguments)
+            for batch in held:
+                renderer.write(batch)
             renderer.finish()

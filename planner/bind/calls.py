@@ -56,16 +56,21 @@ def scalar_function(name: str, span: Span | None) -> ScalarFunction:
 
 
 def _fail_unknown(name: str, span: Span | None) -> NoReturn:
+    raise unknown_function(name, span)
+
+
+def unknown_function(name: str, span: Span | None) -> UserError:
+    """Why there is no function of that name: UserError SS2005 with a suggestion, SS3001 where Flink has one."""
     if name == "ROW_NUMBER":
         hint = "write ROW_NUMBER() OVER (PARTITION BY key ORDER BY column)"
-        raise UserError("SS3004", "ROW_NUMBER() needs an OVER", span=span, hint=hint)
+        return UserError("SS3004", "ROW_NUMBER() needs an OVER", span=span, hint=hint)
     if name in GROUP_WINDOW_FUNCTIONS:
         call = f"{name.split('_')[0]}(TABLE t, DESCRIPTOR(time), …)"
         hint = f"use FROM TABLE({call}) and GROUP BY window_start, window_end"
-        raise UserError("SS3001", f"group window {name} is not supported", span=span, hint=hint)
+        return UserError("SS3001", f"group window {name} is not supported", span=span, hint=hint)
     if name in FLINK_FUNCTIONS:
-        raise UserError("SS3001", f"function {name} is not supported yet", span=span, hint=_LIST_HINT)
-    raise UserError("SS2005", f'function "{name}" does not exist', span=span, hint=_closest(name))
+        return UserError("SS3001", f"function {name} is not supported yet", span=span, hint=_LIST_HINT)
+    return UserError("SS2005", f'function "{name}" does not exist', span=span, hint=_closest(name))
 
 
 def _closest(name: str) -> str:

@@ -12,6 +12,7 @@ from planner.dialect.statements import Option
 from sqlstream import config
 from sqlstream.catalog import CatalogTable
 from sqlstream.errors import Span, UserError, did_you_mean
+from sqlstream.secrets import masked
 from sqlstream.spi.connector import ConnectorDescriptor, OptionDescriptor, OptionType
 from sqlstream.spi.format import FormatDescriptor
 
@@ -136,12 +137,15 @@ def _as_clause(sentence: str) -> str:
     return sentence[:1].lower() + sentence[1:].rstrip(".")
 
 
+def own_options(descriptor: ConnectorDescriptor) -> list[OptionDescriptor]:
+    """The options of a connector's tables, but for `connector`, `format` and those of the format."""
+    return [*descriptor.options, *(_WATERMARK_OPTIONS if descriptor.is_source else ())]
+
+
 def _known_options(
     values: dict[str, str], descriptor: ConnectorDescriptor, context: BindContext, spans: _Spans
 ) -> list[OptionDescriptor]:
-    known = list(descriptor.options)
-    if descriptor.is_source:
-        known += _WATERMARK_OPTIONS
+    known = own_options(descriptor)
     form = _find_format(values, descriptor, context, spans)
     if form is not None:
         known += [
@@ -222,21 +226,22 @@ def _fail_unknown(
 
 
 def _check_value(key: str, text: str, option: OptionDescriptor, span: Span | None) -> None:
+    said = masked(key, text)
     try:
         number = _parse(text, option)
     except ValueError as error:
         raise UserError(
             "SS4002",
-            f'option "{key}" takes {_TAKES[option.type]}, not "{text}"',
+            f'option "{key}" takes {_TAKES[option.type]}, not "{said}"',
             span=span,
             hint=_EXAMPLES.get(option.type, ""),
         ) from error
     if option.type is OptionType.ENUM and text.lower() not in [c.lower() for c in option.choices]:
         hint = did_you_mean(text, option.choices) or f"choose one of {', '.join(option.choices)}"
-        raise UserError("SS4002", f'option "{key}" cannot be "{text}"', span=span, hint=hint)
+        raise UserError("SS4002", f'option "{key}" cannot be "{said}"', span=span, hint=hint)
     if option.minimum is not None and number is not None and number < option.minimum:
         raise UserError(
-            "SS4002", f'option "{key}" must be at least {option.minimum:g}, not {text}', span=span
+            "SS4002", f'option "{key}" must be at least {option.minimum:g}, not {said}', span=span
         )
 
 

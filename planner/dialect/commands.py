@@ -12,6 +12,8 @@ from planner.dialect.options import read_option
 from planner.dialect.queries import QueryParser
 from planner.dialect.statements import (
     Describe,
+    DescribedKind,
+    DescribeExtension,
     Explain,
     Identifier,
     Insert,
@@ -24,6 +26,7 @@ from planner.dialect.statements import (
     StatementSet,
 )
 from planner.dialect.tokens import is_word, word
+from planner.dialect.tokens import span as token_span
 from sqlstream.errors import Span, UserError, did_you_mean
 
 _DETAILS = ("ESTIMATED_COST", "CHANGELOG_MODE", "JSON_EXECUTION_PLAN", "PLAN_ADVICE")
@@ -225,6 +228,7 @@ def _show(parser: QueryParser) -> Show:
 _FILTERED = (
     *(ShowKind.TABLES, ShowKind.VIEWS, ShowKind.COLUMNS),
     *(ShowKind.FUNCTIONS, ShowKind.CATALOGS, ShowKind.DATABASES),
+    *(ShowKind.CONNECTORS, ShowKind.FORMATS),
 )
 
 
@@ -235,17 +239,32 @@ def _show_kind(parser: QueryParser, first: Token) -> ShowKind:
     raise unsupported(parser, first)
 
 
-def _describe(parser: QueryParser) -> Describe:
+def _describe(parser: QueryParser) -> Describe | DescribeExtension:
     first = parser.advance()
+    for kind in DescribedKind:
+        # A table may be called so too: then nothing follows.
+        if parser.at(kind.value) and _is_name(parser.peek(1)):
+            parser.advance()
+            return _describe_extension(parser, first, kind)
     is_extended = parser.at("EXTENDED") and bool(parser.peek(1))
     if is_extended:
         parser.advance()
-    if parser.at_any("CATALOG", "DATABASE", "FUNCTION", "JOB", "MODEL"):
-        following = parser.peek(1)
-        if is_word(following) or following.token_type in (TokenType.IDENTIFIER, TokenType.STRING):
-            raise unsupported(parser, first)
+    if parser.at_any("CATALOG", "DATABASE", "JOB", "MODEL") and _is_name(parser.peek(1)):
+        raise unsupported(parser, first)
     name = parser.qualified_name("a table name")
     return Describe(*extent(parser, first), name=name, is_extended=is_extended)
+
+
+def _is_name(token: Token) -> bool:
+    return is_word(token) or token.token_type in (TokenType.IDENTIFIER, TokenType.STRING)
+
+
+def _describe_extension(parser: QueryParser, first: Token, kind: DescribedKind) -> DescribeExtension:
+    """Read from the name on, which may be quoted (`upsert-kafka`) or a reserved word (LEFT), or from EXTENDED."""
+    is_extended = kind is DescribedKind.FUNCTION and _is_name(parser.peek(1)) and parser.accept("EXTENDED")
+    token = parser.advance()
+    name = Identifier((token.text,), token_span(token))
+    return DescribeExtension(*extent(parser, first), kind=kind, name=name, is_extended=is_extended)
 
 
 _READERS: dict[str, Callable[[QueryParser], Statement]] = {

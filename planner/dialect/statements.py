@@ -133,6 +133,8 @@ class ShowKind(enum.Enum):
     CURRENT_DATABASE = "CURRENT DATABASE"
     CREATE_TABLE = "CREATE TABLE"
     CREATE_VIEW = "CREATE VIEW"
+    CONNECTORS = "CONNECTORS"
+    FORMATS = "FORMATS"
     JOBS = "JOBS"
 
 
@@ -152,6 +154,21 @@ class Show(Statement):
 
 @dataclasses.dataclass(frozen=True)
 class Describe(Statement):
+    name: Identifier
+    is_extended: bool = False
+
+
+class DescribedKind(enum.Enum):
+    CONNECTOR = "CONNECTOR"
+    FORMAT = "FORMAT"
+    FUNCTION = "FUNCTION"
+
+
+@dataclasses.dataclass(frozen=True)
+class DescribeExtension(Statement):
+    """DESCRIBE CONNECTOR | FORMAT | FUNCTION [EXTENDED] name."""
+
+    kind: DescribedKind
     name: Identifier
     is_extended: bool = False
 

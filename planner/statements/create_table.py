@@ -32,14 +32,15 @@ def create_table(statement: CreateTable, context: BindContext) -> DdlResult:
     path = created_path(statement.name.parts, context, statement.name.span)
     if context.catalog.get_kind(path, statement.is_temporary) is not None:
         if statement.if_not_exists:
-            return DdlResult.ok()
+            return DdlResult.ok(done=f'table "{path.name}" exists already: nothing changed')
         raise UserError(
             "SS2013",
             f'table "{path.name}" exists already',
             span=statement.name.span,
             hint="drop it first, or write CREATE TABLE IF NOT EXISTS",
         )
-    return DdlResult.ok(PutObject(apply_create_table(statement, context)))
+    table = apply_create_table(statement, context)
+    return DdlResult.ok(PutObject(table), done=f'table "{path.name}" created')
 
 
 def apply_create_table(statement: CreateTable, context: BindContext) -> CatalogTable:

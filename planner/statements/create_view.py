@@ -17,14 +17,15 @@ def create_view(statement: CreateView, context: BindContext) -> DdlResult:
     path = created_path(statement.name.parts, context, statement.name.span)
     if context.catalog.get_kind(path, statement.is_temporary) is not None:
         if statement.if_not_exists:
-            return DdlResult.ok()
+            return DdlResult.ok(done=f'view "{path.name}" exists already: nothing changed')
         raise UserError(
             "SS2013",
             f'"{path.name}" exists already',
             span=statement.name.span,
             hint="drop it first, or write CREATE VIEW IF NOT EXISTS",
         )
-    return DdlResult.ok(PutObject(apply_create_view(statement, context)))
+    view = apply_create_view(statement, context)
+    return DdlResult.ok(PutObject(view), done=f'view "{path.name}" created')
 
 
 def apply_create_view(statement: CreateView, context: BindContext) -> CatalogView:

@@ -26,7 +26,7 @@ def drop(statement: DropObject, context: BindContext) -> DdlResult:
         )
     if found is None:
         if statement.if_exists:
-            return DdlResult.ok()
+            return DdlResult.ok(done=f'{wanted} "{path.name}" does not exist: nothing to drop')
         names = [e.path.name for e in context.catalog.list(path.catalog, path.database)]
         hint = suggest(path.name, names)
         raise UserError(
@@ -40,4 +40,4 @@ def drop(statement: DropObject, context: BindContext) -> DdlResult:
             span=statement.name.span,
             hint=f"write DROP {other} {path.name}",
         )
-    return DdlResult.ok(RemoveObject(path))
+    return DdlResult.ok(RemoveObject(path), done=f'{wanted} "{path.name}" dropped')

@@ -7,6 +7,7 @@ from planner.dialect.statements import (
     CreateTable,
     CreateView,
     Describe,
+    DescribeExtension,
     DropObject,
     ResetOption,
     SetOption,
@@ -16,6 +17,7 @@ from planner.dialect.statements import (
 from planner.statements.create_table import create_table
 from planner.statements.create_view import create_view
 from planner.statements.describe import describe
+from planner.statements.describe_extension import describe_extension
 from planner.statements.drop import drop
 from planner.statements.result import DdlResult
 from planner.statements.set import reset_option, set_option
@@ -41,4 +43,6 @@ def execute_ddl(statement: Statement, context: BindContext) -> DdlResult:
             return show(statement, context)
         case Describe():
             return describe(statement, context)
+        case DescribeExtension():
+            return describe_extension(statement, context)
     raise InternalError(f"{type(statement).__name__} is no DDL statement")

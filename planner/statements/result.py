@@ -43,15 +43,18 @@ Change = PutObject | RemoveObject | SetConfig | ResetConfig
 @dataclasses.dataclass(frozen=True)
 class DdlResult:
     """Rows in the encoding of `Literal.value`, and what to change; nothing is changed before the
-    session does it."""
+    session does it. `done` is set when the rows are no answer but a confirmation; `note` is to be told in any case."""
 
     schema: Schema
     rows: tuple[tuple[LiteralValue, ...], ...]
     changes: tuple[Change, ...] = ()
+    done: str = ""
+    note: str = ""
 
     @staticmethod
-    def ok(*changes: Change) -> DdlResult:
-        return DdlResult(Schema.of(("result", sql.STRING)), (("OK",),), changes)
+    def ok(*changes: Change, done: str = "", note: str = "") -> DdlResult:
+        """What only confirms: `done` says in words what is done once the changes are made."""
+        return DdlResult(Schema.of(("result", sql.STRING)), (("OK",),), changes, done or "OK", note)
 
     @staticmethod
     def column(name: str, values: list[str]) -> DdlResult:

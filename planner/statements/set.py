@@ -7,21 +7,28 @@ from planner.dialect.statements import ResetOption, SetOption
 from planner.statements.result import DdlResult, ResetConfig, SetConfig
 from sqlstream import config
 from sqlstream import types as sql
+from sqlstream.flink_tuning import tuning_note
 from sqlstream.schema import Schema
+from sqlstream.secrets import masked
 
 
 def set_option(statement: SetOption, context: BindContext) -> DdlResult:
     """Check and set one option; without one, list those that are set."""
     written = statement.option
     if written is None:
-        rows = tuple(sorted(context.config.items()))
+        rows = tuple((key, masked(key, value)) for key, value in sorted(context.config.items()))
         return DdlResult(Schema.of(("key", sql.STRING), ("value", sql.STRING)), rows)
     config.option(written.key, written.key_span).parse(written.value, written.value_span)
-    return DdlResult.ok(SetConfig(written.key, written.value))
+    said = masked(written.key, written.value)
+    change = SetConfig(written.key, written.value)
+    return DdlResult.ok(change, done=f"'{written.key}' is '{said}'", note=tuning_note(written.key))
 
 
 def reset_option(statement: ResetOption) -> DdlResult:
     """One option, or all, back to the default."""
     if statement.key is not None:
         config.option(statement.key, statement.span)
-    return DdlResult.ok(ResetConfig(statement.key))
+    done = (
+        "all settings have their defaults" if statement.key is None else f"'{statement.key}' has its default"
+    )
+    return DdlResult.ok(ResetConfig(statement.key), done=done)

@@ -1,4 +1,4 @@
-"""SHOW TABLES, VIEWS, COLUMNS, FUNCTIONS, CATALOGS, DATABASES, CURRENT … and CREATE …."""
+"""SHOW TABLES, VIEWS, COLUMNS, FUNCTIONS, CONNECTORS, FORMATS, CATALOGS, DATABASES, CURRENT … and CREATE …."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from planner.bind.context import BindContext
 from planner.bind.names import find_object, object_path
 from planner.dialect.statements import Show, ShowKind
 from planner.statements.describe import describe_object
+from planner.statements.describe_extension import connector_rows
 from planner.statements.result import DdlResult
 from planner.statements.show_create import show_create_table, show_create_view
 from sqlstream.catalog import CatalogTable, CatalogView
@@ -33,6 +34,10 @@ def show(statement: Show, context: BindContext) -> DdlResult:
             return DdlResult.column("current catalog name", [context.current_catalog])
         case ShowKind.CURRENT_DATABASE:
             return DdlResult.column("current database name", [context.current_database])
+        case ShowKind.CONNECTORS:
+            return _filtered(statement, connector_rows(context))
+        case ShowKind.FORMATS:
+            return _names(statement, "format name", sorted(context.formats))
         case ShowKind.COLUMNS:
             return _columns(statement, context)
         case ShowKind.CREATE_TABLE | ShowKind.CREATE_VIEW:
@@ -58,9 +63,12 @@ def _is_wanted(statement: Show, name: str) -> bool:
 
 def _columns(statement: Show, context: BindContext) -> DdlResult:
     assert statement.name is not None
-    described = describe_object(statement.name, context)
-    rows = tuple(row for row in described.rows if _is_wanted(statement, str(row[0])))
-    return DdlResult(described.schema, rows)
+    return _filtered(statement, describe_object(statement.name, context))
+
+
+def _filtered(statement: Show, result: DdlResult) -> DdlResult:
+    """The rows whose first column is wanted."""
+    return DdlResult(result.schema, tuple(r for r in result.rows if _is_wanted(statement, str(r[0]))))
 
 
 def _show_create(statement: Show, context: BindContext) -> DdlResult:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from planner.statements.describe import column_extras
 from sqlstream.catalog import CatalogTable, CatalogView, Column, ColumnKind
+from sqlstream.secrets import masked
 
 
 def show_create_table(table: CatalogTable) -> str:
-    """CREATE TABLE in Flink's layout; what it prints creates the same table again."""
+    """CREATE TABLE in Flink's layout; what it prints creates the same table again, but for the values of secrets."""
     lines = [f"  {_column(c)}" for c in table.columns]
     if table.watermark is not None:
         lines.append(f"  WATERMARK FOR {quoted(table.watermark.column)} AS {table.watermark.expression}")
@@ -22,7 +23,9 @@ def show_create_table(table: CatalogTable) -> str:
         text += f"COMMENT {literal(table.comment)}\n"
     if table.partition_keys:
         text += f"PARTITIONED BY ({', '.join(quoted(k) for k in table.partition_keys)})\n"
-    options = ",\n".join(f"  {literal(k)} = {literal(v)}" for k, v in sorted(table.options.items()))
+    options = ",\n".join(
+        f"  {literal(k)} = {literal(masked(k, v))}" for k, v in sorted(table.options.items())
+    )
     return f"{text}WITH (\n{options}\n)\n"
 
 

@@ -6,8 +6,11 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from runtime.connectors.commit_journal import commit_files, remove_files
 from runtime.connectors.file_paths import is_pattern, local_path, staging_pattern
+from runtime.connectors.rejected_rows import REJECTED_ROWS_PATH, rejected_rows_directory
 from runtime.formats import format_of, format_options
 from runtime.formats.flat_types import find_refused
 from sqlstream import types as sql
@@ -53,9 +56,10 @@ _OPTIONS = (
         "Read only files whose whole path matches this regular expression.",
     ),
     OptionDescriptor(
-        "source.rejected-rows.path",
+        REJECTED_ROWS_PATH,
         OptionType.STRING,
-        "Directory for rows that could not be decoded; by default `_<name>.rejected` beside the table's path.",
+        "Directory for rows that could not be decoded; empty keeps none and shows the first ones. By default of SELECT"
+        " empty, of INSERT `_<name>.rejected` beside the table's path.",
     ),
     OptionDescriptor(
         "partition.default-name",
@@ -137,6 +141,12 @@ class Filesystem:
         from runtime.connectors.filesystem_source import FileSourceReader
 
         return FileSourceReader(spec, context, splits)
+
+    def without_rejected_files(self, spec: SourceSpec) -> SourceSpec:
+        return replace(spec, options={REJECTED_ROWS_PATH: "", **spec.options})
+
+    def rejected_rows_directory(self, spec: SourceSpec) -> str | None:
+        return rejected_rows_directory(spec)
 
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:
         from runtime.connectors.filesystem_sink import FileSinkWriter

@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.connectors.file_paths import find_files, local_path, rejected_rows_path, root_of
+from runtime.connectors.file_paths import find_files, local_path, root_of
 from runtime.connectors.file_split import FileSplit
 from runtime.connectors.file_watch import FileWatch, Look
-from runtime.connectors.rejected_rows import RejectedRows
+from runtime.connectors.rejected_rows import RejectedRows, rejected_rows_directory
 from runtime.connectors.row_watermarks import Milliseconds, RowWatermarks
 from runtime.connectors.table_files import TableFiles
 from runtime.formats.row_count import empty_columns
@@ -56,9 +56,8 @@ class FileSourceReader:
         self._context = context
         self._path = local_path(spec.options["path"])
         self._pattern = spec.options.get("source.path.regex-pattern", "")
-        rejected = spec.options.get("source.rejected-rows.path")
-        rejected_path = local_path(rejected) if rejected else rejected_rows_path(self._path)
-        self._files = TableFiles(spec, context, self._path_root(), RejectedRows(rejected_path, context))
+        rejected = RejectedRows(rejected_rows_directory(spec), context)
+        self._files = TableFiles(spec, context, self._path_root(), rejected)
         self._watermarks = RowWatermarks(spec.watermark, context) if spec.watermark is not None else None
         self._open_files_max = 1
         if self._watermarks is not None:

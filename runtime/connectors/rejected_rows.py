@@ -1,34 +1,65 @@
-"""Rows that a source could not decode, kept as JSON lines where nothing reads them by accident."""
+"""Rows that a source could not decode: kept as JSON lines where nothing reads them by accident, or the first ones shown."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 
+from runtime.connectors.file_paths import local_path, rejected_rows_path
 from runtime.host.files import file_error
-from sqlstream.spi.connector import ConnectorContext
-from sqlstream.spi.format import Rejected
+from sqlstream.terminal_text import shown
+
+if TYPE_CHECKING:
+    from sqlstream.specs import SourceSpec
+    from sqlstream.spi.connector import ConnectorContext
+    from sqlstream.spi.format import Rejected
+
+REJECTED_ROWS_PATH = "source.rejected-rows.path"
+"""The option that names the directory; empty, no rows are kept."""
+
+SHOWN_ROWS_MAX = 3
+"""Rows that each subtask shows when none are kept."""
+
+_SHOWN_CHARACTERS = 120
+
+
+def rejected_rows_directory(spec: SourceSpec) -> str | None:
+    """Where the undecodable rows of a table are kept; None when they are counted and the first ones shown."""
+    given = spec.options.get(REJECTED_ROWS_PATH)
+    if given is None:
+        return rejected_rows_path(local_path(spec.options["path"]))
+    return local_path(given) if given else None
+
+
+def rejected_rows_name(job_id: str, writer: str = "*") -> str:
+    """The file of one writer of a job, or the pattern of all of them."""
+    return f"rejected-{job_id}-{writer}.json"
 
 
 class RejectedRows:
-    """One file a subtask: an object a row with `file`, `line`, `reason` and `text`; none when nothing is rejected.
+    """With a directory one file a subtask: an object a row with `file`, `line`, `reason` and `text`; none when nothing is
+    rejected. Without one the first rows are printed as errors.
 
-    State: the open file. Rows are on disk when `keep` returns, so that a failing job keeps them too.
+    State: the open file, how many rows were shown. Rows are on disk when `keep` returns, so that a failing job keeps them too.
     """
 
-    def __init__(self, directory: str, context: ConnectorContext) -> None:
-        name = f"rejected-{context.job_id}-{context.vertex_id}-{context.subtask}-{context.attempt}.json"
-        self._path = os.path.join(directory, name)
+    def __init__(self, directory: str | None, context: ConnectorContext) -> None:
+        writer = f"{context.vertex_id}-{context.subtask}-{context.attempt}"
+        self._path = os.path.join(directory, rejected_rows_name(context.job_id, writer)) if directory else ""
         self._context = context
         self._stream: BinaryIO | None = None
+        self._shown = 0
 
     def keep(self, path: str, rows: list[Rejected]) -> None:
         if not rows:
             return
         self._context.count("numRecordsRejected", len(rows))
+        if not self._path:
+            self._show(path, rows[: SHOWN_ROWS_MAX - self._shown])
+            return
         lines: list[dict[str, Any]] = [
             {"file": path, "line": row.line, "reason": row.reason, "text": row.text} for row in rows
         ]
@@ -40,9 +71,19 @@ class RejectedRows:
         except OSError as error:
             raise file_error("write", self._path, error) from error
 
+    def _show(self, path: str, rows: list[Rejected]) -> None:
+        if rows:
+            self._shown += len(rows)
+            lines = [f"rejected: {path}, line {r.line}: {r.reason}: {_cut(r.text)}" for r in rows]
+            self._context.print_lines([shown(line) for line in lines], True)
+
     def close(self) -> None:
         if self._stream is not None:
             # What is left to write at this point is what `keep` has failed to write, and has said so.
             with contextlib.suppress(OSError):
                 self._stream.close()
             self._stream = None
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"

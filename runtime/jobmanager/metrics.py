@@ -38,12 +38,16 @@ def combine_operators(tasks: Iterable[TaskMetrics]) -> dict[int, Metrics]:
     return {operator_id: combine(p) for operator_id, p in sorted(parts.items())}
 
 
-_EVERYWHERE = ("numRecordsRejected", "numLateRecordsDropped", "stateBytes")
+_EVERYWHERE = (
+    *("numRecordsRejected", "numLateRecordsDropped", "numNullRecordsDropped", "numStateEntriesExpired"),
+    "stateBytes",
+)
 
 
 def job_totals(job_graph: JobGraph, operators: dict[int, Metrics]) -> Metrics:
     """What the progress line shows: numRecordsRead and numBytesRead of the sources, numRecordsWritten and
-    numBytesWritten of the sinks, what was rejected or late anywhere, state, and the sources' watermark where
+    numBytesWritten of the sinks, what was rejected, late,
+    dropped for a NULL or expired anywhere, state, and the sources' watermark where
     there is one."""
     specs = {o.id: o.spec for v in job_graph.vertices for o in v.operators}
     sources = [m for id, m in operators.items() if isinstance(specs.get(id), SourceSpec | ValuesSpec)]
@@ -51,7 +55,7 @@ def job_totals(job_graph: JobGraph, operators: dict[int, Metrics]) -> Metrics:
     total: Metrics = {
         "numRecordsRead": sum(m.get("numRecordsOut", 0) for m in sources),
         "numBytesRead": sum(m.get("numBytesIn", 0) for m in sources),
-        "numRecordsWritten": sum(m.get("numRecordsIn", 0) for m in sinks),
+        "numRecordsWritten": sum(m.get("numRecordsIn", 0) - m.get("numNullRecordsDropped", 0) for m in sinks),
         "numBytesWritten": sum(m.get("numBytesOut", 0) for m in sinks),
     }
     for name in _EVERYWHERE:

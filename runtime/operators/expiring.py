@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from runtime.operators.operator import Operator, OperatorContext, Output, SpecT
-from runtime.operators.state_ttl import StateTtl
+from runtime.operators.state_ttl import EXPIRED, StateTtl
 from runtime.state.arrays import Array
 
 
@@ -23,7 +23,10 @@ class ExpiringOperator(Operator[SpecT]):
     def expire(self) -> None:
         """To be called before a batch: the next row of a key that has expired starts it anew."""
         if self.ttl.is_due():
-            self.forget_expired(self.ttl.take_expired())
+            slots = self.ttl.take_expired()
+            if len(slots):
+                self.context.count(EXPIRED, len(slots))
+            self.forget_expired(slots)
 
     def next_processing_time_ms(self) -> int | None:
         return self.ttl.next_sweep_ms

@@ -13,7 +13,7 @@ from runtime.operators.equal_pairs import portions
 from runtime.operators.join_side import JoinSide
 from runtime.operators.joined import JoinedRows
 from runtime.operators.operator import Operator, OperatorContext, OperatorSnapshot, Output
-from runtime.operators.state_ttl import StateTtl
+from runtime.operators.state_ttl import EXPIRED, StateTtl
 from runtime.state.arrays import Array
 from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema, with_row_kinds, without_row_kinds
 from sqlstream.changelog import ChangelogMode, RowKind
@@ -132,7 +132,8 @@ class Join(Operator[JoinSpec]):
 
     def _expire(self) -> None:
         for side in self._sides:
-            side.expire()
+            if expired := side.expire():
+                self.context.count(EXPIRED, expired)
 
     def next_processing_time_ms(self) -> int | None:
         due = [side.ttl.next_sweep_ms for side in self._sides]

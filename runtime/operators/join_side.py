@@ -122,10 +122,13 @@ class JoinSide:
         self.ttl.forget(row_ids)
         self._rows.delete(row_ids)
 
-    def expire(self) -> None:
-        """Forget the rows that came a TTL ago."""
-        if self.ttl.is_due():
-            self._forget(self.ttl.take_expired())
+    def expire(self) -> int:
+        """Forget the rows that came a TTL ago; how many these were."""
+        if not self.ttl.is_due():
+            return 0
+        row_ids = self.ttl.take_expired()
+        self._forget(row_ids)
+        return len(row_ids)
 
     # -- state -------------------------------------------------------------------------------------
 

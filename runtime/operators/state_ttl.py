@@ -8,6 +8,9 @@ import numpy as np
 
 from runtime.state.arrays import Array, grown
 
+EXPIRED = "numStateEntriesExpired"
+"""The metric of keys and rows that an operator has forgotten because of their age."""
+
 _BUCKETS = 64
 """Buckets in a time to live: few enough to look through, small enough that what lives on costs little to look at again."""
 

@@ -43,7 +43,8 @@ PROTOCOL_VERSION = 1
 Metrics = dict[str, int | float]
 """Metric name to its present value. Names are Flink's: numRecordsIn, numRecordsOut, numBytesIn, numBytesOut,
 busyTimeMsPerSecond, idleTimeMsPerSecond, backPressuredTimeMsPerSecond, currentInputWatermark,
-currentOutputWatermark, numLateRecordsDropped, numRecordsRejected, stateBytes."""
+currentOutputWatermark, numLateRecordsDropped; ours are numRecordsRejected, numNullRecordsDropped (at a sink),
+numStateEntriesExpired, stateBytes."""
 
 
 class RpcMessage(msgspec.Struct, frozen=True, tag_field="type"):

@@ -177,6 +177,18 @@ class Connector(Protocol):
 
 
 @runtime_checkable
+class KeepsRejectedRows(Protocol):
+    """A connector that keeps rows which could not be decoded."""
+
+    def without_rejected_files(self, spec: SourceSpec) -> SourceSpec:
+        """The source of a SELECT, which leaves nothing beside what it reads: unless the table names a place, undecodable
+        rows are counted, and the first ones printed."""
+
+    def rejected_rows_directory(self, spec: SourceSpec) -> str | None:
+        """Where it keeps those of this source; None when it only counts them."""
+
+
+@runtime_checkable
 class AbortsCommittables(Protocol):
     """A connector whose subtasks leave something behind when they are not committed, such as hidden files."""
 

@@ -14,6 +14,7 @@ import psutil
 import pytest
 from command_harness import ROOT, SQLSTREAM, TIMEOUT_S, environment, run_to_end, sqlstream
 
+VIEW = "CREATE VIEW v AS SELECT 1 AS a -- no semicolon"
 UNBOUNDED = """
 SET 'parallelism.default' = '2';
 CREATE TABLE ticks (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '1000', 'fields.n.kind' = 'sequence',
@@ -60,6 +61,37 @@ def test_csv_has_a_header_and_quotes_what_needs_it(script) -> None:  # type: ign
 
 def test_a_script_comes_from_standard_input_too() -> None:
     assert "|   2 |" in sqlstream("run", "-", stdin="SELECT 1 + 1 AS two;").stdout
+
+
+def test_statements_come_from_the_command_line_too_behind_those_of_a_file() -> None:
+    done = sqlstream(
+        "run", "--format", "csv", "-", "-c", "SELECT * FROM v", "-c", "SELECT 2 AS b;", stdin=VIEW
+    )
+    assert (done.returncode, done.stdout) == (0, "a\n1\nb\n2\n")
+    assert sqlstream("run", "--format", "csv", "-c", "SELECT 3 AS c").stdout == "c\n3\n"
+
+
+def test_each_text_is_a_script_of_its_own_and_all_are_read_before_one_runs() -> None:
+    done = sqlstream("run", "-", "-c", "SELECT 'a", "-c", "b'", stdin=f"{VIEW}; SELECT 1;")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[1:3] == ["  1 | SELECT 'a", "    |        ^^"]
+
+
+def test_settings_of_flinks_own_machinery_are_taken_with_a_note() -> None:
+    words = (
+        "--set",
+        "pipeline.object-reuse=true",
+        "-c",
+        "SET 'table.exec.mini-batch.size' = '5000'; SELECT 1 AS n",
+    )
+    done = sqlstream("run", "--format", "csv", *words)
+    assert (done.returncode, done.stdout) == (0, "n\n1\n")
+    assert [line.split(":")[0] for line in done.stderr.splitlines()] == [
+        "note",
+        "note",
+    ]
+    assert "'pipeline.object-reuse' has no effect here: " in done.stderr
+    assert sqlstream("run", "--quiet", "--format", "csv", *words).stderr == ""
 
 
 def test_a_wrong_statement_is_underlined_and_exits_with_2(script) -> None:  # type: ignore[no-untyped-def]

@@ -8,8 +8,9 @@ import io
 import pyarrow as pa
 import pytest
 
-from client.render import cut, make_renderer
+from client.render import make_renderer
 from client.sql_text import sql_texts
+from client.table_layout import cut
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema, to_arrow_type
 from sqlstream.errors import UserError
@@ -137,6 +138,6 @@ def test_a_cell_is_cut_to_the_columns_that_it_takes(text: str, width: int, cell:
 @pytest.mark.parametrize("with_op", [False, True])
 def test_a_table_with_a_cut_value_says_so_at_its_end(with_op: bool) -> None:
     schema = Schema.of(("s", sql.STRING))
-    hint = ", some values cut ('table.display.max-column-width')\n"
+    hint = ", some values cut (--format vertical shows them whole)\n"
     assert rendered("table", schema, [{"s": "x" * 31}], with_op=with_op).endswith(hint)
     assert not rendered("table", schema, [{"s": "x" * 29 + "…"}], with_op=with_op).endswith(hint)

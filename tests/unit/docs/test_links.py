@@ -12,6 +12,7 @@ from planner.dialect.parser import parse_script
 from runtime.connectors import CONNECTORS, connector
 from runtime.formats import FORMATS, format_of
 from sqlstream.config import OPTIONS
+from sqlstream.flink_tuning import TUNING
 from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -41,7 +42,7 @@ def documented(key: str) -> bool:
 
 
 def test_the_sql_page_names_every_setting() -> None:
-    assert [key for key in OPTIONS if not documented(key)] == []
+    assert [key for key in (*OPTIONS, *TUNING) if not documented(key)] == []
     assert [o.key for o in _WATERMARK_OPTIONS if not documented(o.key)] == []
 
 

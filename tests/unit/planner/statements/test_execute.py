@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from planner_harness import Planner
 
@@ -145,3 +146,12 @@ def test_create_view_stores_the_text_and_the_schema(planner: Planner) -> None:
     assert isinstance(change, PutObject)
     assert str(change.entry.schema) == "x INT"
     assert change.entry.is_temporary
+
+
+def test_values_of_secrets_are_masked_where_they_are_listed(bare: Planner) -> None:
+    bare.run("CREATE TABLE x (k INT) WITH ('connector' = 'files', 'path' = 'p', 'format' = 'csv')")
+    made = table(bare, "x")
+    bare.catalog.put(msgspec.structs.replace(made, options={**made.options, "files.Password": "hunter2"}))
+    assert "'files.Password' = '******'" in str(bare.ddl("SHOW CREATE TABLE x").rows[0][0])
+    bare.set("my.secret-key", "hunter2")
+    assert bare.ddl("SET").rows == (("my.secret-key", "******"),)

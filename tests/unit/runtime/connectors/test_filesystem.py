@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import gc
 import json
@@ -288,6 +289,28 @@ def test_ignored_rows_are_counted_and_kept_outside_of_what_is_read(
     assert [(r["line"], r["text"]) for r in found] == BAD_LINES[format]
     assert {r["file"] for r in found} == {str(data / "bad")}
     assert all(r["reason"] for r in found)
+
+
+def test_without_a_place_rejected_rows_are_counted_the_first_ones_shown_and_nothing_is_left(
+    tmp_path: Path,
+) -> None:
+    data = tmp_path / "data"
+    data.write_text("a,1\n" + "".join(f"{i}\x1b\n" for i in range(10)) + "b,2\n")
+    spec = source_spec(data, options={"csv.ignore-parse-errors": "true"})
+    spec = CONNECTOR.without_rejected_files(spec)
+    around, printed = Surroundings(), []
+    context = dataclasses.replace(
+        around.context(batch_rows=2), print_lines=lambda lines, is_error: printed.extend(lines) or None
+    )
+    reader = CONNECTOR.source(spec, context, None)
+    assert [r["v"] for batch in polled(reader) for r in batch.to_pylist()] == [1, 2]
+    reader.close()
+    assert around.counts["numRecordsRejected"] == 10
+    assert printed == [
+        f"rejected: {data}, line {n + 2}: it has 1 fields instead of 2: {n}\\x1b" for n in range(3)
+    ]
+    assert os.listdir(tmp_path) == ["data"]
+    assert CONNECTOR.rejected_rows_directory(spec) is None
 
 
 def test_a_full_disk_under_the_rejected_rows_is_the_reason_of_the_failure(tmp_path: Path) -> None:

@@ -16,17 +16,21 @@ def test_a_job_counts_what_sources_read_and_sinks_took(make_job: Callable[..., J
         TaskMetrics(
             "b", {}, {0: {"numRecordsOut": 5, "numRecordsRejected": 2, "currentOutputWatermark": 60}}
         ),
-        TaskMetrics("c", {}, {1: {"numRecordsIn": 9, "numBytesOut": 50, "stateBytes": 4}}),
+        TaskMetrics(
+            "c", {}, {1: {"numRecordsIn": 9, "numNullRecordsDropped": 3, "numBytesOut": 50, "stateBytes": 4}}
+        ),
     ]
     operators = combine_operators(tasks)
     assert operators[0]["numRecordsOut"] == 15
     assert job_totals(job, operators) == {
         "numRecordsRead": 15,
         "numBytesRead": 100,
-        "numRecordsWritten": 9,
+        "numRecordsWritten": 6,
         "numBytesWritten": 50,
         "numRecordsRejected": 2,
         "numLateRecordsDropped": 0,
+        "numNullRecordsDropped": 3,
+        "numStateEntriesExpired": 0,
         "stateBytes": 4,
         "currentOutputWatermark": 60,
     }

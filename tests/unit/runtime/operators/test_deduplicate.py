@@ -145,3 +145,13 @@ def test_a_key_not_seen_for_its_ttl_is_new(mode: ChangelogMode) -> None:
     assert output.rows == [("+I", *A3), ("+I", *A1)]
     feed(operator, [Clock(9_000)], output)
     assert operator.snapshot().keyed["rows"].num_rows == 0
+
+
+def test_keys_that_expire_are_counted() -> None:
+    counts: Counter[str] = Counter()
+    spec = DeduplicateSpec((0,), Keep.LAST, 2, state_ttl_ms=100)
+    context = context_of(
+        spec, RETRACT, now_ms=ManualClock(1_000), count=lambda name, n: counts.update({name: n})
+    )
+    feed(make_operator(spec, context), [[A1], Clock(1_050), Clock(9_000)], Collected())
+    assert counts == {"numStateEntriesExpired": 1}

@@ -177,6 +177,17 @@ def test_each_side_forgets_its_rows_after_its_own_ttl() -> None:
     assert [t.num_rows for t in operator.snapshot().keyed.values()] == [0, 0]
 
 
+def test_rows_that_expire_are_counted_on_both_sides() -> None:
+    counts: Counter[str] = Counter()
+    spec = JoinSpec(JoinKind.INNER, (0,), (1,), left_ttl_ms=100, right_ttl_ms=50)
+    context = join_context(
+        APPEND, APPEND, APPEND, now_ms=ManualClock(0), count=lambda name, n: counts.update({name: n})
+    )
+    items = [(0, [("a", 1), ("b", 1)]), (1, [(5, "a", "x")]), (0, Clock(60)), (0, Clock(9_000))]
+    feed(make_operator(spec, context), items, Collected())
+    assert counts == {"numStateEntriesExpired": 3}
+
+
 def test_taking_back_a_row_that_has_expired_leaves_no_debt() -> None:
     spec = JoinSpec(JoinKind.INNER, (0,), (1,), left_ttl_ms=100, right_ttl_ms=0)
     operator = make_operator(spec, join_context(RETRACT, RETRACT, RETRACT, now_ms=ManualClock(0)))

@@ -1,0 +1,78 @@
+"""The rows of a result until it is known that its job finished, whatever their number."""
+
+from __future__ import annotations
+
+import mmap
+import tempfile
+from collections.abc import Iterator
+from types import TracebackType
+from typing import IO
+
+import pyarrow as pa
+
+from sqlstream.errors import ExternalError
+
+HELD_BYTES_MAX = 64 * 1024 * 1024
+"""Rows that are held in memory; when there are more, all of them are in a temporary file."""
+
+
+class HeldRows:
+    """Batches that can be read as often as needed, in the order in which they were added.
+
+    State: up to HELD_BYTES_MAX of batches; beyond that a temporary file without a name, which is gone with this process
+    however it ends. Batches that are read from it are views of the file: they take no memory of their own.
+    """
+
+    def __init__(self, schema: pa.Schema, bytes_max: int = HELD_BYTES_MAX) -> None:
+        self._schema = schema
+        self._bytes_max = bytes_max
+        self._batches: list[pa.RecordBatch] = []
+        self._bytes = 0
+        self._file: IO[bytes] | None = None
+        self._writer: pa.RecordBatchStreamWriter | None = None
+
+    def __enter__(self) -> HeldRows:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._batches.clear()
+        if self._file is not None:
+            self._file.close()
+
+    @property
+    def is_in_file(self) -> bool:
+        return self._file is not None
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """ExternalError SS5001 when there is no room for the temporary file."""
+        self._batches.append(batch)
+        self._bytes += batch.nbytes
+        if self._bytes > self._bytes_max:
+            try:
+                self._spill()
+            except OSError as error:
+                raise ExternalError(
+                    "SS5001",
+                    f'cannot hold the rows of the result in "{tempfile.gettempdir()}": {(error.strerror or str(error)).lower()}',
+                    hint="set TMPDIR to a directory with more room, or write the rows into a table with INSERT INTO",
+                ) from error
+
+    def _spill(self) -> None:
+        if self._writer is None:
+            self._file = tempfile.TemporaryFile(prefix="sqlstream-result-")  # noqa: SIM115
+            self._writer = pa.ipc.new_stream(self._file, self._schema)
+        for batch in self._batches:
+            self._writer.write_batch(batch)
+        assert self._file is not None
+        self._file.flush()
+        self._batches.clear()
+        self._bytes = 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        if self._file is not None:
+            view = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+            # The stream has no end mark yet, and needs none: it ends with the file.
+            yield from pa.ipc.open_stream(pa.py_buffer(view))
+        yield from self._batches

@@ -1,0 +1,69 @@
+"""What a job could not use, in words: late, undecodable and forbidden rows, expired state, and what to do about it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from sqlstream.messages.rpc import JobMetrics, Metrics
+
+
+@dataclasses.dataclass(frozen=True)
+class RejectedRowsPlace:
+    """Where rows of `table` are kept that could not be decoded; `path` is None when they are only counted."""
+
+    table: str
+    path: str | None
+
+
+def lost_rows_text(metrics: JobMetrics, places: Mapping[int, RejectedRowsPlace]) -> list[str]:
+    """A warning and a hint for each way in which rows were lost; `places` is by the operator id of the source.
+
+    >>> for line in lost_rows_text(JobMetrics("j", None, {"numLateRecordsDropped": 1200}, {}), {}):
+    ...     print(line)
+    warning: 1,200 late rows were dropped
+    hint: give the watermark a longer delay: WATERMARK FOR ts AS ts - INTERVAL '…' SECOND
+    """
+    lines = []
+    if late := metrics.total.get("numLateRecordsDropped"):
+        lines.append(f"warning: {_rows(late, 'late ')} dropped")
+        lines.append("hint: give the watermark a longer delay: WATERMARK FOR ts AS ts - INTERVAL '…' SECOND")
+    for operator_id, operator in metrics.operators.items():
+        if rejected := operator.get("numRecordsRejected"):
+            lines += _rejected_text(rejected, places.get(operator_id))
+    if nulls := metrics.total.get("numNullRecordsDropped"):
+        lines.append(f"warning: {_rows(nulls)} dropped for a NULL in a NOT NULL column")
+        lines.append(
+            "hint: guard the column with COALESCE, or SET 'table.exec.sink.not-null-enforcer' = 'ERROR'"
+        )
+    return lines
+
+
+def expired_state_text(total: Metrics) -> list[str]:
+    """A note and a hint when state reached its time to live, which the user has asked for.
+
+    >>> expired_state_text({"numStateEntriesExpired": 1})[0]
+    'note: 1 entry of state expired'
+    """
+    expired = int(total.get("numStateEntriesExpired", 0))
+    if not expired:
+        return []
+    return [
+        f"note: {expired:,} {'entry' if expired == 1 else 'entries'} of state expired",
+        "hint: rows that come later for the same keys start anew; a longer 'table.exec.state.ttl' keeps them",
+    ]
+
+
+def _rejected_text(count: float, place: RejectedRowsPlace | None) -> list[str]:
+    table = f' of table "{place.table}"' if place is not None else ""
+    said = f"warning: {_rows(count, table=table)} left out: undecodable"
+    if place is None or place.path is None:
+        return [
+            f"{said}; the first ones are shown above",
+            "hint: add /*+ OPTIONS('source.rejected-rows.path' = 'directory') */ to the table to keep all of them",
+        ]
+    return [f"{said}, kept in {place.path}", "hint: each line there names the file, the line and the reason"]
+
+
+def _rows(count: float, kind: str = "", table: str = "") -> str:
+    return f"{int(count):,} {kind}row{'' if count == 1 else 's'}{table} {'was' if count == 1 else 'were'}"

@@ -1,0 +1,65 @@
+"""The one place where text goes to a terminal: what comes from data cannot steer it."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from typing import IO, TextIO, cast
+
+from sqlstream.terminal_text import shown_lines
+
+
+class EscapedTerminal(io.TextIOBase):
+    """A terminal that shows control characters instead of obeying them, but for line breaks and tabs. No state."""
+
+    def __init__(self, terminal: TextIO) -> None:
+        self.unescaped = terminal
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self.unescaped.encoding
+
+    def write(self, text: str) -> int:
+        self.unescaped.write(shown_lines(text))
+        return len(text)
+
+    def flush(self) -> None:
+        self.unescaped.flush()
+
+    def isatty(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self.unescaped.fileno()
+
+    def writable(self) -> bool:
+        return True
+
+
+def escape_terminals() -> None:
+    """From now on whatever this process prints to a terminal is escaped; files and pipes get text as it is."""
+    sys.stdout, sys.stderr = _escaped(sys.stdout), _escaped(sys.stderr)
+
+
+def _escaped(stream: TextIO) -> TextIO:
+    if isinstance(stream, EscapedTerminal) or not stream.isatty():
+        return stream
+    return cast(TextIO, EscapedTerminal(stream))
+
+
+def columns_of(stream: IO[str]) -> int | None:
+    """The width of a terminal; None for what is none."""
+    if not stream.isatty():
+        return None
+    try:
+        columns = os.get_terminal_size(stream.fileno()).columns
+    except OSError:
+        columns = 0
+    # A terminal that does not know its size says 0.
+    return columns or 80
+
+
+def unescaped(stream: IO[str]) -> IO[str]:
+    """The terminal itself, for one who draws on it with escape codes."""
+    return stream.unescaped if isinstance(stream, EscapedTerminal) else stream

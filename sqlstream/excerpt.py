@@ -1,0 +1,99 @@
+"""The line of a script in which something stands, with a mark below it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from sqlstream.secrets import MASK, secret_ranges
+from sqlstream.terminal_text import display_width, shown
+
+EXCERPT_COLUMNS = 160
+"""A longer line is shown in part: what is marked, and what stands around it."""
+
+_BEFORE_COLUMNS = 60
+_CUT = "…"
+
+
+class Span(msgspec.Struct, frozen=True):
+    """A half-open range of character offsets in the script that the user submitted."""
+
+    start: int
+    end: int
+
+    def shift(self, offset: int) -> Span:
+        return Span(self.start + offset, self.end + offset)
+
+
+def line_and_column(text: str, offset: int) -> tuple[int, int]:
+    """1-based line and column of a character offset.
+
+    >>> line_and_column("SELECT\\n  x", 9)
+    (2, 3)
+    """
+    offset = min(max(offset, 0), len(text))
+    return text.count("\n", 0, offset) + 1, offset - (text.rfind("\n", 0, offset) + 1) + 1
+
+
+def excerpt(text: str, span: Span) -> list[str]:
+    """Two lines: that of the script in which the span begins, and a mark below what the span covers of it.
+
+    Control characters are escapes, values of secrets are masked, and of a line that needs more than EXCERPT_COLUMNS only
+    the part around the mark is there, with an ellipsis where it was cut. Tabs stay tabs.
+
+    >>> print("\\n".join(excerpt("SELECT usr_id FROM t", Span(7, 13))))
+      1 | SELECT usr_id FROM t
+        |        ^^^^^^
+    """
+    number, column = line_and_column(text, span.start)
+    start = min(max(span.start, 0), len(text)) - column + 1
+    end = text.find("\n", start)
+    line = text[start : len(text) if end < 0 else end].removesuffix("\r")
+    first = min(column - 1, len(line))
+    after = min(max(first + 1, first + span.end - span.start), max(len(line), first + 1))
+    cells = _cells(line, _secrets_in(text, start, len(line)))
+    begin, stop = _shown_part([display_width(cell) for cell in cells], first, after)
+    before = "".join(cells[begin:first])
+    marked = "".join(cells[first : min(after, stop)])
+    rest = "".join(cells[min(after, stop) : stop])
+    opening, closing = _CUT if begin else "", _CUT if stop < len(cells) else ""
+    # A tab before the mark is kept as a tab, so that the mark stands under its text in any terminal.
+    pad = "".join("\t" if c == "\t" else " " * display_width(c) for c in opening + before)
+    gutter = str(number)
+    return [
+        f"  {gutter} | {opening}{before}{marked}{rest}{closing}",
+        f"  {' ' * len(gutter)} | {pad}{'^' * max(1, display_width(marked))}",
+    ]
+
+
+def _secrets_in(text: str, start: int, length: int) -> list[tuple[int, int]]:
+    """The parts of a line, which begins at `start`, that are values of secrets."""
+    parts = [(max(a - start, 0), min(b - start, length)) for a, b in secret_ranges(text)]
+    return [(a, b) for a, b in parts if a < b]
+
+
+def _cells(line: str, secrets: list[tuple[int, int]]) -> list[str]:
+    """What is shown for each character of a line; the mask of a secret stands at its first one."""
+    cells = [c if c == "\t" else shown(c) for c in line]
+    for first, after in secrets:
+        cells[first:after] = [MASK, *[""] * (after - first - 1)]
+    return cells
+
+
+def _shown_part(widths: list[int], first: int, after: int) -> tuple[int, int]:
+    """From which to which character a line with such widths is shown, when first:after are marked."""
+    if sum(widths) <= EXCERPT_COLUMNS:
+        return 0, len(widths)
+    begin = first
+    columns = 0
+    while begin and columns + widths[begin - 1] <= _BEFORE_COLUMNS:
+        begin -= 1
+        columns += widths[begin]
+    stop = first
+    while stop < len(widths) and columns + widths[stop] <= EXCERPT_COLUMNS:
+        columns += widths[stop]
+        stop += 1
+    # Where the line ends soon after the mark there is room for more of what stands before it.
+    while stop == len(widths) and begin and columns + widths[begin - 1] <= EXCERPT_COLUMNS:
+        begin -= 1
+        columns += widths[begin]
+    return begin, stop

@@ -1,0 +1,135 @@
+"""Settings that tune Flink's own machinery: taken, so that Flink's scripts run, though they have no effect here.
+
+Each changes how fast Flink computes a result and never the result. What would change it, or would be a promise (a bound on
+memory, a restart), is refused as long as it is not kept.
+"""
+
+from __future__ import annotations
+
+from sqlstream.config import ConfigOption, ConfigType
+
+_B, _I, _N, _D, _M = (
+    *(ConfigType.BOOLEAN, ConfigType.INTEGER, ConfigType.DOUBLE),
+    *(ConfigType.DURATION, ConfigType.MEMORY_SIZE),
+)
+
+_GROUPS: tuple[tuple[str, tuple[tuple[str, ConfigType, str], ...]], ...] = (
+    (
+        "every batch is a mini-batch already: a key is updated once a batch at most ('execution.batch-rows')",
+        (
+            ("table.exec.mini-batch.enabled", _B, "false"),
+            ("table.exec.mini-batch.allow-latency", _D, "0 ms"),
+            ("table.exec.mini-batch.size", _I, "-1"),
+            ("table.exec.deduplicate.mini-batch.compact-changes-enabled", _B, "false"),
+        ),
+    ),
+    (
+        "operators hand on whole batches of columns, and no object for each row that could be used again",
+        (("pipeline.object-reuse", _B, "false"),),
+    ),
+    (
+        "rows of a key are counted by one subtask, with nothing split by value",
+        (
+            ("table.optimizer.distinct-agg.split.enabled", _B, "false"),
+            ("table.optimizer.distinct-agg.split.bucket-num", _I, "1024"),
+            ("table.optimizer.incremental-agg-enabled", _B, "true"),
+        ),
+    ),
+    (
+        "there are no asynchronous operators",
+        (
+            ("table.exec.async-lookup.buffer-capacity", _I, "100"),
+            ("table.exec.async-scalar.max-concurrent-operations", _I, "10"),
+            ("table.exec.async-table.max-concurrent-operations", _I, "10"),
+            ("table.exec.async-state.enabled", _B, "false"),
+        ),
+    ),
+    (
+        "LOCAL folds every batch, whatever its keys ('table.optimizer.agg-phase-strategy')",
+        (
+            ("table.exec.local-hash-agg.adaptive.enabled", _B, "true"),
+            ("table.exec.local-hash-agg.adaptive.sampling-threshold", _I, "500000"),
+            ("table.exec.local-hash-agg.adaptive.distinct-value-rate-threshold", _N, "0.5"),
+        ),
+    ),
+    (
+        "state and sorted rows are in memory: nothing is cached before it and nothing is spilled",
+        (
+            ("table.exec.rank.topn-cache-size", _I, "10000"),
+            ("table.exec.window-agg.buffer-size-limit", _I, "100000"),
+            ("table.exec.sort.async-merge-enabled", _B, "true"),
+            ("table.exec.sort.max-num-file-handles", _I, "128"),
+            ("table.exec.spill-compression.enabled", _B, "true"),
+            ("table.exec.spill-compression.block-size", _M, "64 kb"),
+        ),
+    ),
+    (
+        "operators are compiled kernels, with no code generated for a query",
+        (
+            ("table.exec.operator-fusion-codegen.enabled", _B, "false"),
+            ("table.generated-code.max-length", _I, "4000"),
+        ),
+    ),
+    (
+        "joins run as they are written, two inputs each",
+        (
+            ("table.optimizer.join-reorder-enabled", _B, "false"),
+            ("table.optimizer.bushy-join-reorder-threshold", _I, "12"),
+            ("table.optimizer.multi-join.enabled", _B, "false"),
+            ("table.optimizer.multiple-input-enabled", _B, "true"),
+        ),
+    ),
+    (
+        "it belongs to Flink's batch execution",
+        (
+            ("table.optimizer.dynamic-filtering.enabled", _B, "true"),
+            ("table.optimizer.join.broadcast-threshold", _I, "1048576"),
+            ("table.optimizer.runtime-filter.enabled", _B, "false"),
+            ("table.optimizer.runtime-filter.max-build-data-size", _M, "150 mb"),
+            ("table.optimizer.runtime-filter.min-filter-ratio", _N, "0.5"),
+            ("table.optimizer.runtime-filter.min-probe-data-size", _M, "10 gb"),
+            ("table.optimizer.skewed-join-optimization.skewed-factor", _N, "4.0"),
+            ("table.optimizer.skewed-join-optimization.skewed-threshold", _M, "256 mb"),
+        ),
+    ),
+    (
+        "sources tell nothing of how their values are spread",
+        (("table.optimizer.source.report-statistics-enabled", _B, "true"),),
+    ),
+    (
+        "'table.optimizer.reuse-sub-plan-enabled' says whether equal parts of a plan run once",
+        (
+            ("table.optimizer.reuse-source-enabled", _B, "true"),
+            ("table.optimizer.reuse-sink-enabled", _B, "true"),
+            ("table.optimizer.reuse-optimize-block-with-digest-enabled", _B, "false"),
+            ("table.optimizer.union-all-as-breakpoint-enabled", _B, "true"),
+            ("table.optimizer.sql2rel.project-merge.enabled", _B, "false"),
+        ),
+    ),
+    (
+        "a batch is sent as soon as an operator emits it",
+        (
+            ("execution.buffer-timeout.enabled", _B, "true"),
+            ("execution.buffer-timeout.interval", _D, "100 ms"),
+        ),
+    ),
+    (
+        "channels have bytes to spend, not buffers of a size ('taskmanager.network.memory.max-buffered-bytes')",
+        (
+            ("taskmanager.memory.segment-size", _M, "32 kb"),
+            ("taskmanager.network.memory.buffer-debloat.enabled", _B, "false"),
+            ("taskmanager.network.memory.buffer-debloat.target", _D, "1 s"),
+        ),
+    ),
+)  # fmt: skip
+
+TUNING: dict[str, ConfigOption] = {
+    key: ConfigOption(key, kind, default, reason) for reason, keys in _GROUPS for key, kind, default in keys
+}
+"""By key; the description says why it has no effect."""
+
+
+def tuning_note(key: str) -> str:
+    """What to tell a user who sets a key that has no effect; empty for one that has."""
+    found = TUNING.get(key)
+    return f"note: '{key}' has no effect here: {found.description}" if found is not None else ""

@@ -1,0 +1,56 @@
+"""Values that no message shows: those of options whose key names a secret (Flink: GlobalConfiguration.SENSITIVE_KEYS)."""
+
+from __future__ import annotations
+
+import re
+
+MASK = "******"
+_SENSITIVE = (
+    *("password", "secret", "fs.azure.account.key", "apikey", "api-key", "auth-params", "service-key"),
+    *("token", "basic-auth", "jaas.config", "http-headers"),
+)
+_LENGTH_MIN = 4
+_PAIR = re.compile(
+    r"""(?P<q>['"`])(?P<key>[^'"`\n]+)(?P=q)\s*=?\s*(?P<v>['"])(?P<value>(?:(?!(?P=v)).|(?P=v){2})*)(?P=v)?""",
+    re.DOTALL,
+)
+_BARE_PAIR = re.compile(
+    r"""\bSET\s+(?P<key>[^\s'"=]+)\s*=\s*(?P<v>['"]?)(?P<value>(?:[^;\n'"]|(?!(?P=v))['"])*)""", re.IGNORECASE
+)
+
+
+def is_secret(key: str) -> bool:
+    """Whether the key of an option or setting names a secret.
+
+    >>> is_secret("properties.ssl.Key.Password"), is_secret("path")
+    (True, False)
+    """
+    folded = key.lower()
+    return any(part in folded for part in _SENSITIVE)
+
+
+def masked(key: str, value: str) -> str:
+    """The value of an option as messages, SHOW and SET show it."""
+    return MASK if is_secret(key) else value
+
+
+def secret_ranges(text: str) -> list[tuple[int, int]]:
+    """Where values of secrets stand in SQL, in order: `'key' = 'value'`, and the unquoted form of SET."""
+    found = (match for pattern in (_PAIR, _BARE_PAIR) for match in pattern.finditer(text))
+    return sorted({m.span("value") for m in found if m["value"] and is_secret(m["key"])})
+
+
+def without_secrets(text: str, script: str = "") -> str:
+    """The text with all such values masked, also where it quotes one that stands in `script`.
+
+    >>> without_secrets("WITH ('api-key' = 'k''1', 'path' = 'p')")
+    "WITH ('api-key' = '******', 'path' = 'p')"
+    """
+    for start, end in reversed(secret_ranges(text)):
+        text = text[:start] + MASK + text[end:]
+    values = {script[start:end] for start, end in secret_ranges(script)}
+    for value in sorted(values, key=len, reverse=True):
+        # A shorter one, or a switch, is no secret, and would turn up within other words.
+        if len(value) >= _LENGTH_MIN and value.lower() not in ("true", "false"):
+            text = text.replace(value, MASK).replace(value.replace("''", "'"), MASK)
+    return text

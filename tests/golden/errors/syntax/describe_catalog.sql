@@ -1,0 +1,1 @@
+DESCRIBE CATALOG default_catalog;
