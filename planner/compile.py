@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Mapping
 
 from planner.bind.context import BindContext
+from planner.depth import refuse_depth
 from planner.explain import explain_json, explain_plan
 from planner.physical.changelog import Modes, infer_changelog_modes
 from planner.physical.drop_update_before import drop_update_before
@@ -36,6 +37,7 @@ class CompiledPlan:
     job_graph: JobGraph
 
 
+@refuse_depth
 def compile_statements(nodes: tuple[Sink, ...], context: BindContext, job_id: str = "") -> CompiledPlan:
     """Plan INSERTs and SELECTs that run as one job.
 
@@ -55,6 +57,7 @@ def compile_statements(nodes: tuple[Sink, ...], context: BindContext, job_id: st
     return CompiledPlan(nodes, optimised, physical, modes, stream_graph, job_graph)
 
 
+@refuse_depth
 def explain(plan: CompiledPlan, details: tuple[str, ...] = ()) -> str:
     """Every stage as text (see planner.explain).
 

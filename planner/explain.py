@@ -60,6 +60,7 @@ def explain_physical(sinks: tuple[PhysicalNode, ...], modes: Modes) -> str:
 class _PhysicalPrinter:
     def __init__(self, sinks: tuple[PhysicalNode, ...], modes: Modes) -> None:
         self.modes = modes
+        self._watermarks: dict[int, str] = {}
         self._numbers: dict[int, int] = {}
         self._printed: set[int] = set()
         readers: dict[int, int] = {}
@@ -91,11 +92,20 @@ class _PhysicalPrinter:
         return lines
 
     def _facts(self, node: PhysicalNode) -> str:
-        facts = [f"changelogMode=[{str(self.modes[id(node)])[1:-1]}]", f"watermark=[{_watermark(node)}]"]
+        facts = [f"changelogMode=[{str(self.modes[id(node)])[1:-1]}]", f"watermark=[{self._watermark(node)}]"]
         state = describe_state(node.spec)
         if state:
             facts.append(f"state=[{state}]")
         return " " + ", ".join(facts)
+
+    def _watermark(self, node: PhysicalNode) -> str:
+        if isinstance(node.spec, WatermarkAssignerSpec):
+            return f"from {node.schema.names[node.spec.rowtime_column]}"
+        if id(node) not in self._watermarks:
+            inherited = {self._watermark(i.node) for i in node.inputs} - {"none"}
+            found = inherited.pop() if len(inherited) == 1 else "least of inputs" if inherited else "none"
+            self._watermarks[id(node)] = found
+        return self._watermarks[id(node)]
 
 
 def _arrival(physical_input: PhysicalInput) -> str:
@@ -107,15 +117,6 @@ def _arrival(physical_input: PhysicalInput) -> str:
         return f" => {exchange.kind.value}"
     names = ", ".join(physical_input.node.schema.names[k] for k in exchange.keys)
     return f" => {exchange.kind.value}[{names}]"
-
-
-def _watermark(node: PhysicalNode) -> str:
-    if isinstance(node.spec, WatermarkAssignerSpec):
-        return f"from {node.schema.names[node.spec.rowtime_column]}"
-    inherited = {_watermark(i.node) for i in node.inputs} - {"none"}
-    if not inherited:
-        return "none"
-    return inherited.pop() if len(inherited) == 1 else "least of inputs"
 
 
 def describe_state(spec: Spec | None) -> str:

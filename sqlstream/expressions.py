@@ -75,6 +75,10 @@ class Call(msgspec.Struct, frozen=True, eq=False, omit_defaults=True, tag_field=
             and self.type == other.type
         )
 
+    def __ne__(self, other: object) -> bool:
+        # A Struct has one of its own, by identity where `eq` is off.
+        return not self == other
+
     def __hash__(self) -> int:
         return hash((self.function, self.args, self.type))
 

@@ -30,6 +30,10 @@ class Environment:
     catalog: str = ""
     database: str = ""
     fixed_span: Span | None = None
+    bound_views: dict[tuple[ObjectPath, Span | None], RelationalNode] = dataclasses.field(
+        default_factory=dict
+    )
+    """Views that this statement has read, by the place that refers to them: each is bound once."""
 
     def span(self, node: exp.Expr | None) -> Span | None:
         """The position in the user's script to blame for `node`."""

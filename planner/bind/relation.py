@@ -6,6 +6,10 @@ import dataclasses
 
 from planner.bind.scope import Scope
 from planner.relational.nodes import RelationalNode
+from sqlstream.errors import UserError
+
+COLUMNS_MAX = 10_000
+"""More would come from a chain of joins under SELECT *, which doubles them with every link."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -14,6 +18,16 @@ class Relation:
 
     node: RelationalNode
     scope: Scope
+
+    def __post_init__(self) -> None:
+        columns = len(self.node.schema)
+        if columns > COLUMNS_MAX:
+            raise UserError(
+                "SS3019",
+                f"a relation of this statement has {columns} columns, and {COLUMNS_MAX} are possible",
+                span=self.node.span,
+                hint="select the columns that are needed instead of *",
+            )
 
     @property
     def qualifier(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from planner.bind.names import find_table, object_path, suggest
 from planner.bind.output_spans import output_spans
 from planner.bind.table_options import check_hints, find_connector
 from planner.bind.types import can_cast_implicitly
+from planner.depth import refuse_depth
 from planner.dialect.nodes import span_of
 from planner.dialect.statements import Identifier, Insert
 from planner.relational.nodes import Project, RelationalNode, Sink
@@ -23,6 +24,7 @@ from sqlstream.schema import Field, Schema
 COLLECT = "collect"
 
 
+@refuse_depth
 def bind_insert(statement: Insert, context: BindContext) -> Sink:
     """The plan of INSERT INTO. UserError when query and table do not match by number and type of columns."""
     span = statement.target.span
@@ -210,6 +212,7 @@ def _check_nullable(column: Column, table: CatalogTable, span: Span | None) -> N
         )
 
 
+@refuse_depth
 def bind_select_sink(query: exp.Expr, context: BindContext) -> Sink:
     """The plan of a query whose rows go to the client: connector `collect`, column names made unique
     (a, a0, a1)."""

@@ -57,12 +57,18 @@ def _name_span(node: exp.Table, environment: Environment) -> Span | None:
 
 def _bind_view(view: CatalogView, environment: Environment, span: Span | None) -> RelationalNode:
     inner = environment.inside_view(view.path, span)
+    key = (view.path, inner.fixed_span)
+    known = environment.bound_views.get(key)
+    if known is not None:
+        return known
 
     def bind() -> RelationalNode:
         return inner.bind_subquery(parse_query(view.query), inner)
 
     query = _blaming(f'in the definition of view "{view.path.name}"', span, bind)
-    return rename(query, view.column_names) if view.column_names else query
+    bound = rename(query, view.column_names) if view.column_names else query
+    environment.bound_views[key] = bound
+    return bound
 
 
 def rename(node: RelationalNode, names: tuple[str, ...]) -> RelationalNode:

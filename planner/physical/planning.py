@@ -14,11 +14,13 @@ from planner.physical.node import PhysicalInput, PhysicalNode
 from planner.physical.traits import Traits
 from planner.relational.nodes import RelationalNode
 from sqlstream import config
-from sqlstream.errors import Span
+from sqlstream.errors import Span, UserError
 from sqlstream.graph.stream_graph import FORWARD, Exchange
 from sqlstream.schema import Schema
 from sqlstream.specs import Spec
 from sqlstream.spi.connector import ConnectorDescriptor
+
+OPERATORS_MAX = 10_000
 
 
 class Planning:
@@ -41,6 +43,7 @@ class Planning:
         self.is_reuse_enabled = bool(self.setting("table.optimizer.reuse-sub-plan-enabled"))
         self.state_ttl_ms = int(self.setting("table.exec.state.ttl"))
         self._interned: dict[str, PhysicalNode] = {}
+        self._made = 0
 
     def setting(self, key: str) -> Any:
         return config.get(self.settings, key)
@@ -67,6 +70,16 @@ class Planning:
         uid = digest(spec, inputs, schema)
         if is_reusable and self.is_reuse_enabled and uid in self._interned:
             return self._interned[uid]
+        self._made += 1
+        if self._made > OPERATORS_MAX:
+            raise UserError(
+                "SS3019",
+                f"the statement needs more than {OPERATORS_MAX} operators",
+                span=span,
+                hint=""
+                if self.is_reuse_enabled
+                else "leave 'table.optimizer.reuse-sub-plan-enabled' at 'true', so that equal parts are planned once",
+            )
         made = PhysicalNode(
             name=name,
             spec=spec,

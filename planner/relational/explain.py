@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Iterator
 
 from planner.relational.nodes import (
     Aggregate,
@@ -23,20 +24,24 @@ from planner.relational.nodes import (
 from sqlstream.expressions import Literal, SortKey
 from sqlstream.specs.watermark import EmitStrategy
 
+LINES_MAX = 10_000
+
 
 def explain_relation(node: RelationalNode) -> str:
-    """The plan as a tree; columns of a node's input are written $0, $1, … as in Flink."""
-    return "\n".join(_lines(node))
+    """The plan as a tree; columns of a node's input are written $0, $1, … as in Flink. What has several readers stands below
+    each of them, so the tree can be exponentially larger than the plan: it ends after LINES_MAX lines."""
+    lines = list(itertools.islice(_lines(node, "", ""), LINES_MAX + 1))
+    if len(lines) > LINES_MAX:
+        lines[LINES_MAX:] = [f"… and more than these {LINES_MAX} lines"]
+    return "\n".join(lines)
 
 
-def _lines(node: RelationalNode) -> list[str]:
-    lines = [f"{type(node).__name__}({describe(node)})"]
+def _lines(node: RelationalNode, first: str, rest: str) -> Iterator[str]:
+    """`first` goes before the node's own line, `rest` before those of its inputs."""
+    yield f"{first}{type(node).__name__}({describe(node)})"
     for position, child in enumerate(node.inputs):
         is_last = position == len(node.inputs) - 1
-        first, *rest = _lines(child)
-        lines.append(("+- " if is_last else ":- ") + first)
-        lines += [("   " if is_last else ":  ") + line for line in rest]
-    return lines
+        yield from _lines(child, rest + ("+- " if is_last else ":- "), rest + ("   " if is_last else ":  "))
 
 
 def describe(node: RelationalNode) -> str:

@@ -1,6 +1,8 @@
 """The relational plan: what a statement means, resolved and typed, before anything says how to run it.
 
 Nodes are frozen and compare by meaning: `span` takes no part in equality, so equal sub-plans are found by `==` and hash.
+A plan is a graph: a CTE that is read twice is one node with two readers. As a tree it may be exponentially larger than the
+statement, so whatever walks a plan visits each node once (`rewrite`, hashes, comparisons).
 Column references are indexes into the input's schema (for a join: left columns, then right columns).
 """
 
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 from collections.abc import Callable
 
 from sqlstream.catalog import CatalogTable
@@ -30,12 +33,35 @@ class RelationalJoinKind(enum.Enum):
     ANTI = "ANTI"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class RelationalNode:
-    """`schema` is the output. `span` is the SQL that asked for this node."""
+    """`schema` is the output. `span` is the SQL that asked for this node.
+
+    Hash and equality are those of a dataclass. A node keeps its hash, and which equal node it was found to be equal to, so
+    that both take time linear in the number of nodes."""
 
     schema: Schema
     span: Span | None = dataclasses.field(default=None, compare=False)
+
+    def __hash__(self) -> int:
+        kept: int | None = self.__dict__.get("_hash")
+        if kept is None:
+            kept = hash((type(self), _compared_values(self)))
+            self.__dict__["_hash"] = kept
+        return kept
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, RelationalNode) or type(self) is not type(other):
+            return False
+        a, b = _representative(self), _representative(other)
+        if a is b:
+            return True
+        if hash(a) != hash(b) or _compared_values(a) != _compared_values(b):
+            return False
+        b.__dict__["_equal"] = a
+        return True
 
     @property
     def inputs(self) -> tuple[RelationalNode, ...]:
@@ -47,7 +73,23 @@ class RelationalNode:
         return self
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@functools.cache
+def _compared(kind: type[RelationalNode]) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind) if field.compare)
+
+
+def _compared_values(node: RelationalNode) -> tuple[object, ...]:
+    return tuple(getattr(node, name) for name in _compared(type(node)))
+
+
+def _representative(node: RelationalNode) -> RelationalNode:
+    """One of the nodes that this one was found to be equal to, the same for all of them."""
+    while "_equal" in node.__dict__:
+        node = node.__dict__["_equal"]
+    return node
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class SingleInputNode(RelationalNode):
     input: RelationalNode
 
@@ -59,7 +101,7 @@ class SingleInputNode(RelationalNode):
         return dataclasses.replace(self, input=inputs[0])
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class TableScan(RelationalNode):
     """Physical `columns` then `metadata` columns of a table; schema has exactly these. Computed columns and the watermark of
     the table are nodes above it, made by the binder. `options` = the table's options with hints applied.
@@ -77,24 +119,24 @@ class TableScan(RelationalNode):
     watermark: SourceWatermark | None = None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Values(RelationalNode):
     """Literal rows (encoding of `Literal.value`)."""
 
     rows: tuple[tuple[LiteralValue, ...], ...]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Filter(SingleInputNode):
     condition: Expression
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Project(SingleInputNode):
     expressions: tuple[Expression, ...]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Watermark(SingleInputNode):
     """WATERMARK FOR `column` AS `expression`; the schema marks the column as ROWTIME."""
 
@@ -104,7 +146,7 @@ class Watermark(SingleInputNode):
     idle_timeout_ms: int = 0
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class WindowTvf(SingleInputNode):
     """Appends window_start, window_end TIMESTAMP(3) NOT NULL and window_time (a time attribute like `time_column`).
 
@@ -116,7 +158,7 @@ class WindowTvf(SingleInputNode):
     partition_keys: tuple[int, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Aggregate(SingleInputNode):
     """GROUP BY columns `keys`; schema: key columns, then one column a call. DISTINCT is an Aggregate without calls."""
 
@@ -124,7 +166,7 @@ class Aggregate(SingleInputNode):
     calls: tuple[AggregateCall, ...]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class RowNumber(SingleInputNode):
     """Appends ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) BIGINT NOT NULL. Only a filter on it makes it runnable (Rank)."""
 
@@ -132,7 +174,7 @@ class RowNumber(SingleInputNode):
     order: tuple[SortKey, ...]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Rank(SingleInputNode):
     """RowNumber restricted to rank_start … rank_end (1-based inclusive); the rank column is there when `outputs_rank`."""
 
@@ -143,7 +185,7 @@ class Rank(SingleInputNode):
     outputs_rank: bool
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Sort(SingleInputNode):
     """ORDER BY with OFFSET and FETCH (< 0: all). Without `order` it is a plain LIMIT."""
 
@@ -152,7 +194,7 @@ class Sort(SingleInputNode):
     fetch: int = -1
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Join(RelationalNode):
     """`condition` ranges over left then right columns; None is TRUE."""
 
@@ -169,7 +211,7 @@ class Join(RelationalNode):
         return dataclasses.replace(self, left=inputs[0], right=inputs[1])
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Union(RelationalNode):
     """UNION ALL; all inputs have the schema's types."""
 
@@ -183,7 +225,7 @@ class Union(RelationalNode):
         return dataclasses.replace(self, branches=inputs)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Sink(SingleInputNode):
     """Write to a table; the input's columns are the table's writable columns in order, cast to their types.
 
@@ -195,8 +237,14 @@ class Sink(SingleInputNode):
 
 
 def rewrite(node: RelationalNode, rule: Callable[[RelationalNode], RelationalNode]) -> RelationalNode:
-    """Apply `rule` bottom-up, each node after its inputs."""
-    inputs = tuple(rewrite(i, rule) for i in node.inputs)
-    if inputs != node.inputs:
-        node = node.with_inputs(inputs)
-    return rule(node)
+    """Apply `rule` bottom-up, each node after its inputs, and once however many readers it has."""
+    done: dict[int, RelationalNode] = {}
+
+    def visit(node: RelationalNode) -> RelationalNode:
+        if id(node) not in done:
+            inputs = tuple(visit(i) for i in node.inputs)
+            is_same = all(new is old for new, old in zip(inputs, node.inputs, strict=True))
+            done[id(node)] = rule(node if is_same else node.with_inputs(inputs))
+        return done[id(node)]
+
+    return visit(node)

@@ -61,6 +61,7 @@ class _Pruning:
     def __init__(self) -> None:
         self.wishes: dict[RelationalNode, _Wish] = {}
         self.is_collecting = False
+        self._trimmed: dict[tuple[RelationalNode, Columns, bool, bool], Trimmed] = {}
 
     def trim_sink(self, sink: Sink) -> Sink:
         wanted = frozenset(range(len(sink.input.schema)))
@@ -82,7 +83,13 @@ class _Pruning:
         )
 
     def trim(self, node: RelationalNode, wanted: Columns, time: bool) -> Trimmed:
-        """`time`: an operator above needs the watermark of this input."""
+        """`time`: an operator above needs the watermark of this input. Readers that want the same get the same node."""
+        key = (node, wanted, time, self.is_collecting)
+        if key not in self._trimmed:
+            self._trimmed[key] = self._trim(node, wanted, time)
+        return self._trimmed[key]
+
+    def _trim(self, node: RelationalNode, wanted: Columns, time: bool) -> Trimmed:
         if isinstance(node, Project) and not wanted:
             # COUNT(*) wants rows, whatever is in them: nothing needs to be computed.
             return self.trim(node.input, wanted, time)

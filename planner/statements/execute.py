@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planner.bind.context import BindContext
+from planner.depth import refuse_depth
 from planner.dialect.statements import (
     CreateTable,
     CreateView,
@@ -25,6 +26,7 @@ from planner.statements.show import show
 from sqlstream.errors import InternalError
 
 
+@refuse_depth
 def execute_ddl(statement: Statement, context: BindContext) -> DdlResult:
     """Rows and changes of a CREATE, DROP, SET, RESET, SHOW or DESCRIBE. UserError with a position when
     it is wrong."""

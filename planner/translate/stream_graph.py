@@ -14,6 +14,8 @@ from sqlstream.graph.stream_graph import FORWARD, Exchange, ExchangeKind, Stream
 REBALANCE = Exchange(ExchangeKind.REBALANCE)
 MAX_PARALLELISM_DEFAULT = 128
 MAX_PARALLELISM_BOUND = 32768
+EDGES_MAX = 10_000
+"""Inputs of one operator, unions resolved."""
 
 
 def translate_stream_graph(
@@ -86,8 +88,17 @@ def _max_parallelism(settings: Mapping[str, str], highest: int) -> int:
 
 
 def _edges(node: PhysicalNode, ids: dict[int, int], parallelism: dict[int, int]) -> Iterator[StreamEdge]:
+    count = 0
     for ordinal, physical_input in enumerate(node.inputs):
         for source in _without_unions(physical_input):
+            count += 1
+            if count > EDGES_MAX:
+                raise UserError(
+                    "SS3019",
+                    f"an operator of this statement would read more than {EDGES_MAX} inputs",
+                    span=node.span,
+                    hint="a chain of UNION ALL doubles the rows with every link: union fewer queries",
+                )
             pair = (parallelism[id(source)], parallelism[id(node)])
             yield StreamEdge(ids[id(source)], ordinal, _exchange(physical_input.exchange, *pair))
 

@@ -27,6 +27,19 @@ Builder = Callable[[Call, EvaluationContext], Kernel]
 Values = np.ndarray[Any, Any]
 
 
+BATCH_BYTES_MAX = 2**31 - 1
+"""What the texts of one column of a batch may have together: Arrow counts them in 32 bits."""
+
+
+def too_large(what: str) -> UserError:
+    """The error for a column that Arrow cannot hold."""
+    return UserError(
+        "SS5108",
+        f"{what} would have more than {BATCH_BYTES_MAX:,} bytes in one batch",
+        hint="make the texts shorter, or the batches: SET 'execution.batch-rows' = '1024'",
+    )
+
+
 def plain(kernel: Kernel) -> Builder:
     """A kernel that is the same for every call."""
     return lambda call, context: kernel
@@ -40,6 +53,10 @@ def as_array(datum: Datum, rows: int) -> pa.Array:
     """A column, whether it is one already or a constant."""
     if isinstance(datum, pa.Array):
         return datum
+    if datum.is_valid and (pa.types.is_string(datum.type) or pa.types.is_binary(datum.type)):
+        buffer = datum.as_buffer()
+        if buffer is not None and buffer.size * rows > BATCH_BYTES_MAX:
+            raise too_large("a constant, once for each row,")
     # Arrow repeats no MAP zero times.
     return pa.repeat(datum, rows) if datum.is_valid and rows else pa.nulls(rows, datum.type)
 

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 
 from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.fallible import can_fail
-from runtime.evaluate.kernel import Datum, as_array
+from runtime.evaluate.growth import check_growth
+from runtime.evaluate.kernel import Datum, as_array, too_large
 from runtime.evaluate.literal import evaluate_literal
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import InternalError, UserError
@@ -21,6 +22,9 @@ from sqlstream.types import BOOLEAN
 
 Columns = Sequence[Any]
 _Step = Callable[[list[Datum], Columns, int], Datum]
+FOLDED_BYTES_MAX = 1024 * 1024
+"""A constant that is larger is computed when it is needed, not kept."""
+
 _IS_LAZY = frozenset({"CASE", "IF", "COALESCE", "IFNULL", "AND", "OR"})
 
 
@@ -77,7 +81,10 @@ class Program:
         except UserError:
             # It fails when a row is there to fail on: the branch may never be taken.
             return
-        scalar = as_array(values[slot], 1)[0]
+        column = as_array(values[slot], 1)
+        if column.nbytes > FOLDED_BYTES_MAX:
+            return
+        scalar = column[0]
         self._constants[slot] = scalar
         self._steps[slot] = lambda values, columns, rows: scalar
 
@@ -112,10 +119,13 @@ class Program:
             if is_constant:
                 given = [as_array(g, rows) for g in given]
             try:
+                check_growth(call.function, given)
                 result = kernel(*given) if given else kernel(rows)
             except UserError as error:
                 error.at(call.span)
                 raise
+            except (pa.ArrowCapacityError, MemoryError) as error:
+                raise too_large(f"the results of {call.function}").at(call.span) from error
             return result if result.type == target else pc.cast(result, target, safe=False)
 
         return step

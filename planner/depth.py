@@ -1,0 +1,29 @@
+"""What is nested more deeply than the planner can follow is refused, not met by Python's own limit."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from sqlstream.errors import UserError
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+def refuse_depth(stage: Callable[Given, Result]) -> Callable[Given, Result]:
+    """A stage of the planner that raises UserError SS3019 where Python's limit on nested calls ends it."""
+
+    @functools.wraps(stage)
+    def bounded(*args: Given.args, **named: Given.kwargs) -> Result:
+        try:
+            return stage(*args, **named)
+        except RecursionError:
+            raise UserError(
+                "SS3019",
+                "the statement is nested too deeply",
+                hint="write it with fewer levels of subqueries, views or expressions",
+            ) from None
+
+    return bounded

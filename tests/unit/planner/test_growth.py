@@ -1,0 +1,158 @@
+"""Statements whose plan, written out as a tree, would be exponentially larger than their text."""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from client.session import Session
+from planner.compile import CompiledPlan, explain
+from planner.dialect.parser import parse_script
+from planner.dialect.statements import Query
+from planner.relational.nodes import RelationalNode, rewrite
+from sqlstream.errors import Span, UserError
+from sqlstream.expressions import Call, InputRef
+from sqlstream.types import BIGINT
+
+TABLE = "CREATE TABLE t (id BIGINT, v BIGINT) WITH ('connector' = 'datagen');"
+LINKS = {
+    "join": "SELECT {0}.id, b.v FROM {0} JOIN {0} b ON {0}.id = b.id",
+    "aggregate": "SELECT {0}.id, COUNT(b.v) AS v FROM {0} JOIN {0} b ON {0}.id = b.id GROUP BY {0}.id",
+    "filter": "SELECT {0}.id, b.v FROM {0} JOIN {0} b ON {0}.id = b.id WHERE b.v > 7",
+    "left join": "SELECT {0}.id, b.v FROM {0} LEFT JOIN {0} b ON {0}.id = b.id",
+    "projection": "SELECT id, v + v AS v FROM {0}",
+}
+CPU_S_MAX = 8.0
+"""For 16 links: half a second here; a plan that is walked as a tree takes hours."""
+
+
+def ctes(link: str, count: int) -> str:
+    parts = ["a0 AS (SELECT id, v FROM t)"]
+    parts += [f"a{i} AS ({link.format(f'a{i - 1}')})" for i in range(1, count + 1)]
+    return f"WITH {', '.join(parts)} SELECT * FROM a{count}"
+
+
+def views(link: str, count: int) -> str:
+    parts = ["CREATE VIEW a0 AS SELECT id, v FROM t;"]
+    parts += [f"CREATE VIEW a{i} AS {link.format(f'a{i - 1}')};" for i in range(1, count + 1)]
+    return "\n".join(parts) + f"\nSELECT * FROM a{count}"
+
+
+def compiled(sql: str, config: dict[str, str] | None = None) -> CompiledPlan:
+    with Session(config) as session:
+        *before, query = parse_script(TABLE + sql)
+        for statement in before:
+            session.execute(statement)
+        assert isinstance(query, Query)
+        return session.compile(query)
+
+
+def distinct(node: RelationalNode, seen: set[int]) -> Iterator[RelationalNode]:
+    if id(node) not in seen:
+        seen.add(id(node))
+        yield node
+        for child in node.inputs:
+            yield from distinct(child, seen)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("written", [ctes, views])
+@pytest.mark.parametrize("link", LINKS)
+def test_a_chain_of_self_joins_is_planned_in_time_and_operators_that_grow_with_its_length(
+    link: str, written: object
+) -> None:
+    assert callable(written)
+    started_s = time.process_time()
+    plans = {count: compiled(written(LINKS[link], count)) for count in (4, 8, 16)}
+    text = explain(plans[16])
+    assert time.process_time() - started_s < CPU_S_MAX
+    assert len(text) < 50_000_000
+    sizes = {count: len(plan.stream_graph.nodes) for count, plan in plans.items()}
+    # A filter that is pushed through one side only makes another copy for each link above it.
+    growth = (sizes[16] - sizes[8]) / (sizes[8] - sizes[4])
+    assert growth <= (4.5 if link == "filter" else 2.2)
+
+
+def test_explain_ends_a_tree_that_is_larger_than_anybody_reads() -> None:
+    text = explain(compiled(ctes(LINKS["join"], 16)))
+    assert "… and more than these 10000 lines" in text
+
+
+@pytest.mark.parametrize(
+    ("link", "count", "config", "message"),
+    [
+        ("SELECT * FROM {0} UNION ALL SELECT * FROM {0}", 40, {}, "would read more than 10000 inputs"),
+        ("SELECT * FROM {0} JOIN {0} b ON 1 = 1", 40, {}, "columns, and 10000 are possible"),
+        (
+            LINKS["join"],
+            40,
+            {"table.optimizer.reuse-sub-plan-enabled": "false"},
+            "needs more than 10000 operators",
+        ),
+        (LINKS["projection"], 600, {}, "nested too deeply"),
+    ],
+)
+@pytest.mark.timeout(120)
+def test_what_would_grow_without_bound_is_refused(
+    link: str, count: int, config: dict[str, str], message: str
+) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        compiled(ctes(link, count), config)
+    assert caught.value.code == "SS3019"
+    assert caught.value.hint
+
+
+class NestedTooDeeply(Exception):
+    pass
+
+
+def refusing(sql: str) -> None:
+    try:
+        explain(compiled(sql))
+    except UserError as error:
+        if "nested" in error.message:
+            raise NestedTooDeeply from error
+        raise
+
+
+@pytest.mark.parametrize("depth", [300, 3_000, pytest.param(30_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("opening", "middle", "closing"),
+    [
+        ("(", "1", ")"),
+        ("ABS(", "1", ")"),
+        ("- ", "1", ""),
+        ("NOT ", "TRUE", ""),
+        ("CASE WHEN TRUE THEN ", "1", " ELSE 2 END"),
+        ("ARRAY[", "1", "]"),
+        ("CAST(", "1", " AS BIGINT)"),
+        ("1 + ", "1", ""),
+        ("'x' || ", "'y'", ""),
+    ],
+)
+@pytest.mark.timeout(120)
+def test_deep_expressions_are_planned_or_refused(opening: str, middle: str, closing: str, depth: int) -> None:
+    sql = "SELECT " + opening * depth + middle + closing * depth
+    with contextlib.suppress(NestedTooDeeply):
+        refusing(sql)
+
+
+def test_equal_plans_are_equal_wherever_they_stand_and_rewrites_keep_what_is_shared() -> None:
+    with Session() as session:
+        table, *queries = parse_script(TABLE + f"{ctes(LINKS['join'], 30)};\n" * 2)
+        session.execute(table)
+        first, second = (session.compile(query).relational[0] for query in queries)
+    assert first.span != second.span
+    assert first == second
+    assert hash(first) == hash(second)
+    assert len(list(distinct(rewrite(first, lambda node: node), set()))) == len(list(distinct(first, set())))
+
+
+def test_calls_that_differ_by_their_place_alone_are_not_unequal() -> None:
+    at = [Call("+", (InputRef(0, BIGINT), InputRef(1, BIGINT)), BIGINT, Span(n, n + 1)) for n in range(2)]
+    assert at[0] == at[1]
+    assert not operator.ne(*at)

@@ -1,0 +1,81 @@
+"""Texts that functions would make too large are refused before they take memory."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from runtime.evaluate.context import EvaluationContext
+from runtime.evaluate.growth import VALUE_BYTES_MAX, check_growth
+from runtime.evaluate.kernel import BATCH_BYTES_MAX, as_array
+from runtime.evaluate.program import Program
+from sqlstream.errors import Span, UserError
+from sqlstream.expressions import Call, InputRef, Literal
+from sqlstream.types import INT, STRING
+
+TEXTS = pa.array(["ab", None, ""])
+HUGE = pa.scalar(2_000_000_000, pa.int32())
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "size"),
+    [
+        ("REPEAT", [TEXTS, HUGE], 4_000_000_000),
+        ("REPEAT", [pa.scalar("x"), pa.array([1, 2_000_000_000], pa.int32())], 2_000_000_000),
+        ("LPAD", [TEXTS, HUGE, pa.scalar("y")], 2_000_000_000),
+        ("RPAD", [TEXTS, HUGE, pa.scalar("y")], 2_000_000_000),
+        ("REPLACE", [pa.array(["x" * 10_000]), pa.scalar("x"), pa.scalar("y" * 10_000)], 100_010_000),
+        ("REGEXP_REPLACE", [pa.array(["x" * 10_000]), pa.scalar("x"), pa.scalar("y" * 10_000)], 100_010_000),
+    ],
+)
+def test_a_value_that_is_too_large_is_refused_with_its_size(
+    function: str, args: list[pa.Array], size: int
+) -> None:
+    with pytest.raises(UserError, match=f"{function} would have {size:,} bytes") as caught:
+        check_growth(function, args)
+    assert caught.value.code == "SS5108"
+
+
+@pytest.mark.parametrize(
+    ("function", "args"),
+    [
+        ("REPEAT", [TEXTS, pa.scalar(VALUE_BYTES_MAX // 2, pa.int32())]),
+        ("REPEAT", [TEXTS, pa.scalar(-1, pa.int32())]),
+        ("REPEAT", [pa.array(["", None]), HUGE]),
+        ("REPEAT", [TEXTS, pa.scalar(None, pa.int32())]),
+        ("REPLACE", [pa.array(["x" * 10_000]), pa.scalar(""), pa.scalar("y")]),
+        ("REGEXP_REPLACE", [pa.array(["x" * 10_000]), pa.scalar("x{1000}"), pa.scalar("y" * 10_000)]),
+        ("UPPER", [TEXTS]),
+    ],
+)
+def test_what_fits_passes(function: str, args: list[pa.Array]) -> None:
+    check_growth(function, args)
+
+
+def test_a_batch_that_is_too_large_is_refused() -> None:
+    texts = pa.array(["x"] * 100)
+    with pytest.raises(UserError, match="in one batch") as caught:
+        check_growth("REPEAT", [texts, pa.scalar(BATCH_BYTES_MAX // 99, pa.int32())])
+    assert "execution.batch-rows" in caught.value.hint
+
+
+def test_a_constant_is_not_repeated_beyond_what_arrow_holds() -> None:
+    with pytest.raises(UserError, match="in one batch"):
+        as_array(pa.scalar("x" * 100_000), 65_536)
+    assert len(as_array(pa.scalar("x" * 100), 65_536)) == 65_536
+
+
+def test_a_constant_that_cannot_be_made_fails_where_a_row_asks_for_it() -> None:
+    call = Call("REPEAT", (Literal("x", STRING), Literal(2_000_000_000, INT)), STRING, Span(7, 20))
+    program = Program((call,), EvaluationContext())
+    with pytest.raises(UserError, match="2,000,000,000 bytes") as caught:
+        program.run((), 1)
+    assert caught.value.span == Span(7, 20)
+
+
+def test_texts_that_arrow_cannot_count_are_a_clear_error() -> None:
+    text = Call("REPEAT", (InputRef(0, STRING), Literal(30_000_000, INT)), STRING)
+    joined = Call("CONCAT", (text,) * 80, STRING, Span(0, 9))
+    with pytest.raises(UserError, match="results of CONCAT would have more than") as caught:
+        Program((joined,), EvaluationContext()).run((pa.array(["x"]),), 1)
+    assert caught.value.span == Span(0, 9)
