@@ -193,7 +193,7 @@ class CsvReader(FileRows):
         from runtime.formats.text_values import holds_hexadecimal
 
         integers = [name for name, t in self._types.items() if is_integer(t)]
-        if not integers or (b"0x" not in data and b"0X" not in data):
+        if not integers or not _holds_0x(data):
             return False
         table = self._read(text, dict.fromkeys(integers, pa.binary()), [], False)
         return any(holds_hexadecimal(chunk) for name in integers for chunk in table[name].chunks)
@@ -329,6 +329,12 @@ class CsvReader(FileRows):
         if not self._dialect.ignores_errors:
             raise undecodable(self._path, rejected, "csv.ignore-parse-errors")
         return rejected
+
+
+def _holds_0x(data: bytes) -> bool:
+    """Whether 0x or 0X stands in a text: pairs of bytes at even and at odd places, where a search would stop at every zero."""
+    pairs = (np.frombuffer(data, "<u2", (len(data) - odd) // 2, odd) for odd in (0, 1) if len(data) > 1)
+    return any((pair == ord("0") + 256 * ord(x)).any() for pair in pairs for x in "xX")
 
 
 def _behind_line(data: bytes, start: int) -> int:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from runtime.formats.blocks import Block
 from runtime.formats.json_objects import has_shape_of, holds, holds_decimal, structure_of, take_apart
+from runtime.formats.json_strict import keep_last_members
 from runtime.formats.json_values import parse_values, text_type_of
 from runtime.formats.row_count import empty_columns
 from sqlstream.arrow import to_arrow_type
@@ -139,8 +140,9 @@ class PlainObjects:
         """Each text becomes the one field of an object, since DuckDB takes only objects apart."""
         if not len(texts):
             return parse_values(pa.array([], text_type_of({"v": t})).field(0), t)
-        objects = pc.binary_join_element_wise('{"v":', texts, "}", "")
-        if not holds(objects.drop_null(), has_shape_of({"v": t})).all():
+        objects = pc.binary_join_element_wise('{"v":', pc.fill_null(texts, "null"), "}", "")
+        objects, _ = keep_last_members(objects)
+        if not holds(objects, has_shape_of({"v": t})).all():
             raise pa.ArrowInvalid(f"a value is no {t}")
         structure = structure_of({"v": t}, keeps_numbers=self._keeps_numbers)
         return parse_values(take_apart(objects, structure).flatten()[0], t)

@@ -21,6 +21,12 @@ from runtime.formats.boolean_option import is_true
 from runtime.formats.file_rows import FileRows
 from runtime.formats.json_objects import has_shape_of, holds, holds_decimal, structure_of, take_apart
 from runtime.formats.json_plain import KERNEL_DEMAND, PlainObjects, PlainRows, is_nested
+from runtime.formats.json_strict import (
+    REASONS,
+    keep_last_members,
+    may_be_lenient,
+    may_repeat_members,
+)
 from runtime.formats.json_values import parse_values, text_type_of
 from runtime.formats.rejection import undecodable
 from runtime.formats.row_count import empty_columns
@@ -111,7 +117,13 @@ class JsonReader(FileRows):
         """`numbers`: which lines of the file they are, from 1."""
         try:
             texts = lines.cast(pa.string())
+            if may_be_lenient(texts):
+                return self._decode_doubtful(lines, numbers)
             values = self._objects(texts)
+            if may_repeat_members(texts, values, self._types):
+                last, _ = keep_last_members(texts)
+                values = values if last is texts else self._objects(last)
+                texts = last
             # DuckDB finds all fields missing from [], where it finds no object in other arrays.
             if values.null_count or self._needs_fields or not _begin_objects(texts):
                 return self._decode_doubtful(lines, numbers)
@@ -142,10 +154,12 @@ class JsonReader(FileRows):
         is_text = np.ones(len(lines), dtype=bool)
         is_text[list(reasons)] = False
         texts = pc.if_else(pa.array(is_text), lines, b"").cast(pa.string())
-        rows = np.flatnonzero(~_mask(pc.equal(pc.ascii_trim_whitespace(texts), "")))
+        last, faults = keep_last_members(texts)
+        reasons.update((int(row), REASONS[int(faults[row])]) for row in np.flatnonzero(faults))
+        rows = np.flatnonzero(~_mask(pc.equal(pc.ascii_trim_whitespace(texts), "")) & (faults == 0))
         is_object = holds(texts.take(pa.array(rows)), "json_valid(a0) AND json_type(a0) = 'OBJECT'")
         reasons.update((int(row), "it is no JSON object") for row in rows[~is_object])
-        rows = rows[is_object]
+        rows, texts = rows[is_object], last
         if self._needs_fields and self._types:
             structure = structure_of(self._types, keeps_numbers=False)
             strict = f"try(json_transform_strict(a0, {structure})) IS NOT NULL"

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from runtime.formats.file_rows import FileRows
 from runtime.formats.flat_types import refuse_types
 from runtime.formats.rejection import absent_column
-from sqlstream.errors import UserError
+from runtime.host.files import file_error
+from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import OptionDescriptor, OptionType
 from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, Rejected
@@ -76,32 +77,53 @@ class ParquetReader(FileRows):
     def decoded(self) -> Iterator[tuple[pa.RecordBatch, list[Rejected]]]:
         import pyarrow as pa
 
-        try:
-            for batch in self._stored():
-                yield self._cast(batch), []
-        except pa.ArrowException as error:
-            raise UserError(
-                "SS5011",
-                f'could not read "{self._path}" as parquet: {str(error).splitlines()[0]}',
-                hint="check that the file is a whole parquet file",
-            ) from error
+        # What pyarrow raises for broken files is of many kinds, and none of them names the file.
+        kinds = (pa.ArrowException, OSError, ValueError, ArithmeticError, LookupError, MemoryError, TypeError)
+        stored = self._stored()
+        while True:
+            try:
+                batch = next(stored, None)
+            except kinds as error:
+                raise self._unreadable(error) from error
+            if batch is None:
+                return
+            yield self._cast(batch), []
+
+    def _unreadable(self, error: Exception) -> SqlStreamError:
+        if isinstance(error, OSError) and error.errno is not None:
+            return file_error("read", self._path, error)
+        reason = str(error).strip().split("\n", 1)[0].rstrip(". ") or type(error).__name__
+        return UserError(
+            "SS5011",
+            f'could not read "{self._path}" as parquet: {reason}',
+            hint="check that the file is a whole parquet file",
+        )
 
     def _stored(self) -> Iterator[pa.RecordBatch]:
         import pyarrow.parquet as pq
 
+        from runtime.formats.row_count import empty_columns
+
         # Spark's old INT96 holds years that nanoseconds do not, and would silently come as others.
         unit = "ns" if any("timestamp[ns" in str(t) for t in self._targets.values()) else "us"
         file = pq.ParquetFile(self._stream, coerce_int96_timestamp_unit=unit)
-        self._check_columns(file.schema_arrow.names)
-        groups = self._groups_left(file.metadata)
+        self._check_columns(file.schema_arrow)
+        rows = _rows_of_groups(file.metadata)
+        groups = self._groups_left(rows)
         if not self._targets:
-            yield from self._counts(file.metadata, groups)
+            yield from (empty_columns(rows[group]) for group in groups)
         elif groups:
-            yield from file.iter_batches(
+            for batch in file.iter_batches(
                 batch_size=self._batch_rows, row_groups=groups, columns=list(self._targets), use_threads=False
-            )
+            ):
+                # Arrow takes texts and offsets as they stand in the file.
+                batch.validate(full=True)
+                yield batch
 
-    def _check_columns(self, names: list[str]) -> None:
+    def _check_columns(self, schema: pa.Schema) -> None:
+        from runtime.formats.parquet_types import may_be_declared
+
+        names = schema.names
         for wanted in self._targets:
             if wanted not in names:
                 raise absent_column(f'the parquet file "{self._path}"', wanted, names)
@@ -111,21 +133,17 @@ class ParquetReader(FileRows):
                     f'the parquet file "{self._path}" has several columns "{wanted}"',
                     hint="write the file with other names, or leave the column out of the table",
                 )
+            stored, t = schema.field(wanted).type, self._types[wanted]
+            if not may_be_declared(stored, t):
+                raise self._misfit(wanted, stored)
 
-    def _groups_left(self, metadata: Any) -> list[int]:
+    def _groups_left(self, rows: list[int]) -> list[int]:
         """Row groups that hold rows which are not passed over; `_skip_rows` then counts from the first of them."""
         first = 0
-        while first < metadata.num_row_groups and metadata.row_group(first).num_rows <= self._skip_rows:
-            self._skip_rows -= metadata.row_group(first).num_rows
+        while first < len(rows) and rows[first] <= self._skip_rows:
+            self._skip_rows -= rows[first]
             first += 1
-        return list(range(first, metadata.num_row_groups))
-
-    @staticmethod
-    def _counts(metadata: Any, groups: list[int]) -> Iterator[pa.RecordBatch]:
-        from runtime.formats.row_count import empty_columns
-
-        for group in groups:
-            yield empty_columns(metadata.row_group(group).num_rows)
+        return list(range(first, len(rows)))
 
     def _cast(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         import pyarrow as pa
@@ -149,11 +167,29 @@ class ParquetReader(FileRows):
                 column = in_unit(column, target.unit)
             return pc.cast(column, target)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise UserError(
-                "SS5012",
-                f'column "{name}" of "{self._path}" is {column.type} and does not fit {target}',
-                hint="declare the column with the type that it has in the file",
-            ) from error
+            raise self._misfit(name, column.type, str(error).split("\n", 1)[0].rstrip(".")) from error
+
+    def _misfit(self, name: str, stored: pa.DataType, reason: str = "") -> UserError:
+        """`reason` is Arrow's, where the types fit and a value does not."""
+        from runtime.formats.parquet_types import sql_name
+
+        declared = self._types[name].without_time_attribute().with_nullable(True)
+        which = ", and a value does not fit" if reason else ""
+        return UserError(
+            "SS5012",
+            f'column "{name}" of file "{self._path}" is {sql_name(stored)}, the table declares {declared}{which}',
+            detail=reason,
+            hint="declare the column with the type that it has in the file",
+        )
+
+
+def _rows_of_groups(metadata: Any) -> list[int]:
+    """The rows of each row group. ValueError where they are not those of the file."""
+    # Of a group's columns pyarrow is not asked: what is broken in them ends the process.
+    rows = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+    if sum(rows) != metadata.num_rows or min(rows, default=0) < 0:
+        raise ValueError(f"its {metadata.num_rows} rows are not those of its row groups")
+    return rows
 
 
 @functools.cache

@@ -8,8 +8,12 @@ neither on the rest of the file nor on where blocks end.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from llvmlite import ir
 from numba import int64, njit, types
+from numba.extending import intrinsic
 
 WHOLE, UNTERMINATED, TEXT_BEHIND_QUOTE, ESCAPE_AT_END = 0, 1, 2, 3
 """What `tidy` says of a record: nothing is wrong with its quotes; a quote is not closed, or closed on a later line with text
@@ -22,15 +26,61 @@ _NUMBERS = types.Array(types.int64, 1, "C")
 
 TRIM, COMMENTS, TRAILING_DELIMITER, EXTRA_FIELDS, EMPTY_LINES = 1, 2, 4, 8, 16
 _LF, _CR, _HASH, _BLANK, _TAB = 10, 13, 35, 32, 9
+_WIDTH = 64
+
+
+@intrinsic
+def _find_one_of(typing_context, address, first, second):  # type: ignore[no-untyped-def]
+    """Where the first of two bytes or a line end stands in the 64 bytes at an address, 64 when there is none."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        byte, lane = ir.IntType(8), ir.IntType(32)
+        vector = ir.VectorType(byte, _WIDTH)
+        text = builder.load(builder.inttoptr(arguments[0], vector.as_pointer()), align=1, typ=vector)
+        same_lane = ir.Constant(ir.VectorType(lane, _WIDTH), [0] * _WIDTH)
+        found = builder.or_(
+            builder.icmp_unsigned("==", text, ir.Constant(vector, [_LF] * _WIDTH)),
+            builder.icmp_unsigned("==", text, ir.Constant(vector, [_CR] * _WIDTH)),
+        )
+        for wanted in arguments[1:]:
+            one = builder.insert_element(
+                ir.Constant(vector, ir.Undefined), builder.trunc(wanted, byte), ir.Constant(lane, 0)
+            )
+            spread = builder.shuffle_vector(one, ir.Constant(vector, ir.Undefined), same_lane)
+            found = builder.or_(found, builder.icmp_unsigned("==", text, spread))
+        mask = builder.bitcast(found, ir.IntType(_WIDTH))
+        return builder.cttz(mask, ir.Constant(ir.IntType(1), 0))
+
+    return int64(int64, int64, int64), generate
+
+
+@njit(int64(_TEXT, int64, int64, int64), nogil=True, cache=True)
+def _next_one_of(data, i, first, second):  # type: ignore[no-untyped-def]
+    """The place, from `i` on, of the first of two bytes (-1 is none) or a line end; the length where there is none."""
+    n = len(data)
+    if i + _WIDTH <= n:
+        # A line end stands in for what is none.
+        one, two = first if first >= 0 else _LF, second if second >= 0 else _LF
+        address = data.ctypes.data
+        while i + _WIDTH <= n:
+            found = _find_one_of(address + i, one, two)
+            i += found
+            if found < _WIDTH:
+                return i
+    while i < n:
+        c = np.int64(data[i])
+        if c == first or c == second or c == _LF or c == _CR:  # noqa: SIM109 (one comparison after the other)
+            return i
+        i += 1
+    return i
 
 
 @njit(types.Tuple((int64, int64))(_TEXT, int64, types.boolean), nogil=True, cache=True)
 def _line_end(data, i, is_last):  # type: ignore[no-untyped-def]
     """(where the line of `data[i]` ends, behind its line end); -1 behind when more of the file is needed to know."""
     n = len(data)
-    while i < n and data[i] != _LF and data[i] != _CR:
-        i += 1
-    if i == n:
+    i = _next_one_of(data, i, -1, -1)
+    if i >= n:
         return n, n if is_last else -1
     if data[i] == _LF:
         return i, i + 1
@@ -63,6 +113,9 @@ def _measure(data, first, delimiter, quote, escape, flags, bytes_max, is_last): 
             is_open, is_one_line, is_long = True, True, False
             i += 1
             while i < n and is_open and not is_long:
+                i = _next_one_of(data, i, quote, escape)
+                if i == n:
+                    break
                 c = np.int64(data[i])
                 i += 1
                 if c == quote:
@@ -72,7 +125,7 @@ def _measure(data, first, delimiter, quote, escape, flags, bytes_max, is_last): 
                         is_open = False
                 elif c == escape:
                     i += 1
-                elif c in (_LF, _CR):
+                else:
                     is_one_line, is_long = False, i - first > bytes_max
             is_unterminated = is_open and (is_long or (i >= n and is_last))
             if not is_open:
@@ -89,8 +142,9 @@ def _measure(data, first, delimiter, quote, escape, flags, bytes_max, is_last): 
             if i >= n and not is_last:
                 return _INCOMPLETE, n, n, fields, False, has_blanks
         else:
-            while i < n and np.int64(data[i]) != delimiter and data[i] != _LF and data[i] != _CR:
-                i += 1 + (np.int64(data[i]) == escape)
+            i = _next_one_of(data, i, delimiter, escape)
+            while i < n and np.int64(data[i]) == escape:
+                i = _next_one_of(data, i + 2, delimiter, escape)
             if i > n and is_last:
                 return ESCAPE_AT_END, n, n, fields, False, has_blanks
         if i < n and np.int64(data[i]) == delimiter:

@@ -22,6 +22,7 @@ MODULES = (
 ON_DEMAND = (
     "runtime.kernels.csv_records",
     "runtime.kernels.decimals",
+    "runtime.kernels.json_members",
     "runtime.kernels.json_rows",
     "runtime.kernels.nexmark",
     "runtime.kernels.rank",

@@ -128,6 +128,8 @@ def test_a_quote_that_stays_open_for_long_is_not_waited_for(monkeypatch: pytest.
 
 
 PIECES = [
+    "y" * 30,
+    "z" * 64,
     "a",
     "b7",
     ",",

@@ -251,7 +251,7 @@ def read(
     return rows, rejected, ""
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(
     schema=st.sampled_from([SCHEMA, SCHEMA, NESTED, DECIMALS]),
     parts=st.lists(lines(), max_size=12),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import io
 from typing import Any
 
@@ -16,6 +17,7 @@ from sqlstream.errors import UserError
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType
 
+D = decimal.Decimal
 LINE = Schema.of(("line", sql.STRING))
 
 
@@ -89,12 +91,61 @@ def test_a_name_that_a_parquet_file_has_twice_is_refused() -> None:
         read("parquet", stream.getvalue(), Schema.of(("a", sql.BIGINT)))
 
 
+NESTED = pa.array([[{"x": 1}]], pa.list_(pa.struct([("x", pa.int64())])))
+
+
 @pytest.mark.parametrize(
-    ("name", "t", "message"), [("z", sql.INT, 'has no column "z"'), ("a", sql.INT, "does not fit int32")]
+    ("column", "t", "message"),
+    [
+        (pa.array([1], pa.int32()), sql.STRING, "is INT, the table declares STRING"),
+        (pa.array(["1"]), sql.INT, "is STRING, the table declares INT"),
+        (pa.array(["1"]).dictionary_encode(), sql.DOUBLE, "is STRING, the table declares DOUBLE"),
+        (pa.array([True]), sql.STRING, "is BOOLEAN, the table declares STRING"),
+        (
+            pa.array([0], pa.timestamp("us", "UTC")),
+            sql.STRING,
+            r"is TIMESTAMP_LTZ\(6\), the table declares STRING",
+        ),
+        (pa.array([0], pa.timestamp("ms")), sql.BIGINT, r"is TIMESTAMP\(3\), the table declares BIGINT"),
+        (pa.array([0], pa.date32()), sql.time(3), r"is DATE, the table declares TIME\(3\)"),
+        (NESTED, sql.array(sql.STRING), "is ARRAY<ROW<`x` BIGINT>>, the table declares ARRAY<STRING>"),
+        (
+            NESTED,
+            sql.array(sql.row(("y", sql.INT))),
+            "is ARRAY<ROW<`x` BIGINT>>, the table declares ARRAY<ROW<",
+        ),
+        (NESTED, sql.row(("x", sql.INT)), "is ARRAY<ROW<`x` BIGINT>>, the table declares ROW<"),
+        (pa.array([2**40]), sql.INT, "is BIGINT, the table declares INT, and a value does not fit"),
+        (pa.array([1.5]), sql.INT, "is DOUBLE, the table declares INT, and a value does not fit"),
+        (
+            pa.array([D("10.5")]),
+            sql.decimal(2, 1),
+            r"is DECIMAL\(3, 1\), the table declares DECIMAL\(2, 1\), and",
+        ),
+        (pa.array([b"\xff"]), sql.STRING, "is BYTES, the table declares STRING, and a value does not fit"),
+    ],
 )
-def test_parquet_says_which_column_does_not_fit(name: str, t: LogicalType, message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        read("parquet", parquet(a=pa.array([2**40])), Schema.of((name, t)))
+def test_a_parquet_column_of_another_type_is_named_in_types_of_sql(
+    column: pa.Array, t: LogicalType, message: str
+) -> None:
+    with pytest.raises(UserError, match=f'column "a" of file "f" {message}'):
+        read("parquet", parquet(a=column), Schema.of(("a", t)))
+
+
+def test_a_parquet_file_without_a_column_of_the_table_says_which_it_has() -> None:
+    with pytest.raises(UserError, match='has no column "z"') as failed:
+        read("parquet", parquet(a=pa.array([1])), Schema.of(("z", sql.INT)))
+    assert failed.value.detail == "its columns are a"
+
+
+def test_parquet_fields_are_widened_at_every_depth() -> None:
+    schema = Schema.of(("a", sql.array(sql.row(("x", sql.decimal(20, 1))))))
+    assert read("parquet", parquet(a=NESTED), schema) == [([{"x": D("1.0")}],)]
+    schema = Schema.of(("a", sql.timestamp(3)))
+    assert read("parquet", parquet(a=pa.array([1], pa.date32())), schema) == [
+        (datetime.datetime(1970, 1, 2),)
+    ]
+    assert read("parquet", parquet(a=pa.nulls(1)), Schema.of(("a", sql.STRING))) == [(None,)]
 
 
 def test_what_is_no_parquet_file_is_refused() -> None:
