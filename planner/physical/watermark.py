@@ -49,7 +49,5 @@ def plan_watermark(
 
 
 def _is_by_source(node: Watermark) -> bool:
-    below = node.input
-    while isinstance(below, Project):
-        below = below.input
-    return isinstance(below, TableScan) and below.watermark is not None
+    scan = node.input.input if isinstance(node.input, Project) else node.input
+    return isinstance(scan, TableScan) and scan.watermark is not None

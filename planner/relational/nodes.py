@@ -103,7 +103,8 @@ class SingleInputNode(RelationalNode):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class TableScan(RelationalNode):
-    """Physical `columns` then `metadata` columns of a table; schema has exactly these. Computed columns and the watermark of
+    """Physical `columns` then `metadata` columns of a table; schema has exactly these, and the row time if `watermark` adds it.
+    Computed columns and the watermark of
     the table are nodes above it, made by the binder. `options` = the table's options with hints applied.
 
     `filters`, `limit` and `watermark` are filled by push-down rules (see SourceSpec).

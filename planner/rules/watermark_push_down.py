@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 from planner.relational.nodes import Project, RelationalNode, TableScan, Watermark
 from planner.rules.determinism import is_deterministic
-from sqlstream.expressions import Expression, InputRef, substitute
+from sqlstream.expressions import Expression, InputRef, substitute, transform
+from sqlstream.schema import Field, Schema
 from sqlstream.specs.source import SourceWatermark
-from sqlstream.specs.watermark import EmitStrategy
 from sqlstream.spi.connector import ConnectorDescriptor
 
 
@@ -19,30 +19,40 @@ def push_watermark_into_scan(
     """Watermark(TableScan) and Watermark(Project(TableScan)) tell the connector; the Watermark stays, as what checks the
     row time and turns idle (Flink: PushWatermarkIntoTableSourceScanRule, and …AcrossCalcRule).
 
-    Computed columns are written out in the expressions, so one that is not deterministic would be another in the
-    scan than in the rows: such a table keeps the watermark of its rows as they come.
+    Computed columns are written out in the expressions, and a computed row time becomes a column of the scan. One that
+    is not deterministic would differ between the scan and the rows: such a table keeps the watermark of its rows as
+    they come.
     """
     if not isinstance(node, Watermark):
         return node
-    rowtime = InputRef(node.column, node.input.schema.types[node.column])
-    told = _tell_scan(node.input, (rowtime, node.expression), node.emit_strategy, connectors)
-    return node if told is None else dataclasses.replace(node, input=told)
+    project = node.input if isinstance(node.input, Project) else None
+    scan = node.input if project is None else project.input
+    if not isinstance(scan, TableScan) or scan.watermark is not None:
+        return node
+    descriptor = connectors.get(dict(scan.options).get("connector", ""))
+    if descriptor is None or not descriptor.watermarks:
+        return node
+    rowtime: Expression = InputRef(node.column, node.input.schema.types[node.column])
+    watermark = node.expression
+    if project is not None:
+        rowtime, watermark = (substitute(e, project.expressions) for e in (rowtime, watermark))
+    if not is_deterministic(rowtime, watermark):
+        return node
+    is_computed = not isinstance(rowtime, InputRef)
+    schema = scan.schema
+    if is_computed:
+        schema = Schema((*schema.fields, Field(node.schema.names[node.column], rowtime.type)))
+    told = dataclasses.replace(
+        scan, schema=schema, watermark=SourceWatermark(rowtime, watermark, node.emit_strategy, is_computed)
+    )
+    if project is None:
+        return dataclasses.replace(node, input=told)
+    expressions = project.expressions
+    if is_computed:
+        made = InputRef(len(scan.schema), rowtime.type)
+        expressions = tuple(_replace(e, rowtime, made) for e in expressions)
+    return dataclasses.replace(node, input=dataclasses.replace(project, input=told, expressions=expressions))
 
 
-def _tell_scan(
-    below: RelationalNode,
-    expressions: tuple[Expression, Expression],
-    strategy: EmitStrategy,
-    connectors: Mapping[str, ConnectorDescriptor],
-) -> RelationalNode | None:
-    """`below` with the watermark in its scan; `expressions` are row time and watermark over the columns of `below`."""
-    if isinstance(below, Project):
-        rowtime, watermark = (substitute(e, below.expressions) for e in expressions)
-        told = _tell_scan(below.input, (rowtime, watermark), strategy, connectors)
-        return None if told is None else dataclasses.replace(below, input=told)
-    if not isinstance(below, TableScan) or below.watermark is not None:
-        return None
-    descriptor = connectors.get(dict(below.options).get("connector", ""))
-    if descriptor is None or not descriptor.watermarks or not is_deterministic(*expressions):
-        return None
-    return dataclasses.replace(below, watermark=SourceWatermark(*expressions, strategy))
+def _replace(expression: Expression, computed: Expression, column: InputRef) -> Expression:
+    return transform(expression, lambda node: column if node == computed else node)

@@ -291,10 +291,7 @@ class _OpenFile:
             if rows is None:
                 return False
             if rows.num_rows and self._watermarks is not None:
-                before_ms = self.split.watermark_ms
-                self._running = self._watermarks.running(rows, before_ms)
-                if self._watermarks.is_per_row:
-                    rows = self._watermarks.with_column(rows, self._running, before_ms)
+                rows, self._running = self._watermarks.extended(rows, self.split.watermark_ms)
             self._rows = rows
         return True
 

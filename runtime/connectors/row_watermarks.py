@@ -18,36 +18,41 @@ from sqlstream.specs.source import SourceWatermark
 from sqlstream.specs.watermark import ROW_WATERMARK_COLUMN, EmitStrategy
 from sqlstream.spi.connector import ConnectorContext
 
+_ROWTIME = "$rowtime"
+
 Milliseconds = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class RowWatermarks:
     """Computes watermarks from columns in the source's layout; no state.
 
-    `columns_read` are the places of the columns that row time and watermark are computed from; `is_per_row` says that each
-    row is to carry the watermark in force.
+    `columns_read` are the places of the columns that row time and watermark are computed from.
     """
 
     def __init__(self, watermark: SourceWatermark, context: ConnectorContext) -> None:
         evaluation = EvaluationContext.of(context.now_ms, context.config)
-        self._watermark = Program((watermark.expression,), evaluation)
-        self._times = Program((watermark.rowtime, watermark.expression), evaluation)
+        added = (watermark.rowtime,) if watermark.adds_rowtime else ()
+        self._row_program = Program((watermark.expression, *added), evaluation)
+        self._first_rows_program = Program((watermark.rowtime, watermark.expression), evaluation)
+        self._names = [_ROWTIME] if added else []
+        self._is_per_row = watermark.emit_strategy is EmitStrategy.ON_EVENT
         self.columns_read = inputs_of(watermark.rowtime, watermark.expression)
-        self.is_per_row = watermark.emit_strategy is EmitStrategy.ON_EVENT
 
-    def running(self, batch: pa.RecordBatch, before_ms: int) -> Milliseconds:
-        """The watermark of the file after each row; `before_ms` is the one before the first. NULL is passed over."""
-        (watermarks,) = self._watermark.run(batch.columns, batch.num_rows)
-        running = np.maximum.accumulate(_milliseconds(watermarks))
-        return np.maximum(running, before_ms)
-
-    def with_column(self, batch: pa.RecordBatch, running: Milliseconds, before_ms: int) -> pa.RecordBatch:
-        """Each row with the watermark that the rows of its file before it made."""
-        in_force = np.empty(len(running), dtype=np.int64)
-        in_force[0] = before_ms
-        in_force[1:] = running[:-1]
-        names = [*batch.schema.names, ROW_WATERMARK_COLUMN]
-        return pa.RecordBatch.from_arrays([*batch.columns, pa.array(in_force)], names=names)
+    def extended(self, batch: pa.RecordBatch, before_ms: int) -> tuple[pa.RecordBatch, Milliseconds]:
+        """Rows of one file with the columns that the watermark adds, and the file's watermark after each of them;
+        `before_ms` is the one before the first. NULL is passed over."""
+        watermarks, *added = self._row_program.run(batch.columns, batch.num_rows)
+        running = np.maximum(np.maximum.accumulate(_milliseconds(watermarks)), before_ms)
+        names = [*batch.schema.names, *self._names]
+        if self._is_per_row:
+            in_force = np.empty(len(running), dtype=np.int64)
+            in_force[0] = before_ms
+            in_force[1:] = running[:-1]
+            added.append(pa.array(in_force))
+            names.append(ROW_WATERMARK_COLUMN)
+        if added:
+            batch = pa.RecordBatch.from_arrays([*batch.columns, *added], names=names)
+        return batch, running
 
     def least_ms(self, columns: Sequence[Any], rows: int) -> int:
         """What the first rows of a file promise: the watermark of the first row that has one, by which no row behind
@@ -57,7 +62,7 @@ class RowWatermarks:
         """
         if rows == 0:
             return WATERMARK_MIN
-        times, watermarks = map(_milliseconds, self._times.run(columns, rows))
+        times, watermarks = map(_milliseconds, self._first_rows_program.run(columns, rows))
         first = int(np.argmax(watermarks > WATERMARK_MIN))
         earliest = int(times[: first + 1].min())
         return min(int(watermarks[first]), max(earliest, WATERMARK_MIN + 1) - 1)

@@ -14,16 +14,18 @@ class SourceWatermark(msgspec.Struct, frozen=True):
     """The watermark of a table whose reader makes it, split by split (Flink: watermark push-down, FLIP-27).
 
     `rowtime` and `expression` are over the source's physical and metadata columns; computed columns are written out in them.
+    With `adds_rowtime` the source emits the row time too, so that it is computed once.
     """
 
     rowtime: Expression
     expression: Expression
     emit_strategy: EmitStrategy = EmitStrategy.ON_PERIODIC
+    adds_rowtime: bool = False
 
 
 class SourceSpec(OperatorSpec, frozen=True, tag="source"):
-    """Output: the physical `columns` in this order, then the `metadata` columns, then with an ON_EVENT `watermark`
-    specs.watermark.ROW_WATERMARK_COLUMN.
+    """Output: the physical `columns` in this order, then the `metadata` columns, then what `watermark` adds: the row time,
+    and with ON_EVENT specs.watermark.ROW_WATERMARK_COLUMN.
 
     `schema` holds all physical columns of the table (a CSV file has them whether read or not). `filters` are conjuncts over
     the output columns that the connector may use to skip rows; the plan keeps its own filter unless the connector's
