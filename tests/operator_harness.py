@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -60,20 +60,22 @@ class Collected:
     def rows(self) -> list[Row]:
         return [row for b in self.batches for row in rows_of(b)]
 
-    def table(self) -> Counter[Row]:
-        """The table that the changelog describes. A -U or -D of a row that is not there is an error."""
-        return final_table(self.batches)
+    def table(self, key: Sequence[int] | None = None, *, has_pairs: bool = True) -> Counter[Row]:
+        """The table that the changelog describes, as `final_table` folds it."""
+        return final_table(self.batches, key, has_pairs=has_pairs)
 
     def upserted(self, key: Sequence[int]) -> dict[Row, Row]:
-        """The table that an upsert changelog describes, by key columns."""
+        """The table that an upsert changelog describes, by key columns. A +I of a key that is there, a +U or -D of one that is
+        not, and any -U are errors."""
         table: dict[Row, Row] = {}
-        for b in self.batches:
-            for kind, row in zip(row_kinds(b), rows_of(without_row_kinds(b)), strict=True):
-                place = tuple(row[k] for k in key)
-                if kind == RowKind.DELETE:
-                    table.pop(place, None)
-                elif kind != RowKind.UPDATE_BEFORE:
-                    table[place] = row
+        for kind, row in kinds_and_rows(self.batches):
+            place = tuple(row[k] for k in key)
+            assert kind is not RowKind.UPDATE_BEFORE, f"-U in an upsert changelog: {row}"
+            assert (place in table) is not (kind is RowKind.INSERT), f"{kind.symbol} of {row} after {table}"
+            if kind is RowKind.DELETE:
+                del table[place]
+            else:
+                table[place] = row
         return table
 
 
@@ -118,16 +120,45 @@ def batch(
     return pa.RecordBatch.from_arrays(arrays, schema=arrow)
 
 
-def final_table(batches: Iterable[pa.RecordBatch]) -> Counter[Row]:
-    """Fold a changelog into the multiset of its rows."""
+def kinds_and_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[RowKind, Row]]:
+    """Every row of a changelog with its kind."""
+    for b in batches:
+        kinds = [RowKind(kind) for kind in row_kinds(b)]
+        yield from zip(kinds, rows_of(without_row_kinds(b)), strict=True)
+
+
+def final_table(
+    batches: Iterable[pa.RecordBatch], key: Sequence[int] | None = None, *, has_pairs: bool = True
+) -> Counter[Row]:
+    """Fold a changelog into the multiset of its rows. A -U or -D of a row that is not there is an error.
+
+    -U stands right before its +U, in the same batch; `has_pairs=False` is for operators that may let through one side of an
+    update or add rows to it. With `key`, no row of which comes twice, an update stays within its key, and what follows a -D of
+    the key in the same batch is no +I, which would be a -U and +U.
+    """
     table: Counter[Row] = Counter()
     for b in batches:
-        for kind, row in zip(row_kinds(b), rows_of(without_row_kinds(b)), strict=True):
+        before: tuple[RowKind, Row] | None = None
+        gone: set[Row] = set()
+        for kind, row in kinds_and_rows([b]):
+            is_update = before is not None and before[0] is RowKind.UPDATE_BEFORE
+            if has_pairs:
+                assert is_update is (kind is RowKind.UPDATE_AFTER), f"{kind.symbol}{row} after {before}"
             if kind in (RowKind.INSERT, RowKind.UPDATE_AFTER):
                 table[row] += 1
             else:
-                assert table[row] > 0, f"{RowKind(kind).symbol} of a row that is not there: {row}"
+                assert table[row] > 0, f"{kind.symbol} of a row that is not there: {row}"
                 table[row] -= 1
+            if key is not None:
+                place = tuple(row[k] for k in key)
+                if is_update and before is not None:
+                    assert place == tuple(before[1][k] for k in key), f"+U{row} after {before}"
+                assert kind is not RowKind.INSERT or place not in gone, f"+I{row} after its -D"
+                if kind is RowKind.DELETE:
+                    gone.add(place)
+            before = kind, row
+        if has_pairs:
+            assert before is None or before[0] is not RowKind.UPDATE_BEFORE, f"{before} ends its batch"
     return +table
 
 
@@ -263,6 +294,7 @@ __all__ = [
     "feed",
     "final_table",
     "finish",
+    "kinds_and_rows",
     "operator_context",
     "restored",
     "rows_of",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from planner.relational.nodes import Filter, RelationalNode, Values
+from planner.rules.determinism import is_deterministic
 from sqlstream.expressions import Expression, Literal, conjunction, conjuncts
 
 
@@ -28,5 +29,12 @@ def merge_filters(node: RelationalNode) -> RelationalNode:
 
 
 def unique(parts: tuple[Expression, ...]) -> tuple[Expression, ...]:
-    """Each once, in order, without TRUE."""
-    return tuple(dict.fromkeys(p for p in parts if not (isinstance(p, Literal) and p.value is True)))
+    """Each once, in order, without TRUE. Two equal conjuncts with RAND() are two draws."""
+    seen: set[Expression] = set()
+    kept: list[Expression] = []
+    for part in parts:
+        is_true = isinstance(part, Literal) and part.value is True
+        if not is_true and (part not in seen or not is_deterministic(part)):
+            kept.append(part)
+            seen.add(part)
+    return tuple(kept)

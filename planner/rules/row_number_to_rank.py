@@ -7,7 +7,7 @@ import dataclasses
 from planner.relational.nodes import Filter, Rank, RelationalNode, RowNumber
 from planner.rules.filter_push_down import make_filter
 from sqlstream.expressions import Call, Expression, InputRef, Literal, conjuncts
-from sqlstream.types import is_integer
+from sqlstream.types import INTEGER_ROOTS, TypeRoot, is_integer
 
 _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
@@ -72,8 +72,12 @@ def rank_bounds(part: Expression, column: int) -> tuple[int, int] | None:
 
 
 def _without_cast(expression: Expression) -> Expression:
+    """The column or literal below a cast that keeps its value; no partition has more rows than an INT counts."""
     if isinstance(expression, Call) and expression.function == "CAST":
         inner = expression.args[0]
         if is_integer(expression.type) and is_integer(inner.type):
-            return inner
+            width, inner_width = (INTEGER_ROOTS.index(t.root) for t in (expression.type, inner.type))
+            is_count = isinstance(inner, InputRef) and expression.type.root is TypeRoot.INTEGER
+            if width >= inner_width or is_count:
+                return inner
     return expression

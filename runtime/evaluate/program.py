@@ -16,7 +16,7 @@ from runtime.evaluate.kernel import Datum, as_array, too_large
 from runtime.evaluate.literal import evaluate_literal
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import InternalError, UserError
-from sqlstream.expressions import Call, Expression, InputRef, Literal, inputs_of
+from sqlstream.expressions import Call, Expression, InputRef, Literal, inputs_of, walk
 from sqlstream.functions import SCALAR_FUNCTIONS
 from sqlstream.types import BOOLEAN
 
@@ -29,7 +29,7 @@ _IS_LAZY = frozenset({"CASE", "IF", "COALESCE", "IFNULL", "AND", "OR"})
 
 
 class Program:
-    """Evaluates expressions over the same input, each distinct subexpression once a batch.
+    """Evaluates expressions over the same input, each distinct deterministic subexpression once a batch.
 
     A branch of CASE, AND, OR or COALESCE that can fail (a division) sees only the rows that reach it.
     """
@@ -57,8 +57,8 @@ class Program:
     def _add(self, step: _Step, expression: Expression) -> int:
         self._steps.append(step)
         slot = len(self._steps) - 1
-        # What is not deterministic (RAND) is made anew for each place that asks.
-        if not isinstance(expression, Call) or SCALAR_FUNCTIONS[expression.function].is_deterministic:
+        # What is not deterministic (RAND), and what is computed of it, is made anew for each place that asks.
+        if _is_deterministic(expression):
             self._slots[expression] = slot
         if isinstance(expression, Literal):
             self._constants[slot] = step([], (), 0)
@@ -67,7 +67,7 @@ class Program:
         return slot
 
     def _folds(self, expression: Expression) -> bool:
-        if not isinstance(expression, Call) or not SCALAR_FUNCTIONS[expression.function].is_deterministic:
+        if not isinstance(expression, Call) or not _is_deterministic(expression):
             return False
         slots = [self._slots.get(a) for a in expression.args]
         return bool(slots) and all(s in self._constants for s in slots)
@@ -142,6 +142,12 @@ class Program:
         if call.function in ("AND", "OR"):
             return _lazy_connective(call, self._context)
         return _lazy_case(_as_case(call), self._context)
+
+
+def _is_deterministic(expression: Expression) -> bool:
+    """Whether all calls in it give the same for the same row."""
+    calls = (node for node in walk(expression) if isinstance(node, Call))
+    return all(SCALAR_FUNCTIONS[call.function].is_deterministic for call in calls)
 
 
 def _as_literal(expression: Expression, constant: pa.Scalar) -> Expression:

@@ -280,9 +280,9 @@ class JobManagerShell:
 
     def _result(self, answer: Future[Answer]) -> Answer:
         try:
-            return answer.result(ANSWER_TIMEOUT_S)
+            return self._wait_for(answer, ANSWER_TIMEOUT_S)
         except TimeoutError as error:
-            raise self._end or InternalError("the JobManager does not answer") from error
+            raise InternalError("the JobManager does not answer") from error
 
     def _wait_for(self, answer: Future[Answer], timeout_s: float | None) -> Answer:
         """In slices: a question that was still queued when the loop ended is never answered."""

@@ -10,17 +10,19 @@ from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.index import KeyIndex
 from runtime.state.arrays import Array, grown
 from sqlstream.arrow import is_accumulate, row_kinds, without_row_kinds
+from sqlstream.errors import UserError
 
 
 class RowMultiset:
     """A table as a multiset of whole rows. State: one entry a distinct row, until its count is zero.
 
     A slot names a distinct row; `sequence` says which came first. A row taken back before it came counts below zero and
-    vanishes when it comes.
+    vanishes when it comes. UserError SS3090 for a schema with nested columns.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
+        _check_comparable(schema)
         self._index = KeyIndex([field.type for field in schema])
         self.counts: Array = np.empty(0, dtype=np.int64)
         self.sequence: Array = np.empty(0, dtype=np.int64)
@@ -89,3 +91,14 @@ class RowMultiset:
 
     def nbytes(self) -> int:
         return int(self._index.nbytes) + int(self.counts.nbytes + self.sequence.nbytes)
+
+
+def _check_comparable(schema: pa.Schema) -> None:
+    for field in schema:
+        if pa.types.is_nested(field.type):
+            raise UserError(
+                "SS3090",
+                f'rows with column "{field.name}" cannot be retracted: rows to retract are found by comparing them, and values '
+                f'of type "{field.type}" cannot be compared',
+                hint="select the elements or fields that are needed, or print the changes with --changelog",
+            )

@@ -27,6 +27,12 @@ def test_a_filter_on_a_random_column_stays_above_it(planner: Planner) -> None:
     assert lines(plan) == ["Project", "Filter", "Project", "TableScan"]
 
 
+def test_equal_conjuncts_are_one_unless_each_is_another_draw(planner: Planner) -> None:
+    plan = after(planner, "SELECT a FROM t WHERE a > 1 AND a > 1 AND RAND() > 0.5 AND RAND() > 0.5", *RULES)
+    assert plan.count("> 1)") == 1
+    assert plan.count("RAND() > ") == 2
+
+
 def test_a_filter_goes_into_both_branches_of_a_union(planner: Planner) -> None:
     plan = after(planner, "SELECT * FROM (SELECT a FROM t UNION ALL SELECT a FROM u) WHERE a > 1", *RULES)
     assert lines(plan).count("Filter") == 2

@@ -32,6 +32,11 @@ def ranked(planner: Planner, condition: str) -> RelationalNode:
         ("n > 2 AND n <= 4", (3, 4)),
         ("n = 2", (2, 2)),
         ("n <= 10 AND n <= 4 AND b > 7", (1, 4)),
+        ("n <= 4 AND n <= 10", (1, 4)),
+        ("n >= 2 AND n > 3 AND n <= 9", (4, 9)),
+        ("CAST(n AS INT) <= 3", (1, 3)),
+        ("3 > CAST(n AS BIGINT)", (1, 2)),
+        ("n <= CAST(3 AS TINYINT)", (1, 3)),
     ],
 )
 def test_the_filter_gives_the_range(planner: Planner, condition: str, bounds: tuple[int, int]) -> None:
@@ -44,6 +49,22 @@ def test_a_filter_without_upper_bound_makes_no_rank(planner: Planner) -> None:
     node = ranked(planner, "n > 2")
     assert find(node, Rank) is None
     assert find(node, RowNumber) is not None
+
+
+@pytest.mark.parametrize(
+    "condition", ["CAST(n AS TINYINT) <= 3", "CAST(n AS SMALLINT) = 1", "CAST(n AS STRING) = '1'"]
+)
+def test_a_cast_that_may_change_the_number_makes_no_rank(planner: Planner, condition: str) -> None:
+    node = ranked(planner, condition)
+    assert find(node, Rank) is None
+    assert find(node, RowNumber) is not None
+
+
+def test_a_condition_on_another_column_stays_above_the_rank(planner: Planner) -> None:
+    rank = find(ranked(planner, "b <= 3 AND n <= 2"), Rank)
+    assert isinstance(rank, Rank)
+    assert rank.rank_end == 2
+    assert find(ranked(planner, "b <= 3"), Rank) is None
 
 
 def test_an_empty_range_reads_nothing(planner: Planner) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 from decimal import Decimal
 from typing import Any
 
@@ -204,3 +205,16 @@ def test_rows_and_arrays_convert_inside() -> None:
 def test_nested_values_have_no_text_form() -> None:
     with pytest.raises(UserError, match="not supported"):
         evaluate(cast(col(0, sql.array(INT)), STRING), [([1],)])
+
+
+@pytest.mark.parametrize(
+    ("scale", "text"),
+    [(0, ["-12", "0", "3"]), (6, ["-0.000012", "0.000000", "0.000003"]), (7, ["-0.0000012", "0.0000000", "0.0000003"]),
+     (8, ["-0.00000012", "0.00000000", "0.00000003"]), (38, ["-0." + "0" * 36 + "12", "0." + "0" * 38, "0." + "0" * 37 + "3"])],
+)  # fmt: skip
+def test_decimals_as_text_have_all_digits_of_their_scale(scale: int, text: list[str]) -> None:
+    with decimal.localcontext() as context:
+        context.prec = 76
+        rows = [(Decimal(n).scaleb(-scale),) for n in (-12, 0, 3)]
+    written = evaluate(cast(col(0, sql.decimal(38, scale)), STRING), [*rows, (None,)])
+    assert written == [*text, None]

@@ -39,6 +39,14 @@ def test_random_columns_are_not_shared() -> None:
     assert first != second
 
 
+def test_what_is_computed_of_random_columns_is_not_shared_either() -> None:
+    shifted = call("+", call("RAND"), lit(1, INT))
+    first, second = compile_projections((shifted, shifted), SCHEMA)(BATCH)
+    assert first != second
+    same = compile_expression(call("=", call("ABS", call("RAND")), call("ABS", call("RAND"))), SCHEMA)
+    assert same(BATCH).to_pylist() == [False] * 3
+
+
 def test_a_condition_gives_a_mask_without_nulls() -> None:
     mask = compile_condition(call(">", col(0, BIGINT), col(1, BIGINT)), SCHEMA)(BATCH)
     assert mask.to_pylist() == [False, False, True]

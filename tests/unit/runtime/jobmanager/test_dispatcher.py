@@ -16,6 +16,7 @@ from runtime.jobmanager.events import (
     RequestTaskManagers,
     StoreJob,
     SubmitRequested,
+    Tick,
 )
 from runtime.jobmanager.job_manager import JobManager, JobManagerConfig
 from sqlstream.errors import ErrorInfo, FailureReason, JobError, UserError
@@ -96,3 +97,28 @@ def test_a_job_wider_than_the_cluster_can_ever_be_is_refused_at_once(make_job: M
     with pytest.raises(JobError, match="needs 3 slots, the cluster has 2") as caught:
         dispatcher.check_submission(make_job("j1", 2, 3))
     assert caught.value.reason is FailureReason.NO_RESOURCES
+
+
+def test_a_job_waits_for_slots_as_long_as_its_own_settings_say(make_job: MakeJob) -> None:
+    manager = JobManager(JobManagerConfig())
+    manager.handle(SubmitRequested(make_job(config={"slot.request.timeout": "7 s"})), 0)
+    manager.handle(JobStored("j1"), 1_000)
+    manager.handle(Tick(), 7_999)
+    assert manager.dispatcher.status("j1").status is JobStatus.RUNNING
+    manager.handle(Tick(), 8_000)
+    status = manager.dispatcher.status("j1")
+    assert status.status is JobStatus.FAILED
+    assert status.error is not None
+    assert "got 0 within 7 s" in status.error.message
+
+
+def test_a_task_is_given_up_when_its_task_manager_should_have_ended_itself_and_been_missed(
+    make_job: MakeJob,
+) -> None:
+    """task.cancellation.timeout is the TaskManager's; behind it, heartbeat.timeout is what it takes to miss one."""
+    dispatcher = JobManager(JobManagerConfig()).dispatcher
+    settings = {"task.cancellation.timeout": "20 s", "heartbeat.timeout": "3 s"}
+    dispatcher.on_submit(make_job("j1", config=settings), 0)
+    dispatcher.on_submit(make_job("j2"), 0)
+    assert dispatcher.masters["j1"].config.cancellation_timeout_ms == 23_000
+    assert dispatcher.masters["j2"].config.cancellation_timeout_ms == 180_000 + 50_000

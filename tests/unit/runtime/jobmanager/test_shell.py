@@ -224,3 +224,83 @@ def test_setting_the_clock_loses_no_task_manager_and_moves_what_is_shown(
     finally:
         cluster.stop()
     assert cluster.crashes == []
+
+
+def test_an_error_of_our_own_in_an_answer_reaches_the_client_as_an_internal_error(
+    cluster: Cluster, make_job: MakeJob
+) -> None:
+    """Whoever asks, waits or comes later gets an error that has a code; none is left waiting."""
+    manager = cluster.job_manager
+    manager.submit(make_job("j1", 3, 1))
+    waited = waiting(lambda: manager.wait("j1", TIMEOUT_S))
+    with pytest.raises(InternalError, match="broke off: ZeroDivisionError"):
+        manager._ask(lambda dispatcher: 1 // 0)
+    assert "ZeroDivisionError" in waited().message
+    with pytest.raises(InternalError, match="broke off"):
+        manager.status("j1")
+    refused = manager.answer(RequestJobStatus("j1"))
+    assert isinstance(refused, RequestFailed)
+    assert (refused.error.code, "broke off" in refused.error.message) == ("SS9001", True)
+    assert [error.message for error in cluster.crashes] == [
+        "ZeroDivisionError: integer division or modulo by zero"
+    ]
+    cluster.crashes.clear()
+
+
+def test_an_error_of_our_own_between_answers_reaches_the_clients_as_an_internal_error(
+    cluster: Cluster, make_job: MakeJob
+) -> None:
+    manager = cluster.job_manager
+    manager.submit(make_job("j1", 3, 1))
+    waited = waiting(lambda: manager.wait("j1", TIMEOUT_S))
+    manager._loop.put(object())
+    assert "broke off" in waited().message
+    with pytest.raises(InternalError, match="broke off"):
+        manager.overview()
+    assert len(cluster.crashes) == 1
+    cluster.crashes.clear()
+
+
+def test_a_question_that_was_queued_when_the_job_manager_stopped_is_answered_soon(cluster: Cluster) -> None:
+    manager = cluster.job_manager
+    is_asked, goes_on = threading.Event(), threading.Event()
+
+    def hold(dispatcher: Any) -> None:
+        is_asked.set()
+        goes_on.wait(TIMEOUT_S)
+
+    holder = threading.Thread(target=lambda: manager._ask(hold), daemon=True)
+    holder.start()
+    assert is_asked.wait(TIMEOUT_S)
+    asked = waiting(lambda: manager.overview())
+    while manager._loop._queue.empty():
+        time.sleep(0.001)
+    stopper = threading.Thread(target=manager.stop, daemon=True)
+    stopper.start()
+    while not manager._loop._is_stopped:
+        time.sleep(0.001)
+    goes_on.set()
+    assert "stopped" in asked().message
+    stopper.join(TIMEOUT_S)
+    holder.join(TIMEOUT_S)
+
+
+def waiting(ask: Callable[[], Any]) -> Callable[[], InternalError]:
+    """Ask on a thread of its own; what is returned waits for the InternalError that ends it, at most 10 s."""
+    errors: list[InternalError] = []
+
+    def run() -> None:
+        try:
+            ask()
+        except InternalError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+
+    def end() -> InternalError:
+        thread.join(10)
+        assert errors, "nothing ended the wait"
+        return errors[0]
+
+    return end

@@ -1,10 +1,12 @@
 """The bounded queue between two tasks."""
 
 import threading
+import time
 
 import pyarrow as pa
 import pytest
 
+from runtime.net import channels
 from runtime.net.channels import Channel, ChannelClosed
 from runtime.net.partition_table import PartitionTable, SubpartitionId
 from sqlstream.elements import Watermark
@@ -79,3 +81,81 @@ def test_channels_that_one_end_never_opened_are_closed_with_their_job():
     other = table.meet(SubpartitionId("other", "p", 0), 10)
     table.release_job("job")
     assert (left.is_closed, other.is_closed, len(table)) == (True, False, 1)
+
+
+def started(call, *args):
+    """A thread that waits in a call on the channel, and the list of what it returned."""
+    outcome = []
+
+    def run():
+        try:
+            outcome.append(call(*args))
+        except ChannelClosed:
+            outcome.append("closed")
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    channel = call.__self__
+    deadline = time.monotonic() + 5
+    while not channel._changed._waiters and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert channel._changed._waiters
+    return thread, outcome
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [(lambda c: c.close(), "closed"), (lambda c: c.resize(100), None), (lambda c: c.take(), None),
+     (lambda c: c.take_waiting(lambda: True), None)],
+    ids=["close", "resize", "take", "take_waiting"],
+)  # fmt: skip
+def test_a_writer_that_waits_for_room_is_woken_by(end, expected):
+    channel = Channel(10)
+    channel.put(BATCH, 10)
+    thread, outcome = started(channel.put, BATCH, 10)
+    end(channel)
+    thread.join(5)
+    assert outcome == [expected]
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [(lambda c: c.close(), "closed"), (lambda c: c.put(BATCH, 1), (BATCH, 1, 0)),
+     (lambda c: c.put_if_room(BATCH, 1), (BATCH, 1, 0))],
+    ids=["close", "put", "put_if_room"],
+)  # fmt: skip
+def test_a_reader_that_waits_for_items_is_woken_by(end, expected, monkeypatch):
+    # So that only a wake-up ends the wait.
+    monkeypatch.setattr(channels, "ABANDONED_CHECK_S", 60)
+    channel = Channel(10)
+    thread, outcome = started(channel.take_waiting, lambda: False)
+    end(channel)
+    thread.join(5)
+    assert outcome == [expected]
+
+
+def test_a_reader_that_nobody_waits_for_ends_by_itself(monkeypatch):
+    monkeypatch.setattr(channels, "ABANDONED_CHECK_S", 0.01)
+    channel = Channel(10)
+    with pytest.raises(ChannelClosed):
+        channel.take_waiting(lambda: True)
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [(lambda c: c.connect(), None), (lambda c: c.close(), "closed")],
+    ids=["connect", "close"],
+)
+def test_who_waits_for_the_other_end_is_woken_by(end, expected):
+    channel = Channel(10)
+    thread, outcome = started(channel.wait_connected)
+    end(channel)
+    thread.join(5)
+    assert outcome == [expected]
+
+
+def test_a_channel_that_was_connected_before_it_closed_was_read():
+    channel = Channel(10)
+    channel.connect()
+    channel.close()
+    channel.wait_connected()

@@ -1,10 +1,12 @@
 """Result rows on their way to the client."""
 
 import threading
+import time
 
 import pyarrow as pa
 import pytest
 
+from runtime.net import results
 from runtime.net.channels import ChannelClosed
 from runtime.net.results import DirectClientStream, ResultStore
 
@@ -74,3 +76,80 @@ def test_lines_that_cannot_be_printed_stop_their_sink_and_are_reported():
     with pytest.raises(ChannelClosed):
         DirectClientStream(store, "job", 1).put_lines(["a"], False)
     assert told == [("job", "nobody reads")]
+
+
+def ends_reading(store, end):
+    """Whether a client that waits for rows returns without any when `end` is called."""
+    read = []
+    reader = threading.Thread(target=lambda: read.append(list(store.rows("job"))), daemon=True)
+    reader.start()
+    wait_until_it_waits(store)
+    end()
+    reader.join(5)
+    return read == [[]]
+
+
+def wait_until_it_waits(store):
+    """Until another thread waits for the store to change."""
+    deadline = time.monotonic() + 5
+    while not store._changed._waiters and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert store._changed._waiters
+
+
+def test_whatever_ends_the_rows_of_a_job_wakes_the_client_that_waits_for_them():
+    store = make_store()
+    assert ends_reading(store, store.close_all)
+    store = make_store()
+    assert ends_reading(store, lambda: store.close("job"))
+    store = make_store()
+    assert ends_reading(store, lambda: store.forget("job"))
+
+
+def test_rows_wake_the_client_that_waits_for_them():
+    store = make_store()
+    rows, read = store.rows("job"), []
+    reader = threading.Thread(target=lambda: read.append(next(rows)), daemon=True)
+    reader.start()
+    wait_until_it_waits(store)
+    DirectClientStream(store, "job", 1).put_rows(BATCH)
+    reader.join(5)
+    assert read == [BATCH]
+
+
+@pytest.mark.parametrize("end", ["close_all", "close", "forget"])
+def test_whatever_ends_the_rows_of_a_job_wakes_the_sink_that_waits_for_room(end, monkeypatch):
+    # So that only a wake-up ends the wait.
+    monkeypatch.setattr(results, "ABANDONED_CHECK_S", 60)
+    store = make_store(capacity_bytes=1)
+    stream, outcome = DirectClientStream(store, "job", 1), []
+    stream.put_rows(BATCH)
+
+    def write():
+        try:
+            stream.put_rows(BATCH)
+        except ChannelClosed:
+            outcome.append("closed")
+
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    wait_until_it_waits(store)
+    store.close_all() if end == "close_all" else getattr(store, end)("job")
+    writer.join(5)
+    assert outcome == ["closed"]
+
+
+def test_a_client_that_reads_wakes_the_sink_that_waits_for_room(monkeypatch):
+    monkeypatch.setattr(results, "ABANDONED_CHECK_S", 60)
+    store = make_store(capacity_bytes=1)
+    stream = DirectClientStream(store, "job", 1)
+    stream.put_rows(BATCH)
+    writer = threading.Thread(target=stream.put_rows, args=(BATCH,), daemon=True)
+    writer.start()
+    wait_until_it_waits(store)
+    rows = store.rows("job")
+    assert next(rows) == BATCH
+    writer.join(5)
+    assert not writer.is_alive()
+    store.close_all()
+    assert list(rows) == [BATCH]

@@ -126,7 +126,7 @@ def test_rows_that_only_come_give_the_batch_answer(
 ) -> None:
     context = operator_context([ROWS], result_schema(KEEPING), output_mode=mode)
     output = run_operator(GroupAggregateSpec((0,), KEEPING), context, cut(rows, cuts))
-    table = output.table() if mode is RETRACT else Counter(output.upserted([0]).values())
+    table = output.table([0]) if mode is RETRACT else Counter(output.upserted([0]).values())
     assert table == reference(KEEPING, rows)
 
 
@@ -138,7 +138,7 @@ def test_rows_that_are_taken_back_leave_no_trace(
     context = operator_context([ROWS], result_schema(KEEPING), input_modes=[RETRACT], output_mode=mode)
     spec = GroupAggregateSpec((0,), KEEPING, is_retracting=True)
     output = run_operator(spec, context, cut(log, cuts))
-    table = output.table() if mode is RETRACT else Counter(output.upserted([0]).values())
+    table = output.table([0]) if mode is RETRACT else Counter(output.upserted([0]).values())
     assert table == reference(KEEPING, final_rows(log))
 
 
@@ -154,7 +154,7 @@ def test_two_phases_equal_one(log: list[Row], cuts: list[int]) -> None:
     )
     context = operator_context([partial], result_schema(SPLITTABLE), output_mode=RETRACT)
     spec = GroupAggregateSpec((0,), SPLITTABLE, AggregatePhase.GLOBAL, is_retracting=True)
-    assert run_operator(spec, context, local.batches).table() == reference(SPLITTABLE, final_rows(log))
+    assert run_operator(spec, context, local.batches).table([0]) == reference(SPLITTABLE, final_rows(log))
 
 
 @given(log=changelogs(), cuts=cuts_strategy, at=st.integers(0, 6))
@@ -172,7 +172,7 @@ def test_state_moves_to_other_subtasks_without_a_trace(log: list[Row], cuts: lis
         mine = [row for row in rest if owner(row[1]) == subtask]
         feed(operator, [mine] if mine else [], output)
         finish(operator, output)
-    assert output.table() == reference(KEEPING, final_rows(log))
+    assert output.table([0]) == reference(KEEPING, final_rows(log))
 
 
 def owner(key: str | None) -> int:

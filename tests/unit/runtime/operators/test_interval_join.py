@@ -215,6 +215,23 @@ def test_by_processing_time_rows_meet_within_the_interval_of_their_arrival() -> 
     assert len(output.rows) == 2
 
 
+def test_by_processing_time_a_row_without_a_match_goes_out_when_the_clock_passes_its_interval() -> None:
+    clock = ManualClock(100)
+    context = dataclasses.replace(CONTEXT, now_ms=clock)
+    operator, output = make_operator(interval(LEFT, -10, 0, is_event_time=False), context), Collected()
+    assert operator.next_processing_time_ms() is None
+    feed(operator, [(0, [("a", 1, 0)]), (0, Clock(105)), (0, [("b", 2, 0)]), (0, Clock(110))], output)
+    assert output.rows == []
+    feed(operator, [(0, Clock(111))], output)
+    assert output.rows == [("a", 1, 0, None, None, None)]
+    feed(operator, [(0, Clock(115)), (1, [(0, 5, "b")])], output)
+    assert operator.state_bytes() > 0
+    feed(operator, [(0, Clock(116))], output)
+    assert output.rows[1:] == [("b", 2, 0, 0, 5, "b")]
+    assert operator.state_bytes() == 0
+    assert operator.next_processing_time_ms() is None
+
+
 @pytest.mark.parametrize("size", [1, 40, 500])
 def test_many_small_batches_of_state_are_probed_all(size: int) -> None:
     left = [("a", n, n) for n in range(size)]

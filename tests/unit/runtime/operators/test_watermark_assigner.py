@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from expression_harness import call, col, lit
 from hypothesis import given, settings
@@ -90,6 +92,63 @@ def test_without_rows_the_output_turns_idle_and_active_with_the_next_row() -> No
     statuses = [e for e in output.elements if isinstance(e, WatermarkStatus)]
     assert statuses == [WatermarkStatus(True), WatermarkStatus(False)]
     assert output.elements.index(WatermarkStatus(False)) == len(output.elements) - 3
+
+
+def statuses_by_time(
+    clock: ManualClock, items: list[Any], idle_timeout_ms: int = 100
+) -> list[tuple[int, bool]]:
+    """When the output turned idle (True) and active (False)."""
+    context = operator_context([INPUT], INPUT, now_ms=clock)
+    operator, output = (
+        make_operator(WatermarkAssignerSpec(0, MINUS_TEN, idle_timeout_ms=idle_timeout_ms), context),
+        Collected(),
+    )
+    seen: list[tuple[int, bool]] = []
+    for item in items:
+        before = len(output.elements)
+        feed(operator, [item], output)
+        seen += [(clock(), e.is_idle) for e in output.elements[before:] if isinstance(e, WatermarkStatus)]
+    return seen
+
+
+def test_a_source_that_falls_silent_again_turns_idle_again() -> None:
+    clock = ManualClock()
+    turns = [Clock(ms) for ms in range(0, 1_000, 10)]
+    items = [
+        *turns[:5],
+        [(1,)],
+        *turns[5:30],
+        [(2,)],
+        *turns[30:35],
+        [(3,)],
+        *turns[35:60],
+        [(4,)],
+        *turns[60:],
+    ]
+    # Rows came at 40, 290, 340 and 590.
+    assert statuses_by_time(clock, items) == [
+        (140, True),
+        (290, False),
+        (440, True),
+        (590, False),
+        (690, True),
+    ]
+
+
+def test_a_source_that_never_had_rows_turns_idle() -> None:
+    clock = ManualClock(1_000)
+    assert statuses_by_time(clock, [Clock(1_099), [], Clock(1_100)]) == [(1_100, True)]
+
+
+def test_the_idle_timeout_starts_anew_when_the_source_says_that_it_is_active() -> None:
+    clock = ManualClock()
+    items = [WatermarkStatus(True), Clock(500), WatermarkStatus(False), Clock(599), Clock(600)]
+    assert statuses_by_time(clock, items) == [(0, True), (500, False), (600, True)]
+
+
+def test_without_an_idle_timeout_or_after_the_end_nothing_turns_idle() -> None:
+    assert statuses_by_time(ManualClock(), [[(1,)], Clock(10**9)], idle_timeout_ms=0) == []
+    assert statuses_by_time(ManualClock(), [[(1,)], Watermark(WATERMARK_MAX), Clock(10**9)]) == []
 
 
 def test_idleness_of_the_source_is_handed_on() -> None:

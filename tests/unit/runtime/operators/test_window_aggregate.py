@@ -8,10 +8,20 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operator_harness import Collected, feed, finish, operator_context, restored, run_operator
+from operator_harness import (
+    Clock,
+    Collected,
+    ManualClock,
+    feed,
+    finish,
+    operator_context,
+    restored,
+    run_operator,
+)
 
 from runtime.operators import make_operator, slice_log, window_aggregate
 from sqlstream import types as sql
@@ -266,3 +276,64 @@ def test_local_hands_on_when_a_window_can_close_and_keeps_its_partials_in_a_snap
     assert output.watermarks[-1] == 9
     feed(moved, [[("a", 3, 12)], WatermarkStatus(True)], output)
     assert [row[1] for row in output.rows] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("window", [TUMBLE, HOP, CUMULATE, SESSION], ids=str)
+def test_windows_by_processing_time_fire_when_the_clock_reaches_their_end(window: WindowSpec) -> None:
+    """The input stays open and no row follows: only the clock can close them."""
+    spec = spec_of(msgspec.structs.replace(window, is_event_time=False))
+    clock = ManualClock()
+    operator = make_operator(spec, operator_context([ROWS], RESULT, now_ms=clock))
+    arrivals = [("a", 5, 3), ("a", 7, 7), ("b", 1, 13)]
+    output, arrived = Collected(), []
+    assert operator.next_processing_time_ms() is None
+    for now_ms in range(40):
+        feed(operator, [Clock(now_ms)], output)
+        closed = {row for row in reference(window, arrived) if row[6] <= now_ms}
+        assert (now_ms, sorted(output.rows)) == (now_ms, sorted(closed))
+        for row in arrivals:
+            if row[2] == now_ms:
+                # What the row itself says of its time is not asked.
+                feed(operator, [[(*row[:2], 0)], Watermark(10**6)], output)
+                arrived.append(row)
+    assert len(output.rows) == len(reference(window, arrivals))
+    assert operator.next_processing_time_ms() is None
+
+
+@pytest.mark.parametrize("window", [TUMBLE, HOP, CUMULATE, SESSION], ids=str)
+def test_the_end_of_bounded_input_closes_windows_by_processing_time(window: WindowSpec) -> None:
+    spec = spec_of(msgspec.structs.replace(window, is_event_time=False))
+    context = operator_context([ROWS], RESULT, now_ms=ManualClock(2))
+    output = run_operator(spec, context, [[("a", 5, 0)]])
+    assert set(output.rows) == reference(window, [("a", 5, 2)])
+
+
+@pytest.mark.parametrize("window", [TUMBLE, HOP, CUMULATE, SESSION], ids=str)
+def test_windows_by_processing_time_wake_where_they_are_restored(window: WindowSpec) -> None:
+    spec = spec_of(msgspec.structs.replace(window, is_event_time=False))
+    clock = ManualClock(2)
+    context = operator_context([ROWS], RESULT, now_ms=clock)
+    first, output = make_operator(spec, context), Collected()
+    feed(first, [[("a", 5, 0)]], output)
+    moved = restored(spec, context, [first.snapshot()], 0, 1)
+    feed(moved, [Clock(40)], output)
+    assert set(output.rows) == reference(window, [("a", 5, 2)])
+
+
+def test_partials_by_processing_time_do_not_wait_for_a_watermark() -> None:
+    accumulators = [f for c in CALLS for f in accumulator_fields(c, ROWS) or ()]
+    partial = Schema((ROWS.fields[0], *accumulators, Field("$slice_end", sql.BIGINT)))
+    window = msgspec.structs.replace(TUMBLE, is_event_time=False)
+    clock = ManualClock(3)
+    local = operator_context([ROWS], partial, now_ms=clock)
+    sent = run_operator(spec_of(window, phase=AggregatePhase.LOCAL), local, [[("a", 5, 0)]], ends=False)
+    assert [row[-1] for row in sent.rows] == [10]
+    final = make_operator(
+        spec_of(window, phase=AggregatePhase.GLOBAL), operator_context([partial], RESULT, now_ms=clock)
+    )
+    output = Collected()
+    # The second comes when its window has closed, and counts in the one that is open.
+    feed(final, [sent.batches[0], Clock(10), sent.batches[0], Clock(19)], output)
+    assert [(row[1], row[5]) for row in output.rows] == [(1, 0)]
+    feed(final, [Clock(20)], output)
+    assert [(row[1], row[5]) for row in output.rows] == [(1, 0), (1, 10)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -196,6 +198,53 @@ def _descriptors(
             )
         )  # fmt: skip
     return made
+
+
+class Relay:
+    """One task with one operator; the test writes into its two input channels and reads what it sends."""
+
+    def __init__(self, spec: Any, schema: Schema, now_ms: Callable[[], int]) -> None:
+        operator = ChainedOperator(
+            0, "a", "Relay", spec, NETWORK_INPUT, (schema,), (INSERT_ONLY,), schema, INSERT_ONLY
+        )
+        edge = JobEdge(0, "s", 0, "r", 0, Exchange(ExchangeKind.REBALANCE), schema, INSERT_ONLY)
+        onward = JobEdge(1, "r", 0, "t", 0, edge.exchange, schema, INSERT_ONLY)
+        channels = tuple(InputChannelDescriptor("p", i, i, f"source-{i}", "tm", "here") for i in range(2))
+        consumer = ConsumerDescriptor(0, "sink-0", "tm", "here")
+        descriptor = TaskDeploymentDescriptor(
+            "job", "job", _vertex("r", operator, 1), 0, 0, "relay-0", "slot",
+            (InputGateDescriptor(edge, channels),),
+            (ResultPartitionDescriptor("q", onward, (consumer,)),), "client", {},
+        )  # fmt: skip
+        store = ResultStore(1 << 20, lambda job_id, lines, is_error: None)
+        exchange = LocalExchange(PartitionTable(), store)
+        self.inputs = [exchange.open_output("job", "p", i, 1 << 20) for i in range(2)]
+        self.output = exchange.open_output("job", "q", 0, 1 << 20)
+        self.runner = ThreadTaskRunner(now_ms, None, exchange, lambda change: None)
+        self.runner.start(descriptor)
+
+    def put(self, channel: int, *items: Any) -> None:
+        for item in items:
+            self.inputs[channel].put(item, 64)
+
+    def take(self, count: int) -> list[Any]:
+        """The next items that the task sends; ChannelClosed when they do not come in 20 s."""
+        deadline_s = time.monotonic() + 20
+        return [self.output.take_waiting(lambda: time.monotonic() > deadline_s)[0] for _ in range(count)]
+
+
+@pytest.fixture
+def relay() -> Any:
+    made: list[Relay] = []
+
+    def make(spec: Any, schema: Schema = SCHEMA, now_ms: Callable[[], int] = lambda: 1000) -> Relay:
+        made.append(Relay(spec, schema, now_ms))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.runner.cancel("relay-0")
+        one.runner.stop(5)
 
 
 @pytest.fixture

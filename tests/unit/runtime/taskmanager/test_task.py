@@ -3,10 +3,14 @@
 import threading
 import time
 
-from sqlstream.elements import CheckpointBarrier
+from sqlstream import types as sql
+from sqlstream.elements import WATERMARK_MAX, CheckpointBarrier, EndOfInput, Watermark, WatermarkStatus
 from sqlstream.errors import FailureReason, Span
+from sqlstream.expressions import InputRef
 from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.messages.job_state import ExecutionState
+from sqlstream.schema import Schema
+from sqlstream.specs import CalcSpec, WatermarkAssignerSpec
 from sqlstream.spi.connector import SourceStatus
 
 
@@ -147,3 +151,34 @@ def test_a_barrier_is_refused(job, stage):
     (failed,) = running.wait(ExecutionState.FAILED, "sink-0")
     assert failed.error.code == "SS9001"
     assert "checkpoint 7" in failed.error.message
+
+
+def test_idleness_passes_through_a_task(relay):
+    running = relay(CalcSpec((InputRef(0, sql.STRING), InputRef(1, sql.BIGINT))))
+    running.put(0, Watermark(10))
+    running.put(1, WatermarkStatus(True))
+    assert running.take(1) == [Watermark(10)]
+    running.put(0, WatermarkStatus(True))
+    assert running.take(1) == [WatermarkStatus(True)]
+    running.put(1, WatermarkStatus(False), Watermark(20))
+    assert running.take(2) == [WatermarkStatus(False), Watermark(20)]
+    running.put(0, EndOfInput())
+    running.put(1, WatermarkStatus(True))
+    assert running.take(1) == [WatermarkStatus(True)]
+    running.put(1, WatermarkStatus(False), Watermark(50), EndOfInput())
+    assert running.take(4) == [WatermarkStatus(False), Watermark(50), Watermark(WATERMARK_MAX), EndOfInput()]
+
+
+def test_a_task_turns_active_before_and_idle_after_the_watermark_that_comes_with_it(relay):
+    running = relay(CalcSpec((InputRef(0, sql.STRING), InputRef(1, sql.BIGINT))))
+    running.put(0, Watermark(30), WatermarkStatus(True))
+    running.put(1, WatermarkStatus(True))
+    # With both idle, the furthest of them is the watermark.
+    assert running.take(2) == [Watermark(30), WatermarkStatus(True)]
+
+
+def test_a_task_that_waits_for_input_wakes_for_its_timers(relay):
+    schema = Schema.of(("ts", sql.timestamp(3)))
+    spec = WatermarkAssignerSpec(0, InputRef(0, sql.timestamp(3)), idle_timeout_ms=30)
+    running = relay(spec, schema, lambda: time.monotonic_ns() // 1_000_000)
+    assert running.take(1) == [WatermarkStatus(True)]

@@ -1,0 +1,233 @@
+"""`make mutants SEED=… COUNT=…`: put faults into a copy of the code one at a time, and see whether a test fails.
+
+Own code, because the libraries for this (mutmut, cosmic-ray) change the working tree or replace functions at run time, which
+kernels do not survive, fork, and know neither a sample by seed nor kernels that are cached by file.
+
+A fault is found when a test fails, does not end, or takes all memory. A failure outside the unit tests is tried a second time,
+so that a test that a busy machine made fail counts for nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import dataclasses
+import difflib
+import json
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+from faults import Fault, faults_of, product_files
+from private_copy import PrivateCopy
+from selection import Selection, digest_of, is_test, read_calls
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build" / "mutants"
+FOUND_SHARE_MIN = 0.95
+MEMORY_BYTES_MAX = 4 << 30
+TEST_TIMEOUT_S = 60
+START_S = 300
+SLOWER = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """`finder` is the test that failed, or what else gave the fault away; empty when nothing did."""
+
+    fault: Fault
+    finder: str
+    seconds: float
+
+
+def main() -> int:
+    arguments = _arguments()
+    copy = PrivateCopy(ROOT, BUILD / "tree")
+    copy.warm()
+    selection = Selection(ROOT, copy.files, _recorded_calls(copy, arguments.workers))
+    faults = _sample(copy, arguments.seed, arguments.count, arguments.only)
+    outcomes = []
+    for number, fault in enumerate(faults, 1):
+        outcomes.append(_try_out(copy, selection, fault))
+        _print_outcome(f"{number}/{len(faults)}", outcomes[-1])
+    return _print_summary(arguments.seed, copy, outcomes)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--count", type=int, default=60)
+    parser.add_argument("--workers", type=int, default=2, help="processes that record calls")
+    parser.add_argument("--only", default="", help="sample only files whose path starts so")
+    return parser.parse_args()
+
+
+# --- what to try
+
+
+def _sample(copy: PrivateCopy, seed: int, count: int, only: str) -> list[Fault]:
+    faults: list[Fault] = []
+    equivalent = _equivalent(copy)
+    for path in product_files(copy.files):
+        source = (copy.path / path).read_bytes()
+        faults += [f for f in faults_of(path, source) if _key(f, source) not in equivalent]
+    faults = [f for f in faults if f.path.startswith(only)]
+    return random.Random(seed).sample(faults, min(count, len(faults)))
+
+
+def _key(fault: Fault, source: bytes) -> tuple[str, str, str, str]:
+    """What names a fault when lines above it move: its file, its function, and the line before and after."""
+    before, after = _changed_lines(fault, source)
+    return fault.path, fault.function, before.strip(), after.strip()
+
+
+def _changed_lines(fault: Fault, source: bytes) -> tuple[str, str]:
+    first = source.rfind(b"\n", 0, fault.start) + 1
+    last = source.find(b"\n", fault.end)
+    last = len(source) if last < 0 else last
+    changed = source[first : fault.start] + fault.replacement.encode() + source[fault.end : last]
+    return source[first:last].decode(), changed.decode()
+
+
+def _equivalent(copy: PrivateCopy) -> set[tuple[str, str, str, str]]:
+    """Faults that change nothing that can be seen: looked at once and kept with the reason."""
+    entries = json.loads((copy.path / "tests/mutants/equivalent.json").read_text())
+    return {(e["path"], e["function"], e["before"], e["after"]) for e in entries}
+
+
+def _recorded_calls(copy: PrivateCopy, workers: int) -> dict[str, dict[str, object]]:
+    """Which functions each test file calls; recorded for those that changed since, which is also the proof that they pass."""
+    place = BUILD / "calls.json"
+    tests = [name for name in copy.files if is_test(name)]
+    known = {name: c for name, c in read_calls(place).items() if name in tests}
+    missing = [name for name in tests if known.get(name, {}).get("digest") != digest_of(copy.path, name)]
+    if missing:
+        print(f"recording what {len(missing)} test files call", flush=True)
+        with tempfile.TemporaryDirectory() as directory:
+            environment = {**copy.environment(), "SQLSTREAM_MUTANTS_CALLS": directory}
+            command = [*_pytest(), "-p", "calls", "-n", str(workers), "--dist", "loadfile", *missing]
+            done = subprocess.run(command, cwd=copy.path, env=environment, check=False)
+            if done.returncode != 0:
+                raise SystemExit("tests fail without a fault: mend these first")
+            for found in Path(directory).iterdir():
+                name = found.stem.replace("~", "/")
+                known[name] = {**json.loads(found.read_text()), "digest": digest_of(copy.path, name)}
+        place.write_text(json.dumps(known))
+    return known
+
+
+# --- one fault
+
+
+def _pytest() -> list[str]:
+    plugins = ("-p", "no:cacheprovider", "-p", "first_failure")
+    return [sys.executable, "-m", "pytest", "-m", "not slow", *plugins, "--tb=no"]
+
+
+def _try_out(copy: PrivateCopy, selection: Selection, fault: Fault) -> Outcome:
+    started_s = time.monotonic()
+    ast.parse(fault.apply((copy.path / fault.path).read_bytes()))
+    tests = selection.tests_for(fault)
+    with copy.fault(fault):
+        finder = _run_until_one_fails(copy, tests, START_S + SLOWER * selection.seconds(tests))
+    return Outcome(fault, finder, time.monotonic() - started_s)
+
+
+def _run_until_one_fails(copy: PrivateCopy, tests: list[str], timeout_s: float) -> str:
+    passed_over: list[str] = []
+    while True:
+        deselected = [f"--deselect={test}" for test in passed_over]
+        finder = _run(copy, [*deselected, *tests], timeout_s)
+        if "::" not in finder or finder.startswith("tests/unit/"):
+            return finder
+        if again := _run(copy, [finder], timeout_s):
+            return again
+        passed_over.append(finder)
+
+
+def _run(copy: PrivateCopy, tests: list[str], timeout_s: float) -> str:
+    """The test that fails first, another sign of the fault, or an empty text when all pass."""
+    command = [*_pytest(), "-x", "-rfE", f"--timeout={TEST_TIMEOUT_S}", *tests]
+    with tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=copy.path,
+            env=copy.environment(),
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        ending = _watch(process, time.monotonic() + timeout_s)
+        output.seek(0)
+        text = output.read()
+    if ending:
+        return ending
+    if process.returncode in (0, 5):
+        return ""
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", text, re.M)
+    return failed.group(1) if failed else (text.strip().splitlines() or ["the tests broke off"])[-1]
+
+
+def _watch(process: subprocess.Popen[bytes], deadline_s: float) -> str:
+    """Wait for the end of the tests, and end them when they go too far."""
+    tests = psutil.Process(process.pid)
+    while True:
+        try:
+            process.wait(1)
+        except subprocess.TimeoutExpired:
+            pass
+        else:
+            return ""
+        processes = [tests, *tests.children(recursive=True)]
+        ending = "does not end" if time.monotonic() > deadline_s else ""
+        if sum(_resident_bytes(p) for p in processes) > MEMORY_BYTES_MAX:
+            ending = "takes all memory"
+        if ending:
+            for one in processes:
+                _kill(one)
+            process.wait()
+            return ending
+
+
+def _resident_bytes(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_info().rss)
+    except psutil.NoSuchProcess:
+        return 0
+
+
+def _kill(process: psutil.Process) -> None:
+    try:
+        process.kill()
+    except psutil.NoSuchProcess:
+        return
+
+
+# --- what came of it
+
+
+def _print_outcome(number: str, outcome: Outcome) -> None:
+    fault = outcome.fault
+    verdict = f"found by {outcome.finder}" if outcome.finder else "UNSEEN"
+    print(f"{number} {fault.path}:{fault.line} {fault.what}: {verdict} ({outcome.seconds:.0f} s)", flush=True)
+
+
+def _print_summary(seed: int, copy: PrivateCopy, outcomes: list[Outcome]) -> int:
+    unseen = [o.fault for o in outcomes if not o.finder]
+    for fault in unseen:
+        source = (copy.path / fault.path).read_bytes()
+        before, after = source.decode().splitlines(), fault.apply(source).decode().splitlines()
+        print(f"\nunseen: {fault.path}:{fault.line} {fault.what}")
+        print("\n".join(difflib.unified_diff(before, after, fault.path, fault.path, lineterm="", n=2)))
+    found = len(outcomes) - len(unseen)
+    print(f"\nseed {seed}: {found} of {len(outcomes)} faults found")
+    return 0 if found >= FOUND_SHARE_MIN * len(outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

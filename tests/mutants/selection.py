@@ -1,0 +1,102 @@
+"""Which tests can see a fault, those first that most likely do."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from faults import Fault
+
+STAGES = ("tests/unit/", "tests/golden/", "tests/property/", "tests/simulation/")
+"""Directories of tests whose calls are recorded, quick ones first."""
+
+_COMMANDS = "tests/e2e/"
+"""Tests that start processes: whatever these do is not recorded, so they come last for every fault."""
+
+_COMMANDS_S = 240.0
+
+
+def is_test(name: str, directories: tuple[str, ...] = STAGES) -> bool:
+    """Whether a file of the tree holds tests."""
+    return name.startswith(directories) and Path(name).name.startswith("test_") and name.endswith(".py")
+
+
+class Selection:
+    """`calls`: for each test file its seconds and the `path:function` that it called, as `calls.py` records them."""
+
+    def __init__(self, root: Path, files: list[str], calls: dict[str, dict[str, Any]]) -> None:
+        self._tests = [name for name in files if is_test(name, STAGES)]
+        self._commands = [name for name in files if is_test(name, (_COMMANDS,))]
+        self._seconds = {name: calls[name]["seconds"] for name in self._tests if name in calls}
+        self._called = {name: frozenset(calls.get(name, {}).get("called", ())) for name in self._tests}
+        self._called_files = {
+            name: {called.partition(":")[0] for called in self._called[name]} for name in self._tests
+        }
+        self._importers = _importers_of_kernels(root, files)
+
+    def tests_for(self, fault: Fault) -> list[str]:
+        """Test files, to be run in this order until one fails."""
+        reaching = sorted(self._reaching(fault), key=lambda test: self._rank(test, fault.path))
+        return [*reaching, *self._commands]
+
+    def seconds(self, tests: list[str]) -> float:
+        """How long they took when they were recorded."""
+        return float(sum(self._seconds[t] for t in tests if t in self._seconds)) + _COMMANDS_S
+
+    def _reaching(self, fault: Fault) -> set[str]:
+        if fault.path in self._importers:
+            near = self._importers[fault.path] | {fault.path}
+            reaching = {t for t in self._tests if t in near or near & self._called_files[t]}
+        else:
+            place = f"{fault.path}:{fault.function}"
+            reaching = {t for t in self._tests if fault.function and place in self._called[t]}
+            if not reaching:
+                # At module level, or new since the calls were recorded.
+                reaching = {t for t in self._tests if fault.path in self._called_files[t]}
+        same_name = {t for t in self._tests if _stem(t) == Path(fault.path).stem}
+        return reaching | same_name
+
+    def _rank(self, test: str, path: str) -> tuple[bool, int, bool, float]:
+        stage = next(i for i, prefix in enumerate(STAGES) if test.startswith(prefix))
+        is_near = str(Path(test).parent).endswith(str(Path(path).parent))
+        return (_stem(test) != Path(path).stem, stage, not is_near, self._seconds.get(test, 0.0))
+
+
+def _stem(test: str) -> str:
+    return Path(test).stem.removeprefix("test_")
+
+
+def _importers_of_kernels(root: Path, files: list[str]) -> dict[str, set[str]]:
+    """For each file of kernels, whose calls cannot be recorded, the files that import it, also through other kernels."""
+    kernels = {name for name in files if name.startswith("runtime/kernels/") and name.endswith(".py")}
+    imports = {
+        name: {
+            f"runtime/kernels/{module}.py"
+            for module in re.findall(
+                r"^\s*from runtime\.kernels\.(\w+) import", (root / name).read_text(), re.M
+            )
+        }
+        for name in files
+        if name.endswith(".py") and name.startswith(("runtime/", "tests/unit/"))
+    }
+    importers = {kernel: {name for name in imports if kernel in imports[name]} for kernel in kernels}
+    for _ in kernels:
+        for kernel in kernels:
+            for other in importers[kernel] & kernels:
+                importers[kernel] = importers[kernel] | importers[other]
+    return importers
+
+
+def digest_of(root: Path, test: str) -> str:
+    """Of a test file and of what all tests share: when it changes, its calls are recorded anew."""
+    shared = sorted((root / "tests").glob("*.py"))
+    text = b"".join(p.read_bytes() for p in [*shared, root / test])
+    return hashlib.sha256(text).hexdigest()[:16]
+
+
+def read_calls(place: Path) -> dict[str, dict[str, Any]]:
+    """What is known of earlier runs."""
+    return json.loads(place.read_text()) if place.exists() else {}
