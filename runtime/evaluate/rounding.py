@@ -10,6 +10,7 @@ from runtime.evaluate import decimals
 from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.kernel import Kernel, literal_of, null_mask, numbers, refuse
 from runtime.evaluate.local_time import from_local, to_local
+from runtime.evaluate.time_range import require_range
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import Call
@@ -51,7 +52,7 @@ def _temporal(call: Call, context: EvaluationContext, is_floor: bool) -> Kernel:
     def kernel(value: pa.Array, _: pa.Scalar) -> pa.Array:
         # Weeks start on Sunday here, as in Calcite and unlike WEEK().
         moved = function(to_local(value, context.time_zone), unit=unit.lower(), week_starts_monday=False)
-        return from_local(moved, value.type, context.time_zone)
+        return require_range(from_local(moved, value.type, context.time_zone))
 
     return kernel
 

@@ -95,16 +95,21 @@ def _slice(text: pa.Array, start: int, length: int | None) -> pa.Array:
 
 def _left(call: Call, context: EvaluationContext) -> Kernel:
     if not is_literal(call, 1):
-        return lambda *args: evaluate_in_duckdb("substr(a0, 1, greatest(a1, 0))", *args)
+        return lambda *args: evaluate_in_duckdb(_LEFT, *args)
     length = max(literal_of(call, 1), 0)
     return lambda text, _: pc.utf8_slice_codeunits(text, 0, length)
 
 
 def _right(call: Call, context: EvaluationContext) -> Kernel:
     if not is_literal(call, 1):
-        return lambda *args: evaluate_in_duckdb("right(a0, greatest(a1, 0))", *args)
+        return lambda *args: evaluate_in_duckdb(_RIGHT, *args)
     length = literal_of(call, 1)
     return lambda text, _: pc.utf8_slice_codeunits(text, -length) if length > 0 else _left_of_none(text)
+
+
+# greatest() passes over NULLs.
+_LEFT = "CASE WHEN a1 IS NULL THEN NULL ELSE substr(a0, 1, greatest(a1, 0)) END"
+_RIGHT = "CASE WHEN a1 IS NULL THEN NULL ELSE right(a0, greatest(a1, 0)) END"
 
 
 def _left_of_none(text: pa.Array) -> pa.Array:
@@ -204,7 +209,8 @@ BUILDERS: dict[str, Builder] = {
     "RIGHT": _right,
     "REPLACE": _replace,
     "OVERLAY": plain(_overlay),
-    "TRANSLATE": in_duckdb("translate(a0, a1, a2)"),
+    # Without characters to replace the text stays; without replacements they go.
+    "TRANSLATE": in_duckdb("CASE WHEN a1 IS NULL THEN a0 ELSE translate(a0, a1, coalesce(a2, '')) END"),
     "LPAD": _pad("lpad"),
     "RPAD": _pad("rpad"),
     "REPEAT": plain(_repeat),
