@@ -100,9 +100,12 @@ def _null_unless(condition: pa.Array, text: pa.Array) -> pa.Array:
 def _read_integers(text: pa.Array, target: pa.DataType) -> pa.Array:
     """Digits after a point are read and dropped, as in Flink; what does not fit the type is not read."""
     try:
-        return pc.cast(text, target)
+        values = pc.cast(text, target)
     except pa.ArrowInvalid:
-        pass
+        values = None
+    # Arrow takes 0x10 for a number.
+    if values is not None and not pc.any(pc.match_substring_regex(text, "[xX]")).as_py():
+        return values
     trimmed = pc.utf8_trim(text, characters=SPACES)
     known = _null_unless(pc.match_substring_regex(trimmed, _INTEGER), trimmed)
     digits = pc.replace_substring_regex(known, r"\A\+?(-?)0*(\d+?)(?:\.\d*)?\z", r"\1\2")

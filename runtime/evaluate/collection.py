@@ -15,6 +15,7 @@ from runtime.evaluate.kernel import (
     Kernel,
     as_array,
     as_arrays,
+    is_literal,
     literal_of,
     null_mask,
     plain,
@@ -96,7 +97,11 @@ def _last_of_equal(keys: pa.Array, rows: int, width: int) -> Any:
 
 
 def _item(call: Call, context: EvaluationContext) -> Kernel:
-    return _array_item if call.args[0].type.root is TypeRoot.ARRAY else _map_item
+    if call.args[0].type.root is not TypeRoot.ARRAY:
+        return _map_item
+    if is_literal(call, 1) and literal_of(call, 1) < 1:
+        raise refuse(call, f"at position {literal_of(call, 1)}", "the first element is at position 1")
+    return _array_item
 
 
 def _array_item(array: Datum, place: Datum) -> pa.Array:

@@ -7,11 +7,13 @@ from sqlstream.expressions import Call, Expression, Literal, walk
 from sqlstream.types import TypeRoot
 
 _DIVISIONS = frozenset({"/", "%", "MOD"})
+_OF_DATA = frozenset({"FROM_BASE64", "MAP", "RAND_INTEGER"})
+"""Functions that refuse some values of their arguments."""
 
 
 def can_fail(expression: Expression) -> bool:
-    """Whether evaluating it may raise a UserError: a division of exact numbers, a CAST that reads text, or a point in
-    time that leaves its range."""
+    """Whether evaluating it may raise a UserError: a division of exact numbers, a CAST that reads text, a function that
+    refuses some arguments, or a point in time that leaves its range."""
     return any(_fails_often(node) or _leaves_range(node) for node in walk(expression))
 
 
@@ -21,7 +23,7 @@ def fails_rarely(expression: Expression) -> bool:
 
 
 _SHIFTS = frozenset({"+", "-", "TIMESTAMPADD", "FLOOR", "CEIL", "CEILING", "CAST"})
-_TIMES = frozenset((TypeRoot.DATE, *sql.TIMESTAMP_ROOTS))
+_TIMES = frozenset((TypeRoot.DATE, TypeRoot.TIME, *sql.TIMESTAMP_ROOTS))
 
 
 def _leaves_range(node: Expression) -> bool:
@@ -39,6 +41,8 @@ def _fails_often(call: Expression) -> bool:
         return False
     if call.function in _DIVISIONS:
         return call.type.root not in sql.APPROXIMATE_ROOTS and not _is_nonzero_literal(call.args[1])
+    if call.function in _OF_DATA:
+        return True
     source = call.args[0].type if call.args else sql.NULL
     if call.function != "CAST":
         return False

@@ -113,6 +113,13 @@ def shift_date(base: Datum, amount: Datum, sign: int) -> pa.Array:
     return pa.array(moved.astype(np.int32), mask=mask).view(pa.date32())
 
 
+def clipped_to_span(counts: pa.Array, unit_ms: int) -> Any:
+    """int64 counts of a unit; those that would lead out of every range anyway are made smaller, so that no sum of them
+    overflows."""
+    most = _SPAN_MS // unit_ms + 1
+    return np.clip(numbers(counts, np.int64), -most, most)
+
+
 def _shift_time(base: Datum, amount: Datum, sign: int) -> pa.Array:
     """Around midnight."""
     times_of_day, amounts = as_arrays(base, amount)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from runtime.evaluate.by_parameter import MakeKernel, by_parameter
 from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.duckdb_function import evaluate_in_duckdb
-from runtime.evaluate.kernel import Builder, Kernel, is_literal, literal_of
+from runtime.evaluate.kernel import Builder, Kernel, is_literal, literal_of, with_int_parameters
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
@@ -240,7 +240,7 @@ BUILDERS: dict[str, Builder] = {
     "LIKE": _like,
     "SIMILAR TO": _similar_to,
     "REGEXP": _regexp,
-    "REGEXP_EXTRACT": _regexp_extract,
+    "REGEXP_EXTRACT": with_int_parameters(_regexp_extract),
     "REGEXP_REPLACE": _regexp_replace,
     "REGEXP_COUNT": _regexp_count,
 }

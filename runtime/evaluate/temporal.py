@@ -12,7 +12,14 @@ import pyarrow.compute as pc
 
 from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.date_pattern import Parsed, TimestampFormat, TimestampParser
-from runtime.evaluate.intervals import DAY_MS, add_months, milliseconds_of, shift_date, shift_timestamp
+from runtime.evaluate.intervals import (
+    DAY_MS,
+    add_months,
+    clipped_to_span,
+    milliseconds_of,
+    shift_date,
+    shift_timestamp,
+)
 from runtime.evaluate.kernel import (
     Builder,
     Datum,
@@ -248,10 +255,10 @@ def _timestamp_add(call: Call, context: EvaluationContext) -> Kernel:
         if points.type != target:
             points = pc.cast(points, target)
         if unit in _UNIT_MONTHS:
-            return add_months(points, numbers(counts, np.int64) * _UNIT_MONTHS[unit], counts)
-        shift = pc.multiply(pc.cast(counts, pa.int64()), _UNIT_MS[unit])
+            return add_months(points, clipped_to_span(counts, 1) * _UNIT_MONTHS[unit], counts)
+        shift = pa.array(clipped_to_span(counts, _UNIT_MS[unit]) * _UNIT_MS[unit], mask=null_mask(counts))
         move = shift_date if pa.types.is_date32(points.type) else shift_timestamp
-        return move(points, pc.cast(shift, pa.duration("ms")), 1)
+        return move(points, shift.view(pa.duration("ms")), 1)
 
     return kernel
 
