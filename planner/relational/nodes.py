@@ -12,6 +12,7 @@ import dataclasses
 import enum
 import functools
 from collections.abc import Callable
+from typing import Any
 
 from sqlstream.catalog import CatalogTable
 from sqlstream.errors import Span
@@ -79,7 +80,8 @@ def _compared(kind: type[RelationalNode]) -> tuple[str, ...]:
 
 
 def _compared_values(node: RelationalNode) -> tuple[object, ...]:
-    return tuple(getattr(node, name) for name in _compared(type(node)))
+    kind: Any = type(node)
+    return tuple(getattr(node, name) for name in _compared(kind))
 
 
 def _representative(node: RelationalNode) -> RelationalNode:

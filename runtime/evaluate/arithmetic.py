@@ -24,6 +24,7 @@ from runtime.evaluate.kernel import (
     numbers,
     plain,
     rows_of,
+    with_int_parameters,
     zero,
 )
 from runtime.evaluate.rounding import floor_or_ceil
@@ -112,7 +113,7 @@ def _remainder_of_integers(left: Datum, right: Datum) -> Datum:
 
 def _remainder_of_decimals(left: Datum, right: Datum, target: pa.DataType) -> pa.Array:
     _check_divisor(left, right)
-    return decimals.fit(evaluate_in_duckdb("a0 % a1", left, right), target)
+    return decimals.remainder(left, right, target)
 
 
 def _remainder_of_floats(left: Datum, right: Datum) -> pa.Array:
@@ -122,16 +123,16 @@ def _remainder_of_floats(left: Datum, right: Datum) -> pa.Array:
     return pa.array(values, mask=null_mask(a, b))
 
 
-def _negate(value: Datum) -> Datum:
-    if pa.types.is_duration(value.type):
-        return pc.cast(pc.negate(pc.cast(value, pa.int64())), value.type)
-    return pc.negate(value)
+def _signed(plain_function: Any, checked_function: Any) -> Builder:
+    """NEGATE and ABS: numbers wrap, as in Java, intervals do not."""
 
+    def build(call: Call, context: EvaluationContext) -> Kernel:
+        if not sql.is_interval(call.type):
+            return lambda value: plain_function(value)
+        target = to_arrow_type(call.type)
+        return lambda value: intervals.checked_interval(checked_function, target, value)
 
-def _absolute(value: Datum) -> Datum:
-    if pa.types.is_duration(value.type):
-        return pc.cast(pc.abs(pc.cast(value, pa.int64())), value.type)
-    return pc.abs(value)
+    return build
 
 
 def _sign(call: Call, context: EvaluationContext) -> Kernel:
@@ -217,7 +218,12 @@ def _rand(call: Call, context: EvaluationContext) -> Kernel:
 
 
 def _rand_integer(call: Call, context: EvaluationContext) -> Kernel:
+    """A number from 0 to below the bound, which is above 0."""
+
     def kernel(bound: pa.Array) -> pa.Array:
+        lowest = pc.min(bound).as_py()
+        if lowest is not None and lowest <= 0:
+            raise UserError("SS5106", f"the bound of RAND_INTEGER is {lowest}, not above 0")
         values = np.floor(context.random.random(len(bound)) * numbers(bound, np.float64))
         return pa.array(values.astype(np.int32), mask=null_mask(bound))
 
@@ -239,14 +245,14 @@ BUILDERS: dict[str, Builder] = {
     "/": _operator(_divide, _divide_decimals, intervals.refuse_division),
     "%": _remainder,
     "MOD": _remainder,
-    "NEGATE": plain(_negate),
-    "ABS": plain(_absolute),
+    "NEGATE": _signed(pc.negate, pc.negate_checked),
+    "ABS": _signed(pc.abs, pc.abs_checked),
     "SIGN": _sign,
     "FLOOR": floor_or_ceil,
     "CEIL": floor_or_ceil,
     "CEILING": floor_or_ceil,
-    "ROUND": _round,
-    "TRUNCATE": _round,
+    "ROUND": with_int_parameters(_round),
+    "TRUNCATE": with_int_parameters(_round),
     "POWER": _float_function(np.power),
     "ATAN2": _float_function(np.arctan2),
     "SQRT": _float_function(np.sqrt),

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.kernel import Datum, as_array, rows_of
+from runtime.evaluate.kernel import Datum, as_array, as_arrays, rows_of
 from runtime.kernels.buffers import valid_mask, view_buffer
 from sqlstream.errors import UserError
 
@@ -85,6 +85,9 @@ def _arithmetic(function: Any, left: Datum, right: Datum, target: pa.DataType) -
         a, b = _tightened(a), _tightened(b)
         if function is pc.multiply:
             _check_digits(a.type.precision + b.type.precision + 1)
+        else:
+            whole = max(a.type.precision - a.type.scale, b.type.precision - b.type.scale)
+            _check_digits(whole + max(a.type.scale, b.type.scale) + 1)
     result = function(a, b)
     return fit(as_array(result, rows_of(left, right)), target)
 
@@ -120,13 +123,17 @@ def _widened(datum: Datum, target: pa.DataType) -> Datum:
 
 
 def multiply(left: Datum, right: Datum, target: pa.DataType) -> pa.Array:
-    (left_digits, left_scale), (right_digits, right_scale) = map(_digits_and_scale, (left.type, right.type))
-    is_short = (left_digits <= 19 and right_digits <= _INT64_DIGITS) or (
-        right_digits <= 19 and left_digits <= _INT64_DIGITS
-    )
+    _, left_scale = _digits_and_scale(left.type)
+    _, right_scale = _digits_and_scale(right.type)
+    is_short = _is_word(left.type) and _is_word(right.type)
     if not is_short or left_scale + right_scale != target.scale:
         return _arithmetic(pc.multiply, left, right, target)
     return _multiply_words(left, right, target)
+
+
+def _is_word(t: pa.DataType) -> bool:
+    """Whether the unscaled values fit into 64 bits: all integers do, decimals of up to 18 digits."""
+    return not pa.types.is_decimal(t) or t.precision <= _INT64_DIGITS
 
 
 def _multiply_words(left: Datum, right: Datum, target: pa.DataType) -> pa.Array:
@@ -186,6 +193,24 @@ def _quotient_digits(left: pa.DataType, right: pa.DataType, target: pa.DataType)
     scale = _dividend_scale(left, right, target)
     whole_digits = left.precision - left.scale + right.scale
     return int(whole_digits + max(6, scale + right.precision + 1))
+
+
+def remainder(left: Datum, right: Datum, target: pa.DataType) -> pa.Array:
+    """With the dividend's sign; exact for operands that have more than 38 digits in one scale, too."""
+    from runtime.kernels.remainder import remainders_into
+
+    a, b = (_as_decimal128(x) for x in as_arrays(left, right))
+    scale = max(a.type.scale, b.type.scale)
+    words = np.empty(2 * len(a), dtype=np.uint64)
+    dividends, divisors = (view_buffer(x.buffers()[1], np.uint64, 2 * x.offset, 2 * len(x)) for x in (a, b))
+    remainders_into(words, dividends, divisors, scale - a.type.scale, scale - b.type.scale)
+    own = pa.decimal128(DECIMAL128_DIGITS, scale)
+    return fit(pa.Array.from_buffers(own, len(a), [_validity(a, b), pa.py_buffer(words)]), target)
+
+
+def _as_decimal128(column: pa.Array) -> pa.Array:
+    digits, scale = _digits_and_scale(column.type)
+    return pc.cast(column, pa.decimal128(digits, scale))
 
 
 def low_words(values: pa.Array) -> Any:
