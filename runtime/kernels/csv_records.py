@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import int64, njit, types
+
+from runtime.native.kernel import READ_BYTES, inlined, kernel
 
 UNTERMINATED = -1
 """Field count of a record whose quote is never closed."""
 
-_TEXT = types.Array(types.uint8, 1, "C", readonly=True)
-_OUT = types.Array(types.uint8, 1, "C")
-_NUMBERS = types.Array(types.int64, 1, "C")
-
 TRIM, COMMENTS, TRAILING_DELIMITER, EXTRA_FIELDS, EMPTY_LINES = 1, 2, 4, 8, 16
 
 
-@njit(int64(_TEXT, int64, int64, int64, int64), nogil=True, cache=True)
+@kernel(f"int64({READ_BYTES}, int64, int64, int64, int64)")
 def complete_length(data, delimiter, quote, escape, flags):  # type: ignore[no-untyped-def]
     """Bytes up to the end of the last record that is complete, its line end included; TRIM and COMMENTS as in `tidy`."""
     end, i, n = 0, 0, len(data)
@@ -48,13 +45,7 @@ def complete_length(data, delimiter, quote, escape, flags):  # type: ignore[no-u
     return end
 
 
-@njit(
-    types.Tuple((int64, int64, int64, types.boolean))(
-        _TEXT, int64, int64, int64, int64, types.boolean, _OUT, int64, int64
-    ),
-    nogil=True,
-    cache=True,
-)
+@inlined
 def _copy_field(data, i, delimiter, quote, escape, trims, out, o, line):  # type: ignore[no-untyped-def]
     """Copy one field from `data[i:]` to `out[o:]`; returns (i, o, line) behind it and whether its quote is open."""
     n, is_open = len(data), False
@@ -90,12 +81,9 @@ def _copy_field(data, i, delimiter, quote, escape, trims, out, o, line):  # type
     return i, o, line, is_open
 
 
-@njit(
-    types.UniTuple(int64, 2)(
-        _TEXT, int64, int64, int64, int64, int64, _OUT, _NUMBERS, _NUMBERS, _NUMBERS, _NUMBERS
-    ),
-    nogil=True,
-    cache=True,
+@kernel(
+    f"UniTuple(int64, 2)({READ_BYTES}, int64, int64, int64, int64, int64, uint8[::1], "
+    "int64[::1], int64[::1], int64[::1], int64[::1])"
 )
 def tidy(data, delimiter, quote, escape, fields, flags, out, starts, ends, lines, counts):  # type: ignore[no-untyped-def]
     """Copy the records that have `fields` fields to `out`; returns (records seen, bytes of `out`).
@@ -156,7 +144,7 @@ def tidy(data, delimiter, quote, escape, fields, flags, out, starts, ends, lines
     return record, o
 
 
-@njit(types.boolean(_TEXT, int64), nogil=True, cache=True)
+@kernel(f"boolean({READ_BYTES}, int64)")
 def may_hold_risky_number(data, digits_max):  # type: ignore[no-untyped-def]
     """Whether some digits and points are more than `digits_max` in a row, or have an exponent of two digits behind them."""
     n, run = len(data), 0
