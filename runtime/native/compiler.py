@@ -1,7 +1,7 @@
 """Kernels to object code, with numba: the only file that imports it, and only where the cache has nothing."""
 
 # numba is untyped.
-# mypy: disable-error-code="no-untyped-call"
+# mypy: disable-error-code="no-untyped-call, untyped-decorator, attr-defined, name-defined, misc"
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 from llvmlite import ir
 from numba import njit
 from numba.core import dispatcher, sigutils
+from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
@@ -38,7 +39,7 @@ def compile_kernel(function: Callable[..., Any], signatures: Sequence[str], symb
     loader.LINKER.start()
     context = cpu_target.target_context
     compiler = _KernelCompiler(
-        _for_numba(function), cpu_target, {"nopython": True, **_OPTIONS}, {}, dispatcher.compiler.Compiler
+        _for_numba(function), cpu_target, {"nopython": True, **_OPTIONS}, {}, Compiler
     )
     compiled = []
     for signature in signatures:
@@ -57,7 +58,7 @@ def compile_kernel(function: Callable[..., Any], signatures: Sequence[str], symb
     return code
 
 
-class _KernelCompiler(dispatcher._FunctionCompiler):  # type: ignore[misc]
+class _KernelCompiler(dispatcher._FunctionCompiler):
     """numba's compiler without the wrappers that numba's own callers need."""
 
     def _customize_flags(self, flags: Any) -> Any:

@@ -7,7 +7,7 @@ them, writability are checked. Of several signatures the first that fits the arr
 """
 
 # numba is untyped.
-# mypy: disable-error-code="no-untyped-call"
+# mypy: disable-error-code="no-untyped-call, attr-defined"
 
 from __future__ import annotations
 
