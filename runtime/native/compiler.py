@@ -38,9 +38,7 @@ def compile_kernel(function: Callable[..., Any], signatures: Sequence[str], symb
     """
     loader.LINKER.start()
     context = cpu_target.target_context
-    compiler = _KernelCompiler(
-        _for_numba(function), cpu_target, {"nopython": True, **_OPTIONS}, {}, Compiler
-    )
+    compiler = _KernelCompiler(_for_numba(function), cpu_target, {"nopython": True, **_OPTIONS}, {}, Compiler)
     compiled = []
     for signature in signatures:
         arguments, result = sigutils.normalize_signature(signature)
@@ -122,7 +120,7 @@ def _intrinsic(instruction: Instruction) -> Any:
     # numba looks at the names of the parameters: the instruction's own but for (ir, builder).
     names = ["typing_context", *list(inspect.signature(instruction.generate).parameters)[2:]]
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    define.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])  # type: ignore[attr-defined]
+    define.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])
     define.__name__ = instruction.name
     return intrinsic(define)
 
