@@ -47,4 +47,4 @@ bench-peers: setup ## measure the engine beside its peers and write docs/benchma
 	@$(BIN)/python tests/peers/compare.py
 
 clean: ## remove what was made
-	@rm -rf .venv .peers out build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis runtime/.numba_cache
+	@rm -rf .venv .peers out build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis runtime/.kernel_cache

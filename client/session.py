@@ -14,10 +14,11 @@ from client.lost_rows import RejectedRowsPlace
 from sqlstream import config as options
 from sqlstream.catalog import MemoryCatalog
 from sqlstream.errors import ErrorInfo, UserError
+from sqlstream.expressions import Literal, LiteralValue
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.schema import Schema
-from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.specs import CalcSpec, SinkSpec, SourceSpec, ValuesSpec
 from sqlstream.spi.connector import KeepsRejectedRows
 
 if TYPE_CHECKING:
@@ -42,6 +43,12 @@ CLUSTER_OPTIONS = (
     "taskmanager.numberOfTaskSlots",
 )
 """Settings that a cluster is started with: changing one means another cluster for the jobs that follow."""
+
+
+IN_PROCESS_INPUT = "sqlstream.in-process.max-input-size"
+
+IN_PROCESS_PARALLELISM_MAX = 4
+"""Threads of one interpreter do not run side by side: a wider job is meant for processes."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,23 +78,48 @@ class Job:
     label: str
     is_bounded: bool
     schema: Schema | None
-    cluster: EmbeddedCluster
+    cluster: EmbeddedCluster | None
     rejected: Mapping[int, RejectedRowsPlace]
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """The query's rows as they come, a changelog; until the job has ended."""
+        assert self.cluster is not None
         return self.cluster.results(self.id)
 
     def wait(self, timeout_s: float | None = None) -> tuple[JobStatus, ErrorInfo | None]:
         """Until the job has ended, or TimeoutError; how, and why when it failed."""
+        assert self.cluster is not None
         reply = self.cluster.wait(self.id, timeout_s)
         return reply.status, reply.error
 
     def metrics(self) -> JobMetrics:
+        assert self.cluster is not None
         return self.cluster.metrics(self.id)
 
     def cancel(self) -> None:
+        assert self.cluster is not None
         self.cluster.cancel(self.id)
+
+
+@dataclasses.dataclass(frozen=True)
+class LiteralJob(Job):
+    """A query over literal rows that computes nothing: its answer is known without a cluster."""
+
+    batches: tuple[pa.RecordBatch, ...]
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        return iter(self.batches)
+
+    def wait(self, timeout_s: float | None = None) -> tuple[JobStatus, ErrorInfo | None]:
+        return JobStatus.FINISHED, None
+
+    def metrics(self) -> JobMetrics:
+        from sqlstream.messages.rpc import JobMetrics
+
+        return JobMetrics(self.id, JobStatus.FINISHED, {}, {})
+
+    def cancel(self) -> None:
+        """There is nothing to end."""
 
 
 Outcome = Rows | Text | Job
@@ -96,8 +128,8 @@ Outcome = Rows | Text | Job
 class Session:
     """Runs statements one after the other. State: catalog, settings, and the clusters that jobs made it start.
 
-    The cluster of child processes starts with the first job that needs it, one TaskManager a core; a job that only has literal
-    rows to read runs in this process, which answers before children would be up. `close` ends everything.
+    The cluster of child processes starts with the first job that needs it, one TaskManager a core; a job that has little to
+    read runs in this process, which is done before children would be up. `close` ends everything.
     """
 
     def __init__(
@@ -221,10 +253,13 @@ class Session:
         collected = [s.schema for s in sinks if s.connector == COLLECT]
         if collected:
             graph = without_rejected_files(graph)
-        cluster = self.cluster(is_trivial(graph))
-        cluster.submit(graph)
         tables = ", ".join(dict.fromkeys(s.table for s in sinks))
         label = "SELECT" if collected else f"INSERT INTO {tables}"
+        literals = literal_rows(graph)
+        if literals is not None:
+            return LiteralJob(graph.job_id, label, True, collected[0], None, {}, literal_batches(*literals))
+        cluster = self.cluster(self._runs_in_process(graph))
+        cluster.submit(graph)
         return Job(
             graph.job_id,
             label,
@@ -233,6 +268,13 @@ class Session:
             cluster,
             rejected_rows_places(graph),
         )
+
+    def _runs_in_process(self, graph: JobGraph) -> bool:
+        if is_trivial(graph):
+            return True
+        # Who asks for a number of TaskManagers gets them.
+        input_max = options.get(self.config, IN_PROCESS_INPUT) if self._task_managers is None else 0
+        return input_max > 0 and is_small(graph, input_max)
 
     def cluster(self, in_process: bool = False) -> EmbeddedCluster:
         """The cluster of child processes, or the one in this process; started when first asked for."""
@@ -294,7 +336,45 @@ def is_bounded(graph: JobGraph) -> bool:
     return all(s.is_bounded for s in sources)
 
 
+def literal_rows(graph: JobGraph) -> tuple[Schema, tuple[tuple[LiteralValue, ...], ...]] | None:
+    """The schema and rows of a query whose operators only lay literals out for the client; None for every other job."""
+    if len(graph.vertices) != 1 or graph.vertices[0].parallelism != 1:
+        return None
+    operators = graph.vertices[0].operators
+    source, sink = operators[0].spec, operators[-1].spec
+    if not isinstance(source, ValuesSpec) or not isinstance(sink, SinkSpec) or sink.connector != COLLECT:
+        return None
+    rows = source.rows
+    for calc in operators[1:-1]:
+        if not isinstance(calc.spec, CalcSpec) or calc.spec.condition is not None:
+            return None
+        values = [p.value for p in calc.spec.projections if isinstance(p, Literal)]
+        if len(values) < len(calc.spec.projections):
+            return None
+        rows = (tuple(values),) * len(rows)
+    return sink.schema, rows
+
+
 def is_trivial(graph: JobGraph) -> bool:
     """Whether the job reads literal rows only and runs in one subtask: not worth a process."""
     has_source = any(isinstance(o.spec, SourceSpec) for v in graph.vertices for o in v.operators)
     return not has_source and all(v.parallelism == 1 for v in graph.vertices)
+
+
+def is_small(graph: JobGraph, input_bytes_max: int) -> bool:
+    """Whether the job's tables end and hold little as far as their connectors can tell, and few subtasks read them."""
+    from runtime.connectors import connector
+    from runtime.host.files import LocalFiles
+    from sqlstream.spi.connector import MeasuresInput
+
+    if not is_bounded(graph) or any(v.parallelism > IN_PROCESS_PARALLELISM_MAX for v in graph.vertices):
+        return False
+    total, files = 0, LocalFiles()
+    for source in (o.spec for v in graph.vertices for o in v.operators if isinstance(o.spec, SourceSpec)):
+        measuring = connector(source.connector)
+        if not isinstance(measuring, MeasuresInput):
+            return False
+        total += measuring.input_bytes(source, files)
+        if total > input_bytes_max:
+            return False
+    return True

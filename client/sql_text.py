@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sqlstream import types as sql
 from sqlstream.types import LogicalType, TypeRoot
@@ -44,6 +43,8 @@ def sql_texts(column: pa.Array, type_: LogicalType, time_zone: str) -> pa.Array:
 
 
 def _filled(column: pa.Array, type_: LogicalType, time_zone: str) -> list[str]:
+    import pyarrow.compute as pc
+
     texts: list[str] = pc.fill_null(sql_texts(column, type_, time_zone), _NULL).to_pylist()
     return texts
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 
 from planner.bind.context import BindContext
 from planner.depth import refuse_depth
-from planner.explain import explain_json, explain_plan
 from planner.physical.changelog import Modes, infer_changelog_modes
 from planner.physical.drop_update_before import drop_update_before
 from planner.physical.node import PhysicalNode
@@ -64,6 +63,8 @@ def explain(plan: CompiledPlan, details: tuple[str, ...] = ()) -> str:
     Of Flink's details, CHANGELOG_MODE is always there, and JSON_EXECUTION_PLAN adds the operators as JSON.
     UserError SS3001 for the others.
     """
+    from planner.explain import explain_json, explain_plan
+
     for detail in details:
         if detail not in EXPLAIN_DETAILS:
             raise UserError(

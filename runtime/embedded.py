@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 RESULT_BUFFER_BYTES = 16 * 1024 * 1024
 """Result rows of one job that may wait for the client."""
 
-IN_PROCESS_SLOTS = 4
+IN_PROCESS_SLOTS = 16
+"""Enough for a few jobs at once, each of at most four subtasks a vertex."""
 
 END_JOBS_TIMEOUT_S = 3.0
 """How long `stop` waits for the jobs that it cancels."""

@@ -3,10 +3,34 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
 
 from sqlstream.errors import UserError, did_you_mean
+
+Descriptor = TypeVar("Descriptor")
+
+
+class Descriptors(Mapping[str, Descriptor]):
+    """The descriptors of a hand-written list by identifier; a class is imported when its descriptor is looked up. No state."""
+
+    def __init__(self, classes: Mapping[str, str], describe: Callable[[str], Descriptor]) -> None:
+        self._classes = classes
+        self._describe = describe
+
+    def __getitem__(self, identifier: str) -> Descriptor:
+        if identifier not in self._classes:
+            raise KeyError(identifier)
+        return self._describe(identifier)
+
+    def __contains__(self, identifier: object) -> bool:
+        return identifier in self._classes
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._classes)
+
+    def __len__(self) -> int:
+        return len(self._classes)
 
 
 def make_named(kind: str, code: str, classes: Mapping[str, str], identifier: str) -> Any:

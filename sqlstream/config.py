@@ -224,6 +224,9 @@ OPTIONS: dict[str, ConfigOption] = {
         ConfigOption("restart-strategy.type", _E, "none", "What to do when a task fails.", choices=("none",),
                      refused=("fixed-delay", "exponential-delay", "failure-rate")),
         ConfigOption("slot.request.timeout", _D, "5 min", "How long a job waits for slots before it fails.", minimum=1),
+        ConfigOption("sqlstream.in-process.max-input-size", _M, "4 mb",
+                     "A job over bounded tables of at most this many bytes runs in the process of the command, which is over "
+                     "before child processes are up; 0 starts them for every job that reads a table.", minimum=0),
         ConfigOption("taskmanager.numberOfTaskSlots", _I, "1", "Slots of each TaskManager.", minimum=1, maximum=64),
     )
 }  # fmt: skip

@@ -55,20 +55,20 @@ def find_connector(
     """The descriptor of the option 'connector'. UserError SS4004 when it is unknown, SS4005 when it is
     missing."""
     identifier = options.get("connector")
-    named = {i: d for i, d in context.connectors.items() if not d.is_internal}
-    available = ", ".join(sorted(named))
+    found = context.connectors.get(identifier) if identifier is not None else None
+    if found is not None and not found.is_internal:
+        return found
+    named = sorted(i for i, d in context.connectors.items() if not d.is_internal)
+    choice = f"one of {', '.join(named)}"
     if identifier is None:
         raise UserError(
             "SS4005",
             "the table names no connector",
             span=span,
-            hint=f"add 'connector' = '…' to WITH (…), one of {available}",
+            hint=f"add 'connector' = '…' to WITH (…), {choice}",
         )
-    found = named.get(identifier)
-    if found is None:
-        hint = did_you_mean(identifier, sorted(named)) or f"choose one of {available}"
-        raise UserError("SS4004", f'unknown connector "{identifier}"', span=value_span or span, hint=hint)
-    return found
+    hint = did_you_mean(identifier, named) or f"choose {choice}"
+    raise UserError("SS4004", f'unknown connector "{identifier}"', span=value_span or span, hint=hint)
 
 
 def check_table_options(

@@ -4,8 +4,9 @@ for."""
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 
-from runtime.registry import make_named
+from runtime.registry import Descriptors, make_named
 from sqlstream.spi.connector import Connector, ConnectorDescriptor
 
 CONNECTORS: dict[str, str] = {
@@ -27,6 +28,6 @@ def connector(identifier: str) -> Connector:
     return made
 
 
-def descriptors() -> dict[str, ConnectorDescriptor]:
+def descriptors() -> Mapping[str, ConnectorDescriptor]:
     """What the planner is told of every connector."""
-    return {identifier: connector(identifier).descriptor for identifier in CONNECTORS}
+    return Descriptors(CONNECTORS, lambda identifier: connector(identifier).descriptor)

@@ -38,6 +38,9 @@ _OPTIONS = (
     *FIELD_OPTIONS,
 )
 
+_CELL_BYTES = 100
+"""A value's size, on the high side: a string of the default length."""
+
 
 class Datagen(SourceOnlyConnector):
     """A source without format. All readers share one sequence of rows; a table with a sequence field ends when that does."""
@@ -61,6 +64,9 @@ class Datagen(SourceOnlyConnector):
         self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
     ) -> SourceReader:
         return DatagenReader(spec, context, splits)
+
+    def input_bytes(self, spec: SourceSpec, files: Any) -> int:
+        return int(spec.options["number-of-rows"]) * _CELL_BYTES * max(1, len(spec.columns))
 
 
 class DatagenReader:

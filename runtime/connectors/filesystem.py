@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from runtime.connectors.commit_journal import commit_files, remove_files
-from runtime.connectors.file_paths import is_pattern, local_path, staging_pattern
+from runtime.connectors.file_paths import find_files, is_pattern, local_path, staging_pattern
 from runtime.connectors.rejected_rows import REJECTED_ROWS_PATH, rejected_rows_directory
 from runtime.formats import format_of, format_options
+from runtime.formats.compression import is_compressed
 from runtime.formats.flat_types import find_refused
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
@@ -76,6 +77,10 @@ _OPTIONS = (
     ),
     OptionDescriptor("sink.parallelism", OptionType.INTEGER, "How many subtasks write.", minimum=1),
 )
+
+_PACKED_FORMATS = ("parquet",)
+_PACKED_FACTOR = 10
+"""How much larger rows are than a file that is compressed, at most in most cases."""
 
 
 class Filesystem:
@@ -147,6 +152,20 @@ class Filesystem:
 
     def rejected_rows_directory(self, spec: SourceSpec) -> str | None:
         return rejected_rows_directory(spec)
+
+    def input_bytes(self, spec: SourceSpec, files: Any) -> int:
+        try:
+            found = find_files(
+                local_path(spec.options["path"]),
+                spec.options.get("source.path.regex-pattern", ""),
+                files,
+                may_be_empty=True,
+            )
+        except (UserError, OSError):
+            # The reader says what is wrong.
+            return 0
+        is_packed = spec.options["format"] in _PACKED_FORMATS
+        return sum(f.size * (_PACKED_FACTOR if is_packed or is_compressed(f.path) else 1) for f in found)
 
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:
         from runtime.connectors.filesystem_sink import FileSinkWriter

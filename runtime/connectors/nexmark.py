@@ -161,6 +161,11 @@ class Nexmark(SourceOnlyConnector):
         """A reader of every `parallelism`-th block, so that all readers advance together in event time."""
         return NexmarkReader(spec, context, splits)
 
+    def input_bytes(self, spec: SourceSpec, files: Any) -> int:
+        options = NexmarkOptions.parse(spec.options)
+        config = options.config
+        return (options.event_count or 0) * max(config.person_bytes, config.auction_bytes, config.bid_bytes)
+
 
 def _check_column(
     table: str, kind: str, name: str, declared: LogicalType, known: dict[str, LogicalType]

@@ -1,60 +1,14 @@
-"""Expressions compiled to functions of batches: compile once when the task opens, call per batch.
-
-Errors that the data causes are `UserError` SS51xx at the position of the call that failed.
-"""
+"""Expressions compiled to functions of batches. What this package exports loads when it is first asked for: a statement that
+computes nothing does without."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.literal import evaluate_literal
-from runtime.evaluate.program import Program
-from sqlstream.errors import InternalError
-from sqlstream.expressions import Expression, inputs_of
-from sqlstream.schema import Schema
-
-
-def _program(
-    expressions: Sequence[Expression], input_schema: Schema, context: EvaluationContext | None
-) -> Program:
-    read = inputs_of(*expressions)
-    if read and max(read) >= len(input_schema):
-        raise InternalError(f"expression reads column {max(read)} of {len(input_schema)}")
-    return Program(expressions, context or EvaluationContext())
-
-
-def compile_projections(
-    expressions: Sequence[Expression], input_schema: Schema, context: EvaluationContext | None = None
-) -> Callable[[pa.RecordBatch], list[pa.Array]]:
-    """One column an expression; a subexpression that several share is computed once a batch."""
-    program = _program(expressions, input_schema, context)
-    return lambda batch: program.run(batch.columns, batch.num_rows)
-
-
-def compile_expression(
-    expression: Expression, input_schema: Schema, context: EvaluationContext | None = None
-) -> Callable[[pa.RecordBatch], pa.Array]:
-    """The expression's value for each row."""
-    program = _program((expression,), input_schema, context)
-    return lambda batch: program.run(batch.columns, batch.num_rows)[0]
-
-
-def compile_condition(
-    condition: Expression, input_schema: Schema, context: EvaluationContext | None = None
-) -> Callable[[pa.RecordBatch], pa.BooleanArray]:
-    """A mask without NULLs: true for the rows that the condition keeps."""
-    program = _program((condition,), input_schema, context)
-
-    def evaluate(batch: pa.RecordBatch) -> pa.BooleanArray:
-        mask = program.run(batch.columns, batch.num_rows)[0]
-        return pc.fill_null(mask, False) if mask.null_count else mask
-
-    return evaluate
-
+if TYPE_CHECKING:
+    from runtime.evaluate.compiled import compile_condition, compile_expression, compile_projections
+    from runtime.evaluate.context import EvaluationContext
+    from runtime.evaluate.literal import evaluate_literal
 
 __all__ = [
     "EvaluationContext",
@@ -63,3 +17,12 @@ __all__ = [
     "compile_projections",
     "evaluate_literal",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    module = "literal" if name == "evaluate_literal" else "compiled"
+    return getattr(import_module(f"runtime.evaluate.{module}"), name)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 
-from runtime.registry import make_named
+from runtime.registry import Descriptors, make_named
 from sqlstream.spi.format import Format, FormatDescriptor
 
 FORMATS: dict[str, str] = {
@@ -23,9 +24,9 @@ def format_of(identifier: str) -> Format:
     return made
 
 
-def descriptors() -> dict[str, FormatDescriptor]:
+def descriptors() -> Mapping[str, FormatDescriptor]:
     """What the planner is told of every format."""
-    return {identifier: format_of(identifier).descriptor for identifier in FORMATS}
+    return Descriptors(FORMATS, lambda identifier: format_of(identifier).descriptor)
 
 
 def format_options(identifier: str, options: dict[str, str]) -> dict[str, str]:

@@ -23,6 +23,11 @@ _BEGINNINGS = {
 }
 
 
+def is_compressed(path: str) -> bool:
+    """Whether a file of that name is read as compressed text."""
+    return os.path.splitext(path)[1].lower() in (".xz", *_ARROW_CODECS)
+
+
 def decompressed(stream: BinaryIO, path: str) -> BinaryIO:
     """The text of a file piece by piece; `read` raises OSError without `errno` where it is not what its suffix says."""
     suffix = os.path.splitext(path)[1].lower()

@@ -80,7 +80,7 @@ class PlainObjects:
 
     def decode(self, block: Block) -> PlainRows | None:
         """None when most lines are odd. ArrowInvalid when a text is no UTF-8, or no value of its column's type."""
-        from runtime.kernels.json_rows import COLUMN_WIDTH, TOO_ODD, read_rows
+        from runtime.kernels.json_rows import COLUMN_WIDTH, MEMBER_WIDTH, MEMBERS_MAX, TOO_ODD, read_rows
 
         data, lines = block.data, block.newlines
         if not data.endswith(b"\n"):
@@ -90,7 +90,8 @@ class PlainObjects:
         columns = [self._column(name, t, lines, len(data)) for name, t in self._types.items()]
         table = np.array([column.row() for column in columns], dtype=np.int64).reshape(-1, COLUMN_WIDTH)
         odd = np.empty((2, lines), dtype=np.int64)
-        rows, odds = read_rows(np.frombuffer(data, dtype=np.uint8), table, self._needs_fields, odd)
+        members = np.zeros((MEMBERS_MAX, MEMBER_WIDTH), dtype=np.int64)
+        rows, odds = read_rows(np.frombuffer(data, dtype=np.uint8), table, self._needs_fields, odd, members)
         if rows == TOO_ODD:
             return None
         return PlainRows(self._batch(columns, table, rows), odd[0, :odds], odd[1, :odds])

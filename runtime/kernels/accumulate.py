@@ -8,7 +8,8 @@ taken back and 0 for one to pass over (NULL or filtered). An empty `weights` sta
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from runtime.native.kernel import kernel
 
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
 _SIGN = np.uint64(1 << 63)
@@ -17,7 +18,7 @@ _POISON_LOW, _POISON_HIGH = np.uint64(2**64 - 1), np.uint64(2**63 - 1)
 _LIMIT_LOW, _LIMIT_HIGH = np.uint64(10**38 & (2**64 - 1)), np.uint64(10**38 >> 64)
 
 
-@njit("void(int64[::1], int64[::1], int8[::1])", nogil=True, cache=True)
+@kernel("void(int64[::1], int64[::1], int8[::1])")
 def count_into(counts, slots, weights):  # type: ignore[no-untyped-def]
     """counts[slot] += weight."""
     if len(weights) == 0:
@@ -28,18 +29,14 @@ def count_into(counts, slots, weights):  # type: ignore[no-untyped-def]
             counts[slots[i]] += weights[i]
 
 
-@njit(
-    ["void(int64[::1], int64[::1], int64[::1])", "void(float64[::1], int64[::1], float64[::1])"],
-    nogil=True,
-    cache=True,
-)
+@kernel("void(int64[::1], int64[::1], int64[::1])", "void(float64[::1], int64[::1], float64[::1])")
 def add_into(sums, slots, values):  # type: ignore[no-untyped-def]
     """sums[slot] += value."""
     for i in range(len(slots)):
         sums[slots[i]] += values[i]
 
 
-@njit("void(uint64[:, ::1], int64, uint64, uint64)", nogil=True, cache=True)
+@kernel("void(uint64[:, ::1], int64, uint64, uint64)")
 def add_int128(sums, slot, low, high):  # type: ignore[no-untyped-def]
     """sums[slot] += a 128-bit integer. What leaves the range, and all that is added to it, is the poison value."""
     before_low, before = sums[slot, 0], sums[slot, 1]
@@ -55,7 +52,7 @@ def add_int128(sums, slot, low, high):  # type: ignore[no-untyped-def]
     sums[slot, 1] = after
 
 
-@njit("void(uint64[:, ::1], boolean[::1])", nogil=True, cache=True)
+@kernel("void(uint64[:, ::1], boolean[::1])")
 def has_38_digits_into(values, fits):  # type: ignore[no-untyped-def]
     """fits[i]: whether the 128-bit integer is between -(10^38 - 1) and 10^38 - 1, the range of DECIMAL(38)."""
     for i in range(len(values)):
@@ -66,20 +63,16 @@ def has_38_digits_into(values, fits):  # type: ignore[no-untyped-def]
         fits[i] = high < _LIMIT_HIGH or (high == _LIMIT_HIGH and low < _LIMIT_LOW)
 
 
-@njit("void(uint64[:, ::1], int64[::1], uint64[:, ::1])", nogil=True, cache=True)
+@kernel("void(uint64[:, ::1], int64[::1], uint64[:, ::1])")
 def add_int128_into(sums, slots, values):  # type: ignore[no-untyped-def]
     """As `add_into` for 128-bit integers."""
     for i in range(len(slots)):
         add_int128(sums, slots[i], values[i, 0], values[i, 1])
 
 
-@njit(
-    [
-        "void(int64[::1], int64[::1], int64[::1], int64[::1], int8[::1])",
-        "void(float64[::1], int64[::1], int64[::1], float64[::1], int8[::1])",
-    ],
-    nogil=True,
-    cache=True,
+@kernel(
+    "void(int64[::1], int64[::1], int64[::1], int64[::1], int8[::1])",
+    "void(float64[::1], int64[::1], int64[::1], float64[::1], int8[::1])",
 )
 def sum_into(sums, counts, slots, values, weights):  # type: ignore[no-untyped-def]
     """sums[slot] += weight * value; counts[slot] += weight: the number of values that the sum holds."""
@@ -95,7 +88,7 @@ def sum_into(sums, counts, slots, values, weights):  # type: ignore[no-untyped-d
                 counts[slots[i]] += weight
 
 
-@njit("void(uint64[:, ::1], int64[::1], int64[::1], uint64[:, ::1], int8[::1])", nogil=True, cache=True)
+@kernel("void(uint64[:, ::1], int64[::1], int64[::1], uint64[:, ::1], int8[::1])")
 def sum_int128_into(sums, counts, slots, values, weights):  # type: ignore[no-untyped-def]
     """As `sum_into` for 128-bit integers."""
     for i in range(len(slots)):
@@ -111,13 +104,9 @@ def sum_int128_into(sums, counts, slots, values, weights):  # type: ignore[no-un
         counts[slot] += weight
 
 
-@njit(
-    [
-        "void(int64[::1], uint8[::1], int64[::1], int64[::1], int8[::1])",
-        "void(float64[::1], uint8[::1], int64[::1], float64[::1], int8[::1])",
-    ],
-    nogil=True,
-    cache=True,
+@kernel(
+    "void(int64[::1], uint8[::1], int64[::1], int64[::1], int8[::1])",
+    "void(float64[::1], uint8[::1], int64[::1], float64[::1], int8[::1])",
 )
 def min_into(least, seen, slots, values, weights):  # type: ignore[no-untyped-def]
     """least[slot] = the smaller of itself and the value; seen[slot] = 1. NaN is larger than every number, as in Flink."""
@@ -129,13 +118,9 @@ def min_into(least, seen, slots, values, weights):  # type: ignore[no-untyped-de
             seen[slot] = 1
 
 
-@njit(
-    [
-        "void(int64[::1], uint8[::1], int64[::1], int64[::1], int8[::1])",
-        "void(float64[::1], uint8[::1], int64[::1], float64[::1], int8[::1])",
-    ],
-    nogil=True,
-    cache=True,
+@kernel(
+    "void(int64[::1], uint8[::1], int64[::1], int64[::1], int8[::1])",
+    "void(float64[::1], uint8[::1], int64[::1], float64[::1], int8[::1])",
 )
 def max_into(greatest, seen, slots, values, weights):  # type: ignore[no-untyped-def]
     """greatest[slot] = the larger of itself and the value; seen[slot] = 1. NaN is larger than every number, as in Flink."""
@@ -147,9 +132,7 @@ def max_into(greatest, seen, slots, values, weights):  # type: ignore[no-untyped
             seen[slot] = 1
 
 
-@njit(
-    "void(uint64[:, ::1], uint8[::1], int64[::1], uint64[:, ::1], int8[::1], boolean)", nogil=True, cache=True
-)
+@kernel("void(uint64[:, ::1], uint8[::1], int64[::1], uint64[:, ::1], int8[::1], boolean)")
 def extreme_int128_into(best, seen, slots, values, weights, is_min):  # type: ignore[no-untyped-def]
     """Minimum (`is_min`) or maximum of signed 128-bit integers."""
     for i in range(len(slots)):
@@ -166,11 +149,7 @@ def extreme_int128_into(best, seen, slots, values, weights, is_min):  # type: ig
         seen[slot] = 1
 
 
-@njit(
-    "void(int64[::1], float64[::1], float64[::1], int64[::1], float64[::1], int8[::1])",
-    nogil=True,
-    cache=True,
-)
+@kernel("void(int64[::1], float64[::1], float64[::1], int64[::1], float64[::1], int8[::1])")
 def variance_into(counts, means, squares, slots, values, weights):  # type: ignore[no-untyped-def]
     """Welford's update of (count, mean, sum of squared deviations), and its inverse for a row that is taken back."""
     for i in range(len(slots)):
@@ -189,11 +168,7 @@ def variance_into(counts, means, squares, slots, values, weights):  # type: igno
             squares[slot] += weight * delta * (value - means[slot])
 
 
-@njit(
-    "void(int64[::1], float64[::1], float64[::1], int64[::1], int64[::1], float64[::1], float64[::1])",
-    nogil=True,
-    cache=True,
-)
+@kernel("void(int64[::1], float64[::1], float64[::1], int64[::1], int64[::1], float64[::1], float64[::1])")
 def merge_variance_into(  # type: ignore[no-untyped-def]
     counts, means, squares, slots, other_counts, other_means, other_squares
 ):
@@ -214,7 +189,7 @@ def merge_variance_into(  # type: ignore[no-untyped-def]
             squares[slot] += other_squares[i] + delta * delta * before * added / count
 
 
-@njit("void(int64[::1], int64[::1], int64[::1], int8[::1])", nogil=True, cache=True)
+@kernel("void(int64[::1], int64[::1], int64[::1], int8[::1])")
 def first_row_into(rows, slots, sequence, weights):  # type: ignore[no-untyped-def]
     """rows[slot] = the first sequence number met, where it is -1."""
     for i in range(len(slots)):
@@ -222,7 +197,7 @@ def first_row_into(rows, slots, sequence, weights):  # type: ignore[no-untyped-d
             rows[slots[i]] = sequence[i]
 
 
-@njit("void(int64[::1], int64[::1], int64[::1], int8[::1])", nogil=True, cache=True)
+@kernel("void(int64[::1], int64[::1], int64[::1], int8[::1])")
 def last_row_into(rows, slots, sequence, weights):  # type: ignore[no-untyped-def]
     """rows[slot] = the last sequence number met."""
     for i in range(len(slots)):

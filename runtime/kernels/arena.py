@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from runtime.kernels.intrinsics import IN_ARENA, copy_bytes, store_8
+from runtime.native.kernel import kernel
 from sqlstream.errors import InternalError
 
 _EIGHT = np.uint64(8)
@@ -30,7 +30,7 @@ def copy_out(
     return offsets.astype(np.int32), data
 
 
-@njit("int64(uint64[:, ::1], uint8[::1])", nogil=True, cache=True)
+@kernel("int64(uint64[:, ::1], uint8[::1])")
 def arena_bytes(rows, payloads):  # type: ignore[no-untyped-def]
     """How many bytes of packed rows do not stand in the rows themselves."""
     total = np.int64(0)
@@ -42,7 +42,7 @@ def arena_bytes(rows, payloads):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit("void(uint64[:, ::1], int64, uint8[::1], int64[::1], uint8[::1])", nogil=True, cache=True)
+@kernel("void(uint64[:, ::1], int64, uint8[::1], int64[::1], uint8[::1])")
 def _copy_out(rows, place, arena, offsets, data):  # type: ignore[no-untyped-def]
     source = np.int64(arena.ctypes.data)
     target = np.int64(data.ctypes.data)
@@ -56,7 +56,7 @@ def _copy_out(rows, place, arena, offsets, data):  # type: ignore[no-untyped-def
                 store_8(target + offsets[i] + at, word >> np.uint64(8 * at))
 
 
-@njit("int64(uint64[:, ::1], int64[::1], uint8[::1], uint8[::1], uint8[::1])", nogil=True, cache=True)
+@kernel("int64(uint64[:, ::1], int64[::1], uint8[::1], uint8[::1], uint8[::1])")
 def move_into(rows, live, payloads, arena, target):  # type: ignore[no-untyped-def]
     """Move the bytes of live rows to another arena and point the rows there; returns the bytes moved."""
     source_address = np.int64(arena.ctypes.data)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from runtime.native.kernel import kernel
 
 _HEAD, _TAIL, _COUNT = 0, 1, 2
 _NEXT, _BEFORE, _SLOT = 0, 1, 2
@@ -84,7 +85,7 @@ def _with_length(array: np.ndarray, length: int) -> np.ndarray:
     return grown
 
 
-@njit("void(int64[:, ::1], int64[:, ::1], int64[::1], int64[::1])", nogil=True, cache=True)
+@kernel("void(int64[:, ::1], int64[:, ::1], int64[::1], int64[::1])")
 def _append(heads, links, slots, row_ids):  # type: ignore[no-untyped-def]
     for i in range(len(slots)):
         slot = slots[i]
@@ -102,7 +103,7 @@ def _append(heads, links, slots, row_ids):  # type: ignore[no-untyped-def]
         heads[slot, _TAIL] = row
 
 
-@njit("void(int64[:, ::1], int64[::1], int64[::1])", nogil=True, cache=True)
+@kernel("void(int64[:, ::1], int64[::1], int64[::1])")
 def _count(heads, slots, counts):  # type: ignore[no-untyped-def]
     for i in range(len(slots)):
         slot = slots[i]
@@ -110,11 +111,7 @@ def _count(heads, slots, counts):  # type: ignore[no-untyped-def]
         counts[i] = max(heads[slot, _COUNT], 0) if known else 0
 
 
-@njit(
-    "void(int64[:, ::1], int64[:, ::1], int64[::1], int64[::1], int64[::1], int64[::1])",
-    nogil=True,
-    cache=True,
-)
+@kernel("void(int64[:, ::1], int64[:, ::1], int64[::1], int64[::1], int64[::1], int64[::1])")
 def _match(heads, links, slots, counts, probe_indices, row_ids):  # type: ignore[no-untyped-def]
     at = 0
     for i in range(len(slots)):
@@ -127,7 +124,7 @@ def _match(heads, links, slots, counts, probe_indices, row_ids):  # type: ignore
                 row = links[row, _NEXT]
 
 
-@njit("UniTuple(int64, 2)(int64[:, ::1], int64[:, ::1], int64[::1], int64[::1])", nogil=True, cache=True)
+@kernel("UniTuple(int64, 2)(int64[:, ::1], int64[:, ::1], int64[::1], int64[::1])")
 def _remove(heads, links, row_ids, emptied):  # type: ignore[no-untyped-def]
     removed = 0
     empty_count = 0

@@ -11,50 +11,41 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import int64, njit, types
-from numba.extending import intrinsic
+
+from runtime.native.kernel import READ_BYTES, inlined, instruction, kernel
 
 WHOLE, UNTERMINATED, TEXT_BEHIND_QUOTE, ESCAPE_AT_END = 0, 1, 2, 3
 """What `tidy` says of a record: nothing is wrong with its quotes; a quote is not closed, or closed on a later line with text
 behind; a quote is closed on its line with text behind; the file ends behind an escape character."""
 _INCOMPLETE = 4
 
-_TEXT = types.Array(types.uint8, 1, "C", readonly=True)
-_OUT = types.Array(types.uint8, 1, "C")
-_NUMBERS = types.Array(types.int64, 1, "C")
-
 TRIM, COMMENTS, TRAILING_DELIMITER, EXTRA_FIELDS, EMPTY_LINES = 1, 2, 4, 8, 16
 _LF, _CR, _HASH, _BLANK, _TAB = 10, 13, 35, 32, 9
 _WIDTH = 64
 
 
-@intrinsic
-def _find_one_of(typing_context, address, first, second):  # type: ignore[no-untyped-def]
+@instruction("int64(int64, int64, int64)")
+def _find_one_of(ir: Any, builder: Any, address: Any, first: Any, second: Any) -> Any:
     """Where the first of two bytes or a line end stands in the 64 bytes at an address, 64 when there is none."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        byte, lane = ir.IntType(8), ir.IntType(32)
-        vector = ir.VectorType(byte, _WIDTH)
-        text = builder.load(builder.inttoptr(arguments[0], vector.as_pointer()), align=1, typ=vector)
-        same_lane = ir.Constant(ir.VectorType(lane, _WIDTH), [0] * _WIDTH)
-        found = builder.or_(
-            builder.icmp_unsigned("==", text, ir.Constant(vector, [_LF] * _WIDTH)),
-            builder.icmp_unsigned("==", text, ir.Constant(vector, [_CR] * _WIDTH)),
+    byte, lane = ir.IntType(8), ir.IntType(32)
+    vector = ir.VectorType(byte, _WIDTH)
+    text = builder.load(builder.inttoptr(address, vector.as_pointer()), align=1, typ=vector)
+    same_lane = ir.Constant(ir.VectorType(lane, _WIDTH), [0] * _WIDTH)
+    found = builder.or_(
+        builder.icmp_unsigned("==", text, ir.Constant(vector, [_LF] * _WIDTH)),
+        builder.icmp_unsigned("==", text, ir.Constant(vector, [_CR] * _WIDTH)),
+    )
+    for wanted in (first, second):
+        one = builder.insert_element(
+            ir.Constant(vector, ir.Undefined), builder.trunc(wanted, byte), ir.Constant(lane, 0)
         )
-        for wanted in arguments[1:]:
-            one = builder.insert_element(
-                ir.Constant(vector, ir.Undefined), builder.trunc(wanted, byte), ir.Constant(lane, 0)
-            )
-            spread = builder.shuffle_vector(one, ir.Constant(vector, ir.Undefined), same_lane)
-            found = builder.or_(found, builder.icmp_unsigned("==", text, spread))
-        mask = builder.bitcast(found, ir.IntType(_WIDTH))
-        return builder.cttz(mask, ir.Constant(ir.IntType(1), 0))
-
-    return int64(int64, int64, int64), generate
+        spread = builder.shuffle_vector(one, ir.Constant(vector, ir.Undefined), same_lane)
+        found = builder.or_(found, builder.icmp_unsigned("==", text, spread))
+    mask = builder.bitcast(found, ir.IntType(_WIDTH))
+    return builder.cttz(mask, ir.Constant(ir.IntType(1), 0))
 
 
-@njit(int64(_TEXT, int64, int64, int64), nogil=True, cache=True)
+@inlined
 def _next_one_of(data, i, first, second):  # type: ignore[no-untyped-def]
     """The place, from `i` on, of the first of two bytes (-1 is none) or a line end; the length where there is none."""
     n = len(data)
@@ -75,7 +66,7 @@ def _next_one_of(data, i, first, second):  # type: ignore[no-untyped-def]
     return i
 
 
-@njit(types.Tuple((int64, int64))(_TEXT, int64, types.boolean), nogil=True, cache=True)
+@inlined
 def _line_end(data, i, is_last):  # type: ignore[no-untyped-def]
     """(where the line of `data[i]` ends, behind its line end); -1 behind when more of the file is needed to know."""
     n = len(data)
@@ -89,13 +80,7 @@ def _line_end(data, i, is_last):  # type: ignore[no-untyped-def]
     return i, i + 2 if data[i + 1] == _LF else i + 1
 
 
-@njit(
-    types.Tuple((int64, int64, int64, int64, types.boolean, types.boolean))(
-        _TEXT, int64, int64, int64, int64, int64, int64, types.boolean
-    ),
-    nogil=True,
-    cache=True,
-)
+@inlined
 def _measure(data, first, delimiter, quote, escape, flags, bytes_max, is_last):  # type: ignore[no-untyped-def]
     """Find the end of the record that begins at `first`.
 
@@ -158,11 +143,7 @@ def _measure(data, first, delimiter, quote, escape, flags, bytes_max, is_last): 
         return (WHOLE if after >= 0 else _INCOMPLETE), end, after, fields, is_last_empty, has_blanks
 
 
-@njit(
-    types.Tuple((int64, types.boolean))(_TEXT, int64, int64, int64, int64, int64, types.boolean),
-    nogil=True,
-    cache=True,
-)
+@kernel(f"UniTuple(int64, 2)({READ_BYTES}, int64, int64, int64, int64, int64, boolean)")
 def complete_length(data, delimiter, quote, escape, flags, bytes_max, is_last):  # type: ignore[no-untyped-def]
     """Bytes up to the end of the last record that is complete, its line end included; whether Arrow reads these as we do.
 
@@ -185,9 +166,7 @@ def complete_length(data, delimiter, quote, escape, flags, bytes_max, is_last): 
     return i, is_plain
 
 
-@njit(
-    int64(_TEXT, int64, int64, int64, int64, int64, types.boolean, int64, _OUT, int64), nogil=True, cache=True
-)
+@inlined
 def _copy_record(data, i, end, delimiter, quote, escape, trims, fields, out, o):  # type: ignore[no-untyped-def]
     """Copy the first `fields` fields of the whole record `data[i:end]` to `out[o:]`; returns the place behind them."""
     for field in range(fields):
@@ -228,24 +207,9 @@ def _copy_record(data, i, end, delimiter, quote, escape, trims, fields, out, o):
     return o
 
 
-@njit(
-    types.UniTuple(int64, 2)(
-        _TEXT,
-        int64,
-        int64,
-        int64,
-        int64,
-        int64,
-        int64,
-        _OUT,
-        _NUMBERS,
-        _NUMBERS,
-        _NUMBERS,
-        _NUMBERS,
-        _NUMBERS,
-    ),
-    nogil=True,
-    cache=True,
+@kernel(
+    f"UniTuple(int64, 2)({READ_BYTES}, int64, int64, int64, int64, int64, int64, uint8[::1], "
+    "int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])"
 )
 def tidy(  # type: ignore[no-untyped-def]
     data, delimiter, quote, escape, fields, flags, bytes_max, out, starts, ends, lines, counts, faults
@@ -286,7 +250,7 @@ def tidy(  # type: ignore[no-untyped-def]
     return record, o
 
 
-@njit(types.boolean(_TEXT, int64), nogil=True, cache=True)
+@kernel(f"boolean({READ_BYTES}, int64)")
 def may_hold_risky_number(data, digits_max):  # type: ignore[no-untyped-def]
     """Whether some digits and points are more than `digits_max` in a row, or have an exponent of two digits behind them."""
     n, run = len(data), 0

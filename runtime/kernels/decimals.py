@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from runtime.native.kernel import kernel
 
 _MASK = np.uint64(0xFFFFFFFF)
 _S32 = np.uint64(32)
 
 
-@njit("void(int64[::1], int64[::1], int64, int64[::1], int64)", nogil=True, cache=True)
+@kernel("void(int64[::1], int64[::1], int64, int64[::1], int64)")
 def multiply_into(products, left, left_step, right, right_step):  # type: ignore[no-untyped-def]
     """products[2i], products[2i + 1] = low and high word of left[i * left_step] * right[i * right_step].
 

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit
 
 from runtime.kernels.buffers import to_array, validity_buffer
 from runtime.kernels.intrinsics import copy_bytes, load_8, load_32, load_64, store_8, store_32, store_64
 from runtime.kernels.ordering import argsort_stable_by
 from runtime.kernels.words import is_bytes_type
+from runtime.native.kernel import inlined, kernel
 
 _INT32_MAX = 2**31 - 1
 
@@ -108,7 +108,7 @@ def _gather_any(arrays: Sequence[pa.Array], chunks: np.ndarray, rows: np.ndarray
     return pa.concat_arrays(parts).take(to_array(pa.int64(), back))
 
 
-@njit("void(int64[::1], int64[::1], int64[::1], int64[::1])", nogil=True, cache=True)
+@kernel("void(int64[::1], int64[::1], int64[::1], int64[::1])")
 def _locate(starts, positions, chunks, rows):  # type: ignore[no-untyped-def]
     for i in range(len(positions)):
         low = 0
@@ -122,7 +122,7 @@ def _locate(starts, positions, chunks, rows):  # type: ignore[no-untyped-def]
         rows[i] = positions[i] - starts[low]
 
 
-@njit("void(int64[::1], int64[::1], int64[::1], int64, uint8[::1])", nogil=True, cache=True)
+@kernel("void(int64[::1], int64[::1], int64[::1], int64, uint8[::1])")
 def _copy_fixed(addresses, chunks, rows, width, out):  # type: ignore[no-untyped-def]
     target = out.ctypes.data
     if width == 8:
@@ -139,7 +139,7 @@ def _copy_fixed(addresses, chunks, rows, width, out):  # type: ignore[no-untyped
             copy_bytes(target + i * width, addresses[chunks[i]] + rows[i] * width, width)
 
 
-@njit("void(int64[::1], int64[::1], int64[::1], int64[::1], uint8[::1])", nogil=True, cache=True)
+@kernel("void(int64[::1], int64[::1], int64[::1], int64[::1], uint8[::1])")
 def _copy_bits(addresses, starts, chunks, rows, out):  # type: ignore[no-untyped-def]
     for i in range(len(rows)):
         address = addresses[chunks[i]]
@@ -148,14 +148,14 @@ def _copy_bits(addresses, starts, chunks, rows, out):  # type: ignore[no-untyped
         out[i] = 1 if address == 0 else (load_8(address + (bit >> 3)) >> np.uint64(bit & 7)) & np.uint64(1)
 
 
-@njit(nogil=True)
+@inlined
 def _offset(address, row, item_bytes):  # type: ignore[no-untyped-def]
     if item_bytes == 4:
         return np.int64(load_32(address + row * 4))
     return np.int64(load_64(address + row * 8))
 
 
-@njit("void(int64[::1], int64[::1], int64[::1], int64, int64[::1])", nogil=True, cache=True)
+@kernel("void(int64[::1], int64[::1], int64[::1], int64, int64[::1])")
 def _measure_bytes(places, chunks, rows, item_bytes, offsets):  # type: ignore[no-untyped-def]
     for i in range(len(rows)):
         place = places[chunks[i]]
@@ -163,11 +163,7 @@ def _measure_bytes(places, chunks, rows, item_bytes, offsets):  # type: ignore[n
         offsets[i + 1] = offsets[i] + length
 
 
-@njit(
-    "void(int64[::1], int64[::1], int64[::1], int64[::1], int64, int64[::1], uint8[::1])",
-    nogil=True,
-    cache=True,
-)
+@kernel("void(int64[::1], int64[::1], int64[::1], int64[::1], int64, int64[::1], uint8[::1])")
 def _copy_values(places, data, chunks, rows, item_bytes, offsets, out):  # type: ignore[no-untyped-def]
     target = out.ctypes.data
     for i in range(len(rows)):

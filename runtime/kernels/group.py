@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from runtime.kernels.hashing import hash_columns
 from runtime.kernels.intrinsics import is_same_row
 from runtime.kernels.words import RowLayout, WordColumn, plain_array, read_column, zero_nulls
+from runtime.native.kernel import inlined, kernel
 
 _ONE = np.uint64(1)
 _DENSE_RANGE_MIN = 1024
@@ -33,7 +34,8 @@ def group(columns: Sequence[pa.Array], hashes: np.ndarray | None = None) -> tupl
     if hashes is None:
         hashes = hash_columns(arrays)
     layout = RowLayout.of([array.type for array in arrays])
-    return _group_rows(layout.pack(arrays, hashes), layout.payloads)
+    rows = layout.pack(arrays, hashes)
+    return _group_hashed(functools.partial(_group_rows_into, rows, hashes, layout.payloads), len(rows))
 
 
 def _group_one_word(
@@ -50,10 +52,10 @@ def _group_one_word(
         hashes = hash_columns(arrays)
     if len(column.bitmap):
         words = zero_nulls(words, column.bitmap, column.bit)
-    return _group_words(words, hashes)
+    return _group_hashed(functools.partial(_group_words_into, words, hashes), len(words))
 
 
-@njit("UniTuple(int64, 2)(int64[::1])", nogil=True, cache=True)
+@kernel("UniTuple(int64, 2)(int64[::1])")
 def extent(values):  # type: ignore[no-untyped-def]
     """The least and the greatest of at least one value."""
     least = values[0]
@@ -64,11 +66,17 @@ def extent(values):  # type: ignore[no-untyped-def]
     return least, greatest
 
 
-@njit("UniTuple(int64[::1], 2)(int64[::1], int64, int64)", nogil=True, cache=True)
-def _group_dense(values, least, greatest):  # type: ignore[no-untyped-def]
-    table = np.zeros(greatest - least + 1, np.int32)
-    ids = np.empty(len(values), np.int64)
-    first = np.empty(min(len(values), len(table)), np.int64)
+def _group_dense(values: np.ndarray, least: int, greatest: int) -> tuple[np.ndarray, np.ndarray]:
+    table = np.zeros(greatest - least + 1, dtype=np.int32)
+    ids = np.empty(len(values), dtype=np.int64)
+    first = np.empty(min(len(values), len(table)), dtype=np.int64)
+    count = _group_dense_into(values, least, table, ids, first)
+    return ids, first[:count].copy()
+
+
+@kernel("int64(int64[::1], int64, int32[::1], int64[::1], int64[::1])")
+def _group_dense_into(values, least, table, ids, first):  # type: ignore[no-untyped-def]
+    """`table`, one for each value from `least` on, comes as zeros; returns how many groups there are."""
     count = 0
     for i in range(len(values)):
         place = values[i] - least
@@ -79,29 +87,38 @@ def _group_dense(values, least, greatest):  # type: ignore[no-untyped-def]
             found = np.int32(count)
             table[place] = found
         ids[i] = found - 1
+    return count
+
+
+def _group_hashed(group_into: Callable[..., tuple[int, int]], rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Run a kernel that stops when its table is half full with ever larger tables; see `_group_words_into`."""
+    ids = np.empty(rows, dtype=np.int64)
+    first = np.empty(rows, dtype=np.int64)
+    done, count, size = 0, 0, _TABLE_SIZE_MIN
+    while done < rows:
+        done, count = group_into(np.zeros(size, dtype=np.int32), ids, first, done, count)
+        size *= 4
     return ids, first[:count].copy()
 
 
-@njit(nogil=True)
-def _double_table(hashes, first, count, size):  # type: ignore[no-untyped-def]
-    table = np.zeros(size, np.int32)
-    mask = np.uint64(size - 1)
+@inlined
+def _enter_groups(table, mask, hashes, first, count):  # type: ignore[no-untyped-def]
     for g in range(count):
         place = hashes[first[g]] & mask
         while table[place] != 0:
             place = (place + _ONE) & mask
         table[place] = np.int32(g + 1)
-    return table
 
 
-@njit("UniTuple(int64[::1], 2)(uint64[::1], uint64[::1])", nogil=True, cache=True)
-def _group_words(words, hashes):  # type: ignore[no-untyped-def]
-    table = np.zeros(_TABLE_SIZE_MIN, np.int32)
+@kernel("UniTuple(int64, 2)(uint64[::1], uint64[::1], int32[::1], int64[::1], int64[::1], int64, int64)")
+def _group_words_into(words, hashes, table, ids, first, done, count):  # type: ignore[no-untyped-def]
+    """Group rows from `done` on, before which there are `count` groups, with an empty table.
+
+    Returns (rows done, groups): when the table is half full not all rows are done.
+    """
     mask = np.uint64(len(table) - 1)
-    ids = np.empty(len(words), np.int64)
-    first = np.empty(len(words), np.int64)
-    count = 0
-    for i in range(len(words)):
+    _enter_groups(table, mask, hashes, first, count)
+    for i in range(done, len(words)):
         place = hashes[i] & mask
         while True:
             found = table[place]
@@ -111,28 +128,26 @@ def _group_words(words, hashes):  # type: ignore[no-untyped-def]
                 table[place] = np.int32(count)
                 ids[i] = count - 1
                 if 2 * count >= len(table):
-                    table = _double_table(hashes, first, count, 4 * len(table))
-                    mask = np.uint64(len(table) - 1)
+                    return i + 1, count
                 break
             other = first[found - 1]
             if words[other] == words[i] and hashes[other] == hashes[i]:
                 ids[i] = found - 1
                 break
             place = (place + _ONE) & mask
-    return ids, first[:count].copy()
+    return len(words), count
 
 
-@njit("UniTuple(int64[::1], 2)(uint64[:, ::1], uint8[::1])", nogil=True, cache=True)
-def _group_rows(rows, payloads):  # type: ignore[no-untyped-def]
-    hashes = rows[:, 0].copy()
+@kernel(
+    "UniTuple(int64, 2)(uint64[:, ::1], uint64[::1], uint8[::1], int32[::1], int64[::1], int64[::1], int64, int64)"
+)
+def _group_rows_into(rows, hashes, payloads, table, ids, first, done, count):  # type: ignore[no-untyped-def]
+    """As `_group_words_into` for rows of words."""
     width = rows.shape[1]
     rows_at, payloads_at = rows.ctypes.data, payloads.ctypes.data
-    table = np.zeros(_TABLE_SIZE_MIN, np.int32)
     mask = np.uint64(len(table) - 1)
-    ids = np.empty(rows.shape[0], np.int64)
-    first = np.empty(rows.shape[0], np.int64)
-    count = 0
-    for i in range(rows.shape[0]):
+    _enter_groups(table, mask, hashes, first, count)
+    for i in range(done, rows.shape[0]):
         place = hashes[i] & mask
         while True:
             found = table[place]
@@ -142,12 +157,11 @@ def _group_rows(rows, payloads):  # type: ignore[no-untyped-def]
                 table[place] = np.int32(count)
                 ids[i] = count - 1
                 if 2 * count >= len(table):
-                    table = _double_table(hashes, first, count, 4 * len(table))
-                    mask = np.uint64(len(table) - 1)
+                    return i + 1, count
                 break
             other = rows_at + first[found - 1] * width * 8
             if is_same_row(rows_at + i * width * 8, other, 0, payloads_at, width):
                 ids[i] = found - 1
                 break
             place = (place + _ONE) & mask
-    return ids, first[:count].copy()
+    return rows.shape[0], count

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from runtime.kernels.intrinsics import NULL_HASH, combine, hash_bytes, hash_word, is_set
 from runtime.kernels.words import BytesColumn, plain_array, read_column
+from runtime.native.kernel import kernel
 
 
 def hash_columns(columns: Sequence[pa.Array]) -> np.ndarray:
@@ -59,7 +59,7 @@ def _hash_dictionary(array: pa.DictionaryArray) -> np.ndarray:
     return hashes
 
 
-@njit("void(uint64[::1], uint8[::1], int64, uint64[::1], boolean)", nogil=True, cache=True)
+@kernel("void(uint64[::1], uint8[::1], int64, uint64[::1], boolean)")
 def hash_words_into(words, bitmap, bit, out, is_combined):  # type: ignore[no-untyped-def]
     """Hash one-word values; with `is_combined` onto the hash that stands in `out`."""
     if len(bitmap) == 0:
@@ -75,7 +75,7 @@ def hash_words_into(words, bitmap, bit, out, is_combined):  # type: ignore[no-un
             out[i] = combine(out[i], value) if is_combined else value
 
 
-@njit("void(uint64[::1], uint8[::1], int64, uint64[::1], boolean)", nogil=True, cache=True)
+@kernel("void(uint64[::1], uint8[::1], int64, uint64[::1], boolean)")
 def _hash_wide_into(words, bitmap, bit, out, is_combined):  # type: ignore[no-untyped-def]
     for i in range(len(out)):
         value = NULL_HASH
@@ -87,7 +87,7 @@ def _hash_wide_into(words, bitmap, bit, out, is_combined):  # type: ignore[no-un
 _HASH_BYTES = "void({}[::1], int64, uint8[::1], int64, uint64[::1], boolean)"
 
 
-@njit([_HASH_BYTES.format("int32"), _HASH_BYTES.format("int64")], nogil=True, cache=True)
+@kernel(_HASH_BYTES.format("int32"), _HASH_BYTES.format("int64"))
 def _hash_bytes_into(offsets, address, bitmap, bit, out, is_combined):  # type: ignore[no-untyped-def]
     for i in range(len(out)):
         value = NULL_HASH
@@ -97,13 +97,13 @@ def _hash_bytes_into(offsets, address, bitmap, bit, out, is_combined):  # type: 
         out[i] = combine(out[i], value) if is_combined else value
 
 
-@njit("void(uint64[::1], uint64[::1])", nogil=True, cache=True)
+@kernel("void(uint64[::1], uint64[::1])")
 def _combine_into(hashes, out):  # type: ignore[no-untyped-def]
     for i in range(len(out)):
         out[i] = combine(out[i], hashes[i])
 
 
-@njit("void(uint64[::1], uint64, int32[::1])", nogil=True, cache=True)
+@kernel("void(uint64[::1], uint64, int32[::1])")
 def _key_groups_into(hashes, max_parallelism, out):  # type: ignore[no-untyped-def]
     for i in range(len(out)):
         out[i] = np.int32(((hashes[i] >> np.uint64(32)) * max_parallelism) >> np.uint64(32))
@@ -118,18 +118,18 @@ def key_groups(hashes: np.ndarray, max_parallelism: int) -> np.ndarray:
     return out
 
 
-@njit("void(uint64[::1], uint64, int64, int32[::1])", nogil=True, cache=True)
-def _subtasks_into(hashes, max_parallelism, parallelism, out):  # type: ignore[no-untyped-def]
+@kernel("void(uint64[::1], int64, int32[::1], int32[::1])")
+def _subtasks_into(hashes, parallelism, table, out):  # type: ignore[no-untyped-def]
     # Flink's computeOperatorIndexForKeyGroup; a table because a division a row would cost more than all the rest.
-    table = np.empty(max_parallelism, np.int32)
-    for group in range(max_parallelism):
-        table[group] = group * parallelism // np.int64(max_parallelism)
+    key_groups = len(table)
+    for group in range(key_groups):
+        table[group] = group * parallelism // key_groups
     for i in range(len(out)):
-        out[i] = table[((hashes[i] >> np.uint64(32)) * max_parallelism) >> np.uint64(32)]
+        out[i] = table[((hashes[i] >> np.uint64(32)) * np.uint64(key_groups)) >> np.uint64(32)]
 
 
 def subtasks(hashes: np.ndarray, max_parallelism: int, parallelism: int) -> np.ndarray:
     """int32[n]: the subtask that owns each hash."""
     out = np.empty(len(hashes), dtype=np.int32)
-    _subtasks_into(hashes, np.uint64(max_parallelism), parallelism, out)
+    _subtasks_into(hashes, parallelism, np.empty(max_parallelism, dtype=np.int32), out)
     return out

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from runtime.kernels.arena import arena_bytes, copy_out, move_into
 from runtime.kernels.buffers import to_array, validity_buffer
@@ -37,6 +36,7 @@ from runtime.kernels.words import (
     read_column,
     zero_nulls,
 )
+from runtime.native.kernel import inlined, kernel
 from sqlstream.errors import InternalError
 
 _TABLE_SIZE_MIN = 256
@@ -249,7 +249,7 @@ def _word_type(data_type: pa.DataType) -> str:
 # a time.
 
 
-@njit(nogil=True)
+@inlined
 def _find_word(table, mask, rows, hashed, word):  # type: ignore[no-untyped-def]
     tag = hashed & _LOW
     place = tag & mask
@@ -265,7 +265,7 @@ def _find_word(table, mask, rows, hashed, word):  # type: ignore[no-untyped-def]
         place = (place + _ONE) & mask
 
 
-@njit(nogil=True)
+@inlined
 def _find_row(table, mask, stored, row, arena, payloads, width):  # type: ignore[no-untyped-def]
     tag = load_64(row) & _LOW
     place = tag & mask
@@ -280,7 +280,7 @@ def _find_row(table, mask, stored, row, arena, payloads, width):  # type: ignore
         place = (place + _ONE) & mask
 
 
-@njit(nogil=True)
+@inlined
 def _warm_lines(table, mask, rows, row_bytes, hashes, stride, count):  # type: ignore[no-untyped-def]
     """Bring the cache lines that a block of look-ups will touch: memory answers them together, not one after
     the other.
@@ -293,7 +293,7 @@ def _warm_lines(table, mask, rows, row_bytes, hashes, stride, count):  # type: i
             prefetch(rows + (np.int64(entry & _LOW) - 1) * row_bytes)
 
 
-@njit(nogil=True)
+@inlined
 def _enter(table, mask, hashed, slot):  # type: ignore[no-untyped-def]
     tag = hashed & _LOW
     place = tag & mask
@@ -302,7 +302,7 @@ def _enter(table, mask, hashed, slot):  # type: ignore[no-untyped-def]
     store_64(table + np.int64(place) * 8, (tag << _S32) | np.uint64(slot + 1))
 
 
-@njit(nogil=True)
+@inlined
 def _store_row(target, row, arena, used, payloads, width):  # type: ignore[no-untyped-def]
     """Copy a row and its long values; returns how much of the arena is used then."""
     for w in range(width):
@@ -316,7 +316,7 @@ def _store_row(target, row, arena, used, payloads, width):  # type: ignore[no-un
     return used
 
 
-@njit(nogil=True)
+@inlined
 def _remove_entry(table, mask, tag, slot):  # type: ignore[no-untyped-def]
     """Empty the slot's place and shift back what probed past it (Knuth 6.4, algorithm R): no tombstones."""
     hole = tag & mask
@@ -336,7 +336,7 @@ def _remove_entry(table, mask, tag, slot):  # type: ignore[no-untyped-def]
     store_64(table + np.int64(hole) * 8, _ZERO)
 
 
-@njit("void(uint64[::1], uint64[:, ::1], uint64[::1], uint64[::1], int64[::1])", nogil=True, cache=True)
+@kernel("void(uint64[::1], uint64[:, ::1], uint64[::1], uint64[::1], int64[::1])")
 def _find_words(table, rows, hashes, words, slots):  # type: ignore[no-untyped-def]
     mask = np.uint64(len(table) - 1)
     table_at, rows_at, hashes_at = table.ctypes.data, rows.ctypes.data, hashes.ctypes.data
@@ -347,11 +347,7 @@ def _find_words(table, rows, hashes, words, slots):  # type: ignore[no-untyped-d
             slots[i] = _find_word(table_at, mask, rows_at, hashes[i], words[i])
 
 
-@njit(
-    "void(uint64[::1], uint64[:, ::1], uint8[::1], uint8[::1], uint64[:, ::1], int64[::1])",
-    nogil=True,
-    cache=True,
-)
+@kernel("void(uint64[::1], uint64[:, ::1], uint8[::1], uint8[::1], uint64[:, ::1], int64[::1])")
 def _find_rows(table, stored, arena, payloads, rows, slots):  # type: ignore[no-untyped-def]
     mask = np.uint64(len(table) - 1)
     width = rows.shape[1]
@@ -366,11 +362,9 @@ def _find_rows(table, stored, arena, payloads, rows, slots):  # type: ignore[no-
             slots[i] = _find_row(table_at, mask, stored_at, row, arena_at, payloads_at, width)
 
 
-@njit(
+@kernel(
     "int64(uint64[::1], uint64[:, ::1], uint8[::1], int64[::1], int64[::1], "
-    "uint64[::1], uint64[::1], int64, int64[::1], boolean[::1])",
-    nogil=True,
-    cache=True,
+    "uint64[::1], uint64[::1], int64, int64[::1], boolean[::1])"
 )
 def _insert_words(  # type: ignore[no-untyped-def]
     table, rows, live, free, state, hashes, words, done, slots, is_new
@@ -402,11 +396,9 @@ def _insert_words(  # type: ignore[no-untyped-def]
     return len(slots)
 
 
-@njit(
+@kernel(
     "int64(uint64[::1], uint64[:, ::1], uint8[::1], int64[::1], int64[::1], uint8[::1], "
-    "uint8[::1], uint64[:, ::1], int64, int64[::1], boolean[::1])",
-    nogil=True,
-    cache=True,
+    "uint8[::1], uint64[:, ::1], int64, int64[::1], boolean[::1])"
 )
 def _insert_rows(  # type: ignore[no-untyped-def]
     table, stored, live, free, state, arena, payloads, rows, done, slots, is_new
@@ -442,7 +434,7 @@ def _insert_rows(  # type: ignore[no-untyped-def]
     return len(slots)
 
 
-@njit("void(uint64[::1], uint64[::1])", nogil=True, cache=True)
+@kernel("void(uint64[::1], uint64[::1])")
 def _rehash(old, table):  # type: ignore[no-untyped-def]
     """Walking the old table in order writes two ascending streams into one of twice the size."""
     mask = np.uint64(len(table) - 1)
@@ -455,11 +447,7 @@ def _rehash(old, table):  # type: ignore[no-untyped-def]
             table[place] = entry
 
 
-@njit(
-    "int64(uint64[::1], uint64[:, ::1], uint8[::1], int64[::1], int64[::1], uint8[::1], int64[::1])",
-    nogil=True,
-    cache=True,
-)
+@kernel("int64(uint64[::1], uint64[:, ::1], uint8[::1], int64[::1], int64[::1], uint8[::1], int64[::1])")
 def _delete(table, rows, live, free, state, payloads, slots):  # type: ignore[no-untyped-def]
     """Returns the bytes of the arena that became garbage."""
     mask = np.uint64(len(table) - 1)

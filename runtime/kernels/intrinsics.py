@@ -11,10 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic
+
+from runtime.native.kernel import inlined, instruction
 
 # Odd constants with balanced bits: wyhash's secrets and the golden ratio.
 SECRET_0 = np.uint64(0xA0761D6478BD642F)
@@ -32,91 +30,74 @@ _S27, _S30, _S31, _S32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(
 _ONE = np.uint64(1)
 
 
-@intrinsic
-def mul_fold(typing_context, a, b):  # type: ignore[no-untyped-def]
+@instruction("uint64(uint64, uint64)")
+def mul_fold(ir: Any, builder: Any, a: Any, b: Any) -> Any:
     """The high half of the 128-bit product of two uint64, xor the low half."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        wide = ir.IntType(128)
-        product = builder.mul(builder.zext(arguments[0], wide), builder.zext(arguments[1], wide))
-        high = builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
-        return builder.xor(high, builder.trunc(product, ir.IntType(64)))
-
-    return types.uint64(types.uint64, types.uint64), generate
+    wide = ir.IntType(128)
+    product = builder.mul(builder.zext(a, wide), builder.zext(b, wide))
+    high = builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
+    return builder.xor(high, builder.trunc(product, ir.IntType(64)))
 
 
-def _load(bits: int) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = builder.inttoptr(arguments[0], ir.IntType(bits).as_pointer())
-        value = builder.load(pointer, align=1, typ=ir.IntType(bits))
-        return value if bits == 64 else builder.zext(value, ir.IntType(64))
-
-    return generate
+def _load(bits: int, ir: Any, builder: Any, address: Any) -> Any:
+    pointer = builder.inttoptr(address, ir.IntType(bits).as_pointer())
+    value = builder.load(pointer, align=1, typ=ir.IntType(bits))
+    return value if bits == 64 else builder.zext(value, ir.IntType(64))
 
 
-@intrinsic
-def load_8(typing_context, address):  # type: ignore[no-untyped-def]
+@instruction("uint64(int64)")
+def load_8(ir: Any, builder: Any, address: Any) -> Any:
     """One byte as uint64."""
-    return types.uint64(types.int64), _load(8)
+    return _load(8, ir, builder, address)
 
 
-@intrinsic
-def load_32(typing_context, address):  # type: ignore[no-untyped-def]
+@instruction("uint64(int64)")
+def load_32(ir: Any, builder: Any, address: Any) -> Any:
     """Four bytes, unaligned, as uint64."""
-    return types.uint64(types.int64), _load(32)
+    return _load(32, ir, builder, address)
 
 
-@intrinsic
-def load_64(typing_context, address):  # type: ignore[no-untyped-def]
+@instruction("uint64(int64)")
+def load_64(ir: Any, builder: Any, address: Any) -> Any:
     """Eight bytes, unaligned, as uint64."""
-    return types.uint64(types.int64), _load(64)
+    return _load(64, ir, builder, address)
 
 
-def _store(bits: int) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = builder.inttoptr(arguments[0], ir.IntType(bits).as_pointer())
-        value = arguments[1] if bits == 64 else builder.trunc(arguments[1], ir.IntType(bits))
-        builder.store(value, pointer, align=1)
-        return context.get_dummy_value()
-
-    return generate
+def _store(bits: int, ir: Any, builder: Any, address: Any, value: Any) -> None:
+    pointer = builder.inttoptr(address, ir.IntType(bits).as_pointer())
+    builder.store(value if bits == 64 else builder.trunc(value, ir.IntType(bits)), pointer, align=1)
 
 
-@intrinsic
-def store_8(typing_context, address, value):  # type: ignore[no-untyped-def]
+@instruction("void(int64, uint64)")
+def store_8(ir: Any, builder: Any, address: Any, value: Any) -> None:
     """Write the low byte of a uint64."""
-    return types.void(types.int64, types.uint64), _store(8)
+    _store(8, ir, builder, address, value)
 
 
-@intrinsic
-def store_32(typing_context, address, value):  # type: ignore[no-untyped-def]
+@instruction("void(int64, uint64)")
+def store_32(ir: Any, builder: Any, address: Any, value: Any) -> None:
     """Write the low four bytes of a uint64, unaligned."""
-    return types.void(types.int64, types.uint64), _store(32)
+    _store(32, ir, builder, address, value)
 
 
-@intrinsic
-def store_64(typing_context, address, value):  # type: ignore[no-untyped-def]
+@instruction("void(int64, uint64)")
+def store_64(ir: Any, builder: Any, address: Any, value: Any) -> None:
     """Write a uint64, unaligned."""
-    return types.void(types.int64, types.uint64), _store(64)
+    _store(64, ir, builder, address, value)
 
 
-@intrinsic
-def prefetch(typing_context, address):  # type: ignore[no-untyped-def]
+@instruction("void(int64)")
+def prefetch(ir: Any, builder: Any, address: Any) -> None:
     """Ask the processor to bring the cache line at an address; never faults."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        byte_pointer = ir.IntType(8).as_pointer()
-        flag = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [byte_pointer, flag, flag, flag])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        pointer = builder.inttoptr(arguments[0], byte_pointer)
-        builder.call(function, [pointer, flag(0), flag(3), flag(1)])
-        return context.get_dummy_value()
-
-    return types.void(types.int64), generate
+    byte_pointer = ir.IntType(8).as_pointer()
+    flag = ir.IntType(32)
+    function = builder.module.globals.get("llvm.prefetch.p0") or ir.Function(
+        builder.module, ir.FunctionType(ir.VoidType(), [byte_pointer, flag, flag, flag]), "llvm.prefetch.p0"
+    )
+    builder.call(function, [builder.inttoptr(address, byte_pointer), flag(0), flag(3), flag(1)])
 
 
-@njit(nogil=True)
+@inlined
 def mix(word):  # type: ignore[no-untyped-def]
     """splitmix64's finaliser: a bijection whose every output bit depends on every input bit."""
     word = (word ^ (word >> _S30)) * MIX_1
@@ -124,13 +105,13 @@ def mix(word):  # type: ignore[no-untyped-def]
     return word ^ (word >> _S31)
 
 
-@njit(nogil=True)
+@inlined
 def hash_word(word):  # type: ignore[no-untyped-def]
     """The hash of a value that fits one word."""
     return mix(word + GOLDEN)
 
 
-@njit(nogil=True)
+@inlined
 def combine(left, right):  # type: ignore[no-untyped-def]
     """The hash of two hashes, in this order."""
     word = left * SECRET_1 + right
@@ -138,7 +119,7 @@ def combine(left, right):  # type: ignore[no-untyped-def]
     return word ^ (word >> _S30)
 
 
-@njit(nogil=True)
+@inlined
 def hash_bytes(address, length):  # type: ignore[no-untyped-def]
     """wyhash's short path and 16-byte loop; reads no byte outside the value."""
     seed = SECRET_0
@@ -169,7 +150,7 @@ def hash_bytes(address, length):  # type: ignore[no-untyped-def]
     return mul_fold(SECRET_0 ^ np.uint64(length), mul_fold(a ^ SECRET_1, b ^ seed) ^ SECRET_1)
 
 
-@njit(nogil=True)
+@inlined
 def equal_bytes(left, right, length):  # type: ignore[no-untyped-def]
     """Whether two byte ranges of one length hold the same bytes."""
     if length >= 8:
@@ -185,7 +166,7 @@ def equal_bytes(left, right, length):  # type: ignore[no-untyped-def]
     return difference == np.uint64(0)
 
 
-@njit(nogil=True)
+@inlined
 def copy_bytes(target, source, length):  # type: ignore[no-untyped-def]
     """Copy bytes between ranges that do not overlap."""
     if length >= 8:
@@ -203,7 +184,7 @@ def copy_bytes(target, source, length):  # type: ignore[no-untyped-def]
             store_8(target + at, load_8(source + at))
 
 
-@njit(nogil=True)
+@inlined
 def short_bytes(address, length):  # type: ignore[no-untyped-def]
     """At most eight bytes as one word, missing ones 0."""
     if length == 8:
@@ -214,13 +195,13 @@ def short_bytes(address, length):  # type: ignore[no-untyped-def]
     return word
 
 
-@njit(nogil=True)
+@inlined
 def is_set(bitmap, position):  # type: ignore[no-untyped-def]
     """Arrow's bit order: the lowest bit of a byte is its first."""
     return (bitmap[position >> 3] >> np.uint8(position & 7)) & np.uint8(1) != 0
 
 
-@njit(nogil=True)
+@inlined
 def is_same_row(left, right, arena, payloads, width):  # type: ignore[no-untyped-def]
     """Whether two rows of words (see `RowLayout`) are equal; long values of `right` that are marked stand in
     the arena.

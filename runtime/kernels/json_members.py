@@ -7,7 +7,8 @@ together with their commas. What else is no JSON is left to the reader, who shou
 from __future__ import annotations
 
 import numpy as np
-from numba import int64, njit, types
+
+from runtime.native.kernel import inlined, kernel
 
 FINE, TRAILING_COMMA, NO_NUMBER = 0, 1, 2
 """What is wrong with a line: a comma before a closing bracket; NaN, Infinity or the like without quotes."""
@@ -17,18 +18,12 @@ START, END, KEY, KEY_END, OBJECT, HASH = range(6)
 in `names`; the number of its object; the hash of both."""
 MEMBER_WIDTH = 6
 
-_TEXT = types.Array(types.uint8, 1, "C")
-_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
-_NUMBERS = types.Array(types.int64, 1, "C")
-_OFFSETS = types.Array(types.int32, 1, "C", readonly=True)
-_TABLE = types.Array(types.int64, 2, "C")
-
 _QUOTE, _BACKSLASH, _COMMA, _COLON, _BLANK = 34, 92, 44, 58, 32
 _OPEN_OBJECT, _CLOSE_OBJECT, _OPEN_ARRAY, _CLOSE_ARRAY = 123, 125, 91, 93
 _HASH_START, _HASH_FACTOR = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
 
 
-@njit(int64(_TEXT, int64, int64), nogil=True, cache=True)
+@inlined
 def _code_unit(data, i, end):  # type: ignore[no-untyped-def]
     """The four hexadecimal digits at `i` as a number; 0 where they are none, which the reader behind refuses."""
     code = np.int64(0)
@@ -38,7 +33,7 @@ def _code_unit(data, i, end):  # type: ignore[no-untyped-def]
     return code
 
 
-@njit(types.UniTuple(int64, 2)(_TEXT, int64, int64, _TEXT, int64), nogil=True, cache=True)
+@inlined
 def _unescape(data, i, end, names, o):  # type: ignore[no-untyped-def]
     """Write what the escape at `i` stands for to `names[o:]`; returns the places behind both."""
     c = data[i + 1]
@@ -73,7 +68,7 @@ def _unescape(data, i, end, names, o):  # type: ignore[no-untyped-def]
     return i, o + 4
 
 
-@njit(types.boolean(_TEXT, _TABLE, int64, int64), nogil=True, cache=True)
+@inlined
 def _is_same(names, members, one, other):  # type: ignore[no-untyped-def]
     """Whether two members have the same name and stand in the same object."""
     if members[one, HASH] != members[other, HASH] or members[one, OBJECT] != members[other, OBJECT]:
@@ -87,7 +82,7 @@ def _is_same(names, members, one, other):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(int64(_TEXT, _TEXT, _TABLE, _NUMBERS, int64), nogil=True, cache=True)
+@inlined
 def _enter(data, names, members, slots, member):  # type: ignore[no-untyped-def]
     """Enter a member into the hash table, and blank out the one of the same name before it; returns how many (0 or 1)."""
     h = _HASH_START ^ np.uint64(members[member, OBJECT])
@@ -109,10 +104,8 @@ def _enter(data, names, members, slots, member):  # type: ignore[no-untyped-def]
     return 0
 
 
-@njit(
-    int64(_TEXT, _OFFSETS, _TEXT, _NUMBERS, _NUMBERS, _TEXT, _TABLE, _NUMBERS),
-    nogil=True,
-    cache=True,
+@kernel(
+    "int64(uint8[::1], Array(int32, 1, 'C', True), uint8[::1], int64[::1], int64[::1], uint8[::1], int64[:, ::1], int64[::1])"
 )
 def keep_last_members(data, offsets, faults, objects, current, names, members, slots):  # type: ignore[no-untyped-def]
     """Blank out repeated members of the lines `data[offsets[n]:offsets[n + 1]]`; returns how many.

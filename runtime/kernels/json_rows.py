@@ -17,10 +17,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import int64, njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
 from runtime.kernels.intrinsics import (
     copy_bytes,
@@ -32,6 +28,7 @@ from runtime.kernels.intrinsics import (
     store_32,
     store_64,
 )
+from runtime.native.kernel import READ_BYTES, always_inlined, inlined, instruction, kernel
 
 INTEGER, BOOLEAN, TEXT, NUMBER, NESTED = 0, 1, 2, 3, 4
 """Forms of columns. TEXT takes strings, integers and booleans as text, NUMBER takes numbers and strings as text, NESTED takes
@@ -55,7 +52,8 @@ TOO_ODD = -1
 
 # What is known of a member of a line: the bytes before its value, how many they are, and the address of its column.
 _GAP, _GAP_BYTES, _COLUMN = 0, 1, 2
-_MEMBER_BYTES = 24
+MEMBER_WIDTH = 3
+_MEMBER_BYTES = 8 * MEMBER_WIDTH
 
 _SKIPPED = -1
 _ODD, _BLANK = 0, -1
@@ -65,8 +63,6 @@ _NUMBER_BYTES_MAX = 40
 # Lines that are looked at before TOO_ODD.
 _PATIENCE = 1000
 
-_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
-_I64SS = types.Array(int64, 2, "C")
 
 _WIDTH = 64
 _ONE, _FOUR = np.uint64(1), np.uint64(4)
@@ -77,91 +73,72 @@ _THREES, _LOW_NIBBLES = np.uint64(0x3333333333333333), np.uint64(0x0F0F0F0F0F0F0
 _POWERS = np.array([10**digits for digits in range(9)], dtype=np.uint64)
 
 
-def _load_vector(builder: Any, address: Any) -> Any:
+def _load_vector(ir: Any, builder: Any, address: Any) -> Any:
     vector = ir.VectorType(ir.IntType(8), _WIDTH)
     return builder.load(builder.inttoptr(address, vector.as_pointer()), align=1, typ=vector)
 
 
-def _splat(byte: int) -> Any:
+def _splat(ir: Any, byte: int) -> Any:
     vector = ir.VectorType(ir.IntType(8), _WIDTH)
     return ir.Constant(vector, [byte] * _WIDTH)
 
 
-def _first_set(builder: Any, flags: Any) -> Any:
+def _first_set(ir: Any, builder: Any, flags: Any) -> Any:
     """The position of the first set lane as int64, `_WIDTH` when there is none."""
     mask = builder.bitcast(flags, ir.IntType(_WIDTH))
     return builder.cttz(mask, ir.Constant(ir.IntType(1), 0))
 
 
-def _special(builder: Any, vector: Any) -> Any:
+def _special(ir: Any, builder: Any, vector: Any) -> Any:
     """The first quote, backslash or control character."""
     edge = builder.or_(
-        builder.icmp_unsigned("==", vector, _splat(_QUOTE)),
-        builder.icmp_unsigned("==", vector, _splat(_BACKSLASH)),
+        builder.icmp_unsigned("==", vector, _splat(ir, _QUOTE)),
+        builder.icmp_unsigned("==", vector, _splat(ir, _BACKSLASH)),
     )
-    return _first_set(builder, builder.or_(edge, builder.icmp_unsigned("<", vector, _splat(32))))
+    return _first_set(ir, builder, builder.or_(edge, builder.icmp_unsigned("<", vector, _splat(ir, 32))))
 
 
-@intrinsic
-def _copy_to_special(typing_context, target, source):  # type: ignore[no-untyped-def]
+@instruction("int64(int64, int64)")
+def _copy_to_special(ir: Any, builder: Any, target: Any, source: Any) -> Any:
     """Copy 64 bytes; where the first of them stands that is no plain character of a string, 64 when all are plain."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        vector = _load_vector(builder, arguments[1])
-        builder.store(vector, builder.inttoptr(arguments[0], vector.type.as_pointer()), align=1)
-        return _special(builder, vector)
-
-    return int64(int64, int64), generate
+    vector = _load_vector(ir, builder, source)
+    builder.store(vector, builder.inttoptr(target, vector.type.as_pointer()), align=1)
+    return _special(ir, builder, vector)
 
 
-@intrinsic
-def _find_special(typing_context, source):  # type: ignore[no-untyped-def]
+@instruction("int64(int64)")
+def _find_special(ir: Any, builder: Any, source: Any) -> Any:
     """As `_copy_to_special`, without the copy."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _special(builder, _load_vector(builder, arguments[0]))
-
-    return int64(int64), generate
+    return _special(ir, builder, _load_vector(ir, builder, source))
 
 
-@intrinsic
-def _find_newline(typing_context, source):  # type: ignore[no-untyped-def]
+@instruction("int64(int64)")
+def _find_newline(ir: Any, builder: Any, source: Any) -> Any:
     """Where the first newline stands in 64 bytes, 64 when there is none."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        vector = _load_vector(builder, arguments[0])
-        return _first_set(builder, builder.icmp_unsigned("==", vector, _splat(_NEWLINE)))
-
-    return int64(int64), generate
+    vector = _load_vector(ir, builder, source)
+    return _first_set(ir, builder, builder.icmp_unsigned("==", vector, _splat(ir, _NEWLINE)))
 
 
-@intrinsic
-def _trailing_zeros(typing_context, word):  # type: ignore[no-untyped-def]
+@instruction("int64(uint64)")
+def _trailing_zeros(ir: Any, builder: Any, word: Any) -> Any:
     """How many of the lowest bits of a uint64 are 0."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
-
-    return int64(types.uint64), generate
+    return builder.cttz(word, ir.Constant(ir.IntType(1), 0))
 
 
-@intrinsic
-def _small_buffer(typing_context):  # type: ignore[no-untyped-def]
+@instruction("int64()")
+def _small_buffer(ir: Any, builder: Any) -> Any:
     """The address of 64 bytes on the stack of the kernel."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = cgutils.alloca_once(builder, ir.ArrayType(ir.IntType(8), 64))
-        return builder.ptrtoint(place, ir.IntType(64))
-
-    return int64(), generate
+    with builder.goto_entry_block():
+        place = builder.alloca(ir.ArrayType(ir.IntType(8), 64))
+    return builder.ptrtoint(place, ir.IntType(64))
 
 
-@njit(nogil=True, forceinline=True)
+@always_inlined
 def _byte(address):  # type: ignore[no-untyped-def]
     return np.int64(load_8(address))
 
 
-@njit(nogil=True, forceinline=True)
+@always_inlined
 def _after_blanks(at):  # type: ignore[no-untyped-def]
     c = _byte(at)
     while c == 32 or c == 9 or c == 13:
@@ -170,7 +147,7 @@ def _after_blanks(at):  # type: ignore[no-untyped-def]
     return at
 
 
-@njit(nogil=True)
+@inlined
 def _after_line(at, end):  # type: ignore[no-untyped-def]
     while at + _WIDTH <= end:
         found = _find_newline(at)
@@ -182,7 +159,7 @@ def _after_line(at, end):  # type: ignore[no-untyped-def]
     return at + 1
 
 
-@njit(nogil=True, forceinline=True)
+@always_inlined
 def _special_in(at, end):  # type: ignore[no-untyped-def]
     """The address of the first quote, backslash or control character."""
     while at + _WIDTH <= end:
@@ -197,7 +174,7 @@ def _special_in(at, end):  # type: ignore[no-untyped-def]
     return at
 
 
-@njit(nogil=True)
+@inlined
 def _hex4(at, end):  # type: ignore[no-untyped-def]
     """Four hexadecimal digits as a number, -1 when they are none."""
     if at + 4 > end:
@@ -215,7 +192,7 @@ def _hex4(at, end):  # type: ignore[no-untyped-def]
     return value
 
 
-@njit(nogil=True)
+@inlined
 def _unescape(at, end, out):  # type: ignore[no-untyped-def]
     """Write the character that the escape at `at` stands for; returns (behind the escape, or 0 when it is odd; behind out)."""
     c = _byte(at + 1)
@@ -263,7 +240,7 @@ def _unescape(at, end, out):  # type: ignore[no-untyped-def]
     return at, out + 4
 
 
-@njit(nogil=True, forceinline=True)
+@always_inlined
 def _copy_string(at, end, out):  # type: ignore[no-untyped-def]
     """Copy the string whose first character is at `at`; returns (behind its quote, or 0 when it is odd; behind the copy)."""
     while True:
@@ -288,7 +265,7 @@ def _copy_string(at, end, out):  # type: ignore[no-untyped-def]
             out += 1
 
 
-@njit(nogil=True, forceinline=True)
+@always_inlined
 def _after_string(at, end):  # type: ignore[no-untyped-def]
     """Behind the quote of the string whose first character is at `at`; 0 when it is odd."""
     while True:
@@ -303,7 +280,7 @@ def _after_string(at, end):  # type: ignore[no-untyped-def]
             return 0
 
 
-@njit(nogil=True, forceinline=True)
+@always_inlined
 def _digits(at, end):  # type: ignore[no-untyped-def]
     """Digits as a number; returns (behind them, the number, how many): the number is right when they are at most 19."""
     first, value = at, np.uint64(0)
@@ -332,7 +309,7 @@ def _digits(at, end):  # type: ignore[no-untyped-def]
     return at, value, at - first
 
 
-@njit(nogil=True, forceinline=True)
+@always_inlined
 def _integer(at, end):  # type: ignore[no-untyped-def]
     """An integer as JSON writes it; returns (behind it, or 0 when it is odd; its size; 1 when it is negative)."""
     negative = np.int64(_byte(at) == 45)
@@ -343,7 +320,7 @@ def _integer(at, end):  # type: ignore[no-untyped-def]
     return at, size, negative
 
 
-@njit(nogil=True)
+@inlined
 def _after_number(at, end):  # type: ignore[no-untyped-def]
     """A number as JSON writes it; returns (behind it, or 0 when it is odd; how many digits before an exponent).
 
@@ -374,7 +351,7 @@ def _after_number(at, end):  # type: ignore[no-untyped-def]
     return at, digits
 
 
-@njit(nogil=True)
+@inlined
 def _after_word(at, end):  # type: ignore[no-untyped-def]
     """Behind null, true or false; 0 when it is none of them."""
     if at + 5 > end:
@@ -385,7 +362,7 @@ def _after_word(at, end):  # type: ignore[no-untyped-def]
     return at + 5 if _byte(at) == 102 and load_32(at + 1) == _ALSE else 0
 
 
-@njit(nogil=True, forceinline=True)
+@always_inlined
 def _after_scalar(at, end):  # type: ignore[no-untyped-def]
     c = _byte(at)
     if c == _QUOTE:
@@ -396,7 +373,7 @@ def _after_scalar(at, end):  # type: ignore[no-untyped-def]
     return _after_word(at, end)
 
 
-@njit(nogil=True)
+@inlined
 def _after_nested(at, end):  # type: ignore[no-untyped-def]
     """Behind the object or array that begins at `at`; 0 when it is odd."""
     depth, objects = 0, np.uint64(0)
@@ -446,18 +423,18 @@ def _after_nested(at, end):  # type: ignore[no-untyped-def]
             at = _after_blanks(at + 1)
 
 
-@njit(nogil=True, forceinline=True)
+@always_inlined
 def _get(table, field):  # type: ignore[no-untyped-def]
     """A field of the row of a table of int64 that begins at an address."""
     return np.int64(load_64(table + 8 * field))
 
 
-@njit(nogil=True, forceinline=True)
+@always_inlined
 def _set(table, field, value):  # type: ignore[no-untyped-def]
     store_64(table + 8 * field, np.uint64(value))
 
 
-@njit(nogil=True)
+@inlined
 def _find_column(key, length, columns, columns_end, first):  # type: ignore[no-untyped-def]
     """The column of that name, or _SKIPPED; the columns from `first` on are looked at first."""
     column = first
@@ -473,19 +450,19 @@ def _find_column(key, length, columns, columns_end, first):  # type: ignore[no-u
     return _SKIPPED
 
 
-@njit(nogil=True, forceinline=True)
+@always_inlined
 def _store_text(column, row, text_end):  # type: ignore[no-untyped-def]
     store_32(_get(column, OFFSETS) + 4 * (row + 1), np.uint64(text_end - _get(column, VALUES)))
     store_8(_get(column, VALID) + row, _ONE)
 
 
-@njit(nogil=True, forceinline=True)
+@always_inlined
 def _store_number(column, row, word):  # type: ignore[no-untyped-def]
     store_64(_get(column, VALUES) + 8 * row, word)
     store_8(_get(column, VALID) + row, _ONE)
 
 
-@njit(nogil=True)
+@inlined
 def _store_null(column, row):  # type: ignore[no-untyped-def]
     if _get(column, FORM) <= BOOLEAN:
         store_64(_get(column, VALUES) + 8 * row, np.uint64(0))
@@ -496,12 +473,12 @@ def _store_null(column, row):  # type: ignore[no-untyped-def]
     _set(column, NULLS, _get(column, NULLS) + 1)
 
 
-@njit(nogil=True, forceinline=True)
+@always_inlined
 def _text_place(column, row):  # type: ignore[no-untyped-def]
     return _get(column, VALUES) + np.int64(load_32(_get(column, OFFSETS) + 4 * row))
 
 
-@njit(nogil=True, forceinline=True)
+@always_inlined
 def _read_integer(at, end, column, row):  # type: ignore[no-untyped-def]
     at, size, negative = _integer(at, end)
     if at == 0 or size > np.uint64(_get(column, LIMIT)) + np.uint64(negative):
@@ -510,7 +487,7 @@ def _read_integer(at, end, column, row):  # type: ignore[no-untyped-def]
     return at
 
 
-@njit(nogil=True)
+@inlined
 def _copy_span(at, after, column, row):  # type: ignore[no-untyped-def]
     out = _text_place(column, row)
     copy_bytes(out, at, after - at)
@@ -518,7 +495,7 @@ def _copy_span(at, after, column, row):  # type: ignore[no-untyped-def]
     return after
 
 
-@njit(nogil=True, forceinline=True)
+@always_inlined
 def _read_string(at, end, column, row):  # type: ignore[no-untyped-def]
     """Read the string whose first character is at `at` into a row of a column; returns what is behind, or 0 when it is odd."""
     form = _get(column, FORM)
@@ -532,7 +509,7 @@ def _read_string(at, end, column, row):  # type: ignore[no-untyped-def]
     return 0
 
 
-@njit(nogil=True)
+@inlined
 def _read_other(at, end, column, row):  # type: ignore[no-untyped-def]
     """As `_read_string` for what is neither a string nor an integer of an INTEGER column nor null."""
     c, form, after = _byte(at), _get(column, FORM), np.int64(0)
@@ -554,7 +531,7 @@ def _read_other(at, end, column, row):  # type: ignore[no-untyped-def]
     return _copy_span(at, after, column, row) if after != 0 else 0
 
 
-@njit(nogil=True, forceinline=True)
+@always_inlined
 def _read_row(at, end, columns, columns_end, needs_all, layout, row, line):  # type: ignore[no-untyped-def]
     """Read one line into a row of the columns; returns where the next line begins, _ODD or _BLANK."""
     found, next_column = 0, columns
@@ -639,18 +616,14 @@ def _read_row(at, end, columns, columns_end, needs_all, layout, row, line):  # t
     return at + 1
 
 
-@njit(
-    types.UniTuple(int64, 2)(_BYTES, _I64SS, types.boolean, _I64SS),
-    nogil=True,
-    cache=True,
-)
-def read_rows(data, columns, needs_all, odd):  # type: ignore[no-untyped-def]
+@kernel(f"UniTuple(int64, 2)({READ_BYTES}, int64[:, ::1], boolean, int64[:, ::1], int64[:, ::1])")
+def read_rows(data, columns, needs_all, odd, members):  # type: ignore[no-untyped-def]
     """Decode the lines of `data`, which ends with a newline, into `columns`; returns (rows, odd lines).
 
     Odd lines: for each, its number from 0 and how many rows were decoded before it. With `needs_all` a line that lacks a
     wanted field, or has NULL there, is odd. Rows is TOO_ODD when most lines are odd. Blank lines count as lines only.
+    `members` is int64[MEMBERS_MAX, MEMBER_WIDTH], the kernel's own, and comes as zeros.
     """
-    members = np.zeros((MEMBERS_MAX, 3), np.int64)
     layout = members.ctypes.data
     first_column = columns.ctypes.data
     columns_end = first_column + len(columns) * _COLUMN_BYTES
@@ -670,6 +643,4 @@ def read_rows(data, columns, needs_all, odd):  # type: ignore[no-untyped-def]
             if odds > _PATIENCE and 2 * odds > line:
                 return TOO_ODD, odds
         at = _after_line(at, end)
-    # Addresses keep nothing alive: a use behind the loop does.
-    members[0, 0] = 0
     return rows, odds

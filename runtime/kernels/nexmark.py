@@ -11,19 +11,14 @@ row and the next row overwrites what spilled. Outputs have as much slack at thei
 can spill.
 """
 
-# numba is untyped.
-# mypy: disable-error-code="untyped-decorator"
-
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.extending import intrinsic
 
 from runtime.kernels.intrinsics import GOLDEN, mix
+from runtime.native.kernel import READ_BYTES, always_inlined, instruction, kernel
 
 _HALF = np.uint64(32)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
@@ -36,44 +31,36 @@ HOT_BLOCK = 100
 LEAD = 10
 PRICE_DIGIT_BITS = 10
 
-_I64, _U64 = types.int64, types.uint64
-_I64S, _I32S = types.Array(_I64, 1, "C"), types.Array(types.int32, 1, "C")
-_BYTES, _DOUBLES = types.Array(types.uint8, 1, "C"), types.Array(types.float64, 1, "C")
-_READ_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
+
+def _copy(width: int, ir: Any, builder: Any, target: Any, source: Any) -> None:
+    """Copy `width` bytes between two addresses by one unaligned vector load and store."""
+    pointer = ir.VectorType(ir.IntType(8), width).as_pointer()
+    to, origin = (builder.inttoptr(address, pointer) for address in (target, source))
+    builder.store(builder.load(origin, align=1), to, align=1)
 
 
-def _copy_of(width: int) -> Any:
-    """An intrinsic that copies `width` bytes between two addresses by one unaligned vector load and store."""
-
-    @intrinsic
-    def copy(typing_context: Any, target: Any, source: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            pointer = ir.VectorType(ir.IntType(8), width).as_pointer()
-            to, origin = (builder.inttoptr(argument, pointer) for argument in arguments)
-            builder.store(builder.load(origin, align=1), to, align=1)
-            return context.get_dummy_value()
-
-        return types.void(types.int64, types.int64), generate
-
-    return copy
+@instruction("void(int64, int64)")
+def _copy_16(ir: Any, builder: Any, target: Any, source: Any) -> None:
+    _copy(16, ir, builder, target, source)
 
 
-_copy_16 = _copy_of(16)
-_copy_32 = _copy_of(32)
+@instruction("void(int64, int64)")
+def _copy_32(ir: Any, builder: Any, target: Any, source: Any) -> None:
+    _copy(32, ir, builder, target, source)
 
 
-@njit(inline="always")
+@always_inlined
 def draw(key: Any, number: Any) -> Any:
     return mix(key + np.uint64(number) * GOLDEN)
 
 
-@njit(inline="always")
+@always_inlined
 def below(bits: Any, bound: Any) -> Any:
     """32 random bits → a number in [0, bound), for bounds under 2^31 (Lemire's multiply and shift)."""
     return np.int64((bits * np.uint64(bound)) >> _HALF)
 
 
-@njit([_I64(*[_I64] * 6, _I64S, _I64S)], nogil=True, cache=True)
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64[::1], int64[::1])")
 def select_events(
     start: int, stop: int, total: int, low: int, high: int, group: int, numbers: Any, epochs: Any
 ) -> int:
@@ -96,7 +83,7 @@ def select_events(
     return count
 
 
-@njit([_I64(*[_I64] * 5, _I64S, _I64S)], nogil=True, cache=True)
+@kernel("int64(int64, int64, int64, int64, int64, int64[::1], int64[::1])")
 def select_events_in_order(
     start: int, stop: int, total: int, low: int, high: int, numbers: Any, epochs: Any
 ) -> int:
@@ -113,14 +100,14 @@ def select_events_in_order(
     return count
 
 
-@njit([types.void(_I64S, _I64, _I64, _I64S)], nogil=True, cache=True)
+@kernel("void(int64[::1], int64, int64, int64[::1])")
 def event_times(numbers: Any, base_time_ms: int, rate: int, out: Any) -> None:
     """base time + n / rate, in whole milliseconds."""
     for i in range(len(numbers)):
         out[i] = base_time_ms + (numbers[i] * 1000) // rate
 
 
-@njit([types.void(_I64S, _U64, _I64, _I64, _I64S)], nogil=True, cache=True)
+@kernel("void(int64[::1], uint64, int64, int64, int64[::1])")
 def auction_lengths(numbers: Any, key: int, rate: int, numbers_ahead: int, out: Any) -> None:
     """Milliseconds until an auction expires: 1 + uniform(0, twice the time of `numbers_ahead` events)."""
     for i in range(len(numbers)):
@@ -131,7 +118,7 @@ def auction_lengths(numbers: Any, key: int, rate: int, numbers_ahead: int, out: 
         out[i] = 1 + np.int64((bits >> np.uint64(1)) % np.uint64(max(2 * horizon, 1)))
 
 
-@njit([types.void(_I64S, _I64S, _U64, *[_I64] * 5, _I64S)], nogil=True, cache=True)
+@kernel("void(int64[::1], int64[::1], uint64, int64, int64, int64, int64, int64, int64[::1])")
 def references(
     numbers: Any,
     epochs: Any,
@@ -158,7 +145,7 @@ def references(
         out[i] = first + (hot_id if is_hot else cold_id)
 
 
-@njit([types.void(_I64S, _U64, _DOUBLES, _I64S)], nogil=True, cache=True)
+@kernel("void(int64[::1], uint64, float64[::1], int64[::1])")
 def prices(numbers: Any, key: int, powers: Any, out: Any) -> None:
     """round(10^(6u) * 100), u of 30 bits: the product of three table entries, one for each ten bits of u.
 
@@ -174,14 +161,14 @@ def prices(numbers: Any, key: int, powers: Any, out: Any) -> None:
         out[i] = np.int64(high * middle * low + 0.5)
 
 
-@njit([types.void(_I64S, _U64, _I64, _I64, _I32S)], nogil=True, cache=True)
+@kernel("void(int64[::1], uint64, int64, int64, int32[::1])")
 def uniform(numbers: Any, key: int, first: int, bound: int, out: Any) -> None:
     """Numbers in [first, first + bound)."""
     for i in range(len(numbers)):
         out[i] = first + below(draw(key, numbers[i]) >> _HALF, bound)
 
 
-@njit([types.void(_I64S, _U64, _I64, _I64, _I32S)], nogil=True, cache=True)
+@kernel("void(int64[::1], uint64, int64, int64, int32[::1])")
 def channel_picks(numbers: Any, key: int, hot: int, cold: int, out: Any) -> None:
     """Half the time one of the first `hot` channels, else one of the `cold` after them."""
     for i in range(len(numbers)):
@@ -191,7 +178,7 @@ def channel_picks(numbers: Any, key: int, hot: int, cold: int, out: Any) -> None
         out[i] = below(high, hot) if is_hot else hot + below(high, cold)
 
 
-@njit([types.void(_I64S, _U64, _I64, _I32S, _I32S)], nogil=True, cache=True)
+@kernel("void(int64[::1], uint64, int64, int32[::1], int32[::1])")
 def filler_lengths(numbers: Any, key: int, average: int, used: Any, out: Any) -> None:
     """How many letters bring a row that has `used[i]` bytes to about `average`: what is missing ± 20 %."""
     for i in range(len(numbers)):
@@ -202,7 +189,7 @@ def filler_lengths(numbers: Any, key: int, average: int, used: Any, out: Any) ->
         out[i] = missing - spread + below(draw(key, numbers[i]) >> _HALF, 2 * spread)
 
 
-@njit([types.void(_I32S, _I32S)], nogil=True, cache=True)
+@kernel("void(int32[::1], int32[::1])")
 def offsets_of_lengths(lengths: Any, offsets: Any) -> None:
     """Running sum: Arrow's string offsets."""
     end = 0
@@ -212,7 +199,7 @@ def offsets_of_lengths(lengths: Any, offsets: Any) -> None:
         offsets[i + 1] = end
 
 
-@njit([types.void(_I32S, _I32S, _I32S)], nogil=True, cache=True)
+@kernel("void(int32[::1], int32[::1], int32[::1])")
 def offsets_of_picks(picks: Any, pool_lengths: Any, offsets: Any) -> None:
     """Arrow's string offsets for rows that are picked from a pool."""
     end = 0
@@ -222,7 +209,7 @@ def offsets_of_picks(picks: Any, pool_lengths: Any, offsets: Any) -> None:
         offsets[i + 1] = end
 
 
-@njit([types.void(_I32S, _READ_BYTES, _I64, _I32S, _BYTES)], nogil=True, cache=True)
+@kernel(f"void(int32[::1], {READ_BYTES}, int64, int32[::1], uint8[::1])")
 def copy_picks(picks: Any, pool: Any, width: int, offsets: Any, data: Any) -> None:
     """Copy pool entry `picks[i]`, padded to `width` bytes (a multiple of 16), to `offsets[i]`."""
     target, source = data.ctypes.data, pool.ctypes.data
@@ -232,7 +219,7 @@ def copy_picks(picks: Any, pool: Any, width: int, offsets: Any, data: Any) -> No
             _copy_16(to + block, origin + block)
 
 
-@njit([types.void(_I64S, _U64, _READ_BYTES, _I64, _I32S, _I64, _BYTES)], nogil=True, cache=True)
+@kernel(f"void(int64[::1], uint64, {READ_BYTES}, int64, int32[::1], int64, uint8[::1])")
 def copy_text(numbers: Any, key: int, pool: Any, starts: int, offsets: Any, width: int, data: Any) -> None:
     """Copy `width` bytes (a multiple of 32) from one of the pool's first `starts` places to `offsets[i]`."""
     target, source = data.ctypes.data, pool.ctypes.data
@@ -243,7 +230,7 @@ def copy_text(numbers: Any, key: int, pool: Any, starts: int, offsets: Any, widt
             _copy_32(to + block, origin + block)
 
 
-@njit([types.void(_I64S, _U64, _I64, _BYTES)], nogil=True, cache=True)
+@kernel("void(int64[::1], uint64, int64, uint8[::1])")
 def credit_cards(numbers: Any, key: int, width: int, data: Any) -> None:
     """Sixteen digits in fours, `dddd dddd dddd dddd`: 19 bytes a row, each four from 16 bits of the draw."""
     for i in range(len(numbers)):
@@ -259,7 +246,7 @@ def credit_cards(numbers: Any, key: int, width: int, data: Any) -> None:
                 data[at + 4] = 32
 
 
-@njit([types.void(_I64S, _U64, _READ_BYTES, _I64, _I32S, _I32S, _BYTES)], nogil=True, cache=True)
+@kernel(f"void(int64[::1], uint64, {READ_BYTES}, int64, int32[::1], int32[::1], uint8[::1])")
 def email_addresses(
     numbers: Any, key: int, pool: Any, starts: int, users: Any, offsets: Any, data: Any
 ) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from runtime.native.kernel import kernel
 
 
 def argsort_stable_by(group_ids: np.ndarray, n_groups: int) -> tuple[np.ndarray, np.ndarray]:
@@ -15,23 +16,24 @@ def argsort_stable_by(group_ids: np.ndarray, n_groups: int) -> tuple[np.ndarray,
     group_ids = np.ascontiguousarray(group_ids)
     if group_ids.dtype != np.int32:
         group_ids = group_ids.astype(np.int64, copy=False)
-    return _argsort(group_ids, n_groups)
+    order = np.empty(len(group_ids), dtype=np.int64)
+    starts = np.zeros(n_groups + 1, dtype=np.int64)
+    _argsort_into(group_ids, order, starts, np.empty(n_groups, dtype=np.int64))
+    return order, starts
 
 
-_RESULT = "Tuple((int64[::1], int64[::1]))"
-
-
-@njit([f"{_RESULT}(int32[::1], int64)", f"{_RESULT}(int64[::1], int64)"], nogil=True, cache=True)
-def _argsort(group_ids, n_groups):  # type: ignore[no-untyped-def]
-    starts = np.zeros(n_groups + 1, np.int64)
+@kernel(
+    "void(int32[::1], int64[::1], int64[::1], int64[::1])",
+    "void(int64[::1], int64[::1], int64[::1], int64[::1])",
+)
+def _argsort_into(group_ids, order, starts, place):  # type: ignore[no-untyped-def]
+    """`starts` comes as zeros; `place`, one a group, is the kernel's own."""
     for i in range(len(group_ids)):
         starts[group_ids[i] + 1] += 1
-    for g in range(n_groups):
+    for g in range(len(place)):
+        place[g] = starts[g]
         starts[g + 1] += starts[g]
-    place = starts[:n_groups].copy()
-    order = np.empty(len(group_ids), np.int64)
     for i in range(len(group_ids)):
         g = group_ids[i]
         order[place[g]] = i
         place[g] += 1
-    return order, starts

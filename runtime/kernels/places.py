@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from numba import njit
+from runtime.native.kernel import kernel
 
 
-@njit("int64(int64[::1], int64[::1], int64)", nogil=True, cache=True)
+@kernel("int64(int64[::1], int64[::1], int64)")
 def point(places, ids, first):  # type: ignore[no-untyped-def]
     """places[ids[i]] = first + i; returns how many had no place before."""
     absent = 0
@@ -16,7 +16,7 @@ def point(places, ids, first):  # type: ignore[no-untyped-def]
     return absent
 
 
-@njit("int64(int64[::1], int64[::1], int64[::1])", nogil=True, cache=True)
+@kernel("int64(int64[::1], int64[::1], int64[::1])")
 def forget(places, ids, forgotten):  # type: ignore[no-untyped-def]
     """places[id] = -1; writes each id that had a place to `forgotten`, once, and returns their number."""
     count = 0

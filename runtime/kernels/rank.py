@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from runtime.native.kernel import kernel
 
 
-@njit("void(int64[:, ::1], int64[:, ::1], int64[::1], int64[::1], int64[::1], int64)", nogil=True, cache=True)
+@kernel("void(int64[:, ::1], int64[:, ::1], int64[::1], int64[::1], int64[::1], int64)")
 def top_n_into(keys, rows, lengths, slots, row_keys, first_row):  # type: ignore[no-untyped-def]
     """Insert rows into the sorted lists of their slots; a list holds at most n = keys.shape[1] entries.
 
@@ -32,7 +33,7 @@ def top_n_into(keys, rows, lengths, slots, row_keys, first_row):  # type: ignore
         rows[slot, at] = first_row + i
 
 
-@njit("void(int64[::1], int64[::1], int64[::1], int64[::1], boolean)", nogil=True, cache=True)
+@kernel("void(int64[::1], int64[::1], int64[::1], int64[::1], boolean)")
 def best_rows_into(rows, best, groups, times, keeps_last):  # type: ignore[no-untyped-def]
     """rows[group] = the row with the least time (first of equals), or the greatest (last of equals) when `keeps_last`.
 
@@ -52,16 +53,19 @@ def best_rows_into(rows, best, groups, times, keeps_last):  # type: ignore[no-un
             best[group] = time
 
 
-@njit("void(int64[::1], int64[::1], int64)", nogil=True, cache=True)
-def rank_within(ranks, groups, count):  # type: ignore[no-untyped-def]
+def rank_within(ranks: np.ndarray, groups: np.ndarray, count: int) -> None:
     """ranks[i] = how many rows of the same group stand before row i, plus one; `count` groups."""
-    seen = np.zeros(count, dtype=np.int64)
+    _rank_within(ranks, groups, np.zeros(count, dtype=np.int64))
+
+
+@kernel("void(int64[::1], int64[::1], int64[::1])")
+def _rank_within(ranks, groups, seen):  # type: ignore[no-untyped-def]
     for i in range(len(groups)):
         seen[groups[i]] += 1
         ranks[i] = seen[groups[i]]
 
 
-@njit("int64(uint8[::1], int64[::1], int64[::1])", nogil=True, cache=True)
+@kernel("int64(uint8[::1], int64[::1], int64[::1])")
 def distinct_into(marks, slots, out):  # type: ignore[no-untyped-def]
     """The distinct slots in order of first occurrence; returns how many. `marks`, one a slot, is all 0 before and after."""
     count = 0
@@ -75,7 +79,7 @@ def distinct_into(marks, slots, out):  # type: ignore[no-untyped-def]
     return count
 
 
-@njit("int64(uint8[::1], int64[:, ::1], int64[:, ::1], int64[::1])", nogil=True, cache=True)
+@kernel("int64(uint8[::1], int64[:, ::1], int64[:, ::1], int64[::1])")
 def missing_into(marks, items, others, out):  # type: ignore[no-untyped-def]
     """The items, not -1, that stand nowhere in `others`, in order; returns how many. `marks`, one an id, is all 0 before and
     after.
@@ -97,11 +101,7 @@ def missing_into(marks, items, others, out):  # type: ignore[no-untyped-def]
     return count
 
 
-@njit(
-    "int64(int64[:, ::1], int64[:, ::1], int64, boolean, int64[::1], int64[::1], int8[::1])",
-    nogil=True,
-    cache=True,
-)
+@kernel("int64(int64[:, ::1], int64[:, ::1], int64, boolean, int64[::1], int64[::1], int8[::1])")
 def rank_changes_into(before, after, first, keeps_updates_before, ids, ranks, kinds):  # type: ignore[no-untyped-def]
     """What changes at each rank from `first` (0-based) on between two lists of ids, -1 where there is none: id, rank and row
     kind of each change, list by list. Returns how many; at most two a rank.

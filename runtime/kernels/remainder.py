@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from runtime.native.kernel import inlined, kernel
 
 _ONE, _S1, _S63 = np.uint64(1), np.uint64(1), np.uint64(63)
 _TENTH_OF_127_BITS = np.uint64(2**63 // 10)
 
 
-@njit(nogil=True, cache=True, inline="always")
+@inlined
 def _subtract_if_reached(high, low, divisor_high, divisor_low):  # type: ignore[no-untyped-def]
     """The value less the divisor where it is not below it."""
     if high > divisor_high or (high == divisor_high and low >= divisor_low):
@@ -18,14 +19,14 @@ def _subtract_if_reached(high, low, divisor_high, divisor_low):  # type: ignore[
     return high, low
 
 
-@njit(nogil=True, cache=True, inline="always")
+@inlined
 def _add(high, low, other_high, other_low):  # type: ignore[no-untyped-def]
     total = low + other_low
     carry = _ONE if total < low else np.uint64(0)
     return high + other_high + carry, total
 
 
-@njit(nogil=True, cache=True, inline="always")
+@inlined
 def _magnitude(high, low):  # type: ignore[no-untyped-def]
     """Two's complement words of a number as the words of its absolute value."""
     if np.int64(high) >= 0:
@@ -34,7 +35,7 @@ def _magnitude(high, low):  # type: ignore[no-untyped-def]
     return ~high + (_ONE if negated == np.uint64(0) else np.uint64(0)), negated
 
 
-@njit("void(uint64[::1], uint64[::1], uint64[::1], int64, int64)", nogil=True, cache=True)
+@kernel("void(uint64[::1], uint64[::1], uint64[::1], int64, int64)")
 def remainders_into(results, dividends, divisors, dividend_zeros, divisor_zeros):  # type: ignore[no-untyped-def]
     """Pairs of words (low, high): results = dividends * 10^dividend_zeros mod divisors * 10^divisor_zeros.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from runtime.native.kernel import inlined, kernel
 
 
-@njit(nogil=True)
+@inlined
 def _next_delimiter(data, at, end, delimiter):  # type: ignore[no-untyped-def]
     """Where the next delimiter starts in data[at:end], or `end`."""
     width = len(delimiter)
@@ -23,11 +24,7 @@ def _next_delimiter(data, at, end, delimiter):  # type: ignore[no-untyped-def]
     return end
 
 
-@njit(
-    "void(int32[::1], int32[::1], uint8[::1], uint8[::1], int32[::1], uint8[::1], int64)",
-    nogil=True,
-    cache=True,
-)
+@kernel("void(int32[::1], int32[::1], uint8[::1], uint8[::1], int32[::1], uint8[::1], int64)")
 def find_parts_into(starts, ends, is_found, data, offsets, delimiter, index):  # type: ignore[no-untyped-def]
     """Part `index` of row i begins at byte starts[i] and has ends[i + 1] - ends[i] bytes."""
     total = np.int64(0)
@@ -51,7 +48,7 @@ def find_parts_into(starts, ends, is_found, data, offsets, delimiter, index):  #
         ends[i + 1] = total
 
 
-@njit("void(uint8[::1], int32[::1], int32[::1], uint8[::1])", nogil=True, cache=True)
+@kernel("void(uint8[::1], int32[::1], int32[::1], uint8[::1])")
 def copy_parts_into(parts, starts, ends, data):  # type: ignore[no-untyped-def]
     """parts[ends[i]:ends[i + 1]] = the bytes of data from starts[i] on."""
     for i in range(len(starts)):

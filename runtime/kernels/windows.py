@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from runtime.native.kernel import kernel
 
 
-@njit("void(int64[::1], int64, int64, int64[::1])", nogil=True, cache=True)
+@kernel("void(int64[::1], int64, int64, int64[::1])")
 def slice_ends_into(times_ms, slice_ms, offset_ms, ends):  # type: ignore[no-untyped-def]
     """ends[i] = end of the slice [k * slice + offset, (k + 1) * slice + offset) that holds times_ms[i]; floors below zero too."""
     start, end = np.int64(0), np.int64(0)
@@ -22,11 +23,9 @@ def slice_ends_into(times_ms, slice_ms, offset_ms, ends):  # type: ignore[no-unt
 _NO_SESSION_BEFORE = np.int64(-(2**63))
 
 
-@njit(
+@kernel(
     "int64(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1],"
-    " int64[::1], int64[::1], int64[::1], int64[::1])",
-    nogil=True,
-    cache=True,
+    " int64[::1], int64[::1], int64[::1], int64[::1])"
 )
 def follow_sessions_into(  # type: ignore[no-untyped-def]
     groups, starts, ends, current, ends_before, sessions, first_rows, least, greatest
@@ -60,10 +59,8 @@ def follow_sessions_into(  # type: ignore[no-untyped-def]
     return count
 
 
-@njit(
-    "int64(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])",
-    nogil=True,
-    cache=True,
+@kernel(
+    "int64(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])"
 )
 def merge_sessions_into(groups, starts, ends, order, sessions, first_rows, least, greatest):  # type: ignore[no-untyped-def]
     """sessions[row] = dense number of the session of the row; returns how many there are.
@@ -87,7 +84,7 @@ def merge_sessions_into(groups, starts, ends, order, sessions, first_rows, least
     return session + 1
 
 
-@njit("int64(int64[::1], int32[::1], int64[::1], int64[::1])", nogil=True, cache=True)
+@kernel("int64(int64[::1], int32[::1], int64[::1], int64[::1])")
 def renumber_into(ids, scratch, groups, first_rows):  # type: ignore[no-untyped-def]
     """Number the ids that occur densely, in order of first occurrence; returns how many there are.
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from runtime.kernels.buffers import to_array, unpack_bits, view_bitmap, view_buffer, view_offsets
 from runtime.kernels.intrinsics import is_set, short_bytes
+from runtime.native.kernel import kernel
 from sqlstream.errors import UserError
 
 _NAN = np.uint64(0x7FF8000000000000)
@@ -150,27 +150,34 @@ def array_from_words(data_type: pa.DataType, words: np.ndarray, valid: np.ndarra
     return to_array(data_type, values.astype(storage_dtype(data_type), copy=False), valid)
 
 
-@njit("uint64[::1](float64[::1])", nogil=True, cache=True)
-def canonical_floats(values):  # type: ignore[no-untyped-def]
+def canonical_floats(values: np.ndarray) -> np.ndarray:
     """The bits of doubles with one zero and one NaN."""
-    bits = values.view(np.uint64)
-    out = np.empty(len(values), np.uint64)
+    words = np.empty(len(values), dtype=np.uint64)
+    _canonical_floats_into(values, values.view(np.uint64), words)
+    return words
+
+
+@kernel("void(float64[::1], uint64[::1], uint64[::1])")
+def _canonical_floats_into(values, bits, words):  # type: ignore[no-untyped-def]
     for i in range(len(values)):
         value = values[i]
-        out[i] = _NAN if value != value else (_ZERO if value == 0.0 else bits[i])
-    return out
+        words[i] = _NAN if value != value else (_ZERO if value == 0.0 else bits[i])
 
 
-@njit("uint64[::1](uint64[::1], uint8[::1], int64)", nogil=True, cache=True)
-def zero_nulls(words, bitmap, bit):  # type: ignore[no-untyped-def]
+def zero_nulls(words: np.ndarray, bitmap: np.ndarray, bit: int) -> np.ndarray:
     """Words with 0 under each NULL."""
-    out = np.empty(len(words), np.uint64)
+    zeroed = np.empty(len(words), dtype=np.uint64)
+    _zero_nulls_into(words, bitmap, bit, zeroed)
+    return zeroed
+
+
+@kernel("void(uint64[::1], uint8[::1], int64, uint64[::1])")
+def _zero_nulls_into(words, bitmap, bit, zeroed):  # type: ignore[no-untyped-def]
     for i in range(len(words)):
-        out[i] = words[i] if is_set(bitmap, bit + i) else _ZERO
-    return out
+        zeroed[i] = words[i] if is_set(bitmap, bit + i) else _ZERO
 
 
-@njit("void(uint64[::1], int64, uint8[::1], int64, uint64[:, ::1], int64, uint64)", nogil=True, cache=True)
+@kernel("void(uint64[::1], int64, uint8[::1], int64, uint64[:, ::1], int64, uint64)")
 def _pack_words(words, width, bitmap, bit, rows, column, null_bit):  # type: ignore[no-untyped-def]
     for i in range(rows.shape[0]):
         if len(bitmap) == 0 or is_set(bitmap, bit + i):
@@ -185,7 +192,7 @@ def _pack_words(words, width, bitmap, bit, rows, column, null_bit):  # type: ign
 _PACK_BYTES = "void({}[::1], int64, uint8[::1], int64, uint64[:, ::1], int64, uint64)"
 
 
-@njit([_PACK_BYTES.format("int32"), _PACK_BYTES.format("int64")], nogil=True, cache=True)
+@kernel(_PACK_BYTES.format("int32"), _PACK_BYTES.format("int64"))
 def _pack_bytes(offsets, address, bitmap, bit, rows, column, null_bit):  # type: ignore[no-untyped-def]
     for i in range(rows.shape[0]):
         if len(bitmap) == 0 or is_set(bitmap, bit + i):

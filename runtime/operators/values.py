@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from runtime.evaluate import evaluate_literal
+from runtime.evaluate.literal import evaluate_literal
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.expressions import Literal, LiteralValue
 from sqlstream.schema import Schema

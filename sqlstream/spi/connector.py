@@ -189,6 +189,15 @@ class KeepsRejectedRows(Protocol):
 
 
 @runtime_checkable
+class MeasuresInput(Protocol):
+    """A connector that can tell before a job starts how much a bounded table holds. Of other tables nothing is known."""
+
+    def input_bytes(self, spec: SourceSpec, files: Any) -> int:
+        """About how many bytes the table's rows are now, decompressed; a guess on the high side. Never fails: a table that
+        cannot be read has none."""
+
+
+@runtime_checkable
 class AbortsCommittables(Protocol):
     """A connector whose subtasks leave something behind when they are not committed, such as hidden files."""
 

@@ -1,0 +1,145 @@
+"""Where the object code of kernels is kept between processes.
+
+One file holds the object code of one file of kernels. Its name carries a digest of all that the code depends on: the text of
+that file, of `runtime/kernels/intrinsics.py` and of this package, the versions of numba, llvmlite, numpy and Python, and the
+processor. So code that is out of date is never found. A checksum finds what was damaged; it is compiled again.
+
+The directory is `.kernel_cache` in the package `runtime` when that can be written or has been filled by whoever installed
+it, else `$XDG_CACHE_HOME/sqlstream/kernels` (by default `~/.cache/sqlstream/kernels`). `SQLSTREAM_KERNEL_CACHE`, when set,
+wins. Code is run only from files and directories that this user or root owns and nobody else can write.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import stat
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from runtime.native import loader
+
+_VARIABLE = "SQLSTREAM_KERNEL_CACHE"
+_SUFFIX = ".kernels"
+_HERE = Path(__file__).resolve().parent
+_RUNTIME = _HERE.parent
+_CHECKSUM_BYTES = 32
+
+
+class ModuleKernels:
+    """The kernels of one file. State: the functions that are loaded, and the object code of all that the cache has."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+        self._path_name = f"{module.removeprefix('runtime.kernels.')}-{_digest(module)}{_SUFFIX}"
+        self._objects = _read(self._path_name)
+        self._addresses: dict[str, int] = {}
+        if self._objects:
+            self._addresses = loader.LINKER.load(self._objects)
+
+    def load(self, function: Callable[..., Any], signatures: Sequence[str]) -> Callable[..., Any]:
+        """The machine code of a kernel as a function."""
+        name = function.__name__
+        symbol = f"{self._module}.{name}"
+        if symbol not in self._addresses:
+            from runtime.native.compiler import compile_kernel
+
+            code = compile_kernel(function, signatures, symbol)
+            self._addresses |= loader.LINKER.load({symbol: code})
+            self._objects = {**self._objects, symbol: code}
+            _write(self._path_name, self._objects)
+        return loader.LINKER.function(name, self._addresses[symbol], function.__doc__)
+
+
+_MODULES: dict[str, ModuleKernels] = {}
+_LOCK = threading.Lock()
+
+
+def kernels_of(module: str) -> ModuleKernels:
+    """The kernels of a file that is being imported."""
+    with _LOCK:
+        if module not in _MODULES:
+            _MODULES[module] = ModuleKernels(module)
+        return _MODULES[module]
+
+
+def cache_directories() -> tuple[Path, ...]:
+    """Where object code is looked for, best first; it is written to the first that can be. Creates nothing."""
+    if chosen := os.environ.get(_VARIABLE):
+        return (Path(chosen),)
+    cache_home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return (_RUNTIME / ".kernel_cache", Path(cache_home) / "sqlstream" / "kernels")
+
+
+def is_safe(path: Path) -> bool:
+    """Whether nobody but this user and root can have put code there."""
+    try:
+        found = path.stat()
+    except OSError:
+        return False
+    return found.st_uid in (0, os.geteuid()) and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+@functools.cache
+def _environment() -> bytes:
+    """All that every kernel depends on."""
+    import importlib.util
+
+    parts = [sys.implementation.cache_tag, loader.host()]
+    files = [*sorted(_HERE.glob("*.py")), _RUNTIME / "kernels" / "intrinsics.py"]
+    for package in ("numba", "llvmlite", "numpy"):
+        found = importlib.util.find_spec(package)
+        assert found is not None
+        assert found.origin is not None
+        place = Path(found.origin).parent
+        files.append(place / ("version.py" if package == "numpy" else "_version.py"))
+    digest = hashlib.sha256("\n".join(parts).encode())
+    for file in files:
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.digest()
+
+
+def _digest(module: str) -> str:
+    source = sys.modules[module].__file__
+    assert source is not None
+    text = Path(source).read_bytes()
+    return hashlib.sha256(_environment() + hashlib.sha256(text).digest()).hexdigest()[:32]
+
+
+def _read(name: str) -> dict[str, bytes]:
+    """Object code by symbol; empty when there is none, or it is damaged, or others could have changed it."""
+    for directory in cache_directories():
+        path = directory / name
+        if not (is_safe(path) and is_safe(directory)):
+            continue
+        try:
+            data = path.read_bytes()
+        except OSError:
+            continue
+        checksum, content = data[:_CHECKSUM_BYTES], data[_CHECKSUM_BYTES:]
+        if hashlib.sha256(content).digest() == checksum:
+            return msgspec.msgpack.decode(content, type=dict[str, bytes])
+    return {}
+
+
+def _write(name: str, objects: Mapping[str, bytes]) -> None:
+    """Put object code where the next process finds it. Where nothing can be written it is compiled again each time."""
+    content = msgspec.msgpack.encode(objects)
+    for directory in cache_directories():
+        with contextlib.suppress(OSError):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not is_safe(directory):
+                continue
+            # A process that reads meanwhile finds the old file or the new one.
+            with tempfile.NamedTemporaryFile(dir=directory, delete=False) as file:
+                file.write(hashlib.sha256(content).digest() + content)
+            os.replace(file.name, directory / name)
+            return

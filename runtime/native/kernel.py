@@ -1,0 +1,80 @@
+"""The decorators that make kernels: loops over arrays, written in Python, that run as machine code.
+
+`@kernel(signature)` replaces a function by its machine code, which is loaded from the cache, or else compiled with numba and
+put there. A process whose kernels are all in the cache never imports numba. `@inlined` marks a function that kernels call,
+`@instruction(signature)` one whose code is given as LLVM instructions. docs/adding/kernel.md tells how to write one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from runtime.native import cache
+
+READ_BYTES = "Array(uint8, 1, 'C', True)"
+"""In a signature: bytes that the kernel only reads, and that may be read-only."""
+
+
+class Inlined:
+    """A function that kernels call; it is compiled as part of each. `is_forced`: LLVM does not weigh what that costs."""
+
+    def __init__(self, function: Callable[..., Any], is_forced: bool) -> None:
+        self.function = function
+        self.module = function.__module__
+        self.is_forced = is_forced
+
+
+class Instruction:
+    """A function that kernels call; `generate(ir, builder, *arguments)` adds its LLVM instructions and
+    returns its value; `ir` is `llvmlite.ir`."""
+
+    def __init__(self, generate: Callable[..., Any], signature: str) -> None:
+        self.generate = generate
+        self.module = generate.__module__
+        self.name = generate.__name__
+        self.signature = signature
+
+
+_DEFINITIONS: dict[Any, Inlined] = {}
+"""The Python function of each kernel that is loaded, for kernels that call it and for tests."""
+
+
+def kernel(*signatures: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Compile the function below for these numba signatures, in their order of preference.
+
+    Arguments are C-contiguous arrays of 8-bit, 32-bit and 64-bit numbers, int64, uint64 and booleans; results are nothing, one
+    of these scalars or a tuple of int64. A kernel makes no arrays and runs without the interpreter's lock. It raises TypeError
+    for arrays that no signature fits and ArithmeticError for a division by zero.
+    """
+
+    def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+        loaded = cache.kernels_of(function.__module__).load(function, signatures)
+        _DEFINITIONS[loaded] = Inlined(function, is_forced=False)
+        return loaded
+
+    return compiled
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """Let kernels of this file call a function."""
+    return Inlined(function, is_forced=False)
+
+
+def always_inlined(function: Callable[..., Any]) -> Any:
+    """As `inlined`, in every place where it is called, however large it is."""
+    return Inlined(function, is_forced=True)
+
+
+def instruction(signature: str) -> Callable[[Callable[..., Any]], Any]:
+    """Let kernels of this file call an instruction of LLVM that Python has no operator for."""
+    return lambda generate: Instruction(generate, signature)
+
+
+def definition_of(value: Any) -> Inlined | None:
+    """The Python function that a kernel was compiled from; None for what is no kernel."""
+    try:
+        return _DEFINITIONS.get(value)
+    except TypeError:
+        # Unhashable, such as an array of constants.
+        return None

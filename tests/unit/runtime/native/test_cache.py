@@ -1,0 +1,164 @@
+"""Object code of kernels between processes: loaded without numba, and never when it is out of date, damaged or not ours."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from runtime.kernels.warm import MODULES
+from runtime.native.cache import cache_directories, is_safe
+
+ROOT = Path(__file__).resolve().parents[4]
+SOURCE = """
+from runtime.native.kernel import inlined, kernel
+
+@inlined
+def more(value):
+    return value + 1
+
+@kernel("void(int64[::1])")
+def add_into(values):
+    for i in range(len(values)):
+        values[i] = more(values[i])
+"""
+PROGRAM = """
+import sys
+import numpy as np
+import own_kernels
+values = np.array([1, 2])
+own_kernels.add_into(values)
+print(values.tolist(), "compiled" if "numba" in sys.modules else "loaded")
+"""
+COMPILED, LOADED = "[2, 3] compiled", "[2, 3] loaded"
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Callable[[], subprocess.Popen[str]]:
+    """Start a process that calls a kernel whose cache is `tmp_path / "cache"`."""
+    (tmp_path / "own_kernels.py").write_text(SOURCE)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}",
+        "SQLSTREAM_KERNEL_CACHE": str(tmp_path / "cache"),
+        # Sources of one size that are edited within a second look alike to Python's own cache.
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+    def start_one() -> subprocess.Popen[str]:
+        command = [sys.executable, "-P", "-c", PROGRAM]
+        return subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE)
+
+    return start_one
+
+
+@pytest.fixture
+def run(start: Callable[[], subprocess.Popen[str]]) -> Callable[[], str]:
+    return lambda: said(start())
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    out, _ = process.communicate(timeout=120)
+    assert process.returncode == 0
+    return out.strip()
+
+
+def cached(tmp_path: Path) -> Path:
+    (file,) = (tmp_path / "cache").iterdir()
+    return file
+
+
+def test_a_kernel_is_compiled_once_and_loaded_without_numba(tmp_path: Path, run: Callable[[], str]) -> None:
+    assert [run(), run()] == [COMPILED, LOADED]
+    assert (tmp_path / "cache").stat().st_mode & 0o777 == 0o700
+    assert is_safe(cached(tmp_path))
+
+
+def test_code_of_an_edited_source_is_not_loaded(tmp_path: Path, run: Callable[[], str]) -> None:
+    run()
+    source = tmp_path / "own_kernels.py"
+    before = source.stat()
+    source.write_text(SOURCE.replace("value + 1", "value + 5"))
+    # As an editor or a version control system may leave it: neither time nor size has changed.
+    os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert [run(), run()] == ["[6, 7] compiled", "[6, 7] loaded"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: b"",
+        lambda data: data[: len(data) // 2],
+        lambda data: data[:-100] + bytes(100),
+        lambda data: data[1:],
+    ],
+    ids=["empty", "truncated", "overwritten", "shifted"],
+)
+def test_damaged_code_is_compiled_again(
+    tmp_path: Path, run: Callable[[], str], damage: Callable[[bytes], bytes]
+) -> None:
+    run()
+    file = cached(tmp_path)
+    file.write_bytes(damage(file.read_bytes()))
+    assert [run(), run()] == [COMPILED, LOADED]
+
+
+@pytest.mark.parametrize("is_directory", [False, True])
+def test_code_that_others_could_have_written_is_not_loaded(
+    tmp_path: Path, run: Callable[[], str], is_directory: bool
+) -> None:
+    run()
+    (tmp_path / "cache" if is_directory else cached(tmp_path)).chmod(0o777)
+    assert run() == COMPILED
+
+
+def test_kernels_run_where_nothing_can_be_kept(tmp_path: Path, run: Callable[[], str]) -> None:
+    (tmp_path / "cache").write_text("a file, no directory")
+    assert [run(), run()] == [COMPILED, COMPILED]
+
+
+def test_processes_that_fill_the_cache_at_once_leave_one_whole_file(
+    tmp_path: Path, start: Callable[[], subprocess.Popen[str]]
+) -> None:
+    processes = [start() for _ in range(3)]
+    assert {said(process) for process in processes} <= {COMPILED, LOADED}
+    assert cached(tmp_path).suffix == ".kernels"
+    assert said(start()) == LOADED
+
+
+def test_the_cache_is_beside_the_package_or_the_users(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("SQLSTREAM_KERNEL_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_directories() == (ROOT / "runtime" / ".kernel_cache", tmp_path / "sqlstream" / "kernels")
+
+
+def test_set_up_compiles_every_kernel() -> None:
+    files = (ROOT / "runtime" / "kernels").glob("*.py")
+    with_kernels = {f"runtime.kernels.{f.stem}" for f in files if "\n@kernel(" in f.read_text()}
+    assert with_kernels == set(MODULES)
+
+
+@pytest.mark.slow
+def test_kernels_give_the_same_whether_they_are_loaded_or_just_compiled(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-m",
+        "not slow",
+        "-p",
+        "no:cacheprovider",
+        "tests/unit/runtime/kernels",
+    ]
+    environment = {**os.environ, "SQLSTREAM_KERNEL_CACHE": str(tmp_path / "cache")}
+    for _ in ("compiled", "loaded"):
+        subprocess.run(
+            command, cwd=ROOT, env=environment, check=True, timeout=1200, stdout=subprocess.DEVNULL
+        )

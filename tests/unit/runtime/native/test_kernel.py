@@ -1,0 +1,145 @@
+"""What a kernel takes and gives, and that its machine code does what its Python text does."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from runtime.kernels import accumulate, csv_records, group, hashing, nexmark, places, rank, windows
+from runtime.native.kernel import definition_of
+
+SLOTS = np.array([0, 2, 1, 2], dtype=np.int64)
+WEIGHTS = np.array([1, 1, 0, -1], dtype=np.int8)
+
+
+def int64s(*values: int) -> np.ndarray[Any, Any]:
+    return np.array(values, dtype=np.int64)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "arguments"),
+    [
+        (accumulate.count_into, (int64s(0, 0, 5), SLOTS, WEIGHTS)),
+        (accumulate.sum_into, (int64s(1, 2, 3), int64s(0, 0, 0), SLOTS, int64s(7, 8, 9, 10), WEIGHTS)),
+        (accumulate.sum_into, (np.array([1.5, 2, 3]), int64s(0, 0, 0), SLOTS, np.array([1.0, 2, 3, 4]), WEIGHTS)),
+        (accumulate.min_into, (np.zeros(3), np.zeros(3, np.uint8), SLOTS, np.array([1.0, np.nan, 3, 4]), WEIGHTS)),
+        (windows.slice_ends_into, (int64s(-1, 0, 999, 1000), 1000, 10, int64s(0, 0, 0, 0))),
+        (group.extent, (int64s(3, -7, 9),)),
+        (places.forget, (int64s(4, -1, 6), int64s(2, 1, 2), int64s(0, 0, 0))),
+        (rank.rank_changes_into, (int64s(1, -1).reshape(1, 2), int64s(2, 1).reshape(1, 2), 0, True, int64s(0, 0, 0, 0),
+                                  int64s(0, 0, 0, 0), np.zeros(4, np.int8))),
+        (csv_records.may_hold_risky_number, (np.frombuffer(b"1,12345678901", dtype=np.uint8), 10)),
+        (csv_records.may_hold_risky_number, (np.frombuffer(b"1,1234567890", dtype=np.uint8), 10)),
+    ],
+)  # fmt: skip
+def test_machine_code_does_what_the_python_text_does(kernel: Any, arguments: tuple[Any, ...]) -> None:
+    definition = definition_of(kernel)
+    assert definition is not None
+    copies = [[a.copy() if isinstance(a, np.ndarray) else a for a in arguments] for _ in range(2)]
+    given = definition.function(*copies[0])
+    found = kernel(*copies[1])
+    assert found == given
+    assert type(found) is tuple if isinstance(given, tuple) else type(found) in (int, bool, type(None))
+    for expected, actual in zip(*copies, strict=True):
+        np.testing.assert_array_equal(actual, expected)
+
+
+READ_ONLY = int64s(0, 0)
+READ_ONLY.flags.writeable = False
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        np.zeros(4, np.int32),
+        np.zeros(4, np.uint64),
+        np.zeros(4),
+        np.zeros(4, ">i8"),
+        np.zeros(4, "M8[ms]"),
+        np.zeros(8, np.int64)[::2],
+        np.zeros((2, 2), np.int64),
+        np.zeros(33, np.uint8)[1:].view(np.int64),
+        READ_ONLY,
+        [0, 0],
+        None,
+    ],
+    ids=[
+        "int32",
+        "uint64",
+        "float64",
+        "swapped",
+        "times",
+        "strided",
+        "2-d",
+        "unaligned",
+        "read-only",
+        "list",
+        "None",
+    ],
+)
+def test_an_array_that_no_signature_fits_is_refused(counts: Any) -> None:
+    with pytest.raises(TypeError, match=r"count_into\(\) takes arrays of other types"):
+        accumulate.count_into(counts, int64s(0), np.zeros(0, np.int8))
+
+
+def test_a_wrong_number_of_arguments_is_refused() -> None:
+    with pytest.raises(TypeError, match="number"):
+        accumulate.count_into(int64s(0), int64s(0))
+
+
+@pytest.mark.parametrize(
+    ("first", "error"),
+    [
+        ("1", TypeError),
+        (None, TypeError),
+        (1.0, TypeError),
+        (2**63, OverflowError),
+        (-(2**63) - 1, OverflowError),
+    ],
+)
+def test_a_scalar_that_does_not_fit_is_refused(first: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        places.point(int64s(-1), int64s(0), first)
+
+
+@pytest.mark.parametrize("first", [-1, np.int64(-1), np.int8(-1), -(2**63), 2**63 - 1])
+def test_whole_numbers_of_every_kind_are_taken(first: Any) -> None:
+    places_of = int64s(-1)
+    places.point(places_of, int64s(0), first)
+    assert places_of[0] == first
+
+
+def test_an_unsigned_number_takes_all_64_bits() -> None:
+    groups = np.zeros(1, np.int32)
+    hashing._key_groups_into(np.array([2**64 - 1], np.uint64), np.uint64(128), groups)
+    assert groups.tolist() == [127]
+    with pytest.raises(OverflowError):
+        hashing._key_groups_into(np.zeros(1, np.uint64), -1, groups)
+
+
+def test_a_division_by_zero_is_an_error() -> None:
+    with pytest.raises(ArithmeticError, match="slice_ends_into"):
+        windows.slice_ends_into(int64s(1), 0, 0, int64s(0))
+
+
+def test_other_threads_run_while_a_kernel_does() -> None:
+    ticks = 0
+    done = threading.Event()
+
+    def tick() -> None:
+        nonlocal ticks
+        while not done.is_set():
+            ticks += 1
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    before = ticks
+    # A loop of 0.3 s that finds nothing to write.
+    nexmark.select_events(0, 300_000_000, 50, 0, 0, 1, int64s(), int64s())
+    after = ticks
+    done.set()
+    thread.join()
+    assert after - before > 1000
