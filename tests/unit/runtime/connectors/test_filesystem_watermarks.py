@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import itertools
 import json
+import lzma
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -180,6 +184,20 @@ def test_values_of_directories_and_stored_times_of_parquet_are_times_too(tmp_pat
         pq.write_table(table, tmp_path / f"{name}.parquet")
     found = reader_of(source_spec(tmp_path / "*.parquet", "parquet"), context(batch_rows=1))
     assert read_all(found) == [40, 60, 41, 61]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "compress"), [("gz", gzip.compress), ("bz2", bz2.compress), ("xz", lzma.compress)]
+)
+def test_compressed_files_are_looked_into_too(
+    tmp_path: Path, suffix: str, compress: Callable[[bytes], bytes]
+) -> None:
+    write(tmp_path, a=[40, 50], b=[20, 30])
+    for name in "ab":
+        path = tmp_path / f"{name}.csv"
+        (tmp_path / f"{name}.csv.{suffix}").write_bytes(compress(path.read_bytes()))
+        path.unlink()
+    assert read_all(reader_of(source_spec(tmp_path), context())) == [20, 30, 40, 50]
 
 
 def test_without_a_watermark_files_are_read_whole_in_order_of_their_paths(tmp_path: Path) -> None:
