@@ -17,6 +17,7 @@ from typing import Any
 
 import duckdb
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -87,10 +88,11 @@ class Engine:
             "execution.batch-rows": str(batch_rows),
         }
 
-    def create(self, name: str, columns: str, rows: list[Row], files: int, options: str = "") -> pa.Table:
-        """A table over `rows`, cut into `files` files one behind the other; its rows as Arrow.
-
-        A reader's files follow each other, so rows that are in order for one watermark are so however files are dealt out.
+    def create(
+        self, name: str, columns: str, rows: list[Row], files: int, options: str = "", is_dealt: bool = False
+    ) -> pa.Table:
+        """A table over `rows`, cut into `files` files one behind the other, or dealt out to them in turn; its rows as
+        Arrow. Rows that are in order for one watermark are so in each file, and more is not asked of files.
         """
         path = self._directory / f"{next(self._numbers)}_{name}"
         path.mkdir()
@@ -100,9 +102,10 @@ class Engine:
         )
         schema = to_arrow_schema(self.table(name).physical_schema())
         table = arrow_table(schema, rows)
-        bounds = [len(rows) * file // files for file in range(files + 1)]
-        for file, (start, end) in enumerate(itertools.pairwise(bounds)):
-            pq.write_table(table.slice(start, end - start), path / f"{file}.parquet")
+        places = np.arange(len(rows))
+        parts = [places[file::files] for file in range(files)] if is_dealt else np.array_split(places, files)
+        for file, part in enumerate(parts):
+            pq.write_table(table.take(pa.array(part, pa.int64())), path / f"{file}.parquet")
         return table
 
     def table(self, name: str) -> CatalogTable:
@@ -159,12 +162,19 @@ class Differential:
         self._engine = engine
 
     def __call__(
-        self, sql: str, tables: Tables, *, parallelism: int = 2, batch_rows: int = 7, files: int | None = None
+        self,
+        sql: str,
+        tables: Tables,
+        *,
+        parallelism: int = 2,
+        batch_rows: int = 7,
+        files: int | None = None,
+        is_dealt: bool = False,
     ) -> list[Row]:
         """The rows, which both agree on. `sql`: views and settings, then one SELECT."""
         self._engine.configure(parallelism, batch_rows)
         arrow = {
-            name: self._engine.create(name, columns, rows, files or parallelism)
+            name: self._engine.create(name, columns, rows, files or parallelism, is_dealt=is_dealt)
             for name, (columns, rows) in tables.items()
         }
         (found,) = self._engine.run(sql)

@@ -86,8 +86,9 @@ _PACKED_FACTOR = 10
 class Filesystem:
     """Files of this machine.
 
-    Files are split between subtasks whole, by their place in the sorted list. Directories `key=value` below the path
-    stand for the columns that they name, which are then not in the files. What a job writes is hidden until it ends.
+    Files are split between subtasks whole, by their place in the sorted list, and each has a watermark of its own.
+    Directories `key=value` below the path stand for the columns that they name, which are then not in the files. What a job
+    writes is hidden until it ends.
     """
 
     descriptor = ConnectorDescriptor(

@@ -54,7 +54,7 @@ class TableFiles:
     def first_rows(self, status: Any, places: frozenset[int], rows: int) -> tuple[list[Any], int]:
         """At most `rows` of the file's first, with the columns at `places` of the source's layout and None for the others.
 
-        What cannot be decoded is passed over without a word: the reader of all rows speaks of it.
+        Rows that are rejected are passed over without a word: the reader of all rows speaks of them.
         """
         constants = self._constants(status)
         wanted = [name if i in places else None for i, name in enumerate(self._names())]

@@ -91,12 +91,25 @@ def _time(row: Row) -> datetime.datetime:
     parallelism=st.integers(1, 3),
     batch_rows=st.integers(1, 50),
     files=st.integers(1, 4),
+    is_dealt=st.booleans(),
     strategy=st.sampled_from(["AUTO", "ONE_PHASE", "TWO_PHASE"]),
 )
 def test_a_query_has_the_batch_answer(
-    engine: Engine, name: str, tables: Tables, parallelism: int, batch_rows: int, files: int, strategy: str
+    engine: Engine,
+    name: str,
+    tables: Tables,
+    parallelism: int,
+    batch_rows: int,
+    files: int,
+    is_dealt: bool,
+    strategy: str,
 ) -> None:
     setting = f"SET 'table.optimizer.agg-phase-strategy' = '{strategy}';"
     Differential(engine)(
-        setting + QUERIES[name], tables, parallelism=parallelism, batch_rows=batch_rows, files=files
+        setting + QUERIES[name],
+        tables,
+        parallelism=parallelism,
+        batch_rows=batch_rows,
+        files=files,
+        is_dealt=is_dealt,
     )

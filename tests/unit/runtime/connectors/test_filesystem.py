@@ -235,15 +235,18 @@ def test_metadata_columns_say_where_a_row_comes_from(tmp_path: Path) -> None:
 
 def test_a_monitored_directory_gives_each_later_file_once(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("a,1\n")
+    os.utime(tmp_path / "a.csv", (0, 0))
     around = Surroundings()
+    around.now = 10_000
     spec = source_spec(tmp_path, options={"source.monitor-interval": "10 s"})
     reader = CONNECTOR.source(spec, around.context(), None)
     assert reader.poll().to_pylist() == [{"k": "a", "v": 1}]  # type: ignore[union-attr]
     (tmp_path / "b.csv").write_text("b,2\n")
+    os.utime(tmp_path / "b.csv", (0, 0))
     assert reader.poll() is SourceStatus.NOTHING_YET
-    around.now = 10_000
-    assert reader.poll().to_pylist() == [{"k": "b", "v": 2}]  # type: ignore[union-attr]
     around.now = 20_000
+    assert reader.poll().to_pylist() == [{"k": "b", "v": 2}]  # type: ignore[union-attr]
+    around.now = 30_000
     assert reader.poll() is SourceStatus.NOTHING_YET
     restored = CONNECTOR.source(spec, around.context(), reader.snapshot())
     around.now = 40_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from expression_harness import call, col, lit
 from hypothesis import given, settings
@@ -80,6 +81,18 @@ def test_upstream_watermarks_are_swallowed_but_the_last() -> None:
     items = [Watermark(50), [(20,)], Watermark(WATERMARK_MAX), Watermark(WATERMARK_MAX)]
     output = run_operator(PERIODIC, operator_context([INPUT], INPUT), items, ends=False)
     assert output.watermarks == [10, WATERMARK_MAX]
+
+
+def test_watermarks_of_the_source_are_handed_on_and_its_column_to_those_who_read_it() -> None:
+    items = [[(90, -5), (20, 80)], Watermark(7), Watermark(6), [(8, 7)]]
+    for spec, schema, rows in (
+        (ON_EVENT, PER_ROW, [(90, -5), (20, 80), (8, 7)]),
+        (PERIODIC, INPUT, [(90,), (20,), (8,)]),
+    ):
+        by_source = msgspec.structs.replace(spec, is_by_source=True)
+        output = run_operator(by_source, operator_context([PER_ROW], schema), items)
+        assert output.rows == rows
+        assert output.watermarks == [7, WATERMARK_MAX]
 
 
 def test_without_rows_the_output_turns_idle_and_active_with_the_next_row() -> None:
