@@ -40,7 +40,7 @@ from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.rpc import SubmitJob, encode_message
 
 ROOT = Path(__file__).resolve().parents[2]
-SEEDS = 150
+SEEDS = 60
 SEEDS_SLOW = 20_000
 STATEMENT_S_MAX = 20.0
 """CPU seconds of one script; the slowest takes a tenth of one."""
