@@ -16,6 +16,7 @@ _MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
 _MILLIS = {"WEEK": 604_800_000, "DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1_000}
 _DAY_TIME = ("DAY", "HOUR", "MINUTE", "SECOND")
 _SECOND = r"(\d{1,2}(?:\.\d{1,9})?)"
+_INTERVAL_CHARACTERS_MAX = 1_000
 _EPOCH = datetime.date(1970, 1, 1)
 
 
@@ -36,6 +37,9 @@ def interval_value(node: IntervalLiteral) -> tuple[LogicalType, int]:
     if text[:1] in ("+", "-"):
         is_negative ^= text[0] == "-"
         text = text[1:].strip()
+    if len(text) > _INTERVAL_CHARACTERS_MAX:
+        message = f"an interval of {len(text)} characters is too long"
+        raise UserError("SS1001", message, span=span_of(node), hint="write fewer digits")
     value = _single(unit, text) if to is None else _range(unit, str(to), text)
     if value is None:
         shape = unit if to is None else f"{unit} TO {to}"

@@ -16,6 +16,8 @@ from sqlstream.errors import Span, UserError, did_you_mean
 Node = TypeVar("Node", bound=exp.Expr)
 Result = TypeVar("Result")
 
+_INTEGER_MAX = 2**63 - 1
+
 # sqlglot spends some fifteen Python frames a level.
 DEPTH_MAX = 48
 NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.ASC, TokenType.DESC})
@@ -67,6 +69,9 @@ class Reader(Parser):
         return self._tokens[self._index - 1].end + 1 if self._index else 0
 
     def advance(self) -> Token:
+        """The token that is read. UserError SS1001 when there is none."""
+        if self.at_end():
+            raise self.unexpected()
         token = self.token
         self._advance()
         return token
@@ -238,6 +243,8 @@ class Reader(Parser):
         token = self.token
         if token.token_type is not TokenType.NUMBER or not token.text.isdigit():
             raise self.unexpected(what)
+        if int(token.text) > _INTEGER_MAX:
+            raise self.refusal(f"a number of {len(token.text)} digits is too large here", token)
         self._advance()
         return int(token.text)
 

@@ -46,6 +46,8 @@ _UNTERMINATED = {
 }
 _GAP = re.compile(r"(?:\s+|--[^\n]*|/\*(?!\+).*?\*/)*", re.DOTALL)
 _NUMBER = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
+# No type needs as many; Python itself reads no integer of more than 4,300 digits.
+_NUMBER_CHARACTERS_MAX = 1_000
 _WORD = re.compile(r"[^\W\d][\w$]*")
 _PREFIXED_STRING = re.compile(r"(?:[xXnN]|[uU]&)(?=')")
 _UNICODE_ESCAPE = re.compile(r"\\(\\|[0-9a-fA-F]{4}|)")
@@ -175,6 +177,9 @@ def _checked(text: str, token: Token, offset: int) -> Token:
             stop = place.end + 1 if is_followed else place.end
             hint = "put a space after the number"
             raise UserError("SS1001", "malformed number", span=Span(place.start, stop), hint=hint)
+        if len(raw) > _NUMBER_CHARACTERS_MAX:
+            message = f"a number of {len(raw)} characters is too long"
+            raise UserError("SS1001", message, span=place, hint="a DECIMAL has 38 digits at most")
     elif kind is TokenType.HEX_STRING:
         value = _checked_hex(raw[2:-1], place)
     elif kind is TokenType.UNICODE_STRING:

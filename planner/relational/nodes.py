@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +31,10 @@ class RelationalJoinKind(enum.Enum):
     FULL = "FULL"
     SEMI = "SEMI"
     ANTI = "ANTI"
+
+
+_COMPARED: dict[str, tuple[str, ...]] = {}
+"""By the class of a node: the fields that take part in equality."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -74,9 +77,12 @@ class RelationalNode:
         return self
 
 
-@functools.cache
 def _compared(kind: type[RelationalNode]) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(kind) if field.compare)
+    found = _COMPARED.get(kind.__name__)
+    if found is None:
+        found = tuple(field.name for field in dataclasses.fields(kind) if field.compare)
+        _COMPARED[kind.__name__] = found
+    return found
 
 
 def _compared_values(node: RelationalNode) -> tuple[object, ...]:

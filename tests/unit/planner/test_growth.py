@@ -114,7 +114,7 @@ def refusing(sql: str) -> None:
     try:
         explain(compiled(sql))
     except UserError as error:
-        if "nested" in error.message:
+        if "nested" in error.message or "levels deep" in error.message:
             raise NestedTooDeeply from error
         raise
 
