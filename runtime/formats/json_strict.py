@@ -40,9 +40,10 @@ def keep_last_members(lines: pa.Array) -> tuple[pa.Array, np.ndarray[Any, Any]]:
         else np.empty(0, np.uint8)
     )
     data = text.copy()
-    colons, brackets = (int(np.isin(data, list(which)).sum()) for which in (b":", b"{["))
+    longest = int(np.diff(offsets).max(initial=0))
     # Brackets are not deeper than a line is long.
-    depth = min(brackets, int(np.diff(offsets).max(initial=0))) + 1
+    depth = min(int(((data == ord("{")) | (data == ord("["))).sum()), longest) + 1
+    colons = _most_in_a_line(data == ord(":"), offsets)
     faults = np.zeros(len(lines), dtype=np.uint8)
     repeated = kernel.keep_last_members(
         data,
@@ -50,7 +51,7 @@ def keep_last_members(lines: pa.Array) -> tuple[pa.Array, np.ndarray[Any, Any]]:
         faults,
         np.empty(depth, dtype=np.int64),
         np.empty(depth, dtype=np.int64),
-        np.empty(len(data) + 8, dtype=np.uint8),
+        np.empty(longest + 8, dtype=np.uint8),
         np.empty((colons, kernel.MEMBER_WIDTH), dtype=np.int64),
         np.full(1 << (2 * colons + 1).bit_length(), -1, dtype=np.int64),
     )
@@ -59,6 +60,15 @@ def keep_last_members(lines: pa.Array) -> tuple[pa.Array, np.ndarray[Any, Any]]:
     return pa.Array.from_buffers(
         lines.type, len(lines), [None, pa.py_buffer(offsets.copy()), pa.py_buffer(data)]
     ), faults
+
+
+def _most_in_a_line(flags: np.ndarray[Any, Any], offsets: np.ndarray[Any, Any]) -> int:
+    """At least as many as the line that has most of the characters that are flagged."""
+    if not len(flags):
+        return 0
+    starts = np.minimum(offsets[:-1], len(flags) - 1)
+    # The end of the last line may be cut off here.
+    return int(np.add.reduceat(flags.view(np.uint8), starts, dtype=np.int64).max()) + 1
 
 
 def may_repeat_members(lines: pa.Array, values: pa.StructArray, types: dict[str, LogicalType]) -> bool:

@@ -83,8 +83,11 @@ def _is_same(names, members, one, other):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _enter(data, names, members, slots, member):  # type: ignore[no-untyped-def]
-    """Enter a member into the hash table, and blank out the one of the same name before it; returns how many (0 or 1)."""
+def _enter(data, names, members, slots, member, before):  # type: ignore[no-untyped-def]
+    """Enter a member into the hash table, and blank out the one of the same name before it; returns how many (0 or 1).
+
+    `before`: members of earlier lines, whose slots are free.
+    """
     h = _HASH_START ^ np.uint64(members[member, OBJECT])
     for place in range(members[member, KEY], members[member, KEY_END]):
         h = (h ^ np.uint64(names[place])) * _HASH_FACTOR
@@ -92,15 +95,15 @@ def _enter(data, names, members, slots, member):  # type: ignore[no-untyped-def]
     members[member, HASH] = np.int64(h)
     mask = len(slots) - 1
     slot = np.int64(h) & mask
-    while slots[slot] >= 0:
-        other = slots[slot]
+    while slots[slot] >= before:
+        other = slots[slot] - before
         if _is_same(names, members, member, other):
             for i in range(members[other, START], members[other, END]):
                 data[i] = _BLANK
-            slots[slot] = member
+            slots[slot] = before + member
             return 1
         slot = (slot + 1) & mask
-    slots[slot] = member
+    slots[slot] = before + member
     return 0
 
 
@@ -111,10 +114,12 @@ def keep_last_members(data, offsets, faults, objects, current, names, members, s
     """Blank out repeated members of the lines `data[offsets[n]:offsets[n + 1]]`; returns how many.
 
     `faults`: what is wrong with each line (FINE …). Memory to work with: `objects` and `current` as long as brackets are
-    deep, `names` 8 bytes longer than `data`, a row of `members` for each colon, and `slots`, a power of 2 above that, all -1.
+    deep, `names` 8 bytes longer than the longest line, a row of `members` for each colon of the line that has most, and `slots`,
+    a power of 2 above that, all -1.
     """
-    count, serial, repeated, o = 0, 0, 0, 0
+    count, before, serial, repeated = 0, 0, 0, 0
     for line in range(len(offsets) - 1):
+        before, count, o = before + count, 0, 0
         i, end, depth = np.int64(offsets[line]), np.int64(offsets[line + 1]), 0
         faults[line] = FINE
         last = np.uint8(0)
@@ -142,7 +147,7 @@ def keep_last_members(data, offsets, faults, objects, current, names, members, s
                     members[count, START], members[count, END] = start, i
                     members[count, KEY], members[count, KEY_END] = first_name, o
                     members[count, OBJECT] = objects[depth - 1]
-                    repeated += _enter(data, names, members, slots, count)
+                    repeated += _enter(data, names, members, slots, count, before)
                     current[depth - 1] = count
                     count += 1
                 continue
