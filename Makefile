@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BIN := .venv/bin
 
-.PHONY: help setup demo demo-year data test test-all check check-static format bench bench-peers clean
+.PHONY: help setup demo demo-year data test test-all check check-static format mutants bench bench-peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -39,6 +39,9 @@ check-static: setup
 
 format: setup ## format the code and mend what lint can
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+mutants: setup ## put COUNT (60) faults, chosen by SEED, into a copy of the code: tests must find 95 %
+	@$(BIN)/python tests/mutants/main.py --seed "$${SEED:?say: make mutants SEED=1}" --count "$${COUNT:-60}"
 
 bench: setup ## measure the engine on Nexmark
 	@$(BIN)/sqlstream bench nexmark

@@ -98,7 +98,6 @@ def _check_comparable(schema: pa.Schema) -> None:
         if pa.types.is_nested(field.type):
             raise UserError(
                 "SS3090",
-                f'rows with column "{field.name}" cannot be retracted: rows to retract are found by comparing them, and values '
-                f'of type "{field.type}" cannot be compared',
+                f'rows with column "{field.name}" cannot be retracted: values of nested types cannot be compared',
                 hint="select the elements or fields that are needed, or print the changes with --changelog",
             )

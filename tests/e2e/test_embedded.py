@@ -293,3 +293,11 @@ def test_lines_that_nobody_reads_end_their_job():
             with pytest.raises(BrokenPipeError):
                 running.wait(job_id, WAIT_S)
             assert running.status(job_id).status is JobStatus.CANCELED
+
+
+def test_a_cluster_is_as_patient_as_its_settings_say():
+    settings = {"heartbeat.interval": "2 s", "heartbeat.timeout": "9 s", "slot.request.timeout": "7 s"}
+    config = EmbeddedCluster(settings, in_process=True)._job_manager_config()
+    assert config.resource_manager.heartbeat_interval_ms == 2_000
+    assert config.resource_manager.heartbeat_timeout_ms == 9_000
+    assert config.job_master.slot_request_timeout_ms == 7_000

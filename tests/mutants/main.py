@@ -34,6 +34,7 @@ MEMORY_BYTES_MAX = 4 << 30
 TEST_TIMEOUT_S = 60
 START_S = 300
 SLOWER = 10
+Key = tuple[str, str, str, str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,16 +72,26 @@ def _arguments() -> argparse.Namespace:
 
 
 def _sample(copy: PrivateCopy, seed: int, count: int, only: str) -> list[Fault]:
-    faults: list[Fault] = []
-    equivalent = _equivalent(copy)
-    for path in product_files(copy.files):
-        source = (copy.path / path).read_bytes()
-        faults += [f for f in faults_of(path, source) if _key(f, source) not in equivalent]
-    faults = [f for f in faults if f.path.startswith(only)]
+    equivalent = _equivalent(copy.path)
+    paths = [path for path in product_files(copy.files) if path.startswith(only)]
+    faults = [f for path in paths for f, key in _faults_with_keys(copy.path, path) if key not in equivalent]
     return random.Random(seed).sample(faults, min(count, len(faults)))
 
 
-def _key(fault: Fault, source: bytes) -> tuple[str, str, str, str]:
+def stale_entries(root: Path) -> list[Key]:
+    """Entries of equivalent.json that name no fault any more."""
+    equivalent = _equivalent(root)
+    paths = sorted({path for path, *_ in equivalent})
+    known = {key for path in paths if (root / path).exists() for _, key in _faults_with_keys(root, path)}
+    return sorted(equivalent - known)
+
+
+def _faults_with_keys(root: Path, path: str) -> list[tuple[Fault, Key]]:
+    source = (root / path).read_bytes()
+    return [(fault, _key(fault, source)) for fault in faults_of(path, source)]
+
+
+def _key(fault: Fault, source: bytes) -> Key:
     """What names a fault when lines above it move: its file, its function, and the line before and after."""
     before, after = _changed_lines(fault, source)
     return fault.path, fault.function, before.strip(), after.strip()
@@ -94,9 +105,9 @@ def _changed_lines(fault: Fault, source: bytes) -> tuple[str, str]:
     return source[first:last].decode(), changed.decode()
 
 
-def _equivalent(copy: PrivateCopy) -> set[tuple[str, str, str, str]]:
+def _equivalent(root: Path) -> set[Key]:
     """Faults that change nothing that can be seen: looked at once and kept with the reason."""
-    entries = json.loads((copy.path / "tests/mutants/equivalent.json").read_text())
+    entries = json.loads((root / "tests/mutants/equivalent.json").read_text())
     return {(e["path"], e["function"], e["before"], e["after"]) for e in entries}
 
 

@@ -17,6 +17,7 @@ from sqlstream.specs import (
     RankPhase,
     RankSpec,
     SortSpec,
+    WatermarkAssignerSpec,
     WindowAggregateSpec,
     WindowJoinSpec,
     WindowRankSpec,
@@ -200,3 +201,44 @@ def test_state_time_to_live_reaches_every_keyed_operator() -> None:
         -1
     ]
     assert final.state_ttl_ms == 5000
+
+
+def test_state_lives_as_long_as_the_setting_says_in_every_operator_that_keeps_rows_or_keys() -> None:
+    hour = {"table__exec__state__ttl": "1 h"}
+    local, final = specs("SELECT k, count(v) FROM s GROUP BY k", GroupAggregateSpec, **hour)
+    assert (local.state_ttl_ms, final.state_ttl_ms) == (0, 3_600_000)
+    (join,) = specs("SELECT s.v FROM s JOIN b ON s.k = b.k", JoinSpec, **hour)
+    assert (join.left_ttl_ms, join.right_ttl_ms) == (3_600_000, 3_600_000)
+    numbered = "SELECT * FROM (SELECT k, v, ROW_NUMBER() OVER (PARTITION BY k ORDER BY {}) AS n FROM s) WHERE n <= {}"
+    local, final = specs(numbered.format("v", 3), RankSpec, **hour)
+    assert (local.state_ttl_ms, final.state_ttl_ms) == (0, 3_600_000)
+    local, final = specs(numbered.format("ts DESC", 1), DeduplicateSpec, **hour)
+    assert (local.state_ttl_ms, final.state_ttl_ms) == (0, 3_600_000)
+    assert [s.state_ttl_ms for s in specs("SELECT k, count(v) FROM s GROUP BY k", GroupAggregateSpec)] == [
+        0,
+        0,
+    ]
+
+
+def test_a_source_turns_idle_as_its_table_says_else_as_the_setting_says() -> None:
+    own = """CREATE TABLE own (k BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts)
+    WITH ('connector' = 'stream', 'scan.watermark.idle-timeout' = '{}');"""
+
+    def idle_timeout_ms(sql: str, **config: str) -> int:
+        (spec,) = specs(sql, WatermarkAssignerSpec, **config)
+        return int(spec.idle_timeout_ms)
+
+    setting = {"table__exec__source__idle_timeout": "5 s"}
+    assert idle_timeout_ms(CLOSED.format("s")) == 0
+    assert idle_timeout_ms(CLOSED.format("s"), **setting) == 5_000
+    assert idle_timeout_ms(own.format("2 s") + CLOSED.format("own"), **setting) == 2_000
+    assert idle_timeout_ms(own.format("0 s") + CLOSED.format("own"), **setting) == 0
+
+
+def test_the_parallelism_of_tables_goes_before_the_one_of_the_job() -> None:
+    def parallelism(**config: str) -> set[int]:
+        return {n.parallelism for n in nodes("SELECT k, count(v) FROM s GROUP BY k", **config)[:-1]}
+
+    assert parallelism() == {2}
+    assert parallelism(table__exec__resource__default_parallelism="3") == {3}
+    assert parallelism(table__exec__resource__default_parallelism="-1") == {2}

@@ -13,6 +13,7 @@ from operator_harness import Collected, Row, feed, finish, operator_context, run
 from runtime.operators import make_operator, sort
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import UserError
 from sqlstream.expressions import SortKey
 from sqlstream.schema import Schema
 from sqlstream.specs import SortSpec
@@ -88,3 +89,11 @@ def test_not_a_number_is_greater_than_every_number_in_both_directions() -> None:
     for is_descending, expected in ((False, [3, 1, 0, 2]), (True, [0, 1, 3, 2])):
         spec = SortSpec((SortKey(3, is_descending, False),))
         assert [row[0] for row in run_operator(spec, CONTEXT, [rows]).rows] == expected
+
+
+def test_changes_of_rows_that_cannot_be_compared_are_refused_by_the_name_of_the_column() -> None:
+    schema = Schema.of(("n", sql.BIGINT), ("tags", sql.map_of(sql.STRING, sql.INT)))
+    context = operator_context([schema], schema, input_modes=[ChangelogMode.RETRACT])
+    with pytest.raises(UserError, match='rows with column "tags" cannot be retracted') as caught:
+        make_operator(SortSpec((SortKey(0),)), context)
+    assert "--changelog" in caught.value.hint

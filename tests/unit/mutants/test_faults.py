@@ -1,0 +1,125 @@
+"""The faults that `make mutants` puts into the code, and the tests that it chooses for them."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def module(name: str) -> Any:
+    """A module of tests/mutants, which is no package."""
+    place = ROOT / "tests" / "mutants"
+    sys.path.insert(0, str(place))
+    try:
+        spec = importlib.util.spec_from_file_location(name, place / f"{name}.py")
+        assert spec is not None
+        assert spec.loader is not None
+        made = sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(made)
+        return made
+    finally:
+        sys.path.remove(str(place))
+
+
+faults = module("faults")
+selection = module("selection")
+
+
+def changed(source: str) -> list[str]:
+    """Every faulty text of a source, by place."""
+    return [f.apply(source.encode()).decode() for f in faults.faults_of("x.py", source.encode())]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("x = a < b", ["x = a <= b"]),
+        ("x = a is not None", ["x = a is None"]),
+        ("x = a not in b", ["x = a in b"]),
+        ("x = a and b and c", ["x = a or b and c", "x = a and b or c"]),
+        ("x = not (a or b)", ["x = (a or b)", "x = not (a and b)"]),
+        ("x = a + b", ["x = a - b"]),
+        ("x = 'ä' % b", ["x = 'ä' + b"]),
+        ("x -= 1", ["x += 1", "x -= 2"]),
+        ("x = True", ["x = False"]),
+        ("x = min(a, b)", ["x = max(a, b)"]),
+        ("a.b(\n    c\n)", ["pass"]),
+        ("def f() -> int:\n    return a", ["def f() -> int:\n    return None"]),
+        ("while a:\n    break", ["while not (a):\n    break", "while a:\n    continue"]),
+    ],
+)
+def test_each_fault_changes_one_place(source: str, expected: list[str]) -> None:
+    assert changed(source) == expected
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"""a doc"""',
+        "def f(a: int | None = None) -> dict[str, int | None]: ...",
+        "raise ValueError(1 + 2)",
+        "assert a < 1",
+        "logger.warning('%d', 1)",
+        "if TYPE_CHECKING:\n    import a",
+        "WAIT_S = 10",
+        "Rows = list[int | None]",
+        "def __repr__(self):\n    return 1",
+        "x = f'{a + 1}'",
+    ],
+)
+def test_what_is_for_people_or_for_speed_gets_no_fault(source: str) -> None:
+    assert changed(source) == []
+
+
+def test_every_fault_of_the_product_is_python_and_stands_in_the_function_that_it_names() -> None:
+    for path in sorted((ROOT / "runtime" / "taskmanager").glob("*.py")):
+        source = path.read_bytes()
+        for fault in faults.faults_of(path.name, source):
+            ast.parse(fault.apply(source))
+            assert fault.function.rpartition(".")[2].encode() in source[: source.find(b"\n", fault.start)]
+    source = (ROOT / "runtime" / "taskmanager" / "task.py").read_bytes()
+    assert "Task._on_partition_lost.<locals>.fail" not in {f.function for f in faults.faults_of("", source)}
+    assert "Task._read_network" in {f.function for f in faults.faults_of("", source)}
+
+
+def test_the_tests_of_a_fault_are_those_that_call_its_function_then_those_that_start_processes(
+    tmp_path: Path,
+) -> None:
+    calls = {
+        "tests/unit/a/test_other.py": {"seconds": 1.0, "called": ["runtime/a/b.py:f"]},
+        "tests/unit/a/test_b.py": {"seconds": 9.0, "called": ["runtime/a/b.py:g"]},
+        "tests/golden/test_plans.py": {"seconds": 0.1, "called": ["runtime/a/b.py:f", "runtime/a/b.py:g"]},
+    }
+    names = [*calls, "tests/e2e/test_x.py", "runtime/a/b.py", "runtime/kernels/loops.py"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        text = "from runtime.kernels.loops import loop" if name == "runtime/a/b.py" else ""
+        (tmp_path / name).write_text(text)
+    chosen = selection.Selection(tmp_path, names, calls)
+
+    def tests_for(path: str, function: str) -> list[str]:
+        return [Path(t).stem for t in chosen.tests_for(faults.Fault(path, 1, function, "", 0, 0, ""))]
+
+    assert tests_for("runtime/a/b.py", "f") == ["test_b", "test_other", "test_plans", "test_x"]
+    assert tests_for("runtime/a/other.py", "f") == ["test_other", "test_x"]
+    assert tests_for("runtime/kernels/loops.py", "loop") == ["test_other", "test_b", "test_plans", "test_x"]
+    assert tests_for("runtime/a/c.py", "h") == ["test_x"]
+    assert tests_for("runtime/a/b.py", "") == ["test_b", "test_other", "test_plans", "test_x"]
+
+
+def test_every_fault_that_is_passed_over_still_stands_in_the_code() -> None:
+    program = (
+        "import sys; sys.path.insert(0, 'tests/mutants'); import main; print(main.stale_entries(main.ROOT))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True, timeout=120
+    )
+    assert done.stdout == "[]\n"
