@@ -28,7 +28,7 @@ _OBJECT = _BYTE.as_pointer()
 _TYPE = 8
 _DATA, _DIMENSIONS, _SHAPE, _STRIDES, _DESCRIPTION, _FLAGS = 16, 24, 32, 40, 56, 64
 _BYTE_ORDER, _TYPE_NUMBER = 26, 28
-_C_CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400
+_C_CONTIGUOUS, _WRITEABLE = 0x1, 0x400
 
 _TYPE_NUMBERS: dict[Any, tuple[int, ...]] = {
     types.boolean: (0,),
@@ -115,7 +115,8 @@ def _require_array(builder: ir.IRBuilder, value: Any, kind: Any, array_type: Any
     _require(builder, builder.icmp_unsigned("==", _field(builder, value, _TYPE, _OBJECT), array_type), misfit)
     dimensions = _field(builder, value, _DIMENSIONS, _INT)
     _require(builder, builder.icmp_signed("==", dimensions, _INT(kind.ndim)), misfit)
-    wanted = _C_CONTIGUOUS | _ALIGNED | (_WRITEABLE if kind.mutable else 0)
+    # Not aligned: slices of Arrow's buffers may begin anywhere, and loads of single numbers and of vectors of them do not care.
+    wanted = _C_CONTIGUOUS | (_WRITEABLE if kind.mutable else 0)
     flags = builder.and_(_field(builder, value, _FLAGS, _INT), _INT(wanted))
     _require(builder, builder.icmp_signed("==", flags, _INT(wanted)), misfit)
     description = _field(builder, value, _DESCRIPTION, _OBJECT)

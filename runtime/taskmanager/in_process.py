@@ -8,7 +8,7 @@ from typing import Any
 
 from runtime.host.clock import now_ms, steady_ms
 from runtime.host.files import LocalFiles
-from runtime.host.process import memory_bytes
+from runtime.host.process import limit_library_threads, memory_bytes
 from runtime.net.exchange import LocalExchange
 from runtime.net.local_transport import LocalTransport
 from runtime.net.partition_table import PartitionTable
@@ -66,6 +66,7 @@ class InProcessTaskManager:
         return ()
 
     def start(self) -> None:
+        limit_library_threads(1)
         self._shell.start()
 
     def stop(self) -> None:

@@ -1,0 +1,140 @@
+"""What a short command loads, and that jobs over little data run where they are over soonest, with the same outcome."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from command_harness import ROOT, SQLSTREAM, TIMEOUT_S, environment, run_to_end, sqlstream
+
+HEAVY = {"numpy", "pyarrow", "sqlglot", "duckdb", "numba", "llvmlite"}
+CHILDREN = ("--set", "sqlstream.in-process.max-input-size=0")
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    """A table of 1,000 rows in three files."""
+    path = tmp_path / "rows"
+    path.mkdir()
+    for file in range(3):
+        lines = [f"k{n % 7},{n}\n" for n in range(1000) if n % 3 == file]
+        (path / f"{file}.csv").write_text("".join(lines))
+    return path
+
+
+def table(path: Path) -> str:
+    return (
+        "CREATE TABLE t (k STRING, v BIGINT) "
+        f"WITH ('connector' = 'filesystem', 'path' = '{path}', 'format' = 'csv');\n"
+    )
+
+
+def loaded(*words: str, stdin: str = "") -> set[str]:
+    """Modules that the command imports, or that a library's lazy import makes it import."""
+    command = [sys.executable, "-X", "importtime", "-m", "sqlstream", *words]
+    done = run_to_end(command, stdin=stdin)
+    assert done.returncode == 0
+    lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
+    return {line.rsplit("|", 1)[1].strip() for line in lines}
+
+
+def children_of(words: tuple[str, ...], script: str) -> bool:
+    """Whether the command started processes, as a trace of its imports tells."""
+    return "runtime.providers.local" in loaded("run", *words, "-", stdin=script)
+
+
+@pytest.mark.parametrize("words", [("version",), ("--version",), ("--help",)])
+def test_help_and_version_load_no_library(words: tuple[str, ...]) -> None:
+    assert not loaded(*words) & HEAVY
+
+
+def test_a_literal_is_answered_without_a_cluster() -> None:
+    modules = loaded("run", "-", stdin="SELECT 1;")
+    assert not modules & {
+        "numba",
+        "llvmlite",
+        "duckdb",
+        "pyarrow._flight",
+        "runtime.embedded",
+        "runtime.operators.calc",
+    }
+    assert not modules & {"runtime.connectors.filesystem", "runtime.connectors.nexmark", "runtime.formats.csv"}
+
+
+def test_a_small_aggregate_loads_neither_compiler_nor_network_nor_other_formats(rows: Path) -> None:
+    script = table(rows) + "SELECT k, COUNT(*), SUM(v) FROM t GROUP BY k;"
+    modules = loaded("run", "-", stdin=script)
+    assert not modules & {
+        "numba",
+        "duckdb",
+        "pyarrow._flight",
+        "pyarrow._parquet",
+        "pyarrow._dataset",
+        "psutil",
+    }
+    assert not modules & {"runtime.connectors.nexmark", "runtime.formats.json", "runtime.providers.local"}
+
+
+@pytest.mark.parametrize("parallelism", [1, 3, 4])
+def test_a_small_job_has_the_same_rows_in_the_process_and_in_children(rows: Path, parallelism: int) -> None:
+    script = table(rows) + (
+        f"SET 'parallelism.default' = '{parallelism}';"
+        "SELECT k, COUNT(*) AS c, SUM(v) AS s FROM t GROUP BY k ORDER BY k;"
+    )
+    here = sqlstream("run", "--format", "csv", "-", stdin=script)
+    children = sqlstream("run", "--format", "csv", *CHILDREN, "-", stdin=script)
+    assert (here.returncode, here.stdout) == (children.returncode, children.stdout)
+    assert here.stdout.splitlines()[1] == "k0,143,71071"
+
+
+@pytest.mark.parametrize("words", [CHILDREN, ("--task-managers", "1"), ("--set", "parallelism.default=5")])
+def test_children_run_what_is_asked_of_them(rows: Path, words: tuple[str, ...]) -> None:
+    script = table(rows) + "SELECT COUNT(*) FROM t;"
+    assert not children_of((), script)
+    assert children_of(words, script)
+
+
+def test_an_insert_in_the_process_commits_and_a_failed_one_leaves_nothing(rows: Path, tmp_path: Path) -> None:
+    sink = (
+        "CREATE TABLE s (v BIGINT) "
+        f"WITH ('connector' = 'filesystem', 'path' = '{tmp_path / 'out'}', 'format' = 'csv');\n"
+    )
+    done = sqlstream("run", "-", stdin=table(rows) + sink + "INSERT INTO s SELECT v FROM t;")
+    assert done.returncode == 0
+    written = "".join(f.read_text() for f in (tmp_path / "out").iterdir())
+    assert sorted(map(int, written.split())) == list(range(1000))
+    before = sorted((tmp_path / "out").iterdir())
+    failed = sqlstream("run", "-", stdin=table(rows) + sink + "INSERT INTO s SELECT 1 / (v - 500) FROM t;")
+    assert failed.returncode == 1
+    assert failed.stderr.startswith("error[SS5101]: division by zero")
+    assert sorted((tmp_path / "out").iterdir()) == before
+
+
+def test_ctrl_c_ends_a_job_in_the_process_at_once(script: Callable[[str], str], tmp_path: Path) -> None:
+    text = (
+        "CREATE TABLE slow (n BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '3000', 'rows-per-second' = '1');\n"
+        "CREATE TABLE files (n BIGINT) "
+        f"WITH ('connector' = 'filesystem', 'path' = '{tmp_path / 'out'}', 'format' = 'csv');\n"
+        "INSERT INTO files SELECT n FROM slow;"
+    )
+    command = [*SQLSTREAM, "run", script(text)]
+    process = subprocess.Popen(command, cwd=ROOT, env=environment(), stderr=subprocess.PIPE, text=True)
+    try:
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while not [path for path in tmp_path.rglob("*") if path.suffix != ".sql"]:
+            assert time.monotonic() < deadline_s
+            time.sleep(0.05)
+        assert psutil.Process(process.pid).children() == []
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=TIMEOUT_S)[1].endswith("interrupted\n")
+        assert process.returncode == 130
+    finally:
+        process.kill()
+        process.wait()
+    assert [f for f in tmp_path.rglob("*") if f.is_file() and f.suffix != ".sql"] == []
