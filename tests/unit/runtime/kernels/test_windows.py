@@ -28,9 +28,7 @@ def sessions_of(intervals: list[Interval], *, in_order: bool) -> set[Session] | 
         return None
     members = [tuple(np.flatnonzero(sessions == s).tolist()) for s in range(count)]
     assert [first in rows for first, rows in zip(first_rows[:count], members, strict=True)] == [True] * count
-    return {
-        (int(groups[first_rows[s]]), int(least[s]), int(greatest[s]), members[s]) for s in range(count)
-    }
+    return {(int(groups[first_rows[s]]), int(least[s]), int(greatest[s]), members[s]) for s in range(count)}
 
 
 def reference(intervals: list[Interval]) -> set[Session]:
