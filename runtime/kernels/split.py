@@ -61,10 +61,10 @@ def _is_delimiter(data, at, end, delimiter):  # type: ignore[no-untyped-def]
     """Whether the delimiter, whose first byte stands at `at`, is there as a whole."""
     if at + len(delimiter) > end:
         return False
-    for i in range(1, len(delimiter)):
-        if data[at + i] != delimiter[i]:
-            return False
-    return True
+    matched = 1
+    while matched < len(delimiter) and data[at + matched] == delimiter[matched]:
+        matched += 1
+    return matched == len(delimiter)
 
 
 @njit(nogil=True, forceinline=True)
