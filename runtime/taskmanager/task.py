@@ -225,6 +225,7 @@ class Task:
             if polled is SourceStatus.END:
                 return
             if polled is SourceStatus.NOTHING_YET:
+                self._chain.flush()
                 with self._times.idle():
                     self._mailbox.wait(self._chain.timers.wait_s(POLL_PAUSE_S))
             else:
@@ -239,6 +240,7 @@ class Task:
             self._run_mail()
             channel = self._mailbox.take_readable()
             if channel is None:
+                self._chain.flush()
                 with self._times.idle():
                     self._mailbox.wait(self._chain.timers.wait_s(None))
             elif isinstance(channel, InputChannel):

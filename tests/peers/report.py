@@ -163,8 +163,8 @@ def _introduction(comparison: Comparison) -> str:
         f" {significant(machine.memory_bytes / 2**30, 2)} GiB of memory. The figures include reading the files and decoding JSON,"
         " which is most of the work of the simpler queries. `sqlstream bench nexmark` measures the engine without either, and"
         " with `--against duckdb` beside a batch answer over rows in memory."
-        f"\n\nEach engine reads so many bids that a measured run lasts at least {comparison.seconds} s, or as many as there was room"
-        " for: figures are those of a job at work, and what a job costs once stands apart."
+        f"\n\nEach engine reads so many bids that a measured run lasts at least {comparison.seconds} s, or as many as there was"
+        " room for: figures are those of a job at work, and what a job costs once stands apart."
     )
 
 

@@ -2,11 +2,14 @@
 
 import time
 
+from expression_harness import call, col, lit
+
 from sqlstream.elements import CheckpointBarrier
 from sqlstream.errors import FailureReason, Span
 from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.spi.connector import SourceStatus
+from sqlstream.types import STRING
 
 
 def written_rows(stage):
@@ -84,6 +87,18 @@ def test_cancelling_wakes_readers_writers_and_idle_sources(job, stage, make_rows
     assert time.monotonic() - started < 1
     assert sorted(stage.aborted) == [0, 1]
     assert len(running.partitions) == 0
+
+
+def test_rows_that_a_filter_left_do_not_wait_while_there_is_nothing_to_do(job, stage, make_rows):
+    stage.polls = [make_rows(("a", 1), ("b", 2)), make_rows(("a", 3), ("b", 4)), SourceStatus.NOTHING_YET]
+    stage.gate.set()
+    # The clock of these tasks stands still: no timer brings the rows.
+    running = job(condition=call("=", col(0, STRING), lit("b", STRING)))
+    running.start()
+    deadline = time.monotonic() + 20
+    while sum(batch.num_rows for _, batch in stage.written) < 2 and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert written_rows(stage) == [("b", 2), ("b", 4)]
 
 
 def test_a_failure_names_the_vertex_and_the_position_of_the_operator(job, stage, make_rows):
