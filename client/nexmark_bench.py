@@ -12,14 +12,31 @@ import msgspec
 
 from sqlstream.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, CatalogTable
 from sqlstream.errors import ErrorInfo, UserError
+from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import Metrics
+from sqlstream.specs import SourceSpec
 
 QUERIES_DIR = Path(__file__).resolve().parent.parent / "queries" / "nexmark"
 GENERATOR = "gen"
 EVENT_TIME_SPAN_S = 10
 GENERATOR_BLOCK = 65_536
 Result = dict[str, Any]
+
+AGAINST_COLUMNS: tuple[tuple[str, Callable[[Any], str]], ...] = (
+    ("query", str),
+    ("events", "{:,}".format),
+    ("parallelism", str),
+    ("gross_ns", "{:.1f}".format),
+    ("source_ns", "{:.1f}".format),
+    ("net_ns", "{:.1f}".format),
+    ("duckdb_ns", "{:.1f}".format),
+    ("net_by_duckdb", "{:.2f}".format),
+    ("result_rows", "{:,}".format),
+    ("duckdb_rows", "{:,}".format),
+    ("is_same_answer", lambda same: "" if same is None else "yes" if same else "NO"),
+)
+"""The figures beside DuckDB's."""
 
 COLUMNS: tuple[tuple[str, Callable[[Any], str]], ...] = (
     ("query", str),
@@ -46,10 +63,13 @@ class NexmarkBench:
     """Measures queries one after the other, each on a cluster of its own. `rate` None makes event time span 10 s."""
 
     def __init__(self, events: int, parallelism: int, rate: int | None, settings: dict[str, str]) -> None:
+        from client.session import IN_PROCESS_INPUT
+
         self._events = events
         self._parallelism = parallelism
         self._rate = rate or max(1, events // EVENT_TIME_SPAN_S)
-        self._settings = {**settings, "parallelism.default": str(parallelism)}
+        # Figures are those of child processes, however few the events are.
+        self._settings = {**settings, "parallelism.default": str(parallelism), IN_PROCESS_INPUT: "0"}
 
     def __enter__(self) -> NexmarkBench:
         return self
@@ -61,32 +81,89 @@ class NexmarkBench:
         """The figures of one query. JobError when its job fails."""
         if query == GENERATOR:
             return self._generate(runs)
-        from client.session import IN_PROCESS_INPUT, Session
+        from client.session import Session
 
-        # Figures are those of child processes, however few the events are.
-        with Session({**self._settings, IN_PROCESS_INPUT: "0"}) as session:
-            cluster = session.cluster()
-            self._run_once(session, query, max(1, self._events // 10), "blackhole")
-            measured = []
-            for _ in range(runs):
-                cpu, started = cluster.cpu_seconds(), time.perf_counter()
-                self._run_once(session, query, self._events, "blackhole")
-                measured.append((time.perf_counter() - started, cluster.cpu_seconds() - cpu))
-            peak = cluster.peak_rss_bytes()
-            rows, checksum = None, None
-            if with_checksum:
-                total = self._run_once(session, query, self._events, "checksum")
-                rows = int(total.get("resultRows", 0))
-                checksum = f"{int(total.get('resultChecksum', 0)) & (2**64 - 1):016x}"
+        with Session(self._settings) as session:
+            measured = self._measure(session, _text(query), runs)
+            peak = session.cluster().peak_rss_bytes()
+            rows, checksum = self._check(session, query) if with_checksum else (None, None)
         wall_s = statistics.median(wall for wall, _ in measured)
         cpu_s = statistics.median(cpu for _, cpu in measured)
         return self._result(query, self._parallelism, wall_s, cpu_s, peak, rows, checksum)
 
-    def _run_once(self, session: Any, query: str, events: int, sink: str) -> dict[str, Any]:
-        """Run the query's file over `events` events into a sink connector; the job's metrics."""
+    def run_against_duckdb(self, query: str, runs: int) -> Result:
+        """The figures of one query beside DuckDB's, in ns of CPU for each event. JobError when its job fails.
+
+        `gross_ns` is all that the job costs, `source_ns` a job that only makes the columns which the query reads and drops
+        them, `net_ns` the difference: what the query costs over rows that are there, as they are for DuckDB.
+        """
+        from client.duckdb_bench import answer_in_duckdb
+        from client.session import Session
+        from runtime.connectors.nexmark_config import NexmarkConfig
+
+        with Session(self._settings) as session:
+            sink, sources = self.bound(session, query)
+            gross_s = statistics.median(cpu for _, cpu in self._measure(session, _text(query), runs))
+            source_s = statistics.median(cpu for _, cpu in self._measure(session, sources, runs))
+            rows, checksum = self._check(session, query)
+        batch = answer_in_duckdb(sink, self._events, NexmarkConfig(rate=self._rate), runs)
+        net_s = max(0.0, gross_s - source_s)
+        return {
+            "query": query,
+            "events": self._events,
+            "parallelism": self._parallelism,
+            "gross_ns": self._per_event(gross_s),
+            "source_ns": self._per_event(source_s),
+            "net_ns": self._per_event(net_s),
+            "duckdb_ns": self._per_event(batch.cpu_s),
+            "net_by_duckdb": round(net_s / max(batch.cpu_s, 1e-9), 2),
+            "result_rows": rows,
+            "duckdb_rows": batch.rows,
+            "is_same_answer": batch.is_answered_by(query, rows, checksum),
+        }
+
+    def _measure(self, session: Any, text: str, runs: int) -> list[tuple[float, float]]:
+        """Warm up on a tenth of the events; then seconds on the clock and of CPU of each run of a script into `blackhole`."""
+        cluster = session.cluster()
+        self._run_text(session, text, max(1, self._events // 10), "blackhole")
+        measured = []
+        for _ in range(runs):
+            cpu, started = cluster.cpu_seconds(), time.perf_counter()
+            self._run_text(session, text, self._events, "blackhole")
+            measured.append((time.perf_counter() - started, cluster.cpu_seconds() - cpu))
+        return measured
+
+    def _check(self, session: Any, query: str) -> tuple[int, str]:
+        """Number and checksum of the final rows."""
+        total = self._run_text(session, _text(query), self._events, "checksum")
+        return int(total.get("resultRows", 0)), f"{int(total.get('resultChecksum', 0)) & (2**64 - 1):016x}"
+
+    def _per_event(self, cpu_s: float) -> float:
+        return round(cpu_s / self._events * 1e9, 1)
+
+    def bound(self, session: Any, query: str) -> tuple[Any, str]:
+        """The query as DuckDB answers it, and a script that makes the rows that its job reads and drops them."""
+        from client.duckdb_bench import CLOCK_QUERIES
+        from planner.bind.sink import bind_insert
+        from planner.dialect.parser import parse_script, parse_statements
+        from planner.dialect.statements import Insert
+
+        session.catalog = type(session.catalog)()
+        text = _text(query)
+        *tables, insert = parse_script(text)
+        assert isinstance(insert, Insert)
+        for table in tables:
+            session.execute(table)
+        sources = text[: insert.span.start] + _source_script(session.compile(insert).job_graph)
+        if query in CLOCK_QUERIES:
+            (insert,) = parse_statements(CLOCK_QUERIES[query])
+            assert isinstance(insert, Insert)
+        return bind_insert(insert, session.bind_context()), sources
+
+    def _run_text(self, session: Any, text: str, events: int, sink: str) -> dict[str, Any]:
+        """Run a script over `events` events into a sink connector; its last job's metrics."""
         from planner.dialect.parser import parse_script
 
-        text = (QUERIES_DIR / f"{query}.sql").read_text(encoding="utf-8")
         session.catalog = type(session.catalog)()
         total: dict[str, Any] = {}
         for statement in parse_script(text):
@@ -163,6 +240,26 @@ class NexmarkBench:
             "result_rows": rows,
             "result_checksum": checksum,
         }
+
+
+def _text(query: str) -> str:
+    return (QUERIES_DIR / f"{query}.sql").read_text(encoding="utf-8")
+
+
+def _source_script(graph: JobGraph) -> str:
+    """One job that reads each source of a job as it does, and drops the rows."""
+    sources = [o.spec for v in graph.vertices for o in v.operators if isinstance(o.spec, SourceSpec)]
+    tables, inserts = [], []
+    for number, spec in enumerate(sources):
+        types = dict(zip(spec.schema.names, spec.schema.types, strict=True))
+        declared = ", ".join(
+            f"`{column}` {types[column].without_time_attribute().with_nullable(True)}"
+            for column in spec.columns
+        )
+        columns = ", ".join(f"`{column}`" for column in spec.columns)
+        tables.append(f"CREATE TABLE source_{number} ({declared}) WITH ('connector' = 'blackhole');")
+        inserts.append(f"INSERT INTO source_{number} SELECT {columns} FROM `{spec.table}`;")
+    return "\n".join([*tables, "EXECUTE STATEMENT SET BEGIN", *inserts, "END;"])
 
 
 def _added(operators: Iterable[Metrics]) -> dict[str, Any]:

@@ -18,6 +18,13 @@ CHECKSUM = "resultChecksum"
 _HASH_BITS = np.uint64(0xFFFF_FFFF)
 
 
+def row_checksum(columns: list[pa.Array]) -> np.ndarray[Any, Any]:
+    """What each row adds to the sum, int64[n]."""
+    from runtime.kernels.hashing import hash_columns
+
+    return (hash_columns(columns) & _HASH_BITS).astype(np.int64)
+
+
 class ChecksumWriter:
     """Adds each row's hash (32 bits of it), and subtracts it when the row is taken back: independent of order and batches."""
 
@@ -25,9 +32,7 @@ class ChecksumWriter:
         self._count = context.count
 
     def write(self, batch: pa.RecordBatch) -> None:
-        from runtime.kernels.hashing import hash_columns
-
-        hashes = (hash_columns(without_row_kinds(batch).columns) & _HASH_BITS).astype(np.int64)
+        hashes = row_checksum(without_row_kinds(batch).columns)
         signs = np.where(is_accumulate(row_kinds(batch)), 1, -1)
         self._count(ROWS, int(signs.sum()))
         self._count(CHECKSUM, int((hashes * signs).sum()))

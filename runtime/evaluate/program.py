@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from runtime.evaluate.fallible import can_fail, fails_rarely
 from runtime.evaluate.growth import check_growth
 from runtime.evaluate.kernel import Datum, as_array, too_large
 from runtime.evaluate.literal import evaluate_literal
+from runtime.evaluate.split import split_families, split_family
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import InternalError, UserError
 from sqlstream.expressions import Call, Expression, InputRef, Literal, inputs_of, walk
@@ -43,6 +44,8 @@ class Program:
         self._steps: list[_Step] = []
         self._slots: dict[Expression, int] = {}
         self._constants: dict[int, pa.Scalar] = {}
+        self._families = split_families(_eager_calls(expressions)) if is_lazy else {}
+        self._family_slots: dict[tuple[Call, ...], int] = {}
         self._results = [self._compile(e) for e in expressions]
 
     def run(self, columns: Columns, rows: int) -> list[pa.Array]:
@@ -99,8 +102,7 @@ class Program:
         if isinstance(expression, Literal):
             constant = evaluate_literal(expression)
             return lambda values, columns, rows: constant
-        may_wait = self._is_lazy and expression.function in _IS_LAZY
-        if may_wait and any(can_fail(a) for a in expression.args[1:]):
+        if self._is_lazy and _is_lazy(expression):
             return self._lazy_step(expression)
         return self._call_step(expression)
 
@@ -111,6 +113,8 @@ class Program:
         if builder is None:
             raise InternalError(f"function {call.function} has no implementation")
         args = [self._compile(a) for a in call.args]
+        if call in self._families and args[0] not in self._constants:
+            return self._family_step(call, args[0])
         try:
             kernel = builder(self._with_known_args(call, args), self._context)
         except UserError as error:
@@ -131,6 +135,22 @@ class Program:
                 raise
             except (pa.ArrowCapacityError, MemoryError) as error:
                 raise too_large(f"the results of {call.function}").at(call.span) from error
+            return result if result.type == target else pc.cast(result, target, safe=False)
+
+        return step
+
+    def _family_step(self, call: Call, text: int) -> _Step:
+        """One of several results of a step that these calls share."""
+        family = self._families[call]
+        if family not in self._family_slots:
+            kernel = split_family(family)
+            self._steps.append(lambda values, columns, rows: kernel(values[text]))
+            self._family_slots[family] = len(self._steps) - 1
+        slot, place = self._family_slots[family], family.index(call)
+        target = to_arrow_type(call.type)
+
+        def step(values: list[Datum], columns: Columns, rows: int) -> Datum:
+            result = values[slot][place]
             return result if result.type == target else pc.cast(result, target, safe=False)
 
         return step
@@ -169,6 +189,18 @@ def _is_deterministic(expression: Expression) -> bool:
     """Whether all calls in it give the same for the same row."""
     calls = (node for node in walk(expression) if isinstance(node, Call))
     return all(SCALAR_FUNCTIONS[call.function].is_deterministic for call in calls)
+
+
+def _eager_calls(expressions: Iterable[Expression]) -> Iterator[Call]:
+    """The calls that a program over these expressions makes for every row."""
+    for expression in expressions:
+        if isinstance(expression, Call) and not _is_lazy(expression):
+            yield expression
+            yield from _eager_calls(expression.args)
+
+
+def _is_lazy(call: Call) -> bool:
+    return call.function in _IS_LAZY and any(can_fail(a) for a in call.args[1:])
 
 
 def _as_literal(expression: Expression, constant: pa.Scalar) -> Expression:

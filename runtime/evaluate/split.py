@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+
 import numpy as np
 import pyarrow as pa
 
@@ -10,7 +12,7 @@ from runtime.evaluate.duckdb_function import evaluate_in_duckdb
 from runtime.evaluate.kernel import Kernel, is_literal, literal_of, null_mask
 from runtime.kernels.buffers import view_buffer, view_offsets
 from sqlstream import types as sql
-from sqlstream.expressions import Call
+from sqlstream.expressions import Call, Expression
 
 _DELIMITER = "CASE WHEN a1 BETWEEN 1 AND 255 THEN chr(a1) END"
 # Java's Character.isWhitespace: an empty delimiter parts at each of these.
@@ -31,30 +33,61 @@ def split_index(call: Call, context: EvaluationContext) -> Kernel:
     if not is_literal(call, 1, 2) or literal_of(call, 1) == "":
         expression = _IN_COLUMNS.replace("{delimiter}", _DELIMITER if is_code else "a1")
         return lambda *args: evaluate_in_duckdb(expression, *args)
-    delimiter, index = literal_of(call, 1), literal_of(call, 2)
-    if is_code and not 1 <= delimiter <= 255:
-        return lambda value, *_: pa.nulls(len(value), pa.string())
-    text = chr(delimiter) if is_code else delimiter
-    return lambda value, *_: _split(value, text.encode(), index)
+    delimiter, index = _delimiter(call), literal_of(call, 2)
+    if not delimiter:
+        return lambda text, *_: pa.nulls(len(text), pa.string())
+    return lambda text, *_: split_parts(text, delimiter, (index,))[0]
 
 
-def _split(text: pa.Array, delimiter: bytes, index: int) -> pa.Array:
+def _delimiter(call: Call) -> bytes:
+    """The literal delimiter; empty for the code of no character from 1 to 255."""
+    written = literal_of(call, 1)
+    if isinstance(written, int):
+        return chr(written).encode() if 1 <= written <= 255 else b""
+    return str(written).encode()
+
+
+def split_families(calls: Iterable[Call]) -> dict[Call, tuple[Call, ...]]:
+    """The calls that part the same text at the same delimiter as another one, each with all of its like."""
+    families: dict[tuple[Expression, bytes], dict[Call, None]] = {}
+    for call in calls:
+        if call.function == "SPLIT_INDEX" and is_literal(call, 1, 2) and _delimiter(call):
+            families.setdefault((call.args[0], _delimiter(call)), {})[call] = None
+    return {call: tuple(family) for family in families.values() if len(family) > 1 for call in family}
+
+
+def split_family(family: tuple[Call, ...]) -> Callable[[pa.Array], list[pa.Array]]:
+    """From the text to the column of each call, in their order."""
+    delimiter, indexes = _delimiter(family[0]), [literal_of(call, 2) for call in family]
+    return lambda text: split_parts(text, delimiter, indexes)
+
+
+def split_parts(text: pa.Array, delimiter: bytes, indexes: Sequence[int]) -> list[pa.Array]:
+    """A column of parts for each index; delimiters are found once for all of them."""
     from runtime.kernels.split import copy_parts_into, find_parts_into
 
     rows = len(text)
-    if index < 0:
-        return pa.nulls(rows, pa.string())
+    wanted = sorted({index for index in indexes if index >= 0})
     offsets, _ = view_offsets(text)
     data = view_buffer(text.buffers()[2], np.uint8, 0, int(offsets[-1]))
-    starts = np.empty(rows, dtype=np.int32)
-    ends = np.empty(rows + 1, dtype=np.int32)
-    is_found = np.empty(rows, dtype=np.uint8)
+    starts = np.empty((len(wanted), rows), dtype=np.int32)
+    ends = np.empty((len(wanted), rows + 1), dtype=np.int32)
+    is_found = np.empty((len(wanted), rows), dtype=np.uint8)
+    marks = np.frombuffer(delimiter, np.uint8).copy()
     find_parts_into(
-        starts, ends, is_found, data, offsets[: rows + 1], np.frombuffer(delimiter, np.uint8).copy(), index
+        *(array.reshape(-1) for array in (starts, ends, is_found)),
+        data,
+        offsets[: rows + 1],
+        marks,
+        np.array(wanted, dtype=np.int64),
     )
-    parts = np.empty(int(ends[-1]), dtype=np.uint8)
-    copy_parts_into(parts, starts, ends, data)
     nulls = null_mask(text)
-    valid = is_found != 0 if nulls is None else (is_found != 0) & ~nulls
-    bitmap = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
-    return pa.StringArray.from_buffers(rows, pa.py_buffer(ends), pa.py_buffer(parts), bitmap)
+    found = {}
+    for place, index in enumerate(wanted):
+        parts = np.empty(int(ends[place, -1]) + 8, dtype=np.uint8)
+        copy_parts_into(parts, starts[place], ends[place], data)
+        valid = is_found[place] != 0 if nulls is None else (is_found[place] != 0) & ~nulls
+        bitmap = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+        buffers = (pa.py_buffer(ends[place]), pa.py_buffer(parts))
+        found[index] = pa.StringArray.from_buffers(rows, *buffers, bitmap)
+    return [found[index] if index >= 0 else pa.nulls(rows, pa.string()) for index in indexes]

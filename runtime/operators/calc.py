@@ -8,17 +8,25 @@ import pyarrow as pa
 from runtime.evaluate import EvaluationContext, compile_condition
 from runtime.evaluate.program import Program
 from runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream import config
 from sqlstream.arrow import is_changelog, to_arrow_schema
 from sqlstream.changelog import RowKind
 from sqlstream.expressions import inputs_of
 from sqlstream.specs.calc import CalcSpec
+
+_ROWS_MIN = 8_192
+"""From so many rows on, a batch goes on by itself."""
+_WAIT_MS = 100
+"""How long rows may be held while the task has other work; Flink's default for a buffer."""
 
 
 class Calc(Operator[CalcSpec]):
     """Keep the rows whose condition is TRUE and compute the projections over them.
 
     Columns that pass through are not copied unless the filter drops rows. Rows of an insert-only input become +I when the
-    output is a changelog. No state.
+    output is a changelog. What a selective condition leaves of several batches goes on as one: what follows costs most by
+    the batch. No row waits for longer than `_WAIT_MS` while there is other work, and none while there is not.
+    State: those rows, fewer than `_ROWS_MIN`; they are emitted before any watermark, at the end, and by `flush`.
     """
 
     def __init__(self, spec: CalcSpec, context: OperatorContext) -> None:
@@ -31,6 +39,10 @@ class Calc(Operator[CalcSpec]):
         self._projections = Program(spec.projections, evaluation)
         self._read = inputs_of(*spec.projections)
         self._schema = to_arrow_schema(context.output_schema, context.output_mode)
+        self._enough = min(_ROWS_MIN, config.get(context.config, "execution.batch-rows"))
+        self._held: list[pa.RecordBatch] = []
+        self._held_rows = 0
+        self._held_since_ms = 0
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         columns, rows = batch.columns, batch.num_rows
@@ -46,7 +58,50 @@ class Calc(Operator[CalcSpec]):
         if not self.context.output_mode.is_insert_only:
             result.append(columns[-1] if is_changelog(batch) else _insertions(rows))
         # A batch without columns (SELECT nothing but COUNT(*) above) still has its number of rows.
-        output.emit(_batch(result, rows, self._schema))
+        self._emit(_batch(result, rows, self._schema), output)
+
+    def _emit(self, batch: pa.RecordBatch, output: Output) -> None:
+        if self._condition is None or batch.num_rows >= self._enough:
+            self.flush(output)
+            output.emit(batch)
+            return
+        if not self._held:
+            self._held_since_ms = self.context.now_ms()
+        self._held.append(batch)
+        self._held_rows += batch.num_rows
+        if self._held_rows >= self._enough:
+            self.flush(output)
+
+    def flush(self, output: Output) -> None:
+        held, rows = self._held, self._held_rows
+        if not held:
+            return
+        self._held, self._held_rows = [], 0
+        if len(held) == 1:
+            output.emit(held[0])
+            return
+        columns = [pa.concat_arrays([b.column(i) for b in held]) for i in range(held[0].num_columns)]
+        output.emit(_batch(columns, rows, self._schema))
+
+    def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
+        self.flush(output)
+        return watermark_ms
+
+    def on_idle(self, is_idle: bool, output: Output) -> bool | None:
+        self.flush(output)
+        return is_idle
+
+    def next_processing_time_ms(self) -> int | None:
+        return self._held_since_ms + _WAIT_MS if self._held else None
+
+    def on_processing_time(self, now_ms: int, output: Output) -> None:
+        self.flush(output)
+
+    def on_finish(self, output: Output) -> None:
+        self.flush(output)
+
+    def state_bytes(self) -> int:
+        return sum(batch.nbytes for batch in self._held)
 
 
 def _insertions(rows: int) -> pa.Array:

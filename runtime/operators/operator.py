@@ -91,6 +91,9 @@ class Operator(Generic[SpecT]):
     def on_processing_time(self, now_ms: int, output: Output) -> None:
         return None
 
+    def flush(self, output: Output) -> None:
+        """Emit rows that are held only to be put together with the next ones; called when the task has nothing to do."""
+
     def on_end_of_input(self, input_index: int, output: Output) -> None:
         return None
 

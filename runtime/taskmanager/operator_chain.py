@@ -146,6 +146,11 @@ class OperatorNode:
         self.operator.on_processing_time(now_ms, self.output)
         self._position.current = caller
 
+    def flush(self) -> None:
+        caller = self._enter()
+        self.operator.flush(self.output)
+        self._position.current = caller
+
     def on_end_of_input(self, input_index: int) -> None:
         caller = self._enter()
         self.operator.on_end_of_input(input_index, self.output)
@@ -215,6 +220,11 @@ class OperatorChain:
 
     def operators(self) -> Sequence[Operator[Any]]:
         return [node.operator for node in self.nodes]
+
+    def flush(self) -> None:
+        """Have operators emit what they hold back only to put it together, those nearest to the head first."""
+        for node in self.nodes:
+            node.flush()
 
     def update_state_bytes(self) -> None:
         for node in self.nodes:

@@ -233,6 +233,7 @@ class Task:
             if timed is not None:
                 output.emit_watermark(timed.watermark_ms())
             if polled is SourceStatus.NOTHING_YET:
+                self._chain.flush()
                 with self._times.idle():
                     self._mailbox.wait(self._chain.timers.wait_s(self._poll_pause_s(reader)))
             self._chain.timers.fire_due()
@@ -251,6 +252,7 @@ class Task:
             self._run_mail()
             channel = self._mailbox.take_readable()
             if channel is None:
+                self._chain.flush()
                 with self._times.idle():
                     self._mailbox.wait(self._chain.timers.wait_s(None))
             elif isinstance(channel, InputChannel):

@@ -180,6 +180,30 @@ def test_bench_writes_its_figures_as_json(tmp_path: Path) -> None:
     )
 
 
+def test_bench_against_duckdb_compares_answers_and_cpu(tmp_path: Path) -> None:
+    out = tmp_path / "bench.json"
+    done = sqlstream(
+        *(
+            "bench",
+            "nexmark",
+            "--against",
+            "duckdb",
+            "--queries",
+            "q3",
+            "--events",
+            "50000",
+            "--json",
+            str(out),
+        )
+    )
+    assert done.returncode == 0, done.stderr
+    (q3,) = json.loads(out.read_text())
+    assert (q3["query"], q3["parallelism"], q3["is_same_answer"]) == ("q3", 1, True)
+    assert q3["result_rows"] == q3["duckdb_rows"] > 0
+    assert q3["duckdb_ns"] > 0
+    assert q3["net_ns"] == pytest.approx(max(0.0, q3["gross_ns"] - q3["source_ns"]), abs=0.11)
+
+
 @pytest.fixture
 def start() -> Iterator[Callable[[str], subprocess.Popen[str]]]:
     """Starts the command on a script; whatever the test finds, nothing of it is left running."""

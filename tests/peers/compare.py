@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import dataclasses
 import json
+import shutil
 import signal
 import sys
 import time
@@ -25,7 +26,15 @@ from peers.flink import Flink  # noqa: E402
 from peers.install import PeerError  # noqa: E402
 from peers.pyclink import Pyclink  # noqa: E402
 from peers.queries import QUERIES, Query, chosen  # noqa: E402
-from peers.report import Comparison, EngineInfo, Machine, Outcome, QueryResult, benchmarks_page  # noqa: E402
+from peers.report import (  # noqa: E402
+    Comparison,
+    EngineInfo,
+    Machine,
+    Outcome,
+    QueryResult,
+    benchmarks_page,
+    next_events,
+)
 from peers.sqlstream_engine import Sqlstream  # noqa: E402
 
 PEERS = ROOT / ".peers"
@@ -33,10 +42,15 @@ PEERS = ROOT / ".peers"
 FILES = 2
 # Besides the run that checks: a JVM goes on compiling well into its second job.
 WARM_UPS = 2
-ENGINES: dict[str, Callable[[Path, Path], Engine]] = {
+# What is left of the disk besides the files.
+DISK_RESERVE_BYTES = 4 * 2**30
+# Of the job that shows what any job costs, and how often it runs after its warm-ups.
+SHORT_EVENTS = 1_000
+SHORT_RUNS = 5
+ENGINES: dict[str, Callable[[Path], Engine]] = {
     "sqlstream": Sqlstream,
-    "flink": lambda bids, logs: Flink(bids, logs, PEERS),
-    "pyclink": lambda bids, logs: Pyclink(bids, logs, PEERS),
+    "flink": lambda logs: Flink(logs, PEERS),
+    "pyclink": lambda logs: Pyclink(logs, PEERS),
 }
 
 EPILOG = f"""\
@@ -44,7 +58,7 @@ queries: {", ".join(f"{query.name} ({query.title})" for query in QUERIES)}
 
 examples:
   compare.py
-  compare.py --events 200000 --rounds 1 --queries group,hop --output -
+  compare.py --events 200000 --seconds 1 --rounds 1 --queries group,hop --output -
   compare.py --engines sqlstream,pyclink --json out/peers.json
 
 Installs the peers from the package index into .peers/, where the files and the logs are too. Ctrl-C stops everything that was
@@ -91,48 +105,107 @@ class Load:
         return run
 
 
+class Inputs:
+    """Directories of bids, made when they are first asked for.
+
+    State: the files in `folder`, which stay for the next comparison. `events` are those that answers are checked with, `most`
+    (a power of two times as many) those that there is room for.
+    """
+
+    def __init__(self, folder: Path, events: int, bytes_max: int) -> None:
+        self._folder = folder
+        self.events = events
+        self.size_bytes = size_bytes(self.bids(events))
+        room = min(bytes_max, shutil.disk_usage(folder).free - DISK_RESERVE_BYTES)
+        self.most = events
+        while 2 * self.most * self.size_bytes <= room * events:
+            self.most *= 2
+
+    def bids(self, events: int) -> Path:
+        return make_bids(self._folder, events, FILES)
+
+
 def compare(arguments: argparse.Namespace) -> Comparison:
     """Measure everything that the arguments ask for. PeerError when an engine cannot be had or started."""
     _say(f"{arguments.events:,} bids in {FILES} files")
-    bids = make_bids(PEERS / "data", arguments.events, FILES)
-    with _started(arguments.engines, bids) as engines:
+    inputs = Inputs(PEERS / "data", arguments.events, arguments.gib_max * 2**30)
+    with _started(arguments.engines) as engines:
         load = Load()
+        short_jobs = {e.name: _short_jobs(e, inputs.bids(SHORT_EVENTS), arguments.timeout) for e in engines}
         results = []
         for query in arguments.queries:
-            result = QueryResult(query, reference_totals(bids, query), {e.name: Outcome() for e in engines})
-            measure(result, engines, load, arguments.rounds, arguments.timeout)
+            expected = reference_totals(inputs.bids(inputs.events), query)
+            result = QueryResult(query, expected, {e.name: Outcome() for e in engines})
+            measure(result, engines, inputs, load, arguments)
             results.append(result)
         return Comparison(
-            events=arguments.events,
+            events=inputs.events,
+            seconds=arguments.seconds,
+            short_events=SHORT_EVENTS,
             files=FILES,
-            size_bytes=size_bytes(bids),
+            size_bytes=inputs.size_bytes,
             machine=_machine(),
             engines=[EngineInfo(e.name, e.version, e.setup) for e in engines],
             results=results,
             busy_elsewhere=load.busy_elsewhere,
+            short_jobs=short_jobs,
         )
 
 
-def measure(result: QueryResult, engines: list[Engine], load: Load, rounds: int, timeout_s: float) -> None:
-    """Check and warm up each engine, then the rounds. An engine that fails is left out of the rest of this query."""
-    query = result.query
+def _short_jobs(engine: Engine, bids: Path, timeout_s: float) -> list[Run]:
+    """What a job costs that hardly has anything to do; none when the engine fails."""
+    try:
+        runs = [engine.run(QUERIES[0], bids, timeout_s) for _ in range(WARM_UPS + SHORT_RUNS)]
+    except PeerError as error:
+        _say(f"{engine.name} short job: {error}")
+        return []
+    return runs[WARM_UPS:]
+
+
+def measure(
+    result: QueryResult, engines: list[Engine], inputs: Inputs, load: Load, arguments: argparse.Namespace
+) -> None:
+    """Check, warm up and size each engine, then the rounds. An engine that fails is left out of the rest of this query."""
+    query, timeout_s = result.query, arguments.timeout
+    base = inputs.bids(inputs.events)
     for engine in engines:
-        _try(result, engine, "check", lambda e, o: _check(query, e, o, timeout_s))
+        _try(result, engine, "check", lambda e, o: _check(query, e, o, base, timeout_s))
         for index in range(WARM_UPS):
-            _try(result, engine, f"warm-up {index + 1}", lambda e, o: e.run(query, timeout_s))
-    for index in range(rounds):
+            _try(result, engine, f"warm-up {index + 1}", lambda e, o: e.run(query, base, timeout_s))
+        _try(
+            result,
+            engine,
+            "sizing",
+            lambda e, o: _size(query, e, o, inputs, arguments.seconds, timeout_s),
+        )
+    for index in range(arguments.rounds):
         # Every other round in the opposite order, so that none is always the one after the same other.
         for engine in engines[:: 1 if index % 2 == 0 else -1]:
             _try(
                 result,
                 engine,
                 f"round {index + 1}",
-                lambda e, o: o.runs.append(load.during(lambda: e.run(query, timeout_s))),
+                lambda e, o: o.runs.append(
+                    load.during(lambda: e.run(query, inputs.bids(o.events), timeout_s))
+                ),
             )
 
 
-def _check(query: Query, engine: Engine, outcome: Outcome, timeout_s: float) -> None:
-    outcome.totals = engine.totals(query, timeout_s)
+def _size(
+    query: Query, engine: Engine, outcome: Outcome, inputs: Inputs, seconds: int, timeout_s: float
+) -> None:
+    """Find how many bids make a run last `seconds`; the last try has lasted so long, or there is no room for more."""
+    outcome.events = inputs.events
+    while outcome.events < inputs.most:
+        run = engine.run(query, inputs.bids(outcome.events), timeout_s)
+        _say(f"{query.name}: {engine.name} takes {run.wall_s:.1f} s for {outcome.events:,} bids")
+        if run.wall_s >= seconds:
+            return
+        outcome.events = next_events(outcome.events, run.wall_s, seconds, inputs.most)
+
+
+def _check(query: Query, engine: Engine, outcome: Outcome, bids: Path, timeout_s: float) -> None:
+    outcome.totals = engine.totals(query, bids, timeout_s)
 
 
 def _try(result: QueryResult, engine: Engine, what: str, act: Callable[[Engine, Outcome], object]) -> None:
@@ -151,13 +224,13 @@ def _try(result: QueryResult, engine: Engine, what: str, act: Callable[[Engine, 
 
 
 @contextlib.contextmanager
-def _started(names: list[str], bids: Path) -> Iterator[list[Engine]]:
+def _started(names: list[str]) -> Iterator[list[Engine]]:
     """The engines, up; all of them are stopped at the end, however it comes."""
     with contextlib.ExitStack() as stack:
         engines = []
         for name in names:
             _say(f"starting {name}")
-            engine = ENGINES[name](bids, PEERS / "logs")
+            engine = ENGINES[name](PEERS / "logs")
             stack.callback(engine.stop)
             engines.append(engine)
         yield engines
@@ -188,9 +261,18 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--queries", type=_queries, default=QUERIES, help="comma-separated (default: all)")
     parser.add_argument(
-        "--events", type=_count, default=2_000_000, help="bids in the files (default: 2,000,000)"
+        "--events",
+        type=_count,
+        default=2_000_000,
+        help="bids that answers are checked with (default: 2,000,000)",
     )
-    parser.add_argument("--rounds", type=_count, default=5, help="measured runs of each query (default: 5)")
+    parser.add_argument(
+        "--seconds", type=_count, default=30, help="how long a measured run is to last (default: 30)"
+    )
+    parser.add_argument(
+        "--gib-max", type=_count, default=32, help="GiB of the largest directory of files (default: 32)"
+    )
+    parser.add_argument("--rounds", type=_count, default=3, help="measured runs of each query (default: 3)")
     parser.add_argument(
         "--engines",
         type=_engines,

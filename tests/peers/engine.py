@@ -35,10 +35,10 @@ class Engine(Protocol):
     version: str
     setup: str
 
-    def run(self, query: Query, timeout_s: float) -> Run:
-        """Answer the query into the sink that costs the least."""
+    def run(self, query: Query, bids: Path, timeout_s: float) -> Run:
+        """Answer the query over a directory of bids into the sink that costs the least."""
 
-    def totals(self, query: Query, timeout_s: float) -> list[int]:
+    def totals(self, query: Query, bids: Path, timeout_s: float) -> list[int]:
         """Answer the query, and what its rows add up to."""
 
     def stop(self) -> None:

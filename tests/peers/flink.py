@@ -54,10 +54,10 @@ class Flink:
     name = "flink"
     version = FLINK_VERSION
 
-    def __init__(self, bids: Path, logs: Path, folder: Path) -> None:
+    def __init__(self, logs: Path, folder: Path) -> None:
         java, self.java_version = find_java()
         python = install_flink(folder)
-        self._home, self._bids, self._logs = flink_home(python), bids, logs
+        self._home, self._logs = flink_home(python), logs
         self._work = folder / "flink-run"
         shutil.rmtree(self._work, ignore_errors=True)
         (self._work / "conf").mkdir(parents=True)
@@ -74,15 +74,15 @@ class Flink:
             self.stop()
             raise
 
-    def run(self, query: Query, timeout_s: float) -> Run:
+    def run(self, query: Query, bids: Path, timeout_s: float) -> Run:
         used = self._cpu_seconds()
         answer = self._ask(
-            [bid_table(self._bids), sink_table(query)], f"INSERT INTO answer {query.flink}", timeout_s
+            [bid_table(bids), sink_table(query)], f"INSERT INTO answer {query.flink}", timeout_s
         )
         return Run(float(str(answer["wall_s"])), self._cpu_seconds() - used)
 
-    def totals(self, query: Query, timeout_s: float) -> list[int]:
-        answer = self._ask([bid_table(self._bids)], query.with_totals(query.flink), timeout_s)
+    def totals(self, query: Query, bids: Path, timeout_s: float) -> list[int]:
+        answer = self._ask([bid_table(bids)], query.with_totals(query.flink), timeout_s)
         row = answer["row"]
         assert isinstance(row, list)
         return [int(value) for value in row]

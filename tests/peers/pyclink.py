@@ -21,20 +21,21 @@ class Pyclink:
         " of its `file` source reads the whole file again), no checkpoints; writes to `blackhole`"
     )
 
-    def __init__(self, bids: Path, logs: Path, folder: Path) -> None:
+    def __init__(self, logs: Path, folder: Path) -> None:
         python = install_pyclink(folder)
-        self._files = sorted(bids.glob("*.json"))
         self._driver = Driver(
             self.name, [str(python), str(DRIVERS / "run_pyclink.py")], dict(os.environ), logs / "pyclink.log"
         )
         self.version = PYCLINK_VERSION
 
-    def run(self, query: Query, timeout_s: float) -> Run:
-        answer = self._driver.ask(self._request(query, "blackhole", timeout_s), timeout_s + _START_TIMEOUT_S)
+    def run(self, query: Query, bids: Path, timeout_s: float) -> Run:
+        answer = self._driver.ask(
+            self._request(query, "blackhole", bids, timeout_s), timeout_s + _START_TIMEOUT_S
+        )
         return Run(float(answer["wall_s"]), float(answer["cpu_s"]))
 
-    def totals(self, query: Query, timeout_s: float) -> list[int]:
-        request = self._request(query, "collect", timeout_s) | {
+    def totals(self, query: Query, bids: Path, timeout_s: float) -> list[int]:
+        request = self._request(query, "collect", bids, timeout_s) | {
             "totals": list(query.totals),
             "key": query.key,
         }
@@ -44,11 +45,12 @@ class Pyclink:
     def stop(self) -> None:
         self._driver.stop()
 
-    def _request(self, query: Query, connector: str, timeout_s: float) -> dict[str, object]:
+    def _request(self, query: Query, connector: str, bids: Path, timeout_s: float) -> dict[str, object]:
         sink = ", ".join(f'"{name}" {_type(type_)}' for name, type_ in query.sink)
+        files = sorted(bids.glob("*.json"))
         changelog = ", changelog='true'" if query.key is not None else ""
-        tables = [self._source(index, path) for index, path in enumerate(self._files)]
-        every = " UNION ALL ".join(f"SELECT * FROM bid{index}" for index in range(len(self._files)))
+        tables = [self._source(index, path) for index, path in enumerate(files)]
+        every = " UNION ALL ".join(f"SELECT * FROM bid{index}" for index in range(len(files)))
         tables.append(f"CREATE VIEW bid AS {every}")
         tables.append(f"CREATE TABLE result ({sink}) WITH (connector='{connector}'{changelog})")
         return {

@@ -30,8 +30,12 @@ class EngineInfo:
 
 @dataclass
 class Outcome:
-    """What one engine made of one query. `error` says why there are no runs."""
+    """What one engine made of one query. `error` says why there are no runs.
 
+    `events` are those of one run: as many as make it last, or as there is room for.
+    """
+
+    events: int = 0
     runs: list[Run] = field(default_factory=list)
     totals: list[int] | None = None
     error: str | None = None
@@ -56,15 +60,22 @@ class QueryResult:
 
 @dataclass
 class Comparison:
-    """A whole comparison. `busy_elsewhere` is the share of the machine that other programs took while it ran."""
+    """A whole comparison. `busy_elsewhere` is the share of the machine that other programs took while it ran.
+
+    Answers are checked over `events` bids in `size_bytes`; measured runs are to last `seconds`. `short_jobs`: runs over
+    `short_events` bids by engine.
+    """
 
     events: int
+    seconds: int
+    short_events: int
     files: int
     size_bytes: int
     machine: Machine
     engines: list[EngineInfo]
     results: list[QueryResult]
     busy_elsewhere: float = 0.0
+    short_jobs: dict[str, list[Run]] = field(default_factory=dict)
 
     @property
     def rounds(self) -> int:
@@ -98,16 +109,28 @@ def significant(value: float, digits: int = 3) -> str:
     return f"{rounded:,.{max(0, decimals)}f}"
 
 
-def ratios(base: Sequence[Run], peer: Sequence[Run]) -> tuple[float, float]:
+def ratios(base: Outcome, peer: Outcome) -> tuple[float, float]:
     """How many times as many events as the peer the base does, per CPU-second and per second of wall time.
 
     Runs of one round are compared with each other; the median over the rounds counts. Needs a round.
     """
-    pairs = list(zip(base, peer, strict=False))
+    pairs = list(zip(base.runs, peer.runs, strict=False))
+    scale = base.events / peer.events
     return (
-        statistics.median(theirs.cpu_s / ours.cpu_s for ours, theirs in pairs),
-        statistics.median(theirs.wall_s / ours.wall_s for ours, theirs in pairs),
+        scale * statistics.median(theirs.cpu_s / ours.cpu_s for ours, theirs in pairs),
+        scale * statistics.median(theirs.wall_s / ours.wall_s for ours, theirs in pairs),
     )
+
+
+def next_events(events: int, wall_s: float, seconds: float, most: int) -> int:
+    """How many events to try next when a run over `events` took `wall_s`: a power of two times as many, at most `most`.
+
+    >>> next_events(2_000_000, 3.0, 30.0, 1_000_000_000), next_events(2_000_000, 29.0, 30.0, 1_000_000_000)
+    (32000000, 4000000)
+    """
+    # A tenth more: the time that a job costs once does not grow with its events.
+    wanted = 1.1 * seconds / wall_s
+    return min(most, events * 2 ** max(1, math.ceil(math.log2(wanted))))
 
 
 def spread(values: Sequence[float]) -> str:
@@ -121,6 +144,7 @@ def benchmarks_page(comparison: Comparison) -> str:
         _introduction(comparison),
         _ratio_table(comparison),
         _figures(comparison),
+        _short_jobs(comparison),
         _method(comparison),
         _caveats(comparison),
         _queries(comparison),
@@ -134,11 +158,13 @@ def _introduction(comparison: Comparison) -> str:
     return (
         "# Benchmarks beside other engines\n\n"
         "<!-- Written by tests/peers/report.py: change it there and run `make bench-peers`. -->\n\n"
-        f"The same queries over the same files of newline JSON, {comparison.events:,} bids in"
-        f" {significant(comparison.size_bytes / 2**20)} MiB, in {', '.join(e.name for e in comparison.engines)},"
-        f" on one machine: {machine.cores} cores ({machine.cpu}),"
+        f"The same queries over files of newline JSON, {significant(comparison.size_bytes / comparison.events)} bytes a bid,"
+        f" in {', '.join(e.name for e in comparison.engines)}, on one machine: {machine.cores} cores ({machine.cpu}),"
         f" {significant(machine.memory_bytes / 2**30, 2)} GiB of memory. The figures include reading the files and decoding JSON,"
-        " which is most of the work of the simpler queries. `sqlstream bench nexmark` measures the engine without either."
+        " which is most of the work of the simpler queries. `sqlstream bench nexmark` measures the engine without either, and"
+        " with `--against duckdb` beside a batch answer over rows in memory."
+        f"\n\nEach engine reads so many bids that a measured run lasts at least {comparison.seconds} s, or as many as there was"
+        " room for: figures are those of a job at work, and what a job costs once stands apart."
     )
 
 
@@ -151,8 +177,8 @@ def _ratio_table(comparison: Comparison) -> str:
             continue
         cells = []
         for peer in peers:
-            runs = result.outcomes[peer].runs
-            cells += [significant(r, 2) for r in ratios(base.runs, runs)] if runs else ["failed", "failed"]
+            other = result.outcomes[peer]
+            cells += [significant(r, 2) for r in ratios(base, other)] if other.runs else ["failed", "failed"]
         rows.append([f"`{result.query.name}`", result.query.title, *cells])
     if not rows or not peers:
         return ""
@@ -172,6 +198,7 @@ def _figures(comparison: Comparison) -> str:
     heads = [
         "query",
         "engine",
+        "M events",
         "wall s",
         "CPU s",
         "M events/s",
@@ -179,20 +206,54 @@ def _figures(comparison: Comparison) -> str:
         "spread of CPU",
         "result rows",
     ]
-    return "## Figures\n\n" + f"Medians of {comparison.rounds} rounds.\n\n" + _table(heads, rows)
+    is_short = any(
+        o.runs and o.wall_s < comparison.seconds for r in comparison.results for o in r.outcomes.values()
+    )
+    note = (
+        f"\n\n† less than {comparison.seconds} s: there was no room for larger files, or the engine had warmed up more."
+        if is_short
+        else ""
+    )
+    return (
+        "## Figures\n\n"
+        f"Medians of {comparison.rounds} rounds. Result rows are those of the answer that was checked, over"
+        f" {comparison.events:,} bids.\n\n{_table(heads, rows)}{note}"
+    )
+
+
+def _short_jobs(comparison: Comparison) -> str:
+    rows = [
+        [
+            engine,
+            significant(statistics.median(run.wall_s for run in runs)),
+            significant(statistics.median(run.cpu_s for run in runs)),
+        ]
+        for engine, runs in comparison.short_jobs.items()
+        if runs
+    ]
+    if not rows:
+        return ""
+    return (
+        "## What a short job costs\n\n"
+        f"`pass` over {comparison.short_events:,} bids, from handing over the `INSERT` to the end of the job, on an engine that"
+        " is up and warm: planning, deploying, and noticing the end. It is in the figures above too, and nothing is subtracted"
+        " there.\n\n" + _table(["engine", "wall s", "CPU s"], rows)
+    )
 
 
 def _figures_of(comparison: Comparison, result: QueryResult, outcome: Outcome) -> list[str]:
     if not outcome.runs:
-        return ["failed", *[""] * 5]
+        return ["failed", *[""] * 6]
     checked = "not checked" if outcome.totals is None else f"{outcome.totals[0]:,}"
     if outcome.totals is not None and outcome.totals != result.expected:
         checked += f" (wrong: {result.expected[0]:,} expected)"
+    mark = " †" if outcome.wall_s < comparison.seconds else ""
     return [
-        significant(outcome.wall_s),
+        significant(outcome.events / 1e6),
+        significant(outcome.wall_s) + mark,
         significant(outcome.cpu_s),
-        significant(comparison.events / outcome.wall_s / 1e6),
-        significant(comparison.events / outcome.cpu_s / 1e6),
+        significant(outcome.events / outcome.wall_s / 1e6),
+        significant(outcome.events / outcome.cpu_s / 1e6),
         spread([run.cpu_s for run in outcome.runs]),
         checked,
     ]
@@ -204,13 +265,14 @@ def _method(comparison: Comparison) -> str:
         "## How it is measured\n\n"
         f"{setups}\n\n"
         "All engines are up before the first query, side by side, and idle when it is not their turn. For each query, every"
-        " engine first answers it once with the answer added up, which is compared with DuckDB's batch answer over the same"
-        " files, and then twice into the sink that is measured, so that code is compiled. Then come the rounds: in each, every"
-        " engine runs the query once, in an order that turns from round to round. Wall time is from handing over the `INSERT`"
+        f" engine first answers it once over {comparison.events:,} bids with the answer added up, which is compared with DuckDB's"
+        " batch answer over the same files, and then twice into the sink that is measured, so that code is compiled. Then"
+        f" it gets ever more bids until a run lasts {comparison.seconds} s. Then come the rounds: in each, every engine runs the"
+        " query once over so many, in an order that turns from round to round. Wall time is from handing over the `INSERT`"
         " (planning is in it) to the end of the job. CPU time is that of all the engine's processes over the same time: for"
         " Flink the JobManager, the TaskManager and the client's JVM, with compilation and garbage collection; for sqlstream"
         " the session's process and its TaskManagers. A ratio is that of the runs of one round; the median over the rounds"
-        " is shown.\n\n"
+        " is shown, as events in that time.\n\n"
         f"The bids are those of the engine's own Nexmark generator, {comparison.files} files, one for each source subtask,"
         " dealt in turn so that no row is late. `dateTime` is written as epoch milliseconds, which all of the engines take as"
         " event time; Flink and sqlstream make a time attribute of it with `TO_TIMESTAMP_LTZ`. Watermarks are 4 s behind."
@@ -221,9 +283,8 @@ def _caveats(comparison: Comparison) -> str:
     points = [
         "One small machine, shared with other programs, which took"
         f" {comparison.busy_elsewhere:.0%} of its CPU time while this ran: wall times suffer from that more than CPU times do.",
-        "A run takes seconds. What a job costs once (planning, deploying, the last checkpoint, and noticing its end) is in the"
-        " figures and weighs more than in a job that runs for days; so does compilation in the JVM, though it has had its"
-        " warm-up.",
+        "More bids are more of the same stream over the same minute of event time: a window of 10 s has more rows, and the"
+        " engine with the larger input has more distinct auctions in it.",
         "The engines do not promise the same here: Flink is set to take checkpoints, the others take none.",
         "They do not emit the same changelog for `group`: Flink and sqlstream gather updates in batches, pyclink writes a row"
         " for each row that it reads. The final rows are the same.",
@@ -249,7 +310,7 @@ def _repeat(comparison: Comparison) -> str:
         "## Repeat it\n\n"
         f"`make bench-peers` installs the peers from the package index into `.peers/`, makes the files there, measures and"
         " writes this page. `.venv/bin/python tests/peers/compare.py --help` lists what can be chosen; this page is from"
-        f" `--events {comparison.events} --rounds {comparison.rounds}"
+        f" `--events {comparison.events} --seconds {comparison.seconds} --rounds {comparison.rounds}"
         f" --engines {','.join(e.name for e in comparison.engines)}`."
     )
 

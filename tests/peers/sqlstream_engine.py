@@ -27,8 +27,7 @@ class Sqlstream:
         "parallelism 2, one TaskManager a core, no checkpoints; reads the directory, writes to `blackhole`"
     )
 
-    def __init__(self, bids: Path, logs: Path) -> None:
-        self._bids = bids
+    def __init__(self, logs: Path) -> None:
         self._driver = Driver(
             self.name,
             [sys.executable, str(DRIVERS / "run_sqlstream.py"), json.dumps(_SETTINGS)],
@@ -36,13 +35,13 @@ class Sqlstream:
             logs / "sqlstream.log",
         )
 
-    def run(self, query: Query, timeout_s: float) -> Run:
-        tables = f"{bid_table(self._bids)};\n{sink_table(query)};"
+    def run(self, query: Query, bids: Path, timeout_s: float) -> Run:
+        tables = f"{bid_table(bids)};\n{sink_table(query)};"
         answer = self._ask(tables, f"INSERT INTO answer {query.flink}", timeout_s)
         return Run(float(answer["wall_s"]), float(answer["cpu_s"]))
 
-    def totals(self, query: Query, timeout_s: float) -> list[int]:
-        answer = self._ask(f"{bid_table(self._bids)};", query.with_totals(query.flink), timeout_s)
+    def totals(self, query: Query, bids: Path, timeout_s: float) -> list[int]:
+        answer = self._ask(f"{bid_table(bids)};", query.with_totals(query.flink), timeout_s)
         return [int(value) for value in answer["row"]]
 
     def stop(self) -> None:

@@ -13,6 +13,7 @@ from peers.report import (
     Outcome,
     QueryResult,
     benchmarks_page,
+    next_events,
     ratios,
     significant,
     spread,
@@ -24,12 +25,15 @@ GROUP = next(query for query in QUERIES if query.name == "group")
 def comparison(**outcomes: Outcome) -> Comparison:
     return Comparison(
         events=2_000_000,
+        seconds=6,
+        short_events=1_000,
         files=2,
         size_bytes=500 * 2**20,
         machine=Machine("a CPU", 2, 24 * 2**30),
         engines=[EngineInfo(name, "1.0", "as it comes") for name in outcomes],
         results=[QueryResult(GROUP, [10, 20, 30, 40], outcomes)],
         busy_elsewhere=0.123,
+        short_jobs={name: [Run(0.1, 0.2), Run(0.3, 0.4), Run(0.2, 0.3)] for name in outcomes},
     )
 
 
@@ -60,7 +64,15 @@ def test_a_figure_has_so_many_significant_digits(value: float, digits: int, text
 def test_a_ratio_is_the_median_of_the_rounds_own_ratios() -> None:
     ours = [Run(1.0, 1.0), Run(2.0, 2.0), Run(1.0, 1.0)]
     theirs = [Run(4.0, 3.0), Run(6.0, 4.0), Run(30.0, 10.0)]
-    assert ratios(ours, theirs) == (3.0, 4.0)
+    assert ratios(Outcome(8, ours), Outcome(8, theirs)) == (3.0, 4.0)
+    # Four times the events in the same time are four times as many.
+    assert ratios(Outcome(8, ours), Outcome(2, theirs)) == (12.0, 16.0)
+
+
+def test_events_are_added_until_a_run_lasts_and_there_is_room() -> None:
+    assert next_events(1_000, 10.0, 30.0, 10**9) == 4_000
+    assert next_events(1_000, 40.0, 30.0, 10**9) == 2_000
+    assert next_events(1_000, 0.01, 30.0, 64_000) == 64_000
 
 
 def test_the_spread_is_relative_to_the_median() -> None:
@@ -70,20 +82,22 @@ def test_the_spread_is_relative_to_the_median() -> None:
 def test_the_page_has_the_medians_and_the_ratios() -> None:
     page = benchmarks_page(
         comparison(
-            sqlstream=Outcome([Run(1.0, 2.0), Run(1.0, 2.0)], [10, 20, 30, 40]),
-            flink=Outcome([Run(5.0, 8.0), Run(7.0, 12.0)], [10, 20, 30, 40]),
+            sqlstream=Outcome(2_000_000, [Run(1.0, 2.0), Run(1.0, 2.0)], [10, 20, 30, 40]),
+            flink=Outcome(2_000_000, [Run(5.0, 8.0), Run(7.0, 12.0)], [10, 20, 30, 40]),
         )
     )
     assert row_of(page, "`group`", GROUP.title)[2:] == ["5.0", "6.0"]
-    assert row_of(page, "`group`", "sqlstream")[2:] == ["1.00", "2.00", "2.00", "1.00", "0%", "10"]
-    assert row_of(page, "`group`", "flink")[2:] == ["6.00", "10.0", "0.333", "0.200", "40%", "10"]
+    assert row_of(page, "`group`", "sqlstream")[2:] == ["2.00", "1.00 †", "2.00", "2.00", "1.00", "0%", "10"]
+    assert row_of(page, "`group`", "flink")[2:] == ["2.00", "6.00", "10.0", "0.333", "0.200", "40%", "10"]
+    assert row_of(page, "flink") == ["flink", "0.200", "0.300"]
+    assert "† less than 6 s" in page
     assert "12% of its CPU time" in page
     assert "pyclink" not in page
 
 
 def test_the_page_says_which_engine_failed_and_goes_on_without_it() -> None:
     measured = comparison(
-        sqlstream=Outcome([Run(1.0, 2.0)], [10, 20, 30, 40]), flink=Outcome(error="no such table")
+        sqlstream=Outcome(2_000_000, [Run(1.0, 2.0)], [10, 20, 30, 40]), flink=Outcome(error="no such table")
     )
     page = benchmarks_page(measured)
     assert row_of(page, "`group`", GROUP.title)[2:] == ["failed", "failed"]
@@ -93,7 +107,7 @@ def test_the_page_says_which_engine_failed_and_goes_on_without_it() -> None:
 
 
 def test_the_page_says_which_answer_is_wrong() -> None:
-    measured = comparison(sqlstream=Outcome([Run(1.0, 2.0)], [9, 20, 30, 40]))
+    measured = comparison(sqlstream=Outcome(2_000_000, [Run(1.0, 2.0)], [9, 20, 30, 40]))
     assert measured.faults == [
         "sqlstream's answer to `group` adds up to [9, 20, 30, 40], not [10, 20, 30, 40]"
     ]
@@ -101,9 +115,9 @@ def test_the_page_says_which_answer_is_wrong() -> None:
 
 
 def test_without_sqlstream_there_are_figures_and_no_ratios() -> None:
-    page = benchmarks_page(comparison(flink=Outcome([Run(1.0, 2.0)], [10, 20, 30, 40])))
+    page = benchmarks_page(comparison(flink=Outcome(2_000_000, [Run(1.0, 2.0)], [10, 20, 30, 40])))
     assert "## Ratios" not in page
-    assert row_of(page, "`group`", "flink")[2] == "1.00"
+    assert row_of(page, "`group`", "flink")[3] == "1.00 †"
 
 
 def test_the_totals_are_one_row_over_the_query() -> None:

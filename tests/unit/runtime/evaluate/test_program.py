@@ -18,6 +18,7 @@ from runtime.evaluate import (
     evaluate_literal,
 )
 from runtime.evaluate.fallible import can_fail
+from runtime.evaluate.program import Program
 from sqlstream import types as sql
 from sqlstream.errors import InternalError, Span, UserError
 from sqlstream.expressions import Call
@@ -133,3 +134,47 @@ def test_the_two_zeros_of_a_double_are_not_one_constant() -> None:
     assert evaluate(zeros, [()]) == ["0.0-0.0"]
     assert lit(0.0, DOUBLE) != lit(-0.0, DOUBLE)
     assert hash(lit(1.5, DOUBLE)) == hash(lit(1.5, DOUBLE))
+
+
+SPLIT_TEXTS = st.lists(st.text(alphabet="ab/é", max_size=150) | st.none(), min_size=1, max_size=8)
+
+
+def part(text: str | None, delimiter: str, index: int) -> str | None:
+    parts = text.split(delimiter) if text else []
+    return parts[index] if 0 <= index < len(parts) else None
+
+
+@given(SPLIT_TEXTS, st.sampled_from(["/", "ab", "aa", "é"]), st.lists(SMALL, min_size=1, max_size=4))
+@settings(max_examples=200, deadline=None)
+def test_parts_of_one_text_are_found_together_as_they_are_one_by_one(
+    texts: list[str | None], delimiter: str, indexes: list[int]
+) -> None:
+    calls = [
+        call("SPLIT_INDEX", col(0, STRING), lit(delimiter, STRING.not_null()), lit(i, INT.not_null()))
+        for i in indexes
+    ]
+    program = Program(calls, EvaluationContext.of(lambda: 0, {}))
+    # A slice, so that neither the first byte nor the first row of a buffer is that of the column.
+    column = pa.array(["/ab", *texts], pa.string()).slice(1)
+    found = [parts.to_pylist() for parts in program.run([column], len(texts))]
+    assert found == [[part(text, delimiter, i) for text in texts] for i in indexes]
+
+
+def test_calls_that_split_a_constant_or_another_text_are_not_put_together() -> None:
+    slash = lit("/", STRING.not_null())
+    texts = [lit("a/b", STRING.not_null()), lit("a/b", STRING.not_null()), col(0, STRING), col(1, STRING)]
+    calls = [
+        call("SPLIT_INDEX", text, slash, lit(i, INT.not_null()))
+        for text, i in zip(texts, (0, 1, 1, 1), strict=True)
+    ]
+    program = Program(calls, EvaluationContext.of(lambda: 0, {}))
+    columns = [pa.array(["c/d"]), pa.array(["e/f"])]
+    assert [column.to_pylist() for column in program.run(columns, 1)] == [["a"], ["b"], ["d"], ["f"]]
+
+
+def test_a_branch_that_can_fail_finds_its_parts_among_its_own_rows() -> None:
+    slash = lit("/", STRING.not_null())
+    numbers = [call("SPLIT_INDEX", col(0, STRING), slash, lit(i, INT.not_null())) for i in (0, 1)]
+    quotient = call("/", cast(numbers[0], BIGINT), cast(numbers[1], BIGINT))
+    case = call("IF", call("IS NOT NULL", numbers[1]), quotient, lit(0, BIGINT))
+    assert evaluate(case, [("6/3",), ("7",), (None,)]) == [2, 0, 0]

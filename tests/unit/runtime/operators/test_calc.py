@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from expression_harness import call, col, lit
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operator_harness import Collected, batch, feed, operator_context, restored, rows_of, run_operator
+from operator_harness import (
+    Clock,
+    Collected,
+    ManualClock,
+    batch,
+    feed,
+    operator_context,
+    restored,
+    rows_of,
+    run_operator,
+)
 
 from runtime.operators import make_operator
 from runtime.operators.values import values_batches
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
+from sqlstream.elements import WATERMARK_MAX, Watermark, WatermarkStatus
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
 from sqlstream.specs import CalcSpec, DropUpdateBeforeSpec, LimitSpec, ValuesSpec
@@ -36,6 +48,68 @@ ROWS = st.lists(
 def test_rows_are_filtered_then_projected(batches: list[list[tuple[int, int | None, str]]]) -> None:
     output = run_operator(SPEC, operator_context([INPUT], OUTPUT), batches)
     assert output.rows == [(v * 2, n) for rows in batches for _, v, n in rows if v is not None and v > 0]
+
+
+ITEMS = st.lists(ROWS | st.integers(0, 9).map(Watermark) | st.integers(0, 400).map(Clock), max_size=8)
+
+
+@given(ITEMS)
+@settings(max_examples=150, deadline=None)
+def test_what_a_filter_leaves_stays_in_order_before_the_watermarks_that_came_later(items: list[Any]) -> None:
+    """`elements` is the one order in which rows and watermarks go on; clocks decide only how rows are put together."""
+    output = run_operator(SPEC, operator_context([INPUT], OUTPUT, now_ms=ManualClock()), items)
+    seen: list[Any] = []
+    for element in output.elements:
+        seen += rows_of(element) if isinstance(element, pa.RecordBatch) else [element]
+    expected: list[Any] = []
+    for item in items:
+        if isinstance(item, list):
+            expected += [(v * 2, n) for _, v, n in item if v is not None and v > 0]
+        elif isinstance(item, Watermark):
+            expected.append(item)
+    assert seen == [*expected, Watermark(WATERMARK_MAX)]
+
+
+def test_few_rows_of_each_batch_go_on_together() -> None:
+    items: list[Any] = [[(1, v, "a"), (1, -1, "a")] for v in range(1, 4)]
+    context = operator_context([INPUT], OUTPUT)
+    assert [rows_of(b) for b in run_operator(SPEC, context, items).batches] == [
+        [(2, "a"), (4, "a"), (6, "a")]
+    ]
+
+
+def test_a_batch_with_enough_rows_goes_on_by_itself_behind_those_that_were_held() -> None:
+    context = operator_context([INPUT], OUTPUT, config={"execution.batch-rows": "2"})
+    operator, output = make_operator(SPEC, context), Collected()
+    feed(operator, [[(1, 1, "a")]], output)
+    assert output.rows == []
+    feed(operator, [[(1, 2, "b"), (1, 3, "b")]], output)
+    assert [rows_of(b) for b in output.batches] == [[(2, "a")], [(4, "b"), (6, "b")]]
+    feed(operator, [[(1, 4, "a")], [(1, 5, "a")]], output)
+    assert rows_of(output.batches[-1]) == [(8, "a"), (10, "a")]
+
+
+def test_held_rows_go_on_when_there_is_nothing_else_to_do_and_when_their_time_is_up() -> None:
+    operator, output = (
+        make_operator(SPEC, operator_context([INPUT], OUTPUT, now_ms=ManualClock())),
+        Collected(),
+    )
+    feed(operator, [Clock(50), [(1, 1, "a")], Clock(90), [(1, 2, "a")], Clock(149)], output)
+    assert (output.rows, operator.state_bytes() > 0) == ([], True)
+    feed(operator, [Clock(150)], output)
+    assert output.rows == [(2, "a"), (4, "a")]
+    assert operator.next_processing_time_ms() is None
+    feed(operator, [[(1, 3, "a")]], output)
+    operator.flush(output)
+    assert output.rows[2:] == [(6, "a")]
+    feed(operator, [[(1, 4, "a")], WatermarkStatus(True)], output)
+    assert output.rows[3:] == [(8, "a")]
+
+
+def test_rows_without_columns_are_put_together_too() -> None:
+    context = operator_context([INPUT], Schema(()))
+    (out,) = run_operator(CalcSpec((), POSITIVE), context, [[(1, 1, "a")], [(1, 2, "a")]]).batches
+    assert (out.num_rows, out.num_columns) == (2, 0)
 
 
 def test_row_kinds_pass_through() -> None:

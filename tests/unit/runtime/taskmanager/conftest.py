@@ -20,6 +20,7 @@ from runtime.taskmanager.task_executor import TaskStateChanged
 from runtime.taskmanager.task_runner import ThreadTaskRunner
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import Span
+from sqlstream.expressions import Expression, InputRef
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobEdge, JobVertex
 from sqlstream.graph.stream_graph import Exchange, ExchangeKind
 from sqlstream.messages.job_state import ExecutionState
@@ -31,7 +32,7 @@ from sqlstream.messages.rpc import (
     TaskDeploymentDescriptor,
 )
 from sqlstream.schema import Schema
-from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.specs import CalcSpec, SinkSpec, SourceSpec
 from sqlstream.spi.connector import Boundedness, ConnectorContext, ConnectorDescriptor, SourceStatus
 from sqlstream.types import BIGINT, STRING
 
@@ -125,16 +126,21 @@ def stage(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> St
 
 
 class Job:
-    """source (1) ─exchange─► sink (n), each task on its thread, over local channels of `capacity_bytes`."""
+    """source (1) ─exchange─► sink (n), each task on its thread, over local channels of `capacity_bytes`.
 
-    def __init__(self, table: str, exchange: Exchange, sinks: int, capacity_bytes: int) -> None:
+    With a `condition`, a Calc with it stands before and behind the exchange.
+    """
+
+    def __init__(
+        self, table: str, exchange: Exchange, sinks: int, capacity_bytes: int, condition: Expression | None
+    ) -> None:
         self.states: dict[str, list[TaskStateChanged]] = {}
         self._changed = threading.Condition()
         self.partitions = PartitionTable()
         store = ResultStore(1 << 20, lambda job_id, lines, is_error: None)
         self.exchange = LocalExchange(self.partitions, store)
         self.runner = ThreadTaskRunner(lambda: 1000, None, self.exchange, self._on_state)
-        self._descriptors = _descriptors(table, exchange, sinks, capacity_bytes)
+        self._descriptors = _descriptors(table, exchange, sinks, capacity_bytes, condition)
 
     def _on_state(self, change: TaskStateChanged) -> None:
         with self._changed:
@@ -156,12 +162,19 @@ class Job:
             return found()
 
 
-def _vertex(id: str, operator: ChainedOperator, parallelism: int) -> JobVertex:
-    return JobVertex(id, operator.name, (operator,), parallelism, 128)
+def _vertex(id: str, operators: tuple[ChainedOperator, ...], parallelism: int) -> JobVertex:
+    return JobVertex(id, operators[0].name, operators, parallelism, 128)
+
+
+def _filter(id: int, input_id: int, condition: Expression) -> ChainedOperator:
+    keep = CalcSpec((InputRef(0, STRING), InputRef(1, BIGINT)), condition)
+    return ChainedOperator(
+        id, "c", "Calc", keep, input_id, (SCHEMA,), (INSERT_ONLY,), SCHEMA, INSERT_ONLY, span=Span(50, 60)
+    )
 
 
 def _descriptors(
-    table: str, exchange: Exchange, sinks: int, capacity_bytes: int
+    table: str, exchange: Exchange, sinks: int, capacity_bytes: int, condition: Expression | None
 ) -> list[TaskDeploymentDescriptor]:
     read = SourceSpec(table, "stage", {}, SCHEMA, SCHEMA.names)
     write = SinkSpec(table, "stage", {}, SCHEMA)
@@ -173,7 +186,7 @@ def _descriptors(
         "b",
         "Sink",
         write,
-        NETWORK_INPUT,
+        NETWORK_INPUT if condition is None else 3,
         (SCHEMA,),
         (INSERT_ONLY,),
         SCHEMA,
@@ -181,11 +194,14 @@ def _descriptors(
         span=Span(30, 40),
     )
     config = {"taskmanager.network.memory.max-buffered-bytes": str(capacity_bytes)}
-    edge = JobEdge(0, "s", 0, "t", 0, exchange, SCHEMA, INSERT_ONLY)
+    sources, targets = (source,), (sink,)
+    if condition is not None:
+        sources, targets = (source, _filter(2, 0, condition)), (_filter(3, NETWORK_INPUT, condition), sink)
+    edge = JobEdge(0, "s", sources[-1].id, "t", 0, exchange, SCHEMA, INSERT_ONLY)
     consumers = tuple(ConsumerDescriptor(i, f"sink-{i}", "tm", "here") for i in range(sinks))
     made = [
         TaskDeploymentDescriptor(
-            "job", "job", _vertex("s", source, 1), 0, 0, "source-0", "slot", (),
+            "job", "job", _vertex("s", sources, 1), 0, 0, "source-0", "slot", (),
             (ResultPartitionDescriptor("p", edge, consumers),), "client", config,
         )
     ]  # fmt: skip
@@ -193,7 +209,7 @@ def _descriptors(
         channel = InputChannelDescriptor("p", i, 0, "source-0", "tm", "here")
         made.append(
             TaskDeploymentDescriptor(
-                "job", "job", _vertex("t", sink, sinks), i, 0, f"sink-{i}", "slot",
+                "job", "job", _vertex("t", targets, sinks), i, 0, f"sink-{i}", "slot",
                 (InputGateDescriptor(edge, (channel,)),), (), "client", config,
             )
         )  # fmt: skip
@@ -251,9 +267,14 @@ def relay() -> Any:
 def job(stage: Stage, request: pytest.FixtureRequest) -> Any:
     made: list[Job] = []
 
-    def make(kind: ExchangeKind = ExchangeKind.FORWARD, sinks: int = 1, capacity_bytes: int = 1 << 20) -> Job:
+    def make(
+        kind: ExchangeKind = ExchangeKind.FORWARD,
+        sinks: int = 1,
+        capacity_bytes: int = 1 << 20,
+        condition: Expression | None = None,
+    ) -> Job:
         keys = (0,) if kind is ExchangeKind.HASH else ()
-        made.append(Job(request.node.name, Exchange(kind, keys), sinks, capacity_bytes))
+        made.append(Job(request.node.name, Exchange(kind, keys), sinks, capacity_bytes, condition))
         return made[-1]
 
     yield make

@@ -3,6 +3,8 @@
 import threading
 import time
 
+from expression_harness import call, col, lit
+
 from sqlstream import types as sql
 from sqlstream.elements import WATERMARK_MAX, CheckpointBarrier, EndOfInput, Watermark, WatermarkStatus
 from sqlstream.errors import FailureReason, Span
@@ -12,6 +14,7 @@ from sqlstream.messages.job_state import ExecutionState
 from sqlstream.schema import Schema
 from sqlstream.specs import CalcSpec, WatermarkAssignerSpec
 from sqlstream.spi.connector import SourceStatus
+from sqlstream.types import STRING
 
 
 def written_rows(stage):
@@ -102,6 +105,18 @@ def test_a_source_without_rows_is_asked_again_when_its_next_one_is_due(job, stag
     assert 1 <= stage.polled <= 3
     running.runner.cancel("source-0")
     running.wait(ExecutionState.CANCELED, "source-0")
+
+
+def test_rows_that_a_filter_left_do_not_wait_while_there_is_nothing_to_do(job, stage, make_rows):
+    stage.polls = [make_rows(("a", 1), ("b", 2)), make_rows(("a", 3), ("b", 4)), SourceStatus.NOTHING_YET]
+    stage.gate.set()
+    # The clock of these tasks stands still: no timer brings the rows.
+    running = job(condition=call("=", col(0, STRING), lit("b", STRING)))
+    running.start()
+    deadline = time.monotonic() + 20
+    while sum(batch.num_rows for _, batch in stage.written) < 2 and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert written_rows(stage) == [("b", 2), ("b", 4)]
 
 
 def test_a_failure_names_the_vertex_and_the_position_of_the_operator(job, stage, make_rows):

@@ -1,0 +1,47 @@
+"""What `bench --against duckdb` asks of DuckDB is what the hand-written batch queries ask."""
+
+from __future__ import annotations
+
+import pytest
+from differential.nexmark_batch import BATCH_SQL, batch_answer
+
+from client.duckdb_bench import BatchAnswer, answer_in_duckdb
+from client.nexmark_bench import NexmarkBench, available_queries
+from client.session import Session
+from runtime.connectors.checksum import row_checksum
+from runtime.connectors.nexmark_config import NexmarkConfig
+from sqlstream.arrow import to_arrow_schema
+
+EVENTS = 30_000
+RATE = 1_000
+
+
+@pytest.mark.parametrize("query", [q for q in available_queries() if q != "gen"])
+def test_the_lowered_query_answers_as_the_hand_written_one(query: str) -> None:
+    with Session() as session, NexmarkBench(EVENTS, 1, RATE, {}) as bench:
+        sink, sources = bench.bound(session, query)
+    answer = answer_in_duckdb(sink, EVENTS, NexmarkConfig(rate=RATE), 1)
+    expected = batch_answer(query, EVENTS, NexmarkConfig(rate=RATE))
+    assert answer.rows == expected.num_rows > 0
+    assert sources.count("INSERT INTO source_") == (2 if query in ("q3", "q8") else 1)
+    if query in ("q12", "q18", "q19"):
+        return
+    columns = [
+        c.combine_chunks().cast(f.type)
+        for c, f in zip(expected.columns, to_arrow_schema(sink.schema), strict=True)
+    ]
+    assert answer.checksum == f"{int(row_checksum(columns).sum()) & (2**64 - 1):016x}"
+
+
+def test_every_query_has_a_batch_answer() -> None:
+    assert {*available_queries()} == {"gen", *BATCH_SQL}
+
+
+def test_answers_are_compared_as_far_as_they_are_defined() -> None:
+    answer = BatchAnswer(1.0, 7, "aa")
+    assert answer.is_answered_by("q3", 7, "aa") is True
+    assert answer.is_answered_by("q3", 7, "bb") is False
+    assert answer.is_answered_by("q3", 6, "aa") is False
+    assert answer.is_answered_by("q18", 7, "bb") is True
+    assert answer.is_answered_by("q19", 6, "aa") is False
+    assert answer.is_answered_by("q12", 9, "bb") is None
