@@ -97,12 +97,14 @@ def test_another_user_makes_a_server_take_nothing_into_memory(server: FlightServ
 
 def test_a_stream_without_the_token_is_refused_at_its_headers(server: FlightServer) -> None:
     client = flight.FlightClient(flight_location(server.address))
-    # Only the client's first message names a stream, and it would be refused for that. The refusal may come before the
-    # stream is open, or with the first read.
+    descriptor = flight.FlightDescriptor.for_command(b"no stream of ours")
+
+    def read() -> None:
+        client.do_exchange(descriptor, flight.FlightCallOptions(timeout=20))[1].read_chunk()
+
+    # Only the client's first message names a stream, and it would be refused for that.
     with pytest.raises(flight.FlightUnauthenticatedError):
-        client.do_exchange(
-            flight.FlightDescriptor.for_command(b"no stream of ours"), flight.FlightCallOptions(timeout=20)
-        )[1].read_chunk()
+        read()
     client.close()
 
 
