@@ -16,9 +16,9 @@ from operator_harness import column_of, values_of
 from runtime.evaluate import EvaluationContext, compile_expression
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import Call, Expression, InputRef, Literal, walk
-from sqlstream.functions import SCALAR_FUNCTIONS
+from sqlstream.functions import SCALAR_FUNCTIONS, ScalarFunction
 from sqlstream.schema import Schema
-from sqlstream.types import INT, SYMBOL, LogicalType
+from sqlstream.types import INT, SYMBOL, LogicalType, is_string
 
 
 def col(index: int, type_: LogicalType) -> InputRef:
@@ -43,10 +43,17 @@ def call(name: str, *args: Expression) -> Call:
     assert function.args_min <= len(args) <= function.args_max
     types = function.coerce(tuple(a.type for a in args))
     assert types is not None, f"{name} does not take {[str(a.type) for a in args]}"
-    coerced = tuple(a if a.type.same_as(t) else cast(a, t) for a, t in zip(args, types, strict=True))
+    coerced = tuple(
+        a if a.type.same_as(t) else _converted(a, t, function) for a, t in zip(args, types, strict=True)
+    )
     result = function.type_of(coerced)
     assert result is not None, f"{name} does not take {[str(t) for t in types]}"
     return Call(name, coerced, result)
+
+
+def _converted(value: Expression, type_: LogicalType, function: ScalarFunction) -> Call:
+    is_try = function.tries_text and is_string(value.type) and not is_string(type_)
+    return cast(value, type_.with_nullable(True) if is_try else type_, is_try=is_try)
 
 
 def accepts(name: str, *types: LogicalType) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from planner.bind.casts import cast_to, plain
+from planner.bind.casts import cast_to, plain, reads_text, try_cast_text_to
 from planner.bind.flink_functions import FLINK_FUNCTIONS, FOREIGN_FUNCTIONS, GROUP_WINDOW_FUNCTIONS
 from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
@@ -19,7 +19,8 @@ def bind_call(name: str, args: tuple[Expression, ...], span: Span | None) -> Exp
     function = scalar_function(name, span)
     check_argument_count(function, len(args), span)
     result, wanted = resolve_types(function, args, span)
-    cast = tuple(cast_to(a, t, span) for a, t in zip(args, wanted, strict=True))
+    convert = try_cast_text_to if function.tries_text else cast_to
+    cast = tuple(convert(a, t, span) for a, t in zip(args, wanted, strict=True))
     refined = function.refine(result, cast) if function.refine else result
     return Call(function.name, cast, refined, span)
 
@@ -110,7 +111,11 @@ def resolve_types(
     types = tuple(a.type.without_time_attribute() for a in args)
     coerced = function.coerce(types)
     if coerced is not None:
-        wanted = tuple(c.with_nullable(t.nullable) for c, t in zip(coerced, types, strict=True))
+        tries = isinstance(function, ScalarFunction) and function.tries_text
+        wanted = tuple(
+            c.with_nullable(t.nullable or (tries and reads_text(t, c)))
+            for c, t in zip(coerced, types, strict=True)
+        )
         result = function.result_type(wanted)
         if result is not None:
             return result, wanted

@@ -43,6 +43,18 @@ def cast_to(expression: Expression, target: LogicalType, span: Span | None) -> E
     return Call("CAST", (expression,), wanted, own or span)
 
 
+def reads_text(source: LogicalType, target: LogicalType) -> bool:
+    """Whether a conversion reads text as a value of another kind."""
+    return sql.is_string(source) and not sql.is_string(target)
+
+
+def try_cast_text_to(expression: Expression, target: LogicalType, span: Span | None) -> Expression:
+    """As `cast_to`, but text that is no value of `target` is NULL."""
+    if not reads_text(expression.type, target):
+        return cast_to(expression, target, span)
+    return Call("TRY_CAST", (expression,), target.without_time_attribute().with_nullable(True), span)
+
+
 def explicit_cast(
     function: str, expression: Expression, target: LogicalType, span: Span | None
 ) -> Expression:

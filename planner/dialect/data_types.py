@@ -106,11 +106,11 @@ def _with_length(parser: Reader, name: Token) -> LogicalType:
         kind = "VARCHAR"
     elif kind == "BINARY" and parser.accept("VARYING"):
         kind = "VARBINARY"
-    length = 1
-    if parser.accept("("):
-        length = _bounded(parser, f"the length of {kind}", 1, types.VARCHAR_LENGTH_MAX)
-        parser.expect(")")
-    # SQL's default length is 1, also for VARCHAR: that is Flink's rule, STRING is the unbounded one.
+    if not parser.accept("("):
+        # Without a length VARCHAR and VARBINARY are unbounded, CHAR and BINARY hold one.
+        return _LENGTH[kind]()
+    length = _bounded(parser, f"the length of {kind}", 1, types.VARCHAR_LENGTH_MAX)
+    parser.expect(")")
     return _LENGTH[kind](length)
 
 

@@ -24,6 +24,7 @@ from runtime.evaluate.kernel import (
     numbers,
     plain,
     rows_of,
+    with_int_parameters,
     zero,
 )
 from runtime.evaluate.rounding import floor_or_ceil
@@ -112,7 +113,7 @@ def _remainder_of_integers(left: Datum, right: Datum) -> Datum:
 
 def _remainder_of_decimals(left: Datum, right: Datum, target: pa.DataType) -> pa.Array:
     _check_divisor(left, right)
-    return decimals.fit(evaluate_in_duckdb("a0 % a1", left, right), target)
+    return decimals.remainder(left, right, target)
 
 
 def _remainder_of_floats(left: Datum, right: Datum) -> pa.Array:
@@ -217,7 +218,12 @@ def _rand(call: Call, context: EvaluationContext) -> Kernel:
 
 
 def _rand_integer(call: Call, context: EvaluationContext) -> Kernel:
+    """A number from 0 to below the bound, which is above 0."""
+
     def kernel(bound: pa.Array) -> pa.Array:
+        lowest = pc.min(bound).as_py()
+        if lowest is not None and lowest <= 0:
+            raise UserError("SS5106", f"the bound of RAND_INTEGER is {lowest}, not above 0")
         values = np.floor(context.random.random(len(bound)) * numbers(bound, np.float64))
         return pa.array(values.astype(np.int32), mask=null_mask(bound))
 
@@ -245,8 +251,8 @@ BUILDERS: dict[str, Builder] = {
     "FLOOR": floor_or_ceil,
     "CEIL": floor_or_ceil,
     "CEILING": floor_or_ceil,
-    "ROUND": _round,
-    "TRUNCATE": _round,
+    "ROUND": with_int_parameters(_round),
+    "TRUNCATE": with_int_parameters(_round),
     "POWER": _float_function(np.power),
     "ATAN2": _float_function(np.arctan2),
     "SQRT": _float_function(np.sqrt),

@@ -9,13 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.evaluate import decimals
-from runtime.evaluate.cast_from_text import text_reader, unread
+from runtime.evaluate.cast_from_text import DECIMAL_TEXT, SPACES, text_reader, unread
 from runtime.evaluate.cast_to_text import text_writer
 from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.intervals import DAY_MS, milliseconds_of
-from runtime.evaluate.kernel import Builder, Kernel, null_mask, numbers, zero
+from runtime.evaluate.kernel import Builder, Kernel, Values, null_mask, numbers, zero
 from runtime.evaluate.local_time import from_local, to_local
 from runtime.evaluate.second_digits import cut_off
+from runtime.evaluate.time_range import null_beyond_range, require_range
 from runtime.evaluate.timestamp_unit import in_unit
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
@@ -43,9 +44,9 @@ def cast_kernel(source: LogicalType, target: LogicalType, time_zone: str, *, is_
     if source.element is not None or source.fields:
         return _nested(source, target, time_zone, is_try)
     if sql.is_timestamp(target):
-        return _to_timestamp(source, target, time_zone)
+        return _to_timestamp(source, target, time_zone, is_try)
     if sql.is_timestamp(source):
-        return _from_timestamp(target, time_zone)
+        return _from_timestamp(target, time_zone, is_try)
     return _to_number(source, target)
 
 
@@ -71,12 +72,12 @@ def _from_text(target: LogicalType, time_zone: str, is_try: bool) -> Kernel:
 def _is_malformed(text: pa.Array, values: pa.Array) -> bool:
     """Whether a string that became NULL is no number at all; one merely too large is NULL, as in Flink."""
     bad = unread(text, values)
-    if not len(bad):
-        return False
-    kept = pc.utf8_trim_whitespace(text.take(pa.array(bad)))
-    return not pc.all(
-        pc.match_substring_regex(kept, r"\A[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\z")
-    ).as_py()
+    return bool(len(bad)) and not pc.all(_is_number(text.take(pa.array(bad)))).as_py()
+
+
+def _is_number(text: pa.Array) -> pa.Array:
+    trimmed = pc.utf8_trim(text, characters=SPACES)
+    return pc.match_substring_regex(trimmed, DECIMAL_TEXT)
 
 
 def _to_text(source: LogicalType, target: LogicalType, time_zone: str, is_try: bool) -> Kernel:
@@ -128,16 +129,17 @@ def _to_bytes(value: pa.Array, target: LogicalType) -> pa.Array:
     return data
 
 
-def _to_timestamp(source: LogicalType, target: LogicalType, time_zone: str) -> Kernel:
+def _to_timestamp(source: LogicalType, target: LogicalType, time_zone: str, is_try: bool) -> Kernel:
     arrow = to_arrow_type(target)
     is_same_kind = source.root is target.root
+    held = null_beyond_range if is_try else require_range
 
     def kernel(value: pa.Array) -> pa.Array:
         if source.root is TypeRoot.TIME:
             value = pc.cast(pc.cast(value, pa.int32()), pa.int64()).view(pa.timestamp("ms"))
         moved = value if is_same_kind else _as_timestamp(to_local(value, time_zone))
-        moved = in_unit(cut_off(moved, target.precision), arrow.unit)
-        return moved if is_same_kind else from_local(moved, arrow, time_zone)
+        moved = in_unit(held(cut_off(moved, target.precision), arrow.unit), arrow.unit)
+        return moved if is_same_kind else held(from_local(moved, arrow, time_zone))
 
     return kernel
 
@@ -146,10 +148,12 @@ def _as_timestamp(value: pa.Array) -> pa.Array:
     return pc.cast(value, pa.timestamp("ms")) if pa.types.is_date32(value.type) else value
 
 
-def _from_timestamp(target: LogicalType, time_zone: str) -> Kernel:
+def _from_timestamp(target: LogicalType, time_zone: str, is_try: bool) -> Kernel:
+    held = null_beyond_range if is_try else require_range
+
     def to_date(value: pa.Array) -> pa.Array:
         days = numbers(milliseconds_of(to_local(value, time_zone)), np.int64) // DAY_MS
-        return pa.array(days.astype(np.int32), mask=null_mask(value)).view(pa.date32())
+        return held(pa.array(days.astype(np.int32), mask=null_mask(value)).view(pa.date32()))
 
     def to_time(value: pa.Array) -> pa.Array:
         of_day = numbers(milliseconds_of(to_local(value, time_zone)), np.int64) % DAY_MS
@@ -204,39 +208,59 @@ def _saturated(value: pa.Array, arrow: pa.DataType) -> pa.Array:
 
 
 def _nested(source: LogicalType, target: LogicalType, time_zone: str, is_try: bool) -> Kernel:
+    """Element by element. With `is_try` a value with an element that does not convert is NULL as a whole."""
     if source.root is TypeRoot.ROW:
         return _row(source, target, time_zone, is_try)
     if source.root is not TypeRoot.ARRAY or source.element is None or target.element is None:
         raise UserError("SS3106", f"CAST of {source} to {target} is not supported")
     element = cast_kernel(source.element, target.element, time_zone, is_try=is_try)
-    arrow = to_arrow_type(target)
+    arrow, source_element, target_element = to_arrow_type(target), source.element, target.element
 
     def kernel(value: pa.Array) -> pa.Array:
         mask = null_mask(value)
-        offsets = pa.array(value.offsets.to_numpy(), pa.int32())
+        offsets = value.offsets.to_numpy()
         values = element(value.values)
+        if is_try:
+            failed = failures(value.values, values, source_element, target_element)
+            before = np.concatenate(([0], np.cumsum(failed)))
+            has_failed = before[offsets[1:]] > before[offsets[:-1]]
+            mask = has_failed if mask is None else mask | has_failed
         return pa.ListArray.from_arrays(
-            offsets, values, type=arrow, mask=None if mask is None else pa.array(mask)
+            pa.array(offsets, pa.int32()), values, type=arrow, mask=None if mask is None else pa.array(mask)
         )
 
     return kernel
 
 
 def _row(source: LogicalType, target: LogicalType, time_zone: str, is_try: bool) -> Kernel:
-    kernels = [
-        cast_kernel(s.type, t.type, time_zone, is_try=is_try)
-        for s, t in zip(source.fields, target.fields, strict=True)
-    ]
+    pairs = [(s.type, t.type) for s, t in zip(source.fields, target.fields, strict=True)]
+    kernels = [cast_kernel(s, t, time_zone, is_try=is_try) for s, t in pairs]
     fields = list(to_arrow_type(target))
 
     def kernel(value: pa.Array) -> pa.Array:
         mask = null_mask(value)
-        children = [k(c) for k, c in zip(kernels, value.flatten(), strict=True)]
+        given = value.flatten()
+        children = [k(c) for k, c in zip(kernels, given, strict=True)]
+        if is_try:
+            for before, after, (s, t) in zip(given, children, pairs, strict=True):
+                failed = failures(before, after, s, t)
+                mask = failed if mask is None else mask | failed
         return pa.StructArray.from_arrays(
             children, fields=fields, mask=None if mask is None else pa.array(mask)
         )
 
     return kernel
+
+
+def failures(given: pa.Array, cast: pa.Array, source: LogicalType, target: LogicalType) -> Values:
+    """bool[n]: values that TRY_CAST made NULL because CAST fails on them; a decimal that is merely too large is NULL in
+    both."""
+    if target.root is TypeRoot.DECIMAL and not sql.is_string(source):
+        return np.zeros(len(given), dtype=np.bool_)
+    lost = pc.and_(pc.is_valid(given), pc.is_null(cast))
+    if target.root is TypeRoot.DECIMAL:
+        lost = pc.and_(lost, pc.fill_null(pc.invert(_is_number(given)), False))
+    return numbers(lost, np.bool_)
 
 
 BUILDERS: dict[str, Builder] = {"CAST": _cast, "TRY_CAST": _cast}

@@ -14,6 +14,7 @@ from runtime.evaluate.duckdb_function import evaluate_in_duckdb
 from runtime.evaluate.kernel import Values, numbers
 from runtime.evaluate.local_time import from_local
 from runtime.evaluate.second_digits import cut_off
+from runtime.evaluate.time_range import null_beyond_range
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.types import LogicalType, TypeRoot
@@ -21,9 +22,9 @@ from sqlstream.types import LogicalType, TypeRoot
 Reader = Callable[[pa.Array], pa.Array]
 """From text to values; NULL for text that cannot be read."""
 
-_SPACES = " \t\r\n"
+SPACES = " \t\r\n"
 _INTEGER = r"\A[+-]?\d+(?:\.\d*)?\z"
-_DECIMAL = r"\A[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\z"
+DECIMAL_TEXT = r"\A[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\z"
 # 12.5e-3 as 0.0125: Arrow refuses exponents that put digits far behind the point, and crashes on very long ones. `at` is the
 # point's place in `digits`; beyond 40 zeros it does not matter how many there are.
 _PARTS = r"\A([+-]?)0*(\d*)\.?(\d*)[eE]([+-]?\d+)\z"
@@ -67,7 +68,9 @@ def _timestamp_reader(target: LogicalType, time_zone: str) -> Reader:
     arrow = to_arrow_type(target)
     local = pa.timestamp(arrow.unit)
     read = _temporal(TimestampParser.of_sql_timestamp(), lambda parsed: parsed.timestamps(arrow.unit), local)
-    return lambda text: cut_off(from_local(read(text), arrow, time_zone), target.precision)
+    return lambda text: null_beyond_range(
+        cut_off(from_local(read(text), arrow, time_zone), target.precision)
+    )
 
 
 def _time_reader(target: LogicalType) -> Reader:
@@ -82,7 +85,7 @@ def _temporal(
         if quick is not None:
             # Arrow reads the usual form many times faster, and refuses the column when one value is unusual.
             try:
-                return pc.cast(text, quick)
+                return null_beyond_range(pc.cast(text, quick))
             except pa.ArrowInvalid:
                 pass
         return finish(parser.parse(text))
@@ -97,10 +100,13 @@ def _null_unless(condition: pa.Array, text: pa.Array) -> pa.Array:
 def _read_integers(text: pa.Array, target: pa.DataType) -> pa.Array:
     """Digits after a point are read and dropped, as in Flink; what does not fit the type is not read."""
     try:
-        return pc.cast(text, target)
+        values = pc.cast(text, target)
     except pa.ArrowInvalid:
-        pass
-    trimmed = pc.utf8_trim(text, characters=_SPACES)
+        values = None
+    # Arrow takes 0x10 for a number.
+    if values is not None and not pc.any(pc.match_substring_regex(text, "[xX]")).as_py():
+        return values
+    trimmed = pc.utf8_trim(text, characters=SPACES)
     known = _null_unless(pc.match_substring_regex(trimmed, _INTEGER), trimmed)
     digits = pc.replace_substring_regex(known, r"\A\+?(-?)0*(\d+?)(?:\.\d*)?\z", r"\1\2")
     short = _null_unless(pc.less_equal(pc.utf8_length(digits), 20), digits)
@@ -112,8 +118,8 @@ def _read_integers(text: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _read_floats(text: pa.Array, target: pa.DataType) -> pa.Array:
-    trimmed = pc.utf8_trim(text, characters=_SPACES)
-    known = _null_unless(pc.match_substring_regex(trimmed, rf"{_DECIMAL}|\ANaN\z|\A[+-]?Infinity\z"), trimmed)
+    trimmed = pc.utf8_trim(text, characters=SPACES)
+    known = _null_unless(pc.match_substring_regex(trimmed, rf"{DECIMAL_TEXT}|\ANaN\z|\A[+-]?Infinity\z"), trimmed)
     return pc.cast(pc.replace_substring_regex(known, r"\A\+", ""), target)
 
 
@@ -127,8 +133,8 @@ def read_decimals(text: pa.Array, target: pa.DataType) -> pa.Array:
             return pc.cast(text, target)
         except pa.ArrowInvalid:
             pass
-    trimmed = pc.utf8_trim(text, characters=_SPACES)
-    known = _null_unless(pc.match_substring_regex(trimmed, _DECIMAL), trimmed)
+    trimmed = pc.utf8_trim(text, characters=SPACES)
+    known = _null_unless(pc.match_substring_regex(trimmed, DECIMAL_TEXT), trimmed)
     if has_exponent:
         known = pc.cast(evaluate_in_duckdb(_WITHOUT_EXPONENT, known), pa.string())
     # The digit after the scale decides on rounding; those behind it are cut off, and a whole part too long is NULL.
@@ -141,7 +147,7 @@ def read_decimals(text: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _read_booleans(text: pa.Array) -> pa.Array:
-    known = pc.utf8_lower(pc.utf8_trim(text, characters=_SPACES))
+    known = pc.utf8_lower(pc.utf8_trim(text, characters=SPACES))
     is_true = pc.is_in(known, value_set=_TRUE)
     is_read = pc.or_(is_true, pc.is_in(known, value_set=_FALSE))
     return pc.if_else(is_read, is_true, pa.scalar(None, pa.bool_()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,15 +15,17 @@ from runtime.evaluate.kernel import (
     Kernel,
     as_array,
     as_arrays,
+    is_literal,
     literal_of,
     null_mask,
     plain,
+    refuse,
     rows_of,
 )
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
-from sqlstream.types import TypeRoot
+from sqlstream.types import NESTED_ROOTS, TypeRoot
 
 
 def _field(call: Call, context: EvaluationContext) -> Kernel:
@@ -62,16 +66,42 @@ def _array(call: Call, context: EvaluationContext) -> Kernel:
     return kernel
 
 
-def _map(*args: Datum) -> pa.Array:
-    rows = rows_of(*args)
+def _map(call: Call, context: EvaluationContext) -> Kernel:
+    """Of entries with equal keys the last one stays."""
+    if call.args[0].type.root in NESTED_ROOTS:
+        raise refuse(call, f"with keys of type {call.args[0].type.with_nullable(True)}", "use a scalar as key")
+    return _map_of_entries
+
+
+def _map_of_entries(*args: Datum) -> pa.Array:
+    rows, width = rows_of(*args), len(args) // 2
     keys, values = _interleaved(list(args[0::2]), rows), _interleaved(list(args[1::2]), rows)
     if keys.null_count:
         raise UserError("SS5107", "a key of a MAP is NULL", hint="give NULL another value: COALESCE(key, …)")
-    return pa.MapArray.from_arrays(_offsets(rows, len(args) // 2), keys, values)
+    kept = _last_of_equal(keys, rows, width)
+    if len(kept) == len(keys):
+        return pa.MapArray.from_arrays(_offsets(rows, width), keys, values)
+    offsets = np.searchsorted(kept, np.arange(0, (rows + 1) * width, width)).astype(np.int32)
+    places = pa.array(kept)
+    return pa.MapArray.from_arrays(pa.array(offsets), keys.take(places), values.take(places))
+
+
+def _last_of_equal(keys: pa.Array, rows: int, width: int) -> Any:
+    """Positions of the keys, `width` in a row, that no later key of their row equals."""
+    if width == 1 or not rows:
+        return np.arange(len(keys))
+    encoded = keys.dictionary_encode()
+    codes = encoded.indices.to_numpy() + np.repeat(np.arange(rows), width) * len(encoded.dictionary)
+    _, last = np.unique(codes[::-1], return_index=True)
+    return np.sort(len(keys) - 1 - last)
 
 
 def _item(call: Call, context: EvaluationContext) -> Kernel:
-    return _array_item if call.args[0].type.root is TypeRoot.ARRAY else _map_item
+    if call.args[0].type.root is not TypeRoot.ARRAY:
+        return _map_item
+    if is_literal(call, 1) and literal_of(call, 1) < 1:
+        raise refuse(call, f"at position {literal_of(call, 1)}", "the first element is at position 1")
+    return _array_item
 
 
 def _array_item(array: Datum, place: Datum) -> pa.Array:
@@ -117,7 +147,7 @@ BUILDERS: dict[str, Builder] = {
     "FIELD": _field,
     "ROW": _row,
     "ARRAY": _array,
-    "MAP": plain(_map),
+    "MAP": _map,
     "ITEM": _item,
     "CARDINALITY": plain(_cardinality),
 }

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from runtime.evaluate.kernel import Values, null_mask, numbers
 from sqlstream.errors import UserError
+from sqlstream.time_range import DATE_MAX, DATE_MIN, timestamp_bounds
 
 PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _DAY_S = 86_400
@@ -179,15 +180,26 @@ class Parsed:
     nanoseconds: Values
     valid: Values
 
+    def or_else(self, other: Parsed) -> Parsed:
+        """These points, and where one was not read the other's."""
+        return Parsed(
+            np.where(self.valid, self.days, other.days),
+            np.where(self.valid, self.nanoseconds, other.nanoseconds),
+            self.valid | other.valid,
+        )
+
     def timestamps(self, unit: str) -> pa.Array:
-        """In units of a timestamp column; digits beyond the unit are cut off, and what it cannot hold is not valid."""
+        """In units of a timestamp column; digits beyond the unit are cut off, and what is out of its range is NULL."""
         per_second = PER_SECOND[unit]
-        values = self.days * (_DAY_S * per_second) + self.nanoseconds // (1_000_000_000 // per_second)
-        fits = np.abs(self.days) < 2**63 // (_DAY_S * per_second)
+        low, high = (bound // (_DAY_S * per_second) for bound in timestamp_bounds(unit))
+        fits = (self.days >= low) & (self.days <= high)
+        days = np.where(fits, self.days, 0)
+        values = days * (_DAY_S * per_second) + self.nanoseconds // (1_000_000_000 // per_second)
         return pa.array(values, mask=~(self.valid & fits)).view(pa.timestamp(unit))
 
     def dates(self) -> pa.Array:
-        return pa.array(self.days.astype(np.int32), mask=~self.valid).view(pa.date32())
+        fits = (self.days >= DATE_MIN) & (self.days <= DATE_MAX)
+        return pa.array(self.days.astype(np.int32), mask=~(self.valid & fits)).view(pa.date32())
 
     def times(self) -> pa.Array:
         values = (self.nanoseconds // 1_000_000).astype(np.int32)
@@ -196,6 +208,7 @@ class Parsed:
 
 _DATE = r"(?P<y>\d{1,4})-(?P<M>\d{1,2})-(?P<d>\d{1,2})"
 _TIME = r"(?P<H>\d{1,2}):(?P<m>\d{1,2})(?::(?P<s>\d{1,2})(?:\.(?P<S>\d{1,9})\d*)?)?"
+_CLOCK = r"(?P<H>\d{1,2}):(?P<m>\d{1,2}):(?P<s>\d{1,2})(?:\.(?P<S>\d{1,9}))?"
 
 
 class TimestampParser:
@@ -217,8 +230,16 @@ class TimestampParser:
         return TimestampParser(rf"\s*{_DATE}(?:[ T]{_TIME})?\s*")
 
     @staticmethod
+    def of_sql_fallback() -> TimestampParser:
+        """'1999-9-10 05:20:10.123' or '1999-9-10': what TO_TIMESTAMP reads besides its pattern."""
+        return TimestampParser(rf"\s*{_DATE}(?: +{_CLOCK})?\s*")
+
+    @staticmethod
     def of_sql_date() -> TimestampParser:
-        return TimestampParser(rf"\s*{_DATE}(?:[ T]{_TIME})?\s*")
+        """'2024-01-31', also with a time, which is cut off; the day, or the month and the day, may be missing."""
+        return TimestampParser(
+            rf"\s*(?P<y>\d{{1,4}})(?:-(?P<M>\d{{1,2}})(?:-(?P<d>\d{{1,2}})(?:[ T]{_TIME})?)?)?\s*"
+        )
 
     @staticmethod
     def of_sql_time() -> TimestampParser:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.kernel import Datum, as_array, rows_of
+from runtime.evaluate.kernel import Datum, as_array, as_arrays, rows_of
 from runtime.kernels.buffers import valid_mask, view_buffer
 from sqlstream.errors import UserError
 
@@ -186,6 +186,24 @@ def _quotient_digits(left: pa.DataType, right: pa.DataType, target: pa.DataType)
     scale = _dividend_scale(left, right, target)
     whole_digits = left.precision - left.scale + right.scale
     return int(whole_digits + max(6, scale + right.precision + 1))
+
+
+def remainder(left: Datum, right: Datum, target: pa.DataType) -> pa.Array:
+    """With the dividend's sign; exact for operands that have more than 38 digits in one scale, too."""
+    from runtime.kernels.remainder import remainders_into
+
+    a, b = (_as_decimal128(x) for x in as_arrays(left, right))
+    scale = max(a.type.scale, b.type.scale)
+    words = np.empty(2 * len(a), dtype=np.uint64)
+    dividends, divisors = (view_buffer(x.buffers()[1], np.uint64, 2 * x.offset, 2 * len(x)) for x in (a, b))
+    remainders_into(words, dividends, divisors, scale - a.type.scale, scale - b.type.scale)
+    own = pa.decimal128(DECIMAL128_DIGITS, scale)
+    return fit(pa.Array.from_buffers(own, len(a), [_validity(a, b), pa.py_buffer(words)]), target)
+
+
+def _as_decimal128(column: pa.Array) -> pa.Array:
+    digits, scale = _digits_and_scale(column.type)
+    return pc.cast(column, pa.decimal128(digits, scale))
 
 
 def low_words(values: pa.Array) -> Any:

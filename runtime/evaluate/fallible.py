@@ -7,11 +7,27 @@ from sqlstream.expressions import Call, Expression, Literal, walk
 from sqlstream.types import TypeRoot
 
 _DIVISIONS = frozenset({"/", "%", "MOD"})
+_OF_DATA = frozenset({"FROM_BASE64", "MAP", "RAND_INTEGER"})
+"""Functions that refuse some values of their arguments."""
 
 
 def can_fail(expression: Expression) -> bool:
-    """Whether evaluating it may raise a UserError: a division of exact numbers, or a CAST that reads text."""
-    return any(isinstance(node, Call) and _call_can_fail(node) for node in walk(expression))
+    """Whether evaluating it may raise a UserError: a division of exact numbers, a CAST that reads text, a function that
+    refuses some arguments, or a point in time that leaves its range."""
+    return any(_fails_often(node) or _leaves_range(node) for node in walk(expression))
+
+
+def fails_rarely(expression: Expression) -> bool:
+    """Whether nothing but points in time that leave their range can fail: worth trying on all rows first."""
+    return not any(_fails_often(node) for node in walk(expression))
+
+
+_SHIFTS = frozenset({"+", "-", "TIMESTAMPADD", "FLOOR", "CEIL", "CEILING", "CAST"})
+_TIMES = frozenset((TypeRoot.DATE, TypeRoot.TIME, *sql.TIMESTAMP_ROOTS))
+
+
+def _leaves_range(node: Expression) -> bool:
+    return isinstance(node, Call) and node.function in _SHIFTS and node.type.root in _TIMES
 
 
 def _is_nonzero_literal(divisor: Expression) -> bool:
@@ -20,12 +36,16 @@ def _is_nonzero_literal(divisor: Expression) -> bool:
     return isinstance(divisor, Literal) and divisor.value is not None and float(divisor.value) != 0
 
 
-def _call_can_fail(call: Call) -> bool:
+def _fails_often(call: Expression) -> bool:
+    if not isinstance(call, Call):
+        return False
     if call.function in _DIVISIONS:
         return call.type.root not in sql.APPROXIMATE_ROOTS and not _is_nonzero_literal(call.args[1])
+    if call.function in _OF_DATA:
+        return True
     source = call.args[0].type if call.args else sql.NULL
     if call.function != "CAST":
         return False
     if source.root in sql.BINARY_ROOTS:
         return sql.is_string(call.type)
-    return (sql.is_string(source) and not sql.is_string(call.type)) or source.root is TypeRoot.ROW
+    return (sql.is_string(source) and not sql.is_string(call.type)) or source.root in sql.NESTED_ROOTS

@@ -9,13 +9,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.evaluate.kernel import Datum, Kernel, as_arrays, null_mask, numbers, refuse
+from runtime.evaluate.time_range import PER_DAY, bounds_of, extremes, require_between
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import Call
 from sqlstream.types import TypeRoot
 
 DAY_MS = 86_400_000
-_PER_DAY = {"s": 86_400, "ms": DAY_MS, "us": DAY_MS * 1_000, "ns": DAY_MS * 1_000_000}
+_PER_MS = {"ms": 1, "us": 1_000, "ns": 1_000_000}
+_SPAN_MS = 20_000 * 366 * DAY_MS
+"""More than lies between any two points in time: a longer interval leads out of the range as this one does."""
+_SPAN_MONTHS = 20_000 * 12
 
 
 def plus(call: Call) -> Kernel:
@@ -63,42 +67,79 @@ def _shift_function(point: TypeRoot, interval: TypeRoot) -> Any:
         return _shift_interval
     if interval is TypeRoot.INTERVAL_YEAR_MONTH:
         return _shift_months
-    return {TypeRoot.DATE: _shift_date, TypeRoot.TIME: _shift_time}.get(point, _shift_timestamp)
+    return {TypeRoot.DATE: shift_date, TypeRoot.TIME: _shift_time}.get(point, shift_timestamp)
 
 
 def _shift_interval(base: Datum, amount: Datum, sign: int) -> Datum:
     return pc.add(base, amount) if sign > 0 else pc.subtract(base, amount)
 
 
-_shift_timestamp = _shift_interval
+def shift_timestamp(base: Datum, amount: Datum, sign: int) -> Datum:
+    """A timestamp moved by milliseconds. UserError SS5102 when a result is beyond the range of its type."""
+    if _stays_within(base, amount, sign):
+        return pc.add(base, amount) if sign > 0 else pc.subtract(base, amount)
+    points, amounts = as_arrays(base, amount)
+    per_ms = _PER_MS[points.type.unit]
+    values = numbers(points, np.int64)
+    shift = sign * np.clip(numbers(amounts, np.int64), -_SPAN_MS, _SPAN_MS)
+    # In milliseconds nothing overflows; the finer digits do not change.
+    milliseconds = values // per_ms + shift
+    low, high = (bound // per_ms for bound in bounds_of(points.type))
+    mask = null_mask(points, amounts)
+    moved = require_between(milliseconds, low, high, mask, points.type) * per_ms + values % per_ms
+    return pa.array(moved, mask=mask).view(points.type)
 
 
-def _shift_date(base: Datum, amount: Datum, sign: int) -> pa.Array:
+def _stays_within(base: Datum, amount: Datum, sign: int) -> bool:
+    """Whether no sum of any point and any amount leaves the range: then one plain addition does."""
+    points, amounts = extremes(base), extremes(amount)
+    if points is None or amounts is None:
+        return True
+    per_ms = _PER_MS[base.type.unit]
+    low, high = bounds_of(base.type)
+    shifts = sorted(sign * a * per_ms for a in amounts)
+    return low <= points[0] + shifts[0] and points[1] + shifts[1] <= high
+
+
+def shift_date(base: Datum, amount: Datum, sign: int) -> pa.Array:
     """Whole days; the rest of the interval is cut off, as in Flink."""
     dates, amounts = as_arrays(base, amount)
-    milliseconds = numbers(amounts, np.int64)
+    milliseconds = np.clip(numbers(amounts, np.int64), -_SPAN_MS, _SPAN_MS)
     days = np.sign(milliseconds) * (np.abs(milliseconds) // DAY_MS)
-    moved = numbers(dates, np.int64) + sign * days
-    return pa.array(moved.astype(np.int32), mask=null_mask(dates, amounts)).view(pa.date32())
+    mask = null_mask(dates, amounts)
+    moved = require_between(
+        numbers(dates, np.int64) + sign * days, *bounds_of(dates.type), mask, dates.type
+    )
+    return pa.array(moved.astype(np.int32), mask=mask).view(pa.date32())
+
+
+def clipped_to_span(counts: pa.Array, unit_ms: int) -> Any:
+    """int64 counts of a unit; those that would lead out of every range anyway are made smaller, so that no sum of them
+    overflows."""
+    most = _SPAN_MS // unit_ms + 1
+    return np.clip(numbers(counts, np.int64), -most, most)
 
 
 def _shift_time(base: Datum, amount: Datum, sign: int) -> pa.Array:
     """Around midnight."""
     times_of_day, amounts = as_arrays(base, amount)
-    moved = np.mod(numbers(times_of_day, np.int64) + sign * numbers(amounts, np.int64), DAY_MS)
+    shift = np.mod(numbers(amounts, np.int64), DAY_MS)
+    moved = np.mod(numbers(times_of_day, np.int64) + sign * shift, DAY_MS)
     return pa.array(moved.astype(np.int32), mask=null_mask(times_of_day, amounts)).view(pa.time32("ms"))
 
 
 def _shift_months(base: Datum, amount: Datum, sign: int) -> pa.Array:
     points, amounts = as_arrays(base, amount)
-    return add_months(points, sign * numbers(amounts, np.int64), null_mask(points, amounts))
+    return add_months(points, sign * numbers(amounts, np.int64), amounts)
 
 
-def add_months(points: pa.Array, months: Any, mask: Any) -> pa.Array:
-    """Dates or timestamps moved by months; a day that the month lacks becomes its last day."""
+def add_months(points: pa.Array, months: Any, amounts: pa.Array) -> pa.Array:
+    """Dates or timestamps moved by months, NULL where a point or its amount is; a day that the month lacks becomes its
+    last day. UserError SS5102 when a result is beyond the range of its type."""
+    months = np.clip(months, -_SPAN_MONTHS, _SPAN_MONTHS)
     is_date = pa.types.is_date32(points.type)
     values = numbers(points, np.int64)
-    per_day = 1 if is_date else _PER_DAY[points.type.unit]
+    per_day = 1 if is_date else PER_DAY[points.type.unit]
     days = np.floor_divide(values, per_day)
     month = days.astype("datetime64[D]").astype("datetime64[M]")
     day_of_month = days - month.astype("datetime64[D]").astype(np.int64)
@@ -107,6 +148,9 @@ def add_months(points: pa.Array, months: Any, mask: Any) -> pa.Array:
         np.int64
     )
     moved_days = moved.astype("datetime64[D]").astype(np.int64) + np.minimum(day_of_month, length - 1)
+    low, high = (bound // per_day for bound in bounds_of(points.type))
+    mask = null_mask(points, amounts)
+    moved_days = require_between(moved_days, low, high, mask, points.type)
     result = moved_days * per_day + (values - days * per_day)
     if is_date:
         return pa.array(result.astype(np.int32), mask=mask).view(pa.date32())

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from runtime.evaluate.context import EvaluationContext
 from runtime.kernels.buffers import valid_mask
 from sqlstream.errors import UserError
-from sqlstream.expressions import Call, Literal
+from sqlstream.expressions import Call, Expression, Literal
+from sqlstream.types import INT, TypeRoot
 
 Datum = Any
 """A `pa.Array`, or a `pa.Scalar` for an argument that is constant."""
@@ -93,6 +94,41 @@ def is_literal(call: Call, *positions: int) -> bool:
         for p in positions
         if p < len(call.args)
     )
+
+
+_INT_MIN, _INT_MAX = -(2**31), 2**31 - 1
+
+
+def with_int_parameters(builder: Builder) -> Builder:
+    """`builder` for calls whose lengths, positions and counts are INT; of a BIGINT, the nearest INT stands for it.
+
+    No text and no number has more than 2^31 characters or digits, so the result is the same.
+    """
+
+    def is_long(argument: Expression, place: int) -> bool:
+        return place > 0 and argument.type.root is TypeRoot.BIGINT
+
+    def build(call: Call, context: EvaluationContext) -> Kernel:
+        places = [i for i, a in enumerate(call.args) if is_long(a, i)]
+        if not places:
+            return builder(call, context)
+        args = tuple(_as_int(a) if i in places else a for i, a in enumerate(call.args))
+        kernel = builder(Call(call.function, args, call.type, call.span), context)
+        return lambda *given: kernel(*(_clamped(g) if i in places else g for i, g in enumerate(given)))
+
+    return build
+
+
+def _as_int(argument: Expression) -> Expression:
+    if not isinstance(argument, Literal) or not isinstance(argument.value, int):
+        return argument
+    return Literal(min(max(argument.value, _INT_MIN), _INT_MAX), INT.with_nullable(argument.type.nullable))
+
+
+def _clamped(datum: Datum) -> Datum:
+    low, high = pa.scalar(_INT_MIN, pa.int64()), pa.scalar(_INT_MAX, pa.int64())
+    kept = pc.min_element_wise(pc.max_element_wise(datum, low, skip_nulls=False), high, skip_nulls=False)
+    return pc.cast(kept, pa.int32())
 
 
 def refuse(call: Call, reason: str, hint: str = "") -> UserError:

@@ -6,7 +6,7 @@ import decimal
 
 import pyarrow as pa
 
-from runtime.evaluate.timestamp_unit import beyond_nanoseconds
+from runtime.evaluate.time_range import bounds_of, out_of_range
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import Literal
 from sqlstream.types import BINARY_ROOTS, TypeRoot, is_timestamp
@@ -29,8 +29,9 @@ def evaluate_literal(literal: Literal) -> pa.Scalar:
         return pa.scalar(decimal.Decimal(str(value)), target)
     if is_timestamp(logical):
         ticks = int(value) // _NANOSECONDS[target.unit]
-        if not -(2**63) <= ticks < 2**63:
-            raise beyond_nanoseconds()
+        low, high = bounds_of(target)
+        if not low <= ticks <= high:
+            raise out_of_range(target)
         return pa.scalar(ticks, pa.int64()).cast(target)
     if logical.root in BINARY_ROOTS:
         return pa.scalar(bytes.fromhex(str(value)), target)

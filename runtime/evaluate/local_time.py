@@ -45,10 +45,26 @@ def to_local(datum: Datum, time_zone: str) -> Datum:
 
 
 def from_local(datum: Datum, target: pa.DataType, time_zone: str) -> Datum:
-    """The inverse, for a target with a time zone. A skipped time moves on; of a repeated one, the first."""
+    """The inverse, for a target with a time zone. A time in a gap moves on by the gap's length; of a repeated one, the
+    first."""
     if not pa.types.is_timestamp(target) or target.tz is None or datum.type == target:
         return datum
     if is_utc(time_zone):
         return pc.cast(datum, target)
-    zoned = pc.assume_timezone(datum, time_zone, ambiguous="earliest", nonexistent="latest")
+    try:
+        zoned = pc.assume_timezone(datum, time_zone, ambiguous="earliest", nonexistent="raise")
+    except pa.ArrowInvalid:
+        return _from_local_with_gaps(datum, target, time_zone)
     return pc.cast(zoned, target)
+
+
+def _from_local_with_gaps(datum: Datum, target: pa.DataType, time_zone: str) -> Datum:
+    """A time in a gap is read by the offset before the gap, so that it moves on by the gap's length (as in Java)."""
+
+    def read(nonexistent: str) -> Datum:
+        return pc.assume_timezone(datum, time_zone, ambiguous="earliest", nonexistent=nonexistent)
+
+    before, after = read("earliest"), read("latest")
+    offset = pc.subtract(pc.local_timestamp(before), pc.cast(before, pa.timestamp(datum.type.unit)))
+    moved = pc.cast(pc.subtract(datum, offset), target)
+    return pc.if_else(pc.equal(before, after), pc.cast(before, target), moved)

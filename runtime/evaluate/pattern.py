@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.evaluate.by_parameter import MakeKernel, by_parameter
 from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.duckdb_function import evaluate_in_duckdb
-from runtime.evaluate.kernel import Builder, Kernel, is_literal, literal_of
+from runtime.evaluate.kernel import Builder, Kernel, is_literal, literal_of, with_int_parameters
+from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
 
@@ -23,20 +26,25 @@ _JAVA_ONLY = (
 
 
 def _like(call: Call, context: EvaluationContext) -> Kernel:
-    if not is_literal(call, 1, 2):
-        expression = "a0 LIKE a1" if len(call.args) == 2 else "a0 LIKE a1 ESCAPE a2"
-        return lambda *args: evaluate_in_duckdb(expression, *args)
-    escape = literal_of(call, 2) if len(call.args) == 3 else ""
-    return _like_kernel(_like_parts(literal_of(call, 1), escape))
+    if is_literal(call, 1, 2):
+        escape = literal_of(call, 2) if len(call.args) == 3 else None
+        return _like_kernel(_like_parts(literal_of(call, 1), escape))
+    if len(call.args) == 2:
+        return lambda *args: evaluate_in_duckdb("a0 LIKE a1", *args)
+    return by_parameter(
+        lambda pattern, escape: _like_kernel(_like_parts(pattern, escape)), to_arrow_type(call.type)
+    )
 
 
-def _like_parts(pattern: str, escape: str) -> list[str]:
+def _like_parts(pattern: str, escape: str | None) -> list[str]:
     """The pattern as literal runs, which start with "=", and the wildcards "%" and "_".
+
+    UserError SS3103 for an escape that is not one character, or that stands before another one than %, _ and itself.
 
     >>> _like_parts("a%b!%", "!")
     ['=a', '%', '=b%']
     """
-    if len(escape) > 1:
+    if escape is not None and len(escape) != 1:
         raise UserError("SS3103", f'the escape "{escape}" of LIKE is not one character')
     parts: list[str] = []
     is_escaped = False
@@ -44,6 +52,12 @@ def _like_parts(pattern: str, escape: str) -> list[str]:
         if not is_escaped and character == escape:
             is_escaped = True
             continue
+        if is_escaped and character not in ("%", "_", escape):
+            raise UserError(
+                "SS3103",
+                f'the LIKE pattern "{pattern}" has its escape character before "{character}"',
+                hint=f"write {escape}{escape} for the character itself; it may stand before % and _ only",
+            )
         if character in "%_" and not is_escaped:
             parts.append(character)
         elif parts and parts[-1].startswith("="):
@@ -78,8 +92,26 @@ def escape_regex(text: str) -> str:
 
 def _similar_to(call: Call, context: EvaluationContext) -> Kernel:
     """SQL's regular expressions: % and _ as in LIKE, the rest as usual, over the whole string."""
-    pattern = re.sub(r"[%_]", lambda m: ".*" if m[0] == "%" else ".", literal_of(call, 1) or "")
-    return _matching(rf"(?s)\A(?:{checked_regex(pattern)})\z")
+    if is_literal(call, 1):
+        return _similar(literal_of(call, 1))
+    return by_parameter(_or_instead(_similar, pa.scalar(False)), pa.bool_())
+
+
+def _similar(pattern: str) -> Kernel:
+    regex = re.sub(r"[%_]", lambda m: ".*" if m[0] == "%" else ".", pattern)
+    return _matching(rf"(?s)\A(?:{checked_regex(regex)})\z")
+
+
+def _or_instead(make: MakeKernel, instead: pa.Scalar) -> MakeKernel:
+    """As `make`, but `instead` where a regular expression that comes from data is malformed."""
+
+    def made(regex: str, *parameters: Any) -> Kernel:
+        try:
+            return make(regex, *parameters)
+        except MalformedRegex:
+            return lambda text, *_: pc.if_else(pc.is_valid(text), instead, pa.scalar(None, instead.type))
+
+    return made
 
 
 def _matching(regex: str) -> Kernel:
@@ -87,12 +119,20 @@ def _matching(regex: str) -> Kernel:
 
 
 def _regexp(call: Call, context: EvaluationContext) -> Kernel:
-    if not is_literal(call, 1):
-        return lambda *args: evaluate_in_duckdb("a1 <> '' AND regexp_matches(a0, a1)", *args)
-    regex = literal_of(call, 1)
+    if is_literal(call, 1):
+        return _found(literal_of(call, 1))
+    return by_parameter(_or_instead(_found, pa.scalar(False)), pa.bool_())
+
+
+def _found(regex: str) -> Kernel:
+    """Whether the expression is found; nothing finds the empty one."""
     if not regex:
-        return lambda text, _: pc.if_else(pc.is_null(text), pa.scalar(None, pa.bool_()), pa.scalar(False))
+        return lambda text, *_: pc.if_else(pc.is_valid(text), False, pa.scalar(None, pa.bool_()))
     return _matching(checked_regex(regex))
+
+
+class MalformedRegex(UserError):
+    """A text that is no regular expression: an error as a literal, no match when it comes from data."""
 
 
 def checked_regex(regex: str) -> str:
@@ -103,6 +143,8 @@ def checked_regex(regex: str) -> str:
         found = "a back-reference"
     if not found and re.search(r"[*+?}]\+", stripped):
         found = "a possessive quantifier"
+    if not found and re.search(r"(?<!\\)(?:\\\\)*\\[GZRXhHeckN]|&&", regex):
+        found = "a construct that only Java knows"
     if found:
         raise UserError(
             "SS3104",
@@ -112,7 +154,9 @@ def checked_regex(regex: str) -> str:
     try:
         pc.match_substring_regex(pa.array([""]), regex)
     except pa.ArrowInvalid as error:
-        raise UserError("SS3104", f'regular expression "{regex}" is malformed', detail=str(error)) from error
+        raise MalformedRegex(
+            "SS3104", f'regular expression "{regex}" is malformed', detail=str(error)
+        ) from error
     return regex
 
 
@@ -138,27 +182,33 @@ def name_groups(regex: str) -> tuple[str, int]:
 
 
 def _regexp_extract(call: Call, context: EvaluationContext) -> Kernel:
-    if not is_literal(call, 1, 2):
-        number = int(literal_of(call, 2) or 0) if len(call.args) == 3 else 0
-        expression = f"CASE WHEN regexp_matches(a0, a1) THEN regexp_extract(a0, a1, {number}) END"
-        return lambda *args: evaluate_in_duckdb(expression, *args[:2])
-    group = literal_of(call, 2) if len(call.args) == 3 else 0
-    regex, groups = name_groups(checked_regex(literal_of(call, 1)))
+    if is_literal(call, 1, 2):
+        return _extracted(*(literal_of(call, i) for i in range(1, len(call.args))))
+    return by_parameter(_or_instead(_extracted, pa.scalar(None, pa.string())), pa.string())
+
+
+def _extracted(regex: str, group: int = 0) -> Kernel:
+    """What the group of the first match holds; NULL without a match, and for a group that does not exist."""
+    named, groups = name_groups(checked_regex(regex))
     if not 0 <= group <= groups:
         return lambda text, *_: pa.nulls(len(text), pa.string())
-    wrapped = f"(?P<g0>{regex})"
-
-    def kernel(text: pa.Array, *_: pa.Scalar) -> pa.Array:
-        return pc.struct_field(pc.extract_regex(text, wrapped), f"g{group}")
-
-    return kernel
+    wrapped = f"(?P<g0>{named})"
+    return lambda text, *_: pc.struct_field(pc.extract_regex(text, wrapped), f"g{group}")
 
 
 def _regexp_replace(call: Call, context: EvaluationContext) -> Kernel:
-    if not is_literal(call, 1):
-        return lambda *args: evaluate_in_duckdb("regexp_replace(a0, a1, a2, 'g')", *args)
-    regex, replacement = checked_regex(literal_of(call, 1)), _replacement(literal_of(call, 2))
-    return lambda text, *_: pc.replace_substring_regex(text, regex, replacement)
+    if is_literal(call, 1, 2):
+        return _replaced(literal_of(call, 1), literal_of(call, 2))
+    return by_parameter(_or_instead(_replaced, pa.scalar(None, pa.string())), pa.string())
+
+
+def _replaced(regex: str, replacement: str) -> Kernel:
+    checked = checked_regex(regex)
+    _, groups = name_groups(checked)
+    if any(int(g) > groups for g in re.findall(r"(?<!\\)(?:\\\\)*\$(\d)", replacement)):
+        return lambda text, *_: pa.nulls(len(text), pa.string())
+    rewritten = _replacement(replacement)
+    return lambda text, *_: pc.replace_substring_regex(text, checked, rewritten)
 
 
 def _replacement(java: str) -> str:
@@ -176,15 +226,21 @@ def _replacement(java: str) -> str:
 
 
 def _regexp_count(call: Call, context: EvaluationContext) -> Kernel:
-    regex = checked_regex(literal_of(call, 1) or "")
-    return lambda text, _: pc.count_substring_regex(text, regex)
+    if is_literal(call, 1):
+        return _counted(literal_of(call, 1))
+    return by_parameter(_or_instead(_counted, pa.scalar(None, pa.int32())), pa.int32())
+
+
+def _counted(regex: str) -> Kernel:
+    checked = checked_regex(regex)
+    return lambda text, *_: pc.count_substring_regex(text, checked)
 
 
 BUILDERS: dict[str, Builder] = {
     "LIKE": _like,
     "SIMILAR TO": _similar_to,
     "REGEXP": _regexp,
-    "REGEXP_EXTRACT": _regexp_extract,
+    "REGEXP_EXTRACT": with_int_parameters(_regexp_extract),
     "REGEXP_REPLACE": _regexp_replace,
     "REGEXP_COUNT": _regexp_count,
 }

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.fallible import can_fail
+from runtime.evaluate.fallible import can_fail, fails_rarely
 from runtime.evaluate.kernel import Datum, as_array
 from runtime.evaluate.literal import evaluate_literal
 from sqlstream.arrow import to_arrow_type
@@ -27,11 +27,15 @@ _IS_LAZY = frozenset({"CASE", "IF", "COALESCE", "IFNULL", "AND", "OR"})
 class Program:
     """Evaluates expressions over the same input, each distinct subexpression once a batch.
 
-    A branch of CASE, AND, OR or COALESCE that can fail (a division) sees only the rows that reach it.
+    A branch of CASE, AND, OR or COALESCE that can fail (a division) sees only the rows that reach it, unless not
+    `is_lazy`.
     """
 
-    def __init__(self, expressions: Sequence[Expression], context: EvaluationContext) -> None:
+    def __init__(
+        self, expressions: Sequence[Expression], context: EvaluationContext, *, is_lazy: bool = True
+    ) -> None:
         self._context = context
+        self._is_lazy = is_lazy
         self._steps: list[_Step] = []
         self._slots: dict[Expression, int] = {}
         self._constants: dict[int, pa.Scalar] = {}
@@ -88,7 +92,8 @@ class Program:
         if isinstance(expression, Literal):
             constant = evaluate_literal(expression)
             return lambda values, columns, rows: constant
-        if expression.function in _IS_LAZY and any(can_fail(a) for a in expression.args[1:]):
+        may_wait = self._is_lazy and expression.function in _IS_LAZY
+        if may_wait and any(can_fail(a) for a in expression.args[1:]):
             return self._lazy_step(expression)
         return self._call_step(expression)
 
@@ -130,8 +135,24 @@ class Program:
 
     def _lazy_step(self, call: Call) -> _Step:
         if call.function in ("AND", "OR"):
-            return _lazy_connective(call, self._context)
-        return _lazy_case(_as_case(call), self._context)
+            lazy = _lazy_connective(call, self._context)
+        else:
+            lazy = _lazy_case(_as_case(call), self._context)
+        if not all(fails_rarely(a) for a in call.args):
+            return lazy
+        return _unless_it_fails(Program((call,), self._context, is_lazy=False), lazy)
+
+
+def _unless_it_fails(eager: Program, lazy: _Step) -> _Step:
+    """All branches over all rows, which is cheaper; branch by branch for a batch in which one of them fails."""
+
+    def step(values: list[Datum], columns: Columns, rows: int) -> Datum:
+        try:
+            return eager.run(columns, rows)[0]
+        except UserError:
+            return lazy(values, columns, rows)
+
+    return step
 
 
 def _as_literal(expression: Expression, constant: pa.Scalar) -> Expression:

@@ -8,10 +8,13 @@ import pyarrow.compute as pc
 
 from runtime.evaluate import decimals
 from runtime.evaluate.context import EvaluationContext
+from runtime.evaluate.intervals import DAY_MS
 from runtime.evaluate.kernel import Kernel, literal_of, null_mask, numbers, refuse
 from runtime.evaluate.local_time import from_local, to_local
+from runtime.evaluate.time_range import require_range
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
+from sqlstream.errors import UserError
 from sqlstream.expressions import Call
 from sqlstream.types import TypeRoot
 
@@ -51,7 +54,7 @@ def _temporal(call: Call, context: EvaluationContext, is_floor: bool) -> Kernel:
     def kernel(value: pa.Array, _: pa.Scalar) -> pa.Array:
         # Weeks start on Sunday here, as in Calcite and unlike WEEK().
         moved = function(to_local(value, context.time_zone), unit=unit.lower(), week_starts_monday=False)
-        return from_local(moved, value.type, context.time_zone)
+        return require_range(from_local(moved, value.type, context.time_zone))
 
     return kernel
 
@@ -59,4 +62,6 @@ def _temporal(call: Call, context: EvaluationContext, is_floor: bool) -> Kernel:
 def _floor_time(value: pa.Array, unit_ms: int, is_floor: bool) -> pa.Array:
     values = numbers(value, np.int32)
     result = values // unit_ms * unit_ms if is_floor else -(-values // unit_ms) * unit_ms
+    if (result >= DAY_MS).any():
+        raise UserError("SS5102", "time out of range", hint="a TIME ends at 23:59:59.999")
     return pa.array(result, pa.int32(), mask=null_mask(value)).view(pa.time32("ms"))

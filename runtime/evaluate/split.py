@@ -7,26 +7,36 @@ import pyarrow as pa
 
 from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.duckdb_function import evaluate_in_duckdb
-from runtime.evaluate.kernel import Kernel, is_literal, literal_of, null_mask, refuse
+from runtime.evaluate.kernel import Kernel, is_literal, literal_of, null_mask
 from runtime.kernels.buffers import view_buffer, view_offsets
 from sqlstream import types as sql
 from sqlstream.expressions import Call
 
-_IN_COLUMNS = "CASE WHEN a2 < 0 OR a0 = '' THEN NULL ELSE string_split(a0, a1)[a2 + 1] END"
+_DELIMITER = "CASE WHEN a1 BETWEEN 1 AND 255 THEN chr(a1) END"
+# Java's Character.isWhitespace: an empty delimiter parts at each of these.
+_WHITESPACE = (
+    "[\\x09-\\x0d\\x1c-\\x20\\x{1680}\\x{2000}-\\x{2006}\\x{2008}-\\x{200a}\\x{2028}\\x{2029}\\x{205f}\\x{3000}]"
+)
+_IN_COLUMNS = (
+    "list_transform([{delimiter}], lambda d: CASE WHEN a2 < 0 OR a0 = '' THEN NULL "
+    f"WHEN d = '' THEN string_split_regex(a0, '{_WHITESPACE}')[CAST(a2 AS BIGINT) + 1] "
+    "ELSE string_split(a0, d)[CAST(a2 AS BIGINT) + 1] END)[1]"
+)
 
 
 def split_index(call: Call, context: EvaluationContext) -> Kernel:
-    """The part of this number, from 0, between delimiters; NULL when there are fewer or the text is empty."""
-    if not is_literal(call, 1, 2):
-        if sql.is_integer(call.args[1].type):
-            raise refuse(
-                call, "with a delimiter that is a number and no constant", "write the delimiter as text"
-            )
-        return lambda *args: evaluate_in_duckdb(_IN_COLUMNS, *args)
+    """The part of this number, from 0, between delimiters; NULL when there are fewer or the text is empty.
+
+    A delimiter may be the code of a character from 1 to 255; another code gives NULL. An empty one stands for whitespace.
+    """
+    is_code = sql.is_integer(call.args[1].type)
+    if not is_literal(call, 1, 2) or literal_of(call, 1) == "":
+        expression = _IN_COLUMNS.replace("{delimiter}", _DELIMITER if is_code else "a1")
+        return lambda *args: evaluate_in_duckdb(expression, *args)
     delimiter, index = literal_of(call, 1), literal_of(call, 2)
-    text = chr(delimiter) if isinstance(delimiter, int) else delimiter
-    if not text:
-        raise refuse(call, "with an empty delimiter", "write the character that parts the text")
+    if is_code and not 1 <= delimiter <= 255:
+        return lambda value, *_: pa.nulls(len(value), pa.string())
+    text = chr(delimiter) if is_code else delimiter
     return lambda value, *_: _split(value, text.encode(), index)
 
 

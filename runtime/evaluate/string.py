@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 
 from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.duckdb_function import evaluate_in_duckdb
-from runtime.evaluate.kernel import Builder, Datum, Kernel, as_array, is_literal, literal_of, plain, rows_of
+from runtime.evaluate.kernel import Builder, Datum, Kernel, as_array, is_literal, literal_of, plain, rows_of, with_int_parameters
 from runtime.evaluate.split import split_index
+from sqlstream.errors import UserError
 from sqlstream.expressions import Call
 from sqlstream.types import TypeRoot
 
@@ -95,28 +96,40 @@ def _slice(text: pa.Array, start: int, length: int | None) -> pa.Array:
 
 def _left(call: Call, context: EvaluationContext) -> Kernel:
     if not is_literal(call, 1):
-        return lambda *args: evaluate_in_duckdb("substr(a0, 1, greatest(a1, 0))", *args)
+        return lambda *args: evaluate_in_duckdb(_LEFT, *args)
     length = max(literal_of(call, 1), 0)
     return lambda text, _: pc.utf8_slice_codeunits(text, 0, length)
 
 
 def _right(call: Call, context: EvaluationContext) -> Kernel:
     if not is_literal(call, 1):
-        return lambda *args: evaluate_in_duckdb("right(a0, greatest(a1, 0))", *args)
+        return lambda *args: evaluate_in_duckdb(_RIGHT, *args)
     length = literal_of(call, 1)
     return lambda text, _: pc.utf8_slice_codeunits(text, -length) if length > 0 else _left_of_none(text)
+
+
+# greatest() passes over NULLs.
+_LEFT = "CASE WHEN a1 IS NULL THEN NULL ELSE substr(a0, 1, greatest(a1, 0)) END"
+_RIGHT = "CASE WHEN a1 IS NULL THEN NULL ELSE right(a0, greatest(a1, 0)) END"
 
 
 def _left_of_none(text: pa.Array) -> pa.Array:
     return pc.utf8_slice_codeunits(text, 0, 0)
 
 
+_REPLACE = (
+    r"CASE WHEN a1 = '' THEN regexp_replace(a0, '', replace(a2, '\', '\\'), 'g') ELSE replace(a0, a1, a2) END"
+)
+
+
 def _replace(call: Call, context: EvaluationContext) -> Kernel:
+    """An empty text is found around each character, as in Java."""
     if not is_literal(call, 1, 2):
-        return lambda *args: evaluate_in_duckdb("replace(a0, a1, a2)", *args)
+        return lambda *args: evaluate_in_duckdb(_REPLACE, *args)
     search, replacement = literal_of(call, 1), literal_of(call, 2)
     if not search:
-        return lambda text, *_: text
+        escaped = replacement.replace("\\", "\\\\")
+        return lambda text, *_: pc.replace_substring_regex(text, "", escaped)
     return lambda text, *_: pc.replace_substring(text, search, replacement)
 
 
@@ -178,6 +191,23 @@ def _locate(*args: Datum) -> pa.Array:
     return evaluate_in_duckdb(_LOCATE_FROM if len(args) == 3 else "instr(a1, a0)", *args)
 
 
+_BASE64 = r"\A(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?\z"
+
+
+def _from_base64(text: Datum) -> pa.Array:
+    """UserError SS5102 for what is no base64, or not of text in UTF-8; the padding may be missing."""
+    text = as_array(text, rows_of(text))
+    is_read = pc.fill_null(pc.match_substring_regex(text, _BASE64), True)
+    if pc.all(is_read).as_py() is False:
+        bad = text.filter(pc.invert(is_read))[0].as_py()
+        raise UserError("SS5102", f'"{bad}" is no base64', hint="filter such values out before")
+    padded = evaluate_in_duckdb("from_base64(rpad(a0, CAST((length(a0) + 3) // 4 * 4 AS INTEGER), '='))", text)
+    try:
+        return pc.cast(padded, pa.string())
+    except pa.ArrowInvalid as error:
+        raise UserError("SS5102", "base64 stands for bytes that are not UTF-8") from error
+
+
 def _pad(function: str) -> Builder:
     return in_duckdb(f"CASE WHEN a1 < 0 OR a2 = '' THEN NULL ELSE {function}(a0, a1, a2) END")
 
@@ -193,29 +223,30 @@ BUILDERS: dict[str, Builder] = {
     "REVERSE": plain(lambda text: pc.utf8_reverse(text)),
     "INITCAP": in_duckdb(_INITCAP),
     "TO_BASE64": in_duckdb("base64(encode(a0))"),
-    "FROM_BASE64": in_duckdb("decode(from_base64(a0))"),
+    "FROM_BASE64": plain(_from_base64),
     "TRIM": _trim_standard,
     "LTRIM": _trim,
     "RTRIM": _trim,
     "BTRIM": _trim,
-    "SUBSTRING": _substring,
-    "SUBSTR": _substring,
-    "LEFT": _left,
-    "RIGHT": _right,
+    "SUBSTRING": with_int_parameters(_substring),
+    "SUBSTR": with_int_parameters(_substring),
+    "LEFT": with_int_parameters(_left),
+    "RIGHT": with_int_parameters(_right),
     "REPLACE": _replace,
-    "OVERLAY": plain(_overlay),
-    "TRANSLATE": in_duckdb("translate(a0, a1, a2)"),
-    "LPAD": _pad("lpad"),
-    "RPAD": _pad("rpad"),
-    "REPEAT": plain(_repeat),
+    "OVERLAY": with_int_parameters(plain(_overlay)),
+    # Without characters to replace the text stays; without replacements they go.
+    "TRANSLATE": in_duckdb("CASE WHEN a1 IS NULL THEN a0 ELSE translate(a0, a1, coalesce(a2, '')) END"),
+    "LPAD": with_int_parameters(_pad("lpad")),
+    "RPAD": with_int_parameters(_pad("rpad")),
+    "REPEAT": with_int_parameters(plain(_repeat)),
     "POSITION": in_duckdb("instr(a1, a0)"),
     "INSTR": in_duckdb("instr(a0, a1)"),
-    "LOCATE": plain(_locate),
-    "SPLIT_INDEX": split_index,
+    "LOCATE": with_int_parameters(plain(_locate)),
+    "SPLIT_INDEX": with_int_parameters(split_index),
     "STARTSWITH": _affix(pc.starts_with, "starts_with"),
     "ENDSWITH": _affix(pc.ends_with, "ends_with"),
     "ASCII": in_duckdb("ascii(a0)"),
-    "CHR": in_duckdb("CASE WHEN a0 < 0 THEN '' ELSE chr((a0 & 255)::INTEGER) END"),
+    "CHR": in_duckdb("CASE WHEN a0 < 0 THEN '' ELSE chr(CAST(a0 & 255 AS INTEGER)) END"),
     "HEX": in_duckdb("hex(a0)"),
     "UUID": _uuid,
 }

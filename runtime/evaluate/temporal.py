@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.date_pattern import TimestampFormat, TimestampParser
-from runtime.evaluate.intervals import DAY_MS, add_months, milliseconds_of
+from runtime.evaluate.date_pattern import Parsed, TimestampFormat, TimestampParser
+from runtime.evaluate.intervals import (
+    DAY_MS,
+    add_months,
+    clipped_to_span,
+    milliseconds_of,
+    shift_date,
+    shift_timestamp,
+)
 from runtime.evaluate.kernel import (
     Builder,
     Datum,
@@ -24,10 +32,13 @@ from runtime.evaluate.kernel import (
     refuse,
     rows_of,
 )
-from runtime.evaluate.local_time import from_local, to_local
+from runtime.evaluate.local_time import check_time_zone, from_local, to_local
+from runtime.evaluate.second_digits import cut_off
+from runtime.evaluate.time_range import null_beyond_range
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import Call
+from sqlstream.time_range import timestamp_bounds
 from sqlstream.types import TypeRoot
 
 _EXTRACT: dict[str, Callable[[Any], Any]] = {
@@ -58,9 +69,7 @@ _UNIT_MS = {
 _UNIT_MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
 _DEFAULT_PATTERN = "yyyy-MM-dd HH:mm:ss"
 
-_DAY_MS = 86_400_000
-_EPOCH_S_MIN, _EPOCH_S_MAX = -62_167_219_200, 253_402_300_799
-"""The first second of year 0 and the last one of year 9999."""
+_UNIT_DIGITS = {"ms": 3, "us": 6, "ns": 9}
 
 
 def _extract(call: Call, context: EvaluationContext) -> Kernel:
@@ -103,51 +112,101 @@ def _date_format(call: Call, context: EvaluationContext) -> Kernel:
     return kernel
 
 
-def _parser(call: Call, position: int) -> TimestampParser:
-    if len(call.args) > position:
-        return TimestampParser.of_pattern(literal_of(call, position) or "")
-    return TimestampParser.of_sql_timestamp()
+def _parse(call: Call) -> Callable[[pa.Array], Parsed] | None:
+    """How the first argument is read: by the pattern that follows it, or in SQL's forms; None for a NULL pattern."""
+    if len(call.args) == 1:
+        return TimestampParser.of_sql_timestamp().parse
+    pattern = literal_of(call, 1)
+    return None if pattern is None else TimestampParser.of_pattern(pattern).parse
+
+
+def _parse_or_standard(call: Call) -> Callable[[pa.Array], Parsed] | None:
+    """As `_parse`; text that does not match the pattern is read as '1999-9-10 05:20:10' or '1999-9-10', as in Flink."""
+    parse = _parse(call)
+    if parse is None or len(call.args) == 1:
+        return parse
+    standard = TimestampParser.of_sql_fallback()
+
+    def read(text: pa.Array) -> Parsed:
+        found = parse(text)
+        return found if found.valid.all() else found.or_else(standard.parse(text))
+
+    return read
+
+
+def _nulls(call: Call) -> Kernel:
+    """NULL for every row, where a constant argument is NULL."""
+    target = to_arrow_type(call.type)
+    return lambda *args: pa.nulls(rows_of(*args), target)
 
 
 def _to_timestamp(call: Call, context: EvaluationContext) -> Kernel:
     """NULL for text that does not match."""
-    parser = _parser(call, 1)
-    return lambda text, _=None: parser.parse(text).timestamps("ms")
+    parse = _parse_or_standard(call)
+    if parse is None:
+        return _nulls(call)
+    return lambda text, _=None: parse(text).timestamps("ms")
 
 
 def _to_date(call: Call, context: EvaluationContext) -> Kernel:
-    parser = _parser(call, 1)
-    return lambda text, _=None: parser.parse(text).dates()
+    if len(call.args) == 1:
+        parser = TimestampParser.of_sql_date()
+        return lambda text: parser.parse(text).dates()
+    parse = _parse(call)
+    if parse is None:
+        return _nulls(call)
+    return lambda text, _: parse(text).dates()
 
 
 def _to_timestamp_ltz(call: Call, context: EvaluationContext) -> Kernel:
+    """NULL for numbers and text that stand for no time in the range of the type."""
     target = to_arrow_type(call.type)
     if not sql.is_string(call.args[0].type):
         precision = literal_of(call, 1) if len(call.args) == 2 else 3
-        if precision is None or not 0 <= precision <= 9:
+        if precision is None:
+            return _nulls(call)
+        if not 0 <= precision <= 9:
             raise refuse(call, f"with precision {precision}", "use a precision from 0 to 9")
-        return lambda epoch, _=None: _epoch(epoch, precision).view(pa.timestamp("ms")).cast(target)
-    parser = _parser(call, 1)
+        return lambda epoch, _=None: _epoch(epoch, precision, target.unit).cast(target)
+    parse = _parse_or_standard(call)
     zone = literal_of(call, 2) if len(call.args) == 3 else "UTC"
-    return lambda text, *_: from_local(parser.parse(text).timestamps("ms"), target, zone)
+    if parse is None or zone is None:
+        return _nulls(call)
+    zone, precision = check_time_zone(zone), call.type.precision
+
+    def kernel(text: pa.Array, *_: Datum) -> pa.Array:
+        local = parse(text).timestamps(target.unit)
+        return null_beyond_range(cut_off(from_local(local, target, zone), precision))
+
+    return kernel
 
 
-def _epoch(epoch: pa.Array, precision: int) -> pa.Array:
-    """A count of 10^-precision seconds as milliseconds; NULL outside of the years 0 to 9999, as in Flink."""
-    is_whole = pa.types.is_integer(epoch.type)
-    values = numbers(
-        epoch if is_whole else pc.cast(epoch, pa.float64()), np.int64 if is_whole else np.float64
-    )
-    is_known = (values >= _EPOCH_S_MIN * 10.0**precision) & (values < (_EPOCH_S_MAX + 1) * 10.0**precision)
+def _epoch(epoch: pa.Array, precision: int, unit: str) -> pa.Array:
+    """A count of 10^-precision seconds as timestamps; NULL outside of their range, as in Flink. `unit` is not coarser than
+    the count."""
+    per_count = 10 ** (_UNIT_DIGITS[unit] - precision)
+    low, high = timestamp_bounds(unit)
     nulls = null_mask(epoch)
-    values = np.where(is_known, values, 0)
-    if not is_whole:
-        scaled = (values * 10.0 ** (3 - precision)).astype(np.int64)
-    elif precision <= 3:
-        scaled = values * 10 ** (3 - precision)
+    if pa.types.is_integer(epoch.type):
+        values = numbers(epoch, np.int64)
+        is_known = (values >= -(-low // per_count)) & (values <= high // per_count)
+        scaled = np.where(is_known, values, 0) * per_count
+    elif pa.types.is_decimal(epoch.type):
+        wide = pc.multiply(
+            pc.cast(epoch, pa.decimal256(38, epoch.type.scale)),
+            pa.scalar(decimal.Decimal(per_count), pa.decimal256(10, 0)),
+        )
+        bounds = (pa.scalar(decimal.Decimal(b), pa.decimal256(20, 0)) for b in (low, high))
+        within = pc.and_(*(f(wide, b) for f, b in zip((pc.greater_equal, pc.less_equal), bounds, strict=True)))
+        is_known = numbers(pc.fill_null(within, False), np.bool_)
+        kept = pc.if_else(pa.array(is_known), wide, pa.scalar(decimal.Decimal(0), wide.type))
+        scaled = numbers(pc.cast(pc.trunc(kept), pa.int64()), np.int64)
     else:
-        scaled = values // 10 ** (precision - 3)
-    return pa.array(scaled, mask=~is_known if nulls is None else nulls | ~is_known)
+        floats = numbers(epoch, np.float64) * per_count
+        is_known = (floats >= low) & (floats <= high)
+        scaled = np.where(is_known, floats, 0).astype(np.int64)
+    mask = ~is_known if nulls is None else nulls | ~is_known
+    return pa.array(scaled, mask=mask).view(pa.timestamp(unit))
 
 
 def _from_unixtime(call: Call, context: EvaluationContext) -> Kernel:
@@ -157,9 +216,8 @@ def _from_unixtime(call: Call, context: EvaluationContext) -> Kernel:
     form = TimestampFormat(pattern)
 
     def kernel(seconds: pa.Array, _: Any = None) -> pa.Array:
-        return form.format(
-            to_local(seconds.cast(pa.int64()).view(pa.timestamp("s", tz="UTC")), context.time_zone)
-        )
+        instants = null_beyond_range(seconds.cast(pa.int64()).view(pa.timestamp("s", tz="UTC")))
+        return form.format(to_local(instants, context.time_zone))
 
     return kernel
 
@@ -167,14 +225,14 @@ def _from_unixtime(call: Call, context: EvaluationContext) -> Kernel:
 def _unix_timestamp(call: Call, context: EvaluationContext) -> Kernel:
     if not call.args:
         return lambda rows: as_array(pa.scalar(context.now_ms() // 1000, pa.int64()), rows)
-    parser = _parser(call, 1)
+    parse = _parse(call)
+    if parse is None:
+        return _nulls(call)
     unreadable = pa.scalar(-(2**63), pa.int64())
 
     def kernel(text: Datum, _: Any = None) -> pa.Array:
         text = as_array(text, rows_of(text))
-        instants = from_local(
-            parser.parse(text).timestamps("s"), pa.timestamp("s", tz="UTC"), context.time_zone
-        )
+        instants = from_local(parse(text).timestamps("s"), pa.timestamp("s", tz="UTC"), context.time_zone)
         return pc.if_else(pc.is_valid(text), pc.fill_null(pc.cast(instants, pa.int64()), unreadable), None)
 
     return kernel
@@ -189,19 +247,18 @@ def _unit(call: Call) -> str:
 
 
 def _timestamp_add(call: Call, context: EvaluationContext) -> Kernel:
-    unit = _unit(call)
-    is_date = call.args[2].type.root is TypeRoot.DATE
+    """A DATE stays one where the unit is a day or longer, and is a TIMESTAMP else."""
+    unit, target = _unit(call), to_arrow_type(call.type)
 
     def kernel(_: pa.Scalar, count: Datum, point: Datum) -> pa.Array:
         counts, points = as_arrays(count, point)
-        if is_date:
-            points = pc.cast(points, pa.timestamp("ms"))
+        if points.type != target:
+            points = pc.cast(points, target)
         if unit in _UNIT_MONTHS:
-            return add_months(
-                points, numbers(counts, np.int64) * _UNIT_MONTHS[unit], null_mask(counts, points)
-            )
-        shift = pc.multiply(pc.cast(counts, pa.int64()), _UNIT_MS[unit])
-        return pc.add(points, pc.cast(shift, pa.duration("ms")))
+            return add_months(points, clipped_to_span(counts, 1) * _UNIT_MONTHS[unit], counts)
+        shift = pa.array(clipped_to_span(counts, _UNIT_MS[unit]) * _UNIT_MS[unit], mask=null_mask(counts))
+        move = shift_date if pa.types.is_date32(points.type) else shift_timestamp
+        return move(points, shift.view(pa.duration("ms")), 1)
 
     return kernel
 
@@ -232,9 +289,9 @@ def _months_between(start: Any, end: Any) -> Any:
     earlier, later = np.minimum(start, end), np.maximum(start, end)
     earlier_month, earlier_rest = _month_and_rest(earlier)
     later_month, later_rest = _month_and_rest(later)
-    days = earlier_rest // _DAY_MS
+    days = earlier_rest // DAY_MS
     last_days = _month_length(later_month) - 1
-    reached = np.minimum(days, last_days) * _DAY_MS + earlier_rest % _DAY_MS
+    reached = np.minimum(days, last_days) * DAY_MS + earlier_rest % DAY_MS
     months = later_month - earlier_month - (later_rest < reached)
     return np.where(end >= start, months, -months)
 

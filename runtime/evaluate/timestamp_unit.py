@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sqlstream.errors import UserError
+from runtime.evaluate.time_range import require_range
 
 _NAMES = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
 _FINENESS = tuple(_NAMES)
@@ -23,15 +23,4 @@ def in_unit(timestamps: Any, unit: str) -> Any:
         # In UTC: a local time may come twice.
         utc = timestamps if given.tz is None else pc.cast(timestamps, pa.timestamp(given.unit, "UTC"))
         timestamps = pc.cast(pc.floor_temporal(utc, unit=_NAMES[unit]), given)
-    try:
-        return pc.cast(timestamps, pa.timestamp(unit, given.tz))
-    except pa.ArrowInvalid as error:
-        raise beyond_nanoseconds() from error
-
-
-def beyond_nanoseconds() -> UserError:
-    return UserError(
-        "SS5102",
-        "a timestamp is beyond the years 1677 to 2262, which a precision of 7 to 9 digits can hold",
-        hint="use a precision of at most 6",
-    )
+    return pc.cast(require_range(timestamps, unit), pa.timestamp(unit, given.tz))

@@ -13,18 +13,20 @@ from sqlstream.types import LogicalType, TypeRoot
 
 @dataclasses.dataclass(frozen=True)
 class Argument:
-    """`accepts` decides on a type. It is cast to `target`, if given; an untyped NULL to `null_type`."""
+    """`accepts` decides on a type. It is cast to `target`, if given, unless it is a `keeps`; an untyped NULL to
+    `null_type`."""
 
     accepts: Callable[[LogicalType], bool]
     null_type: LogicalType
     target: LogicalType | None = None
+    keeps: TypeRoot | None = None
 
     def convert(self, t: LogicalType) -> LogicalType | None:
         if t.root is TypeRoot.NULL:
             return self.target or self.null_type
         if not self.accepts(t):
             return None
-        return t if self.target is None else self.target.with_nullable(t.nullable)
+        return t if self.target is None or t.root is self.keeps else self.target.with_nullable(t.nullable)
 
 
 ANY = Argument(lambda t: True, sql.NULL)
@@ -33,7 +35,10 @@ TEXT_OR_BYTES = Argument(lambda t: sql.is_string(t) or t.root in sql.BINARY_ROOT
 BOOL = Argument(lambda t: t.root is TypeRoot.BOOLEAN, sql.BOOLEAN)
 NUMBER = Argument(sql.is_numeric, sql.INT)
 INTEGER = Argument(sql.is_integer, sql.INT)
-AS_INT = Argument(sql.is_integer, sql.INT, target=sql.INT)
+AS_INT = Argument(sql.is_integer, sql.INT, target=sql.INT, keeps=TypeRoot.BIGINT)
+"""A length, position or count. A BIGINT stays one: the low bits of a large one would be another number."""
+_AT_MOST_INT = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INTEGER)
+AS_NARROW_INT = Argument(lambda t: t.root in _AT_MOST_INT, sql.INT, target=sql.INT)
 AS_BIGINT = Argument(sql.is_integer, sql.BIGINT, target=sql.BIGINT)
 AS_DOUBLE = Argument(sql.is_numeric, sql.DOUBLE, target=sql.DOUBLE)
 SYMBOL = Argument(lambda t: t.root is TypeRoot.SYMBOL or sql.is_string(t), sql.SYMBOL)

@@ -10,7 +10,7 @@ from sqlstream.functions.arguments import (
     AS_BIGINT,
     AS_DOUBLE,
     AS_INT,
-    INTEGER,
+    AS_NARROW_INT,
     NUMBER,
     Argument,
     is_any_nullable,
@@ -172,6 +172,6 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
     scalar("PI", "PI()", (), returns(DOUBLE)),
     scalar("E", "E()", (), returns(DOUBLE)),
     scalar("RAND", "RAND()", (), returns(DOUBLE), is_deterministic=False),
-    scalar("RAND_INTEGER", "RAND_INTEGER(bound)", (INTEGER,), sql.INT, is_deterministic=False),
+    scalar("RAND_INTEGER", "RAND_INTEGER(bound)", (AS_NARROW_INT,), sql.INT, is_deterministic=False),
     scalar("BIN", "BIN(integer)", (AS_BIGINT,), sql.STRING),
 )

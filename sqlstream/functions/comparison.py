@@ -8,6 +8,7 @@ from sqlstream.functions.arguments import (
     TEXT,
     TEXT_OR_BYTES,
     always,
+    convert_each,
     returns,
     scalar,
     to_common_type,
@@ -20,7 +21,8 @@ NESTED = frozenset((TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.RO
 
 
 def comparable(types: tuple[LogicalType, ...]) -> tuple[LogicalType, ...] | None:
-    """Arguments as one type. Text beside a point in time is read as one; text and numbers do not mix."""
+    """Arguments as one type. Text beside a point in time is read as one (NULL when it is none, as in Flink); text
+    and numbers do not mix."""
     if any(t.root in NESTED for t in types):
         return None
     temporal = next((t for t in types if t.root in _FROM_TEXT), None)
@@ -30,12 +32,24 @@ def comparable(types: tuple[LogicalType, ...]) -> tuple[LogicalType, ...] | None
     return to_common_type(types)
 
 
+def _same_kind(types: tuple[LogicalType, ...]) -> tuple[LogicalType, ...] | None:
+    """Two texts or two BYTES."""
+    converted = convert_each(TEXT_OR_BYTES, TEXT_OR_BYTES)(
+        tuple(types[1 - i] if t.root is TypeRoot.NULL else t for i, t in enumerate(types))
+    )
+    return converted if converted is not None and len({sql.is_string(t) for t in converted}) == 1 else None
+
+
+def _affix(name: str, part: str) -> ScalarFunction:
+    return ScalarFunction(name, f"{name}(string, {part})", 2, 2, returns(BOOLEAN), _same_kind)
+
+
 _NULL_IF_ANY = returns(BOOLEAN)
 _NEVER_NULL = always(BOOLEAN.not_null())
 
 
 def _compare(symbol: str, result: ResultType = _NULL_IF_ANY) -> ScalarFunction:
-    return ScalarFunction(symbol, f"value1 {symbol} value2", 2, 2, result, comparable)
+    return ScalarFunction(symbol, f"value1 {symbol} value2", 2, 2, result, comparable, tries_text=True)
 
 
 FUNCTIONS: tuple[ScalarFunction, ...] = (
@@ -49,10 +63,12 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
     _compare("IS NOT DISTINCT FROM", _NEVER_NULL),
     scalar("IS NULL", "value IS NULL", (ANY,), _NEVER_NULL),
     scalar("IS NOT NULL", "value IS NOT NULL", (ANY,), _NEVER_NULL),
-    ScalarFunction("IN", "value IN (value1 [, value2]*)", 2, 100_000, returns(BOOLEAN), comparable),
+    ScalarFunction(
+        "IN", "value IN (value1 [, value2]*)", 2, 100_000, returns(BOOLEAN), comparable, tries_text=True
+    ),
     scalar("LIKE", "string LIKE pattern [ESCAPE char]", (TEXT, TEXT, TEXT), BOOLEAN, args_min=2),
     scalar("SIMILAR TO", "string SIMILAR TO regex", (TEXT, TEXT), BOOLEAN),
-    scalar("STARTSWITH", "STARTSWITH(string, prefix)", (TEXT_OR_BYTES, TEXT_OR_BYTES), BOOLEAN),
-    scalar("ENDSWITH", "ENDSWITH(string, suffix)", (TEXT_OR_BYTES, TEXT_OR_BYTES), BOOLEAN),
+    _affix("STARTSWITH", "prefix"),
+    _affix("ENDSWITH", "suffix"),
     scalar("REGEXP", "REGEXP(string, regex)", (TEXT, TEXT), BOOLEAN),
 )

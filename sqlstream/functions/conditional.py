@@ -70,7 +70,13 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
     ScalarFunction("COALESCE", "COALESCE(value1 [, value2]*)", 1, _MANY, _coalesced, _to_shared),
     ScalarFunction("IFNULL", "IFNULL(value, replacement)", 2, 2, _if_null, _to_shared),
     ScalarFunction(
-        "NULLIF", "NULLIF(value1, value2)", 2, 2, lambda types: types[0].with_nullable(True), comparable
+        "NULLIF",
+        "NULLIF(value1, value2)",
+        2,
+        2,
+        lambda types: types[0].with_nullable(True),
+        comparable,
+        tries_text=True,
     ),
     ScalarFunction("GREATEST", "GREATEST(value1[, value2]*)", 1, _MANY, _extreme, _to_ordered),
     ScalarFunction("LEAST", "LEAST(value1[, value2]*)", 1, _MANY, _extreme, _to_ordered),

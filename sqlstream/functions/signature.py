@@ -23,7 +23,8 @@ class ScalarFunction:
     """One scalar function or operator. `usage` is its SQL form(s), for hints.
 
     `coerce` runs first (default: arguments as they are), `result_type` on the coerced types. A function is
-    pure unless not `is_deterministic`.
+    pure unless not `is_deterministic`. `tries_text`: text that is read as another type and is no value of it
+    becomes NULL (TRY_CAST) instead of an error.
     """
 
     name: str
@@ -34,6 +35,7 @@ class ScalarFunction:
     coerce: Coercion = lambda types: types
     is_deterministic: bool = True
     refine: Refinement | None = None
+    tries_text: bool = False
 
     def type_of(self, args: tuple[Expression, ...]) -> LogicalType | None:
         """The result type of a call with these (already coerced) arguments; None when they do not fit."""

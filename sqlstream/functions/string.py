@@ -37,6 +37,11 @@ def _separated(types: tuple[LogicalType, ...]) -> LogicalType:
     return STRING.with_nullable(types[0].nullable)
 
 
+def _translated(types: tuple[LogicalType, ...]) -> LogicalType:
+    """Only the text makes it NULL."""
+    return STRING.with_nullable(types[0].nullable)
+
+
 def _padded(types: tuple[LogicalType, ...]) -> LogicalType:
     """NULL for a negative length."""
     return STRING
@@ -87,7 +92,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         STRING,
         args_min=3,
     ),
-    scalar("TRANSLATE", "TRANSLATE(string, from, to)", (TEXT, TEXT, TEXT), STRING),
+    scalar("TRANSLATE", "TRANSLATE(string, from, to)", (TEXT, TEXT, TEXT), _translated),
     scalar("LPAD", "LPAD(string, length, pad)", (TEXT, AS_INT, TEXT), _padded),
     scalar("RPAD", "RPAD(string, length, pad)", (TEXT, AS_INT, TEXT), _padded),
     scalar("REPEAT", "REPEAT(string, times)", (TEXT, AS_INT), STRING),
@@ -107,8 +112,13 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         lambda types: STRING,
         args_min=2,
     ),
-    scalar("REGEXP_REPLACE", "REGEXP_REPLACE(string, regex, replacement)", (TEXT, TEXT, TEXT), STRING),
-    scalar("REGEXP_COUNT", "REGEXP_COUNT(string, regex)", (TEXT, TEXT), INT),
+    scalar(
+        "REGEXP_REPLACE",
+        "REGEXP_REPLACE(string, regex, replacement)",
+        (TEXT, TEXT, TEXT),
+        lambda types: STRING,
+    ),
+    scalar("REGEXP_COUNT", "REGEXP_COUNT(string, regex)", (TEXT, TEXT), lambda types: INT),
     scalar("ASCII", "ASCII(string)", (TEXT,), INT),
     scalar("CHR", "CHR(integer)", (AS_INT,), STRING),
     scalar("HEX", "HEX(integer) or HEX(string)", (_TEXT_OR_INTEGER,), STRING),

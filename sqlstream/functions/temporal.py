@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from sqlstream import types as sql
+from sqlstream.expressions import Expression, Literal
 from sqlstream.functions.arguments import (
     AS_BIGINT,
     AS_INT,
@@ -29,10 +32,20 @@ _NUMBER_OR_TEXT = Argument(lambda t: sql.is_numeric(t) or sql.is_string(t), BIGI
 _INTEGER_OR_TEXT = Argument(lambda t: sql.is_integer(t) or sql.is_string(t), INT)
 
 
+_DAYS_OR_LONGER = frozenset({"DAY", "WEEK", "MONTH", "QUARTER", "YEAR"})
+
+
 def _added(types: Types) -> LogicalType:
-    """A DATE becomes TIMESTAMP(3): whether the unit is below a day is no matter of types."""
-    base = types[2].without_time_attribute()
-    return (timestamp(3) if base.root is TypeRoot.DATE else base).with_nullable(is_any_nullable(types))
+    """The type of the point in time; `_added_by_unit` decides for a DATE."""
+    return types[2].without_time_attribute().with_nullable(is_any_nullable(types))
+
+
+def _added_by_unit(result: LogicalType, args: tuple[Expression, ...]) -> LogicalType:
+    """A DATE moved by less than a day is a TIMESTAMP(6)."""
+    unit = args[0].value if isinstance(args[0], Literal) else None
+    if result.root is not TypeRoot.DATE or str(unit).upper().removeprefix("SQL_TSI_") in _DAYS_OR_LONGER:
+        return result
+    return timestamp(6).with_nullable(result.nullable)
 
 
 def _timestamp_ltz(types: Types) -> LogicalType | None:
@@ -41,6 +54,15 @@ def _timestamp_ltz(types: Types) -> LogicalType | None:
     if any(sql.is_string(t) != is_text for t in types) or (len(types) == 3 and not is_text):
         return None
     return timestamp_ltz(3)
+
+
+def _as_fine_as_literal(result: LogicalType, args: tuple[Expression, ...]) -> LogicalType:
+    """TIMESTAMP_LTZ with the digits that a literal precision asks for, or a literal pattern shows: at least 3."""
+    value = args[1].value if len(args) > 1 and isinstance(args[1], Literal) else None
+    if isinstance(value, str):
+        unquoted = re.sub(r"'[^']*'", "", value)
+        value = max((len(run) for run in re.findall("S+", unquoted)), default=3)
+    return timestamp_ltz(min(max(value, 3), 9)) if isinstance(value, int) else result
 
 
 _PARTS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAYOFYEAR", "DAYOFMONTH", "DAYOFWEEK")
@@ -67,6 +89,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         (_NUMBER_OR_TEXT, _INTEGER_OR_TEXT, TEXT),
         _timestamp_ltz,
         args_min=1,
+        refine=_as_fine_as_literal,
     ),
     scalar("FROM_UNIXTIME", "FROM_UNIXTIME(seconds[, pattern])", (AS_BIGINT, TEXT), STRING, args_min=1),
     scalar(
@@ -77,7 +100,13 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         args_min=0,
         is_deterministic=False,
     ),
-    scalar("TIMESTAMPADD", "TIMESTAMPADD(unit, count, timepoint)", (SYMBOL, AS_INT, DATE_LIKE), _added),
+    scalar(
+        "TIMESTAMPADD",
+        "TIMESTAMPADD(unit, count, timepoint)",
+        (SYMBOL, AS_INT, DATE_LIKE),
+        _added,
+        refine=_added_by_unit,
+    ),
     scalar(
         "TIMESTAMPDIFF", "TIMESTAMPDIFF(unit, timepoint1, timepoint2)", (SYMBOL, DATE_LIKE, DATE_LIKE), INT
     ),

@@ -182,14 +182,14 @@ def test_times_convert_in_the_session_time_zone(
 
 def test_a_timestamp_that_nanoseconds_cannot_hold_fails() -> None:
     last_second = (253_402_300_799_000,)
-    with pytest.raises(UserError, match="beyond the years 1677 to 2262"):
+    with pytest.raises(UserError, match="timestamp out of range"):
         evaluate(cast(col(0, sql.timestamp(3)), sql.timestamp(9)), [last_second])
-    with pytest.raises(UserError, match="beyond the years 1677 to 2262"):
+    with pytest.raises(UserError, match="timestamp out of range"):
         evaluate_literal(Literal(253_402_300_799 * 10**9, sql.timestamp(9)))
 
 
 def test_a_time_beyond_the_reach_of_nanoseconds_is_refused() -> None:
-    with pytest.raises(UserError, match="beyond the years 1677 to 2262"):
+    with pytest.raises(UserError, match="timestamp out of range"):
         evaluate(cast(col(0, sql.timestamp(3)), sql.timestamp(9)), [(-DAY * 365 * 300,)])
 
 

@@ -71,7 +71,7 @@ def test_parquet_timestamps_are_cut_down_before_1970_too(tz: str | None) -> None
 
 def test_parquet_timestamps_that_nanoseconds_cannot_hold_are_refused() -> None:
     last = pa.array([253_402_300_799_000], pa.timestamp("ms"))
-    with pytest.raises(UserError, match="beyond the years 1677 to 2262"):
+    with pytest.raises(UserError, match="timestamp out of range"):
         read("parquet", parquet(t=last), Schema.of(("t", sql.timestamp(9))))
 
 

@@ -1,0 +1,90 @@
+"""Points in time held to the range of their type (sqlstream.time_range): beyond it is an error or NULL."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.evaluate.kernel import Datum, Values
+from sqlstream.errors import UserError
+from sqlstream.time_range import DATE_MAX, DATE_MIN, timestamp_bounds, timestamp_years
+
+PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+"""Units of a timestamp in a day."""
+
+
+def bounds_of(t: pa.DataType, unit: str = "") -> tuple[int, int]:
+    """The least and the greatest value of a date or timestamp type, as the integers that stand in a column.
+
+    With `unit`, of those that also lie in the range of a timestamp in that unit.
+    """
+    if pa.types.is_date32(t):
+        return DATE_MIN, DATE_MAX
+    low, high = timestamp_bounds(t.unit)
+    if unit != "ns" or t.unit == "ns":
+        return low, high
+    first, last = (bound // PER_DAY["ns"] for bound in timestamp_bounds("ns"))
+    return first * PER_DAY[t.unit], (last + 1) * PER_DAY[t.unit] - 1
+
+
+def extremes(points: Datum) -> tuple[int, int] | None:
+    """The least and the greatest value of a column or constant of dates, timestamps or durations, as integers; None when
+    all are NULL."""
+    if isinstance(points, pa.Scalar):
+        return (points.value, points.value) if points.is_valid else None
+    found = pc.min_max(points.view(pa.int32() if pa.types.is_date32(points.type) else pa.int64()))
+    return (found["min"].as_py(), found["max"].as_py()) if found["min"].is_valid else None
+
+
+def require_range(points: Datum, unit: str = "") -> Datum:
+    """The same dates or timestamps. UserError SS5102 when one lies beyond the range of its type (and of `unit`)."""
+    if not _is_within(points, unit):
+        raise out_of_range(points.type if not unit else pa.timestamp(unit, points.type.tz))
+    return points
+
+
+def null_beyond_range(points: pa.Array, unit: str = "") -> pa.Array:
+    """The same dates or timestamps, NULL for those beyond the range of their type (and of `unit`)."""
+    if _is_within(points, unit):
+        return points
+    integer = pa.int32() if pa.types.is_date32(points.type) else pa.int64()
+    low, high = (pa.scalar(b, integer) for b in bounds_of(points.type, unit))
+    values = points.view(integer)
+    within = pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high))
+    return pc.if_else(within, points, pa.scalar(None, points.type))
+
+
+def require_between(
+    values: Values, low: int, high: int, mask: Values | None, point_type: pa.DataType
+) -> Values:
+    """The same integers, 0 where one under a NULL (`mask`) lies outside. UserError SS5102 when another one does."""
+    beyond = (values < low) | (values > high)
+    if not beyond.any():
+        return values
+    if mask is None or (beyond & ~mask).any():
+        raise out_of_range(point_type)
+    return np.where(beyond, 0, values)
+
+
+def out_of_range(point_type: pa.DataType) -> UserError:
+    """The error for a value that the type cannot hold."""
+    if pa.types.is_date32(point_type):
+        return UserError("SS5102", "date out of range", hint="a DATE holds the years 0001 to 9999")
+    name = "TIMESTAMP" if point_type.tz is None else "TIMESTAMP_LTZ"
+    if point_type.unit != "ns":
+        hint = f"a {name} holds the years {timestamp_years(point_type.unit)}"
+    else:
+        hint = (
+            f"a {name} with a precision of 7 to 9 holds the years {timestamp_years('ns')}; "
+            "use a precision of at most 6"
+        )
+    return UserError("SS5102", "timestamp out of range", hint=hint)
+
+
+def _is_within(points: Datum, unit: str) -> bool:
+    found = extremes(points)
+    if found is None:
+        return True
+    low, high = bounds_of(points.type, unit)
+    return low <= found[0] and found[1] <= high
