@@ -22,11 +22,18 @@ def timestamp_bounds(unit: str) -> tuple[int, int]:
     >>> timestamp_bounds("s")
     (-62135596800, 253402300799)
     """
-    first, last = (
-        (_NANOSECOND_DATE_MIN, _NANOSECOND_DATE_MAX) if unit == "ns" else (DATE_MIN, DATE_MAX)
-    )
+    first, last = (_NANOSECOND_DATE_MIN, _NANOSECOND_DATE_MAX) if unit == "ns" else (DATE_MIN, DATE_MAX)
     per_day = _DAY_S * _PER_SECOND[unit]
     return first * per_day, (last + 1) * per_day - 1
+
+
+def timestamp_bounds_ns(precision: int) -> tuple[int, int]:
+    """The least and the greatest TIMESTAMP of this precision as literals are written: nanoseconds since 1970, which for a
+    precision up to 6 take more than 64 bits."""
+    if precision > 6:
+        return timestamp_bounds("ns")
+    low, high = timestamp_bounds("us")
+    return low * 1_000, high * 1_000 + 999
 
 
 def timestamp_years(unit: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from planner.relational.nodes import Filter, Join, Project, RelationalNode
 from sqlstream.expressions import Call, Expression, Literal, LiteralValue, transform
+from sqlstream.time_range import timestamp_bounds_ns
 from sqlstream.types import (
     BINARY_ROOTS,
     INTEGER_ROOTS,
@@ -138,10 +139,12 @@ def _compute(node: Call, left: Literal, right: Literal) -> LiteralValue:
     if node.function == "*":
         return None
     if roots[0] is roots[1] and roots[0] in (day_time, TypeRoot.INTERVAL_YEAR_MONTH):
-        return _ARITHMETIC[node.function](a, b)
+        value, limit = _ARITHMETIC[node.function](a, b), 1 << (63 if roots[0] is day_time else 31)
+        return value if -limit <= value < limit else None
     if is_timestamp(left.type) and roots[1] is day_time and node.type.same_as(left.type):
         moment = _ARITHMETIC[node.function](a, b * _NANOS_PER_MS)
-        return moment if -(1 << 63) <= moment < 1 << 63 else None
+        low, high = timestamp_bounds_ns(node.type.precision)
+        return moment if max(low, -(1 << 63)) <= moment <= min(high, (1 << 63) - 1) else None
     return None
 
 

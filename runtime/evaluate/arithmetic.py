@@ -123,16 +123,16 @@ def _remainder_of_floats(left: Datum, right: Datum) -> pa.Array:
     return pa.array(values, mask=null_mask(a, b))
 
 
-def _negate(value: Datum) -> Datum:
-    if pa.types.is_duration(value.type):
-        return pc.cast(pc.negate(pc.cast(value, pa.int64())), value.type)
-    return pc.negate(value)
+def _signed(plain_function: Any, checked_function: Any) -> Builder:
+    """NEGATE and ABS: numbers wrap, as in Java, intervals do not."""
 
+    def build(call: Call, context: EvaluationContext) -> Kernel:
+        if not sql.is_interval(call.type):
+            return lambda value: plain_function(value)
+        target = to_arrow_type(call.type)
+        return lambda value: intervals.checked_interval(checked_function, target, value)
 
-def _absolute(value: Datum) -> Datum:
-    if pa.types.is_duration(value.type):
-        return pc.cast(pc.abs(pc.cast(value, pa.int64())), value.type)
-    return pc.abs(value)
+    return build
 
 
 def _sign(call: Call, context: EvaluationContext) -> Kernel:
@@ -245,8 +245,8 @@ BUILDERS: dict[str, Builder] = {
     "/": _operator(_divide, _divide_decimals, intervals.refuse_division),
     "%": _remainder,
     "MOD": _remainder,
-    "NEGATE": plain(_negate),
-    "ABS": plain(_absolute),
+    "NEGATE": _signed(pc.negate, pc.negate_checked),
+    "ABS": _signed(pc.abs, pc.abs_checked),
     "SIGN": _sign,
     "FLOOR": floor_or_ceil,
     "CEIL": floor_or_ceil,

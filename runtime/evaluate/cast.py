@@ -12,7 +12,7 @@ from runtime.evaluate import decimals
 from runtime.evaluate.cast_from_text import DECIMAL_TEXT, SPACES, text_reader, unread
 from runtime.evaluate.cast_to_text import text_writer
 from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.intervals import DAY_MS, milliseconds_of
+from runtime.evaluate.intervals import DAY_MS, checked_interval, milliseconds_of
 from runtime.evaluate.kernel import Builder, Kernel, Values, null_mask, numbers, zero
 from runtime.evaluate.local_time import from_local, to_local
 from runtime.evaluate.second_digits import cut_off
@@ -47,7 +47,7 @@ def cast_kernel(source: LogicalType, target: LogicalType, time_zone: str, *, is_
         return _to_timestamp(source, target, time_zone, is_try)
     if sql.is_timestamp(source):
         return _from_timestamp(target, time_zone, is_try)
-    return _to_number(source, target)
+    return _to_number(source, target, is_try)
 
 
 def _from_text(target: LogicalType, time_zone: str, is_try: bool) -> Kernel:
@@ -162,7 +162,7 @@ def _from_timestamp(target: LogicalType, time_zone: str, is_try: bool) -> Kernel
     return to_date if target.root is TypeRoot.DATE else to_time
 
 
-def _to_number(source: LogicalType, target: LogicalType) -> Kernel:
+def _to_number(source: LogicalType, target: LogicalType, is_try: bool) -> Kernel:
     """Between numbers, booleans and intervals, as Flink: integers wrap, floats saturate, decimals round."""
     arrow = to_arrow_type(target)
     if target.root is TypeRoot.BOOLEAN:
@@ -175,9 +175,21 @@ def _to_number(source: LogicalType, target: LogicalType) -> Kernel:
         return lambda value: _saturated(value, arrow)
     if source.root is TypeRoot.INTERVAL_DAY_TIME:
         return lambda value: pc.cast(pc.cast(value, pa.int64()), arrow, safe=False)
-    if target.root is TypeRoot.INTERVAL_DAY_TIME:
-        return lambda value: pc.cast(pc.cast(value, pa.int64()), arrow)
+    if sql.is_interval(target):
+        return _to_interval(arrow, is_try)
     return lambda value: value if value.type == arrow else pc.cast(value, arrow, safe=False)
+
+
+def _to_interval(arrow: pa.DataType, is_try: bool) -> Kernel:
+    """Whole numbers as milliseconds or months; too many months are an error, or NULL."""
+
+    def kernel(value: pa.Array) -> pa.Array:
+        if is_try and value.type.bit_width > arrow.bit_width:
+            fits = pc.equal(pc.cast(pc.cast(value, arrow, safe=False), value.type), value)
+            value = pc.if_else(fits, value, pa.scalar(None, value.type))
+        return checked_interval(lambda number: number, arrow, value)
+
+    return kernel
 
 
 def _to_decimal(source: LogicalType, arrow: pa.DataType) -> Kernel:

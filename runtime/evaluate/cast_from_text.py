@@ -68,9 +68,7 @@ def _timestamp_reader(target: LogicalType, time_zone: str) -> Reader:
     arrow = to_arrow_type(target)
     local = pa.timestamp(arrow.unit)
     read = _temporal(TimestampParser.of_sql_timestamp(), lambda parsed: parsed.timestamps(arrow.unit), local)
-    return lambda text: null_beyond_range(
-        cut_off(from_local(read(text), arrow, time_zone), target.precision)
-    )
+    return lambda text: null_beyond_range(cut_off(from_local(read(text), arrow, time_zone), target.precision))
 
 
 def _time_reader(target: LogicalType) -> Reader:
@@ -119,7 +117,9 @@ def _read_integers(text: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _read_floats(text: pa.Array, target: pa.DataType) -> pa.Array:
     trimmed = pc.utf8_trim(text, characters=SPACES)
-    known = _null_unless(pc.match_substring_regex(trimmed, rf"{DECIMAL_TEXT}|\ANaN\z|\A[+-]?Infinity\z"), trimmed)
+    known = _null_unless(
+        pc.match_substring_regex(trimmed, rf"{DECIMAL_TEXT}|\ANaN\z|\A[+-]?Infinity\z"), trimmed
+    )
     return pc.cast(pc.replace_substring_regex(known, r"\A\+", ""), target)
 
 

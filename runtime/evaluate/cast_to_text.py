@@ -102,8 +102,10 @@ def _write_day_time(values: pa.Array) -> pa.Array:
     """+1 02:03:04.005"""
     milliseconds = numbers(values, np.int64)
     sign = pc.if_else(pa.array(milliseconds < 0), "-", "+")
-    days, rest = np.divmod(np.abs(milliseconds), 86_400_000)
-    time_of_day = TimestampFormat("HH:mm:ss.SSS").format(pa.array(rest).view(pa.timestamp("ms")))
+    # Unsigned: the least number of 64 bits has no positive counterpart.
+    days, rest = np.divmod(np.abs(milliseconds).astype(np.uint64), np.uint64(86_400_000))
+    moments = pa.array(rest.astype(np.int64)).view(pa.timestamp("ms"))
+    time_of_day = TimestampFormat("HH:mm:ss.SSS").format(moments)
     text = pc.binary_join_element_wise(sign, pc.cast(pa.array(days), pa.string()), " ", time_of_day, "")
     return _with_nulls(text, values)
 

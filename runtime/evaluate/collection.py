@@ -69,7 +69,9 @@ def _array(call: Call, context: EvaluationContext) -> Kernel:
 def _map(call: Call, context: EvaluationContext) -> Kernel:
     """Of entries with equal keys the last one stays."""
     if call.args[0].type.root in NESTED_ROOTS:
-        raise refuse(call, f"with keys of type {call.args[0].type.with_nullable(True)}", "use a scalar as key")
+        raise refuse(
+            call, f"with keys of type {call.args[0].type.with_nullable(True)}", "use a scalar as key"
+        )
     return _map_of_entries
 
 

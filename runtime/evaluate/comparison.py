@@ -7,7 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.kernel import Builder, Datum, as_arrays, plain
+from runtime.evaluate.context import EvaluationContext
+from runtime.evaluate.kernel import Builder, Datum, Kernel, as_arrays, plain, rows_of
+from sqlstream.expressions import Call
+from sqlstream.types import TypeRoot
 
 
 def _is_not_distinct(left: Datum, right: Datum) -> pa.Array:
@@ -42,13 +45,23 @@ def _in_any(value: Datum, *candidates: Datum) -> Any:
     return result
 
 
+def _compare(function: Kernel) -> Builder:
+    def build(call: Call, context: EvaluationContext) -> Kernel:
+        if all(a.type.root is TypeRoot.NULL for a in call.args):
+            # NULL < NULL, of which neither has a type: Arrow cannot order those.
+            return lambda *args: pa.nulls(rows_of(*args), pa.bool_())
+        return function
+
+    return build
+
+
 BUILDERS: dict[str, Builder] = {
-    "=": plain(pc.equal),
-    "<>": plain(pc.not_equal),
-    "<": plain(pc.less),
-    "<=": plain(pc.less_equal),
-    ">": plain(pc.greater),
-    ">=": plain(pc.greater_equal),
+    "=": _compare(pc.equal),
+    "<>": _compare(pc.not_equal),
+    "<": _compare(pc.less),
+    "<=": _compare(pc.less_equal),
+    ">": _compare(pc.greater),
+    ">=": _compare(pc.greater_equal),
     "IS DISTINCT FROM": plain(_is_distinct),
     "IS NOT DISTINCT FROM": plain(_is_not_distinct),
     "IS NULL": plain(lambda value: pc.is_null(value)),

@@ -85,6 +85,9 @@ def _arithmetic(function: Any, left: Datum, right: Datum, target: pa.DataType) -
         a, b = _tightened(a), _tightened(b)
         if function is pc.multiply:
             _check_digits(a.type.precision + b.type.precision + 1)
+        else:
+            whole = max(a.type.precision - a.type.scale, b.type.precision - b.type.scale)
+            _check_digits(whole + max(a.type.scale, b.type.scale) + 1)
     result = function(a, b)
     return fit(as_array(result, rows_of(left, right)), target)
 

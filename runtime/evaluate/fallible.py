@@ -22,8 +22,16 @@ def fails_rarely(expression: Expression) -> bool:
     return not any(_fails_often(node) for node in walk(expression))
 
 
-_SHIFTS = frozenset({"+", "-", "TIMESTAMPADD", "FLOOR", "CEIL", "CEILING", "CAST"})
-_TIMES = frozenset((TypeRoot.DATE, TypeRoot.TIME, *sql.TIMESTAMP_ROOTS))
+_SHIFTS = frozenset({"+", "-", "*", "NEGATE", "ABS", "TIMESTAMPADD", "FLOOR", "CEIL", "CEILING", "CAST"})
+_TIMES = frozenset(
+    (
+        TypeRoot.DATE,
+        TypeRoot.TIME,
+        *sql.TIMESTAMP_ROOTS,
+        TypeRoot.INTERVAL_DAY_TIME,
+        TypeRoot.INTERVAL_YEAR_MONTH,
+    )
+)
 
 
 def _leaves_range(node: Expression) -> bool:

@@ -12,6 +12,7 @@ from runtime.evaluate.kernel import Datum, Kernel, as_arrays, null_mask, numbers
 from runtime.evaluate.time_range import PER_DAY, bounds_of, extremes, require_between
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
+from sqlstream.errors import UserError
 from sqlstream.expressions import Call
 from sqlstream.types import TypeRoot
 
@@ -38,8 +39,7 @@ def times(call: Call) -> Kernel:
 
     def kernel(left: Datum, right: Datum) -> Datum:
         interval, factor = (left, right) if is_first else (right, left)
-        product = pc.multiply(pc.cast(interval, pa.int64()), pc.cast(factor, pa.int64()))
-        return pc.cast(product, target)
+        return checked_interval(pc.multiply_checked, target, interval, factor)
 
     return kernel
 
@@ -70,8 +70,18 @@ def _shift_function(point: TypeRoot, interval: TypeRoot) -> Any:
     return {TypeRoot.DATE: shift_date, TypeRoot.TIME: _shift_time}.get(point, shift_timestamp)
 
 
+def checked_interval(function: Any, target: pa.DataType, *args: Datum) -> Datum:
+    """A checked Arrow function of intervals (and factors) as int64. UserError SS5102 for what the interval cannot hold."""
+    try:
+        return pc.cast(function(*(pc.cast(a, pa.int64()) for a in args)), target)
+    except pa.ArrowInvalid as error:
+        raise UserError(
+            "SS5102", "interval out of range", hint="an interval has at most 2^31 months or 2^63 milliseconds"
+        ) from error
+
+
 def _shift_interval(base: Datum, amount: Datum, sign: int) -> Datum:
-    return pc.add(base, amount) if sign > 0 else pc.subtract(base, amount)
+    return checked_interval(pc.add_checked if sign > 0 else pc.subtract_checked, base.type, base, amount)
 
 
 def shift_timestamp(base: Datum, amount: Datum, sign: int) -> Datum:
@@ -94,7 +104,8 @@ def _stays_within(base: Datum, amount: Datum, sign: int) -> bool:
     """Whether no sum of any point and any amount leaves the range: then one plain addition does."""
     points, amounts = extremes(base), extremes(amount)
     if points is None or amounts is None:
-        return True
+        # Without a sum there is nothing to go by, and Arrow's addition looks at what stands under a NULL.
+        return False
     per_ms = _PER_MS[base.type.unit]
     low, high = bounds_of(base.type)
     shifts = sorted(sign * a * per_ms for a in amounts)
@@ -107,9 +118,7 @@ def shift_date(base: Datum, amount: Datum, sign: int) -> pa.Array:
     milliseconds = np.clip(numbers(amounts, np.int64), -_SPAN_MS, _SPAN_MS)
     days = np.sign(milliseconds) * (np.abs(milliseconds) // DAY_MS)
     mask = null_mask(dates, amounts)
-    moved = require_between(
-        numbers(dates, np.int64) + sign * days, *bounds_of(dates.type), mask, dates.type
-    )
+    moved = require_between(numbers(dates, np.int64) + sign * days, *bounds_of(dates.type), mask, dates.type)
     return pa.array(moved.astype(np.int32), mask=mask).view(pa.date32())
 
 

@@ -14,11 +14,9 @@ from sqlstream.expressions import Call
 
 _DELIMITER = "CASE WHEN a1 BETWEEN 1 AND 255 THEN chr(a1) END"
 # Java's Character.isWhitespace: an empty delimiter parts at each of these.
-_WHITESPACE = (
-    "[\\x09-\\x0d\\x1c-\\x20\\x{1680}\\x{2000}-\\x{2006}\\x{2008}-\\x{200a}\\x{2028}\\x{2029}\\x{205f}\\x{3000}]"
-)
+_WHITESPACE = "[\\x09-\\x0d\\x1c-\\x20\\x{1680}\\x{2000}-\\x{2006}\\x{2008}-\\x{200a}\\x{2028}\\x{2029}\\x{205f}\\x{3000}]"
 _IN_COLUMNS = (
-    "list_transform([{delimiter}], lambda d: CASE WHEN a2 < 0 OR a0 = '' THEN NULL "
+    "list_transform([{delimiter}], lambda d: CASE WHEN d IS NULL OR a2 < 0 OR a0 = '' THEN NULL "
     f"WHEN d = '' THEN string_split_regex(a0, '{_WHITESPACE}')[CAST(a2 AS BIGINT) + 1] "
     "ELSE string_split(a0, d)[CAST(a2 AS BIGINT) + 1] END)[1]"
 )

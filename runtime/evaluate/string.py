@@ -11,7 +11,17 @@ import pyarrow.compute as pc
 
 from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.duckdb_function import evaluate_in_duckdb
-from runtime.evaluate.kernel import Builder, Datum, Kernel, as_array, is_literal, literal_of, plain, rows_of, with_int_parameters
+from runtime.evaluate.kernel import (
+    Builder,
+    Datum,
+    Kernel,
+    as_array,
+    is_literal,
+    literal_of,
+    plain,
+    rows_of,
+    with_int_parameters,
+)
 from runtime.evaluate.split import split_index
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
@@ -201,7 +211,9 @@ def _from_base64(text: Datum) -> pa.Array:
     if pc.all(is_read).as_py() is False:
         bad = text.filter(pc.invert(is_read))[0].as_py()
         raise UserError("SS5102", f'"{bad}" is no base64', hint="filter such values out before")
-    padded = evaluate_in_duckdb("from_base64(rpad(a0, CAST((length(a0) + 3) // 4 * 4 AS INTEGER), '='))", text)
+    padded = evaluate_in_duckdb(
+        "from_base64(rpad(a0, CAST((length(a0) + 3) // 4 * 4 AS INTEGER), '='))", text
+    )
     try:
         return pc.cast(padded, pa.string())
     except pa.ArrowInvalid as error:

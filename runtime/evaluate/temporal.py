@@ -197,7 +197,9 @@ def _epoch(epoch: pa.Array, precision: int, unit: str) -> pa.Array:
             pa.scalar(decimal.Decimal(per_count), pa.decimal256(10, 0)),
         )
         bounds = (pa.scalar(decimal.Decimal(b), pa.decimal256(20, 0)) for b in (low, high))
-        within = pc.and_(*(f(wide, b) for f, b in zip((pc.greater_equal, pc.less_equal), bounds, strict=True)))
+        within = pc.and_(
+            *(f(wide, b) for f, b in zip((pc.greater_equal, pc.less_equal), bounds, strict=True))
+        )
         is_known = numbers(pc.fill_null(within, False), np.bool_)
         kept = pc.if_else(pa.array(is_known), wide, pa.scalar(decimal.Decimal(0), wide.type))
         scaled = numbers(pc.cast(pc.trunc(kept), pa.int64()), np.int64)

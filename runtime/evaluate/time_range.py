@@ -33,20 +33,21 @@ def extremes(points: Datum) -> tuple[int, int] | None:
     all are NULL."""
     if isinstance(points, pa.Scalar):
         return (points.value, points.value) if points.is_valid else None
-    found = pc.min_max(points.view(pa.int32() if pa.types.is_date32(points.type) else pa.int64()))
+    integer = pa.int32() if pa.types.is_date32(points.type) else pa.int64()
+    found = pc.min_max(pc.cast(points, integer))
     return (found["min"].as_py(), found["max"].as_py()) if found["min"].is_valid else None
 
 
 def require_range(points: Datum, unit: str = "") -> Datum:
     """The same dates or timestamps. UserError SS5102 when one lies beyond the range of its type (and of `unit`)."""
-    if not _is_within(points, unit):
+    if not are_within_range(points, unit):
         raise out_of_range(points.type if not unit else pa.timestamp(unit, points.type.tz))
     return points
 
 
 def null_beyond_range(points: pa.Array, unit: str = "") -> pa.Array:
     """The same dates or timestamps, NULL for those beyond the range of their type (and of `unit`)."""
-    if _is_within(points, unit):
+    if are_within_range(points, unit):
         return points
     integer = pa.int32() if pa.types.is_date32(points.type) else pa.int64()
     low, high = (pa.scalar(b, integer) for b in bounds_of(points.type, unit))
@@ -82,7 +83,8 @@ def out_of_range(point_type: pa.DataType) -> UserError:
     return UserError("SS5102", "timestamp out of range", hint=hint)
 
 
-def _is_within(points: Datum, unit: str) -> bool:
+def are_within_range(points: Datum, unit: str = "") -> bool:
+    """Whether all dates or timestamps lie in the range of their type (and of `unit`)."""
     found = extremes(points)
     if found is None:
         return True

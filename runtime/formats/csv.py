@@ -157,12 +157,14 @@ class CsvReader(FileRows):
 
     def _convert(self, text: pa.Buffer) -> pa.RecordBatch:
 
-        from runtime.formats.text_values import parse_text
+        from runtime.formats.text_values import parse_text, require_times
 
         types = {name: _arrow_type(t) for name, t in self._types.items()}
         table = self._read(text, types, self._null_values(), self._dialect.null_literal is not None)
         columns = [
-            parse_text(table[name].combine_chunks(), t) if t.root in BINARY_ROOTS else table[name]
+            parse_text(table[name].combine_chunks(), t)
+            if t.root in BINARY_ROOTS
+            else require_times(table[name])
             for name, t in self._types.items()
         ]
         return _to_batch(table.num_rows, columns, list(self._types))

@@ -142,18 +142,34 @@ class ParquetReader(FileRows):
         from runtime.evaluate.timestamp_unit import in_unit
 
         if column.type == target:
-            return column
+            return self._held(column, name)
         try:
             if pa.types.is_timestamp(column.type) and pa.types.is_timestamp(target):
                 # A finer timestamp is cut to the table's precision, as everywhere.
                 column = in_unit(column, target.unit)
-            return pc.cast(column, target)
+            return self._held(pc.cast(column, target), name)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise UserError(
                 "SS5012",
                 f'column "{name}" of "{self._path}" is {column.type} and does not fit {target}',
                 hint="declare the column with the type that it has in the file",
             ) from error
+
+    def _held(self, column: pa.Array, name: str) -> pa.Array:
+        """The column, whose dates and timestamps lie in the range of their type."""
+        import pyarrow as pa
+
+        from runtime.evaluate.time_range import are_within_range, out_of_range
+
+        is_time = pa.types.is_timestamp(column.type) or pa.types.is_date32(column.type)
+        if is_time and not are_within_range(column):
+            beyond = out_of_range(column.type)
+            raise UserError(
+                "SS5012",
+                f'column "{name}" of "{self._path}" has a value beyond its type: {beyond.message}',
+                hint=beyond.hint,
+            )
+        return column
 
 
 @functools.cache

@@ -32,9 +32,22 @@ def parse_text(column: pa.Array, t: LogicalType) -> pa.Array:
     if t.root is TypeRoot.TIME:
         return _parse_time(column, target)
     try:
-        return pc.cast(column, target)
+        values = pc.cast(column, target)
     except pa.ArrowInvalid:
-        return _parse_untidy(column, target, t)
+        values = _parse_untidy(column, target, t)
+    return require_times(values)
+
+
+def require_times(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """The same values. ArrowInvalid for a date or timestamp that is beyond the range of its type; those inside of nested
+    values are not looked at."""
+    if not pa.types.is_date32(values.type) and not pa.types.is_timestamp(values.type):
+        return values
+    from runtime.evaluate.time_range import are_within_range
+
+    if not are_within_range(values):
+        raise pa.ArrowInvalid(f"a time is beyond the range of {values.type}")
+    return values
 
 
 def parse_decimals(column: pa.Array, target: pa.DataType) -> pa.Array:

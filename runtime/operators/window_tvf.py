@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from runtime.evaluate.intervals import milliseconds_of
 from runtime.evaluate.local_time import check_time_zone, from_local, to_local
+from runtime.evaluate.time_range import require_range
 from runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.arrow import is_changelog, to_arrow_schema
 from sqlstream.errors import UserError
@@ -62,7 +63,7 @@ class WindowTvf(Operator[WindowTvfSpec]):
         """A window column; window_time of a TIMESTAMP_LTZ input is an instant again."""
         has_kinds = not self.context.output_mode.is_insert_only
         target = self._schema.field(len(self._schema) + column - has_kinds).type
-        local = pa.array(times_ms).view(pa.timestamp("ms"))
+        local = require_range(pa.array(times_ms).view(pa.timestamp("ms")))
         return local if local.type == target else from_local(local, target, self._time_zone)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.evaluate.time_range import require_range
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.windows import slice_ends_into
 from runtime.state.arrays import Array
@@ -92,9 +93,12 @@ def greatest_end(window: WindowSpec, watermark_ms: int) -> int:
 
 
 def window_batch(schema: pa.Schema, columns: list[pa.Array], starts: Array, ends: Array) -> pa.RecordBatch:
-    """Result rows with window_start, window_end and window_time (end - 1 ms) appended, in the schema's timestamp types."""
+    """Result rows with window_start, window_end and window_time (end - 1 ms) appended, in the schema's timestamp types.
+    UserError SS5102 for a window that ends beyond the range of timestamps."""
     bounds = [
-        to_array(pa.timestamp("ms"), np.ascontiguousarray(times)).cast(schema.field(len(columns) + i).type)
+        require_range(to_array(pa.timestamp("ms"), np.ascontiguousarray(times))).cast(
+            schema.field(len(columns) + i).type
+        )
         for i, times in enumerate((starts, ends, ends - 1))
     ]
     return pa.RecordBatch.from_arrays([*columns, *bounds], schema=schema)

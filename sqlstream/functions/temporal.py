@@ -32,6 +32,11 @@ _NUMBER_OR_TEXT = Argument(lambda t: sql.is_numeric(t) or sql.is_string(t), BIGI
 _INTEGER_OR_TEXT = Argument(lambda t: sql.is_integer(t) or sql.is_string(t), INT)
 
 
+def _formatted(types: Types) -> LogicalType:
+    """NULL for text that is no timestamp."""
+    return STRING.with_nullable(is_any_nullable(types) or sql.is_string(types[0]))
+
+
 _DAYS_OR_LONGER = frozenset({"DAY", "WEEK", "MONTH", "QUARTER", "YEAR"})
 
 
@@ -80,7 +85,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
     scalar("EXTRACT", "EXTRACT(unit FROM temporal)", (SYMBOL, TEMPORAL), BIGINT),
     *(scalar(name, f"{name}(date)", (DATE_LIKE,), BIGINT) for name in _PARTS),
     *(scalar(name, f"{name}(timestamp)", (TIME_LIKE,), BIGINT) for name in ("HOUR", "MINUTE", "SECOND")),
-    scalar("DATE_FORMAT", "DATE_FORMAT(timestamp, pattern)", (_TIMESTAMP_OR_TEXT, TEXT), STRING),
+    scalar("DATE_FORMAT", "DATE_FORMAT(timestamp, pattern)", (_TIMESTAMP_OR_TEXT, TEXT), _formatted),
     scalar("TO_TIMESTAMP", "TO_TIMESTAMP(string[, pattern])", (TEXT, TEXT), always(timestamp(3)), args_min=1),
     scalar("TO_DATE", "TO_DATE(string[, pattern])", (TEXT, TEXT), always(DATE), args_min=1),
     scalar(
@@ -91,7 +96,9 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         args_min=1,
         refine=_as_fine_as_literal,
     ),
-    scalar("FROM_UNIXTIME", "FROM_UNIXTIME(seconds[, pattern])", (AS_BIGINT, TEXT), STRING, args_min=1),
+    scalar(
+        "FROM_UNIXTIME", "FROM_UNIXTIME(seconds[, pattern])", (AS_BIGINT, TEXT), always(STRING), args_min=1
+    ),
     scalar(
         "UNIX_TIMESTAMP",
         "UNIX_TIMESTAMP(string[, pattern])",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import math
 from decimal import ROUND_HALF_UP, Decimal
 
@@ -264,3 +265,43 @@ def test_constants_are_folded_but_never_fail_early() -> None:
     with pytest.raises(UserError, match="division by zero"):
         evaluate(call("/", lit(1, INT), lit(0, INT)), [()])
     assert evaluate(cast(call("+", lit(1, INT), lit(2, INT)), BIGINT), [(), ()]) == [3, 3]
+
+
+EXACT = decimal.Context(prec=120)
+REMAINDER_VALUES = st.integers(-(10**38) + 1, 10**38 - 1) | st.integers(-1000, 1000)
+
+
+@given(
+    st.lists(st.tuples(REMAINDER_VALUES, REMAINDER_VALUES.filter(bool)), min_size=1, max_size=8),
+    st.sampled_from([(0, 38), (38, 0), (18, 20), (0, 0), (38, 38), (5, 2)]),
+)
+@settings(max_examples=60, deadline=None)
+def test_remainders_of_decimals_are_exact(pairs: list[tuple[int, int]], scales: tuple[int, int]) -> None:
+    left, right = (sql.decimal(38, scale) for scale in scales)
+    rows = [(Decimal(a).scaleb(-scales[0], EXACT), Decimal(b).scaleb(-scales[1], EXACT)) for a, b in pairs]
+    rest = call("%", col(0, left), col(1, right))
+    limit = Decimal(10) ** (rest.type.precision - rest.type.scale)
+
+    def reference(a: Decimal, b: Decimal) -> Decimal | None:
+        exact = EXACT.remainder(a, b)
+        rounded = exact.quantize(Decimal(1).scaleb(-rest.type.scale), ROUND_HALF_UP, EXACT)
+        return rounded if abs(rounded) < limit else None
+
+    assert evaluate(rest, rows) == [reference(a, b) for a, b in rows]
+
+
+def test_a_remainder_by_the_smallest_decimal_is_zero() -> None:
+    rest = call("%", col(0, BIGINT), col(1, sql.decimal(38, 38)))
+    assert evaluate(rest, [(7, Decimal("1e-38")), (None, Decimal("1e-38"))]) == [Decimal(0), None]
+
+
+def test_a_bound_of_chance_that_is_not_above_zero_is_an_error() -> None:
+    with pytest.raises(UserError, match="not above 0"):
+        evaluate(call("RAND_INTEGER", col(0, INT)), [(5,), (0,)])
+
+
+def test_sums_with_more_digits_than_can_be_counted_are_refused() -> None:
+    difference = call("-", col(0, sql.decimal(38, 0)), col(1, sql.decimal(38, 38)))
+    with pytest.raises(UserError) as error:
+        evaluate(difference, [(D("9" * 38), D("0." + "9" * 38))])
+    assert error.value.code == "SS5103"

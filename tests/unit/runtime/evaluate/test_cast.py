@@ -97,6 +97,10 @@ def test_text_is_read(text: str, target: LogicalType, value: Any) -> None:
 
 
 UNREADABLE: list[tuple[str, LogicalType]] = [
+    ("0x10", INT),
+    ("0X10", BIGINT),
+    ("0x10", DOUBLE),
+    ("0x10", sql.decimal(5, 2)),
     ("x", INT),
     ("", INT),
     ("1 2", INT),
@@ -199,6 +203,18 @@ def test_rows_and_arrays_convert_inside() -> None:
     row, wide = sql.row(("a", INT), ("b", STRING)), sql.row(("x", BIGINT), ("y", STRING))
     values = [({"a": 1, "b": "q"},), (None,)]
     assert evaluate(cast(col(0, row), wide), values) == [{"x": 1, "y": "q"}, None]
+
+
+def test_try_cast_of_a_collection_with_a_bad_element_is_null_as_a_whole() -> None:
+    lists = cast(col(0, sql.array(STRING)), sql.array(INT), is_try=True)
+    rows = [(["1", "2"],), (["1", "x"],), ([],), (None,), (["3", None],)]
+    assert evaluate(lists, rows) == [[1, 2], None, [], None, [3, None]]
+    deep = cast(col(0, sql.array(sql.array(STRING))), sql.array(sql.array(INT)), is_try=True)
+    assert evaluate(deep, [([["1"], ["x"]],), ([["1"], None],)]) == [None, [[1], None]]
+    row, wanted = sql.row(("a", STRING), ("b", STRING)), sql.row(("a", INT), ("b", sql.decimal(3, 1)))
+    fields = cast(col(0, row), wanted, is_try=True)
+    values = [({"a": "1", "b": "x"},), ({"a": "x", "b": "1"},), ({"a": "1", "b": "999"},)]
+    assert evaluate(fields, values) == [None, None, {"a": 1, "b": None}]
 
 
 def test_nested_values_have_no_text_form() -> None:

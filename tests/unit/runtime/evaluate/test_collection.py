@@ -60,3 +60,16 @@ def test_constant_maps_are_made_for_any_number_of_rows() -> None:
     made = call("MAP", lit("x", STRING.not_null()), lit(1, INT))
     assert evaluate(made, [(), ()]) == [[("x", 1)], [("x", 1)]]
     assert evaluate(call("CARDINALITY", lit(None, NULL)), [()]) == [None]
+
+
+def test_of_equal_keys_a_map_keeps_the_last() -> None:
+    pairs = call("MAP", col(0, STRING), col(1, INT), col(2, STRING), col(3, INT))
+    rows = [("a", 1, "a", 2), ("a", 1, "b", 2), ("b", 1, "b", None)]
+    assert evaluate(pairs, rows) == [[("a", 2)], [("a", 1), ("b", 2)], [("b", None)]]
+    assert evaluate(call("CARDINALITY", pairs), rows) == [1, 2, 1]
+
+
+def test_an_array_has_no_element_before_the_first() -> None:
+    with pytest.raises(UserError, match="at position 0"):
+        evaluate(call("ITEM", col(0, sql.array(INT)), lit(0, INT.not_null())), [([1],)])
+    assert evaluate(call("ITEM", col(0, sql.array(INT)), col(1, INT)), [([1], 0), ([1], -1)]) == [None, None]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import time
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from expression_harness import call, col, evaluate, lit, symbol
+from expression_harness import call, cast, col, evaluate, lit, symbol
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -122,6 +123,68 @@ def test_text_becomes_timestamps_by_pattern() -> None:
         1,
         None,
     ]
+
+
+def test_text_beside_its_pattern_is_read_in_the_standard_forms() -> None:
+    read = call("TO_TIMESTAMP", col(0, STRING), s("dd.MM.yyyy"))
+    rows = [("02.01.1970",), ("1970-1-2",), (" 1970-01-02 1:00:00.5 ",), ("1970-01-02T01:00:00",), ("x",)]
+    assert evaluate(read, rows) == [86_400_000, 86_400_000, 90_000_500, None, None]
+    local = call("TO_TIMESTAMP_LTZ", col(0, STRING), s("dd.MM.yyyy"), s("Etc/GMT-2"))
+    assert evaluate(local, [("1970-1-2",), ("02.01.1970",)]) == [79_200_000] * 2
+    assert evaluate(call("TO_TIMESTAMP", col(0, STRING), lit(None, STRING)), [("1970-01-02",)]) == [None]
+
+
+def test_a_date_may_lack_its_day_and_its_month() -> None:
+    assert evaluate(call("TO_DATE", col(0, STRING)), [("1971",), ("1970-2",), ("1970-02-30",)]) == [365, 31, None]
+
+
+def test_an_unknown_time_zone_is_named() -> None:
+    with pytest.raises(UserError, match='time zone "Mars/Base" does not exist'):
+        evaluate(call("TO_TIMESTAMP_LTZ", col(0, STRING), s("yyyy"), s("Mars/Base")), [("1970",)])
+    no_zone = call("TO_TIMESTAMP_LTZ", col(0, STRING), s("yyyy"), lit(None, STRING))
+    assert evaluate(no_zone, [("1970",)]) == [None]
+
+
+@pytest.mark.parametrize(
+    ("zone", "skipped", "shown"),
+    [
+        ("Europe/Berlin", "2024-03-31 02:30:00", "2024-03-31 03:30:00"),
+        ("Australia/Lord_Howe", "2024-10-06 02:10:00", "2024-10-06 02:40:00"),
+        ("Pacific/Apia", "2011-12-30 05:00:00", "2011-12-31 05:00:00"),
+        ("Europe/Berlin", "2024-10-27 02:30:00", "2024-10-27 02:30:00"),
+    ],
+)
+def test_a_time_in_a_gap_moves_on_by_the_length_of_the_gap(zone: str, skipped: str, shown: str) -> None:
+    there = cast(col(0, STRING), sql.timestamp_ltz(0))
+    context = EvaluationContext(time_zone=zone)
+    assert evaluate(cast(there, STRING), [(skipped,), (None,)], context) == [shown, None]
+
+
+def test_instants_have_the_digits_that_their_precision_or_pattern_shows() -> None:
+    micros = call("TO_TIMESTAMP_LTZ", col(0, BIGINT), lit(6, INT.not_null()))
+    assert (str(micros.type), evaluate(micros, [(1_234_567,)])) == ("TIMESTAMP_LTZ(6)", [1_234_567])
+    exact = call("TO_TIMESTAMP_LTZ", col(0, sql.decimal(20, 1)), lit(9, INT.not_null()))
+    assert evaluate(exact, [(decimal.Decimal("1700000000123456789.5"),)]) == [1_700_000_000_123_456_789]
+    text = call("TO_TIMESTAMP_LTZ", col(0, STRING), s("ss.SSSS'SSSSSS'"))
+    assert (str(text.type), evaluate(text, [("01.2345SSSSSS",)])) == ("TIMESTAMP_LTZ(4)", [1_234_500])
+    assert str(call("TO_TIMESTAMP_LTZ", col(0, BIGINT), lit(0, INT.not_null())).type) == "TIMESTAMP_LTZ(3)"
+
+
+def test_a_date_stays_one_when_days_or_longer_are_added() -> None:
+    for unit, count, expected in (("DAY", 1, 32), ("WEEK", -1, 24), ("MONTH", 1, 59), ("YEAR", 1, 396)):
+        moved = call("TIMESTAMPADD", symbol(unit), col(0, INT), col(1, DATE))
+        assert (str(moved.type), evaluate(moved, [(count, 31), (None, 31)])) == ("DATE", [expected, None])
+    moved = call("TIMESTAMPADD", symbol("HOUR"), col(0, INT), col(1, DATE))
+    assert (str(moved.type), evaluate(moved, [(1, 0)])) == ("TIMESTAMP(6)", [3_600_000_000])
+
+
+@pytest.mark.parametrize("text_first", [True, False])
+def test_a_time_compared_with_text_that_is_none_is_null(text_first: bool) -> None:
+    pair = (col(0, STRING), col(1, TS)) if text_first else (col(1, TS), col(0, STRING))
+    rows = [("1970-01-01", 0), ("nonsense", 0), (None, 0)]
+    assert evaluate(call("=", *pair), rows) == [True, None, None]
+    assert evaluate(call("IS DISTINCT FROM", *pair), rows) == [False, True, True]
+    assert evaluate(call("IN", col(1, TS), col(0, STRING), s("x")), rows) == [True, None, None]
 
 
 def test_numbers_become_instants() -> None:

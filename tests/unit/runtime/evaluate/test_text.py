@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from expression_harness import call, col, evaluate, lit, symbol
+from expression_harness import accepts, call, col, evaluate, lit, symbol
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.evaluate import EvaluationContext
 from runtime.evaluate.registry import BUILDERS
 from sqlstream.errors import UserError
-from sqlstream.types import BYTES, INT, STRING, LogicalType
+from sqlstream.types import BIGINT, BYTES, INT, NULL, STRING, LogicalType
 
 T = col(0, STRING)
 SPLIT_ALPHABET = st.text(alphabet="ab/é", max_size=12)
@@ -93,6 +93,20 @@ CASES: list[tuple[str, tuple[Any, ...], Any]] = [
     ("REGEXP_REPLACE", ("foobar", "oo|ar", ""), "fb"),
     ("REGEXP_REPLACE", ("ab", "(a)(b)", "$2-$1"), "b-a"),
     ("REGEXP_COUNT", ("a1b22", "\\d+"), 2),
+    ("REGEXP_REPLACE", ("a1", "(\\d)", "<$1>"), "a<1>"),
+    ("REGEXP_REPLACE", ("a1", "(\\d)", "$2"), None),
+    ("REPLACE", ("aé", "", "-"), "-a-é-"),
+    ("REPLACE", ("a", "", "\\"), "\\a\\"),
+    ("FROM_BASE64", ("YQ",), "a"),
+    ("RIGHT", ("hello", -(2**31)), ""),
+    ("TRANSLATE", ("abc", None, "x"), "abc"),
+    ("TRANSLATE", ("abc", "b", None), "ac"),
+    ("TRANSLATE", ("aab", "ab", "x"), "xx"),
+    ("SPLIT_INDEX", ("a/b", None, 0), None),
+    ("SPLIT_INDEX", ("a/b", "/", 2**31 - 1), None),
+    ("SPLIT_INDEX", ("a b\tc", "", 2), "c"),
+    ("SPLIT_INDEX", ("a/b", 0, 0), None),
+    ("SPLIT_INDEX", ("a/b", 256, 0), None),
     ("LIKE", ("hello", "h%o"), True),
     ("LIKE", ("hello", "hel%"), True),
     ("LIKE", ("hello", "%llo"), True),
@@ -122,27 +136,80 @@ def test_value_with_constant_parameters(name: str, args: tuple[Any, ...], expect
     assert evaluate(call(name, first, *map(literal, args[1:])), [(args[0],)]) == [expected]
 
 
-NEEDS_CONSTANTS = {"SIMILAR TO", "REGEXP_COUNT"}
-COLUMN_CASES = [
-    c
-    for c in CASES
-    if c[0] not in NEEDS_CONSTANTS and not (c[0] == "SPLIT_INDEX" and isinstance(c[1][1], int))
-]
+@pytest.mark.parametrize(("name", "args", "expected"), CASES)
+def test_value_with_columns_as_parameters(name: str, args: tuple[Any, ...], expected: Any) -> None:
+    expression = call(name, *(col(i, column_type(a)) for i, a in enumerate(args)))
+    others = tuple(None for _ in args)
+    assert evaluate(expression, [args, others, args])[::2] == [expected, expected]
+
+
+@pytest.mark.parametrize("name", ["LEFT", "RIGHT"])
+def test_without_a_length_there_is_no_part(name: str) -> None:
+    assert evaluate(call(name, T, col(1, INT)), [("hello", None), (None, 1)]) == [None, None]
+    assert evaluate(call(name, T, lit(None, INT)), [("hello",)]) == [None]
+
+
+def test_without_an_index_there_is_no_part() -> None:
+    assert evaluate(call("SPLIT_INDEX", T, s("/"), lit(None, INT)), [("a/b",)]) == [None]
+    assert evaluate(call("SPLIT_INDEX", T, s("/"), col(1, INT)), [("a/b", None)]) == [None]
+    assert evaluate(call("SPLIT_INDEX", T, col(1, INT), n(1)), [("a/b", 47), ("a/b", 303), ("a/b", None)]) == [
+        "b",
+        None,
+        None,
+    ]
+
+
+def test_parameters_may_differ_from_row_to_row() -> None:
+    count = call("REGEXP_COUNT", T, col(1, STRING))
+    rows = [("aab", "a"), ("aab", "b"), (None, "a"), ("aab", None), ("ab", "a")]
+    assert evaluate(count, rows) == [2, 1, None, None, 1]
 
 
 @pytest.mark.parametrize(
-    ("name", "args", "expected"),
-    [c for c in COLUMN_CASES if c[0] != "REGEXP_EXTRACT" and "$" not in str(c[1])],
+    ("name", "expected"),
+    [
+        ("REGEXP", [False, True, None]),
+        ("SIMILAR TO", [False, False, None]),
+        ("REGEXP_COUNT", [None, 1, None]),
+        ("REGEXP_EXTRACT", [None, "a", None]),
+        ("REGEXP_REPLACE", [None, "-b", None]),
+    ],
 )
-def test_value_with_columns_as_parameters(name: str, args: tuple[Any, ...], expected: Any) -> None:
-    expression = call(name, *(col(i, column_type(a)) for i, a in enumerate(args)))
-    if name == "LIKE" and len(args) == 3:
-        expression = call(name, col(0, STRING), col(1, STRING), s(args[2]))
-        args = args[:2]
-    assert evaluate(expression, [args, args]) == [expected, expected]
+def test_a_malformed_expression_from_data_finds_nothing(name: str, expected: list[Any]) -> None:
+    more = (s("-"),) if name == "REGEXP_REPLACE" else ()
+    found = call(name, T, col(1, STRING), *more)
+    assert evaluate(found, [("ab", "("), ("ab", "a"), (None, "(")]) == expected
+    with pytest.raises(UserError, match="malformed") as error:
+        evaluate(call(name, T, s("("), *more), [("ab",)])
+    assert error.value.code == "SS3104"
+
+
+@pytest.mark.parametrize(("pattern", "escape"), [("a!b", "!"), ("a!", "!"), ("a", "!!"), ("a", "")])
+def test_a_wrong_escape_of_like_is_an_error(pattern: str, escape: str) -> None:
+    for like, row in (
+        (call("LIKE", T, s(pattern), s(escape)), ("a",)),
+        (call("LIKE", T, col(1, STRING), col(2, STRING)), ("a", pattern, escape)),
+    ):
+        with pytest.raises(UserError) as error:
+            evaluate(like, [row])
+        assert error.value.code == "SS3103"
+
+
+def test_a_long_parameter_keeps_its_size() -> None:
+    assert evaluate(call("LEFT", T, col(1, BIGINT)), [("abc", 2**32 + 1), ("abc", -(2**40))]) == ["abc", ""]
+    assert evaluate(call("SUBSTRING", T, lit(2**32 + 1, BIGINT.not_null())), [("abc",)]) == [""]
+    assert evaluate(call("CHR", col(0, BIGINT)), [(2**32 + 97,)]) == ["a"]
+
+
+def test_what_is_no_base64_is_an_error() -> None:
+    for text in ("a", "!!!!", "/w=="):
+        with pytest.raises(UserError) as error:
+            evaluate(call("FROM_BASE64", T), [(text,)])
+        assert error.value.code == "SS5102"
 
 
 STRICT = sorted({c[0] for c in CASES} - {"CONCAT_WS"})
+"""Functions that are NULL when their first argument is."""
 
 
 @pytest.mark.parametrize("name", STRICT)
@@ -155,6 +222,13 @@ def test_null_in_null_out(name: str) -> None:
 @pytest.mark.parametrize(("mode", "expected"), [("BOTH", "a"), ("LEADING", "ax"), ("TRAILING", "xa")])
 def test_trim_removes_from_the_named_side(mode: str, expected: str) -> None:
     assert evaluate(call("TRIM", symbol(mode), s("x"), T), [("xax",), (None,)]) == [expected, None]
+
+
+def test_text_and_bytes_are_not_compared_by_their_ends() -> None:
+    assert not accepts("STARTSWITH", STRING, BYTES)
+    assert not accepts("ENDSWITH", BYTES, STRING)
+    assert accepts("STARTSWITH", BYTES, NULL)
+    assert accepts("ENDSWITH", NULL, STRING)
 
 
 def test_bytes_start_and_end_with_bytes() -> None:
