@@ -195,6 +195,8 @@ EDGES: list[tuple[LogicalType, list[Any]]] = [
 ]
 """Types of the columns, and values of each, which every operation must survive."""
 
+BOOLEAN_COLUMN = next(i for i, (t, _) in enumerate(EDGES) if t == sql.BOOLEAN)
+CONDITIONS = {"AND", "OR", "NOT", "CASE", "IF", "IS TRUE", "IS NOT TRUE", "IS FALSE", "IS NOT FALSE"}
 TARGETS = [t for t, _ in EDGES] + [
     *(
         sql.char(1),
@@ -287,6 +289,10 @@ class ExpressionFuzzer:
         function = SCALAR_FUNCTIONS[name]
         count = self._random.randint(function.args_min, min(function.args_max, function.args_min + 3))
         args = [self._argument(pool) for _ in range(count)]
+        if name in CONDITIONS:
+            places = range(0, count - 1, 2) if name in ("CASE", "IF") else range(count)
+            for place in places:
+                args[place] = self._condition(args[place])
         if name in ("REPEAT", "LPAD", "RPAD") and count > 1:
             args[1] = Literal(self._random.choice([-1, 0, 1, 5, 300]), sql.INT.not_null())
         if name in SYMBOL_AT or (name in ("FLOOR", "CEIL") and count == 2):
@@ -294,6 +300,11 @@ class ExpressionFuzzer:
             words = ["BOTH", "LEADING", "TRAILING"] if name == "TRIM" else UNITS
             args[at] = Literal(self._random.choice(words), sql.STRING.not_null())
         return bind_call(name, tuple(args), None)
+
+    def _condition(self, value: Expression) -> Expression:
+        if self._random.random() < 0.3:
+            return InputRef(BOOLEAN_COLUMN, sql.BOOLEAN)
+        return bind_call(self._random.choice(["IS NULL", "IS NOT NULL"]), (value,), None)
 
     def _argument(self, pool: list[Expression]) -> Expression:
         return self._random.choice(pool) if self._random.random() < 0.3 else self._leaf()

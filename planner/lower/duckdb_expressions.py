@@ -17,6 +17,7 @@ from planner.lower.refusals import refuse
 from sqlstream import types as sql
 from sqlstream.expressions import Call, Expression, InputRef, Literal
 from sqlstream.functions.merging import as_decimal
+from sqlstream.time_range import timestamp_bounds
 from sqlstream.types import DECIMAL_PRECISION_MAX, LogicalType, TypeRoot
 
 Columns = Callable[[int], str]
@@ -99,6 +100,8 @@ class ExpressionLowering:
 
     def like(self, call: Call) -> str:
         value, pattern, *escape = self.args(call)
+        if escape and not all(isinstance(a, Literal) for a in call.args[1:]):
+            raise refuse("LIKE … ESCAPE with a pattern that is no constant")
         return f"({value} LIKE {pattern}{f' ESCAPE {escape[0]}' if escape else ''})"
 
     def field(self, call: Call) -> str:
@@ -107,6 +110,18 @@ class ExpressionLowering:
 
     def array(self, call: Call) -> str:
         return f"[{', '.join(self.args(call))}]"
+
+    def item(self, call: Call) -> str:
+        collection, place = self.args(call)
+        if call.args[0].type.root is not TypeRoot.ARRAY:
+            return f"{collection}[{place}]"
+        # DuckDB counts negative positions from the end.
+        return f"CASE WHEN {place} > 0 THEN {collection}[{place}] END"
+
+    def padded(self, call: Call) -> str:
+        if call.args[1].type.root is TypeRoot.BIGINT:
+            raise refuse(f"{call.function} with a BIGINT length", hint="cast it to INT")
+        return self._by_template(call)
 
     # -- numbers -----------------------------------------------------------------------------------
 
@@ -123,7 +138,7 @@ class ExpressionLowering:
         value = self.local(left)
         if left.type.root is TypeRoot.DATE:
             value = f"CAST({value} AS TIMESTAMP)"
-        moved = self._moved(value, right.type, f"{call.function} {self.render(right)}")
+        moved = _held(self._moved(value, right.type, f"{call.function} {self.render(right)}"))
         return self.in_type(moved, call.type) if call.type.root is TypeRoot.DATE else moved
 
     def _moved(self, point: str, interval: LogicalType, signed: str) -> str:
@@ -155,6 +170,13 @@ class ExpressionLowering:
 
     def remainder(self, call: Call) -> str:
         left, right = self.args(call)
+        if call.type.root is TypeRoot.DECIMAL:
+            a, b = (as_decimal(arg.type) for arg in call.args)
+            if (
+                max(a.precision - a.scale, b.precision - b.scale) + max(a.scale, b.scale)
+                > DECIMAL_PRECISION_MAX
+            ):
+                raise refuse("a remainder of decimals with more than 38 digits", hint="cast to fewer digits")
         rest = self.in_type(f"({left} % {right})", call.type)
         if call.type.root in sql.APPROXIMATE_ROOTS:
             return rest
@@ -206,7 +228,12 @@ class ExpressionLowering:
         pattern = _constant(call, 1) if len(call.args) == 2 else usual
         value = self.render(call.args[0])
         read = f"try_strptime({value}, {text(strftime_format(pattern))})"
-        result = f"CASE WHEN regexp_full_match({value}, {text(pattern_regex(pattern))}) THEN {read} END"
+        # Other forms that a stream reads too are not this query's to misread.
+        fail = "CAST(error('a time in another form than the pattern has no exact counterpart in DuckDB') AS TIMESTAMP)"
+        result = (
+            f"CASE WHEN regexp_full_match({value}, {text(pattern_regex(pattern))}) THEN {read} "
+            f"WHEN regexp_matches(trim({value}), {text(_OTHER_TIMES)}) THEN {fail} END"
+        )
         return f"CAST({result} AS DATE)" if call.type.root is TypeRoot.DATE else result
 
     def to_timestamp_ltz(self, call: Call) -> str:
@@ -214,19 +241,25 @@ class ExpressionLowering:
         precision = _number(call, 1) if len(call.args) == 2 and not sql.is_string(value.type) else 3
         if not sql.is_integer(value.type) or precision not in (0, 3):
             raise refuse("TO_TIMESTAMP_LTZ of this kind", hint="give whole seconds (0) or milliseconds (3)")
-        factor = 1_000_000 if precision == 0 else 1_000
-        return f"make_timestamp(CAST({self.render(value)} AS BIGINT) * {factor})"
+        unit, factor = ("s", 1_000_000) if precision == 0 else ("ms", 1_000)
+        (low, high), epoch = timestamp_bounds(unit), self.render(value)
+        read = f"make_timestamp(CAST({epoch} AS BIGINT) * {factor})"
+        return f"CASE WHEN {epoch} BETWEEN {low} AND {high} THEN {read} END"
 
     def timestamp_add(self, call: Call) -> str:
         unit, count, point = _word(call, 0), self.render(call.args[1]), call.args[2]
         value = self.local(point)
         if point.type.root is TypeRoot.DATE:
             value = f"CAST({value} AS TIMESTAMP)"
+        if call.args[1].type.root is TypeRoot.BIGINT:
+            raise refuse("TIMESTAMPADD of a BIGINT", hint="cast the count to INT")
         if unit in UNIT_MONTHS:
-            return f"({value} + to_months({count} * {UNIT_MONTHS[unit]}))"
-        if unit not in UNIT_MS:
+            moved = _held(f"({value} + to_months({count} * {UNIT_MONTHS[unit]}))")
+        elif unit in UNIT_MS:
+            moved = _held(f"({value} + to_microseconds(CAST({count} AS BIGINT) * {UNIT_MS[unit] * 1000}))")
+        else:
             raise refuse(f"TIMESTAMPADD of {unit}")
-        return f"({value} + to_microseconds(CAST({count} AS BIGINT) * {UNIT_MS[unit] * 1000}))"
+        return self.in_type(moved, call.type)
 
     def timestamp_diff(self, call: Call) -> str:
         unit, start, end = _word(call, 0), *(self.local(a) for a in call.args[1:])
@@ -260,17 +293,32 @@ class ExpressionLowering:
     def split_index(self, call: Call) -> str:
         value, delimiter, index = self.args(call)
         if sql.is_integer(call.args[1].type):
-            delimiter = f"chr(CAST({delimiter} AS INTEGER))"
-        part = f"string_split({value}, {delimiter})[{index} + 1]"
-        return f"CASE WHEN {index} < 0 OR {value} = '' THEN NULL ELSE {part} END"
+            delimiter = f"CASE WHEN {delimiter} BETWEEN 1 AND 255 THEN chr(CAST({delimiter} AS INTEGER)) END"
+        elif not isinstance(call.args[1], Literal) or call.args[1].value == "":
+            raise refuse("SPLIT_INDEX with a delimiter that is empty or no constant")
+        part = f"string_split({value}, {delimiter})[CAST({index} AS BIGINT) + 1]"
+        return f"CASE WHEN ({delimiter}) IS NULL OR {index} < 0 OR {value} = '' THEN NULL ELSE {part} END"
 
     def regexp(self, call: Call) -> str:
         value, regex = self.render(call.args[0]), text(_constant(call, 1))
+        if call.function == "REGEXP" and not _constant(call, 1):
+            return f"CASE WHEN {value} IS NOT NULL THEN FALSE END"
         if call.function == "REGEXP":
             return f"regexp_matches({value}, {regex})"
         group = _number(call, 2) if len(call.args) == 3 else 0
         found = f"regexp_extract({value}, {regex}, {group})"
         return f"CASE WHEN regexp_matches({value}, {regex}) THEN {found} END"
+
+
+# '2024-1-1', with or without a time: what TO_TIMESTAMP and TO_DATE read beside their pattern.
+_OTHER_TIMES = r"^[0-9]{1,4}(-[0-9]{1,2}){0,2}([ T]+[0-9]{1,2}:.*)?$"
+
+
+def _held(moment: str) -> str:
+    """A TIMESTAMP that stops the query where it leaves the years 0001 to 9999, as a stream does."""
+    fail = "CAST(error('timestamp out of range') AS TIMESTAMP)"
+    within = "x BETWEEN TIMESTAMP '0001-01-01 00:00:00' AND TIMESTAMP '9999-12-31 23:59:59.999999'"
+    return f"list_transform([{moment}], lambda x: CASE WHEN x IS NULL OR {within} THEN x ELSE {fail} END)[1]"
 
 
 def decimal_quotient(left: str, a: LogicalType, right: str, b: LogicalType, result: LogicalType) -> str:
@@ -341,6 +389,8 @@ _HANDLERS: dict[str, _Handler] = functools.reduce(
         _of(("GREATEST", "LEAST"), ExpressionLowering.extreme),
         _of(("LIKE",), ExpressionLowering.like),
         _of(("FIELD",), ExpressionLowering.field),
+        _of(("ITEM",), ExpressionLowering.item),
+        _of(("LPAD", "RPAD"), ExpressionLowering.padded),
         _of(("ARRAY",), ExpressionLowering.array),
         _of(("+", "-"), ExpressionLowering.plus_or_minus),
         _of(("*",), ExpressionLowering.times),

@@ -43,15 +43,18 @@ TEMPLATES: dict[str, str] = {
     "UPPER": "upper({0})",
     "LOWER": "lower({0})",
     "REVERSE": "reverse({0})",
-    "LEFT": "substr({0}, 1, greatest({1}, 0))",
-    "RIGHT": "right({0}, greatest({1}, 0))",
-    "REPLACE": "replace({0}, {1}, {2})",
+    # greatest() passes over NULLs.
+    "LEFT": "CASE WHEN {1} IS NULL THEN NULL ELSE substr({0}, 1, greatest({1}, 0)) END",
+    "RIGHT": "CASE WHEN {1} IS NULL THEN NULL ELSE right({0}, greatest({1}, 0)) END",
+    "REPLACE": (
+        r"CASE WHEN {1} = '' THEN regexp_replace({0}, '', replace({2}, '\', '\\'), 'g')"
+        " ELSE replace({0}, {1}, {2}) END"
+    ),
     "REPEAT": "repeat({0}, greatest({1}, 0))",
     "LPAD": "CASE WHEN {1} < 0 OR {2} = '' THEN NULL ELSE lpad({0}, {1}, {2}) END",
     "RPAD": "CASE WHEN {1} < 0 OR {2} = '' THEN NULL ELSE rpad({0}, {1}, {2}) END",
     "POSITION": "CAST(instr({1}, {0}) AS INTEGER)",
     "INSTR": "CAST(instr({0}, {1}) AS INTEGER)",
-    "ITEM": "{0}[{1}]",
     "CARDINALITY": "CAST(len({0}) AS INTEGER)",
 }
 

@@ -135,7 +135,11 @@ def test_text_beside_its_pattern_is_read_in_the_standard_forms() -> None:
 
 
 def test_a_date_may_lack_its_day_and_its_month() -> None:
-    assert evaluate(call("TO_DATE", col(0, STRING)), [("1971",), ("1970-2",), ("1970-02-30",)]) == [365, 31, None]
+    assert evaluate(call("TO_DATE", col(0, STRING)), [("1971",), ("1970-2",), ("1970-02-30",)]) == [
+        365,
+        31,
+        None,
+    ]
 
 
 def test_an_unknown_time_zone_is_named() -> None:

@@ -152,7 +152,9 @@ def test_without_a_length_there_is_no_part(name: str) -> None:
 def test_without_an_index_there_is_no_part() -> None:
     assert evaluate(call("SPLIT_INDEX", T, s("/"), lit(None, INT)), [("a/b",)]) == [None]
     assert evaluate(call("SPLIT_INDEX", T, s("/"), col(1, INT)), [("a/b", None)]) == [None]
-    assert evaluate(call("SPLIT_INDEX", T, col(1, INT), n(1)), [("a/b", 47), ("a/b", 303), ("a/b", None)]) == [
+    assert evaluate(
+        call("SPLIT_INDEX", T, col(1, INT), n(1)), [("a/b", 47), ("a/b", 303), ("a/b", None)]
+    ) == [
         "b",
         None,
         None,

@@ -1,0 +1,39 @@
+"""Random well-typed calls of all functions over edge values: no exception but a UserError, and one answer however rows are
+cut into batches and whatever is constant."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from expression_fuzzer import FUNCTIONS, ExpressionFuzzer, check
+
+from sqlstream.functions import SCALAR_FUNCTIONS
+
+
+def _check(seed: int) -> None:
+    fuzzer = ExpressionFuzzer(seed)
+    expression = fuzzer.expression()
+    try:
+        check(expression, fuzzer.batch(), fuzzer.time_zone, random.Random(seed))
+    except BaseException as error:
+        error.add_note(f"seed {seed}, time zone {fuzzer.time_zone}: {expression} : {expression.type}")
+        raise
+
+
+@pytest.mark.timeout(120)
+def test_expressions_give_values_or_user_errors() -> None:
+    for seed in range(150):
+        _check(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("start", range(100_000, 120_000, 2_000))
+def test_many_expressions_give_values_or_user_errors(start: int) -> None:
+    for seed in range(start, start + 2_000):
+        _check(seed)
+
+
+def test_all_functions_are_among_those_that_are_tried() -> None:
+    assert set(FUNCTIONS) | {"CAST", "TRY_CAST", "FIELD", "PROCTIME"} == set(SCALAR_FUNCTIONS)
