@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from planner.bind.literals import is_in_range
 from planner.bind.types import can_cast
 from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
@@ -69,15 +70,16 @@ def explicit_cast(
     nullable = expression.type.nullable or function == "TRY_CAST"
     if isinstance(expression, Literal) and expression.value is None:
         return Literal(None, target.with_nullable(True))
-    if isinstance(expression, Literal):
+    if isinstance(expression, Literal) and function == "CAST":
         _check_range(expression, target, span)
     return Call(function, (expression,), target.with_nullable(nullable), span)
 
 
 def _check_range(literal: Literal, target: LogicalType, span: Span | None) -> None:
-    """UserError SS2008 for a moment that nanoseconds in 64 bits do not reach."""
-    is_far = isinstance(literal.value, str) and sql.is_timestamp(literal.type)
-    if is_far and sql.is_timestamp(target) and target.precision > 6:
+    """UserError SS2008 for a moment that a TIMESTAMP of the target's precision cannot hold."""
+    if literal.value is None or not (sql.is_timestamp(literal.type) and sql.is_timestamp(target)):
+        return
+    if target.precision > 6 and not is_in_range(int(literal.value), target.precision):
         raise UserError(
             "SS2008",
             f"a {plain(target)} holds the years 1678 to 2261 only",

@@ -11,6 +11,7 @@ from planner.dialect.literals import datetime_value, interval_value
 from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import FALSE, TRUE, Literal
+from sqlstream.time_range import timestamp_bounds_ns
 from sqlstream.types import LogicalType
 
 
@@ -41,16 +42,20 @@ def bind_literal(node: exp.Expr, span: Span | None) -> Literal | None:
 
 
 def _datetime(t: LogicalType, value: int, span: Span | None) -> Literal:
-    if -(2**63) <= value < 2**63:
-        return _typed(t, value)
-    if t.precision > 6:
+    if sql.is_timestamp(t) and t.precision > 6 and not is_in_range(value, t.precision):
         raise UserError(
             "SS2008",
             f"a {t.with_nullable(True)} holds the years 1678 to 2261 only",
             span=span,
             hint="write at most six digits behind the second",
         )
-    return Literal(str(value), t.not_null())
+    return _typed(t, value) if -(2**63) <= value < 2**63 else Literal(str(value), t.not_null())
+
+
+def is_in_range(nanoseconds: int, precision: int) -> bool:
+    """Whether a TIMESTAMP of this precision can hold the moment."""
+    low, high = timestamp_bounds_ns(precision)
+    return low <= nanoseconds <= high
 
 
 def _typed(t: LogicalType, value: int) -> Literal:

@@ -151,3 +151,24 @@ def _calls(node: RelationalNode) -> Iterator[Call]:
 def test_times_that_no_column_holds_are_refused(planner: Planner, sql: str, said: str) -> None:
     with pytest.raises(UserError, match=said):
         planner.bind(sql)
+
+
+def test_text_beside_a_time_may_be_none(planner: Planner) -> None:
+    assert resolved(planner, "rt IN ('x')", "e") == "IN($7, TRY_CAST('x' AS TIMESTAMP(3))) : BOOLEAN"
+    assert resolved(planner, "NOT ('x' = DATE '2024-01-01')", "e").endswith(": BOOLEAN")
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("TIMESTAMPADD(DAY, 1, DATE '2024-01-31')", "DATE NOT NULL"),
+        ("TIMESTAMPADD(QUARTER, 1, DATE '2024-01-31')", "DATE NOT NULL"),
+        ("TIMESTAMPADD(MINUTE, 1, DATE '2024-01-31')", "TIMESTAMP(6) NOT NULL"),
+        ("TIMESTAMPADD(MINUTE, 1, rt)", "TIMESTAMP(3)"),
+        ("TO_TIMESTAMP_LTZ(1, 9)", "TIMESTAMP_LTZ(9)"),
+        ("CAST(421 AS VARCHAR)", "STRING NOT NULL"),
+        ("CAST(x'01' AS VARBINARY)", "BYTES NOT NULL"),
+    ],
+)
+def test_literal_arguments_decide_on_types(planner: Planner, sql: str, expected: str) -> None:
+    assert resolved(planner, sql, "e").endswith(f" : {expected}")

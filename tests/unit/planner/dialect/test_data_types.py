@@ -14,7 +14,7 @@ from sqlstream.errors import UserError
         ("int", "INT"),
         ("INTEGER NOT NULL", "INT NOT NULL"),
         ("STRING NULL", "STRING"),
-        ("VARCHAR", "VARCHAR(1)"),
+        ("VARCHAR", "STRING"),
         ("VARCHAR(20)", "VARCHAR(20)"),
         ("CHARACTER VARYING(3)", "VARCHAR(3)"),
         ("CHAR", "CHAR(1)"),
