@@ -123,13 +123,17 @@ def _widened(datum: Datum, target: pa.DataType) -> Datum:
 
 
 def multiply(left: Datum, right: Datum, target: pa.DataType) -> pa.Array:
-    (left_digits, left_scale), (right_digits, right_scale) = map(_digits_and_scale, (left.type, right.type))
-    is_short = (left_digits <= 19 and right_digits <= _INT64_DIGITS) or (
-        right_digits <= 19 and left_digits <= _INT64_DIGITS
-    )
+    _, left_scale = _digits_and_scale(left.type)
+    _, right_scale = _digits_and_scale(right.type)
+    is_short = _is_word(left.type) and _is_word(right.type)
     if not is_short or left_scale + right_scale != target.scale:
         return _arithmetic(pc.multiply, left, right, target)
     return _multiply_words(left, right, target)
+
+
+def _is_word(t: pa.DataType) -> bool:
+    """Whether the unscaled values fit into 64 bits: all integers do, decimals of up to 18 digits."""
+    return not pa.types.is_decimal(t) or t.precision <= _INT64_DIGITS
 
 
 def _multiply_words(left: Datum, right: Datum, target: pa.DataType) -> pa.Array:

@@ -305,3 +305,9 @@ def test_sums_with_more_digits_than_can_be_counted_are_refused() -> None:
     with pytest.raises(UserError) as error:
         evaluate(difference, [(D("9" * 38), D("0." + "9" * 38))])
     assert error.value.code == "SS5103"
+
+
+def test_factors_of_19_digits_are_not_cut_to_64_bits() -> None:
+    most = D("999999999999999.9999")
+    product = call("*", col(0, sql.decimal(19, 4)), col(1, SMALLINT))
+    assert evaluate(product, [(most, 3), (-most, 10)]) == [3 * most, -10 * most]

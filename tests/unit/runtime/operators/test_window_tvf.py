@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_harness import ManualClock, operator_context, run_operator
 
+from runtime.operators.windowing import window_batch
 from sqlstream import types as sql
+from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
 from sqlstream.specs import WindowKind, WindowSpec, WindowTvfSpec
+from sqlstream.time_range import timestamp_bounds
 from sqlstream.types import INT
 
 TS = sql.timestamp(3)
@@ -92,3 +96,12 @@ def test_sessions_are_left_to_the_aggregation() -> None:
         run_operator(
             WindowTvfSpec(WindowSpec(WindowKind.SESSION, 10), 1), operator_context([INPUT], OUTPUT), []
         )
+
+
+def test_a_window_that_ends_beyond_the_range_of_timestamps_fails() -> None:
+    window = WindowSpec(WindowKind.TUMBLE, HOUR)
+    last = timestamp_bounds("ms")[1]
+    with pytest.raises(UserError, match="timestamp out of range"):
+        run_operator(WindowTvfSpec(window, 1), operator_context([INPUT], OUTPUT), [[(1, last)]])
+    with pytest.raises(UserError, match="timestamp out of range"):
+        window_batch(to_arrow_schema(WINDOW), [], np.array([last + 1 - HOUR]), np.array([last + 1]))
