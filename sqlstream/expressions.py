@@ -27,8 +27,8 @@ class InputRef(msgspec.Struct, frozen=True, tag_field="node", tag="input"):
         return f"${self.index}"
 
 
-class Literal(msgspec.Struct, frozen=True, tag_field="node", tag="literal"):
-    """A constant.
+class Literal(msgspec.Struct, frozen=True, eq=False, tag_field="node", tag="literal"):
+    """A constant. -0.0 and 0.0 are two.
 
     `value` by type: DECIMAL a str; DATE days since the epoch; TIME milliseconds of the day; TIMESTAMP and TIMESTAMP_LTZ
     *nanoseconds* since the epoch whatever the precision (beyond 64 bits, as in the year 9999, a str of their digits);
@@ -38,6 +38,14 @@ class Literal(msgspec.Struct, frozen=True, tag_field="node", tag="literal"):
 
     value: LiteralValue
     type: LogicalType
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not Literal or self.value != other.value or self.type != other.type:
+            return False
+        return not isinstance(self.value, float) or repr(self.value) == repr(other.value)
+
+    def __hash__(self) -> int:
+        return hash((self.value, self.type))
 
     def __str__(self) -> str:
         if self.value is None:

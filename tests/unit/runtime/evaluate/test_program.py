@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from expression_harness import call, col, evaluate, lit
+from expression_harness import call, cast, col, evaluate, lit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,7 +22,7 @@ from sqlstream import types as sql
 from sqlstream.errors import InternalError, Span, UserError
 from sqlstream.expressions import Call
 from sqlstream.schema import Schema
-from sqlstream.types import BIGINT, INT, STRING
+from sqlstream.types import BIGINT, DOUBLE, INT, STRING
 
 SCHEMA = Schema.of(("a", BIGINT), ("b", BIGINT))
 BATCH = pa.record_batch({"a": [1, None, 3], "b": [1, 2, 2]})
@@ -118,3 +118,10 @@ def test_a_call_that_cannot_be_compiled_is_pointed_at() -> None:
     with pytest.raises(UserError, match="ends with its escape") as refused:
         evaluate(like, [("a",)])
     assert refused.value.span == Span(3, 9)
+
+
+def test_the_two_zeros_of_a_double_are_not_one_constant() -> None:
+    zeros = call("CONCAT", *(cast(lit(v, DOUBLE.not_null()), STRING) for v in (0.0, -0.0)))
+    assert evaluate(zeros, [()]) == ["0.0-0.0"]
+    assert lit(0.0, DOUBLE) != lit(-0.0, DOUBLE)
+    assert hash(lit(1.5, DOUBLE)) == hash(lit(1.5, DOUBLE))
