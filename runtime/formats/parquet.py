@@ -146,7 +146,7 @@ class ParquetReader(FileRows):
         try:
             if pa.types.is_timestamp(column.type) and pa.types.is_timestamp(target):
                 # A finer timestamp is cut to the table's precision, as everywhere.
-                column = in_unit(column, target.unit)
+                column = in_unit(self._held(column, name, target.unit), target.unit)
             return self._held(pc.cast(column, target), name)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise UserError(
@@ -155,15 +155,15 @@ class ParquetReader(FileRows):
                 hint="declare the column with the type that it has in the file",
             ) from error
 
-    def _held(self, column: pa.Array, name: str) -> pa.Array:
-        """The column, whose dates and timestamps lie in the range of their type."""
+    def _held(self, column: pa.Array, name: str, unit: str = "") -> pa.Array:
+        """The column, whose dates and timestamps lie in the range of their type (and of `unit`)."""
         import pyarrow as pa
 
         from runtime.evaluate.time_range import are_within_range, out_of_range
 
         is_time = pa.types.is_timestamp(column.type) or pa.types.is_date32(column.type)
-        if is_time and not are_within_range(column):
-            beyond = out_of_range(column.type)
+        if is_time and not are_within_range(column, unit):
+            beyond = out_of_range(pa.timestamp(unit, column.type.tz) if unit else column.type)
             raise UserError(
                 "SS5012",
                 f'column "{name}" of "{self._path}" has a value beyond its type: {beyond.message}',

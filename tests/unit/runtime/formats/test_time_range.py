@@ -55,6 +55,6 @@ def test_a_parquet_file_with_a_time_beyond_its_type_is_refused(column: pa.Array,
     stream.seek(0)
     schema = Schema.of(("t", target))
     reader = format_of("parquet").reader(stream, "f", schema, schema.names, {}, 100)
-    with pytest.raises(UserError, match='column "t" of "f"|out of range') as error:
+    with pytest.raises(UserError, match="out of range") as error:
         list(reader.batches())
-    assert error.value.code in ("SS5012", "SS5102")
+    assert (error.value.code, 'column "t" of "f"' in error.value.message) == ("SS5012", True)
