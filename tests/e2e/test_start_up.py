@@ -64,7 +64,11 @@ def test_a_literal_is_answered_without_a_cluster() -> None:
         "runtime.embedded",
         "runtime.operators.calc",
     }
-    assert not modules & {"runtime.connectors.filesystem", "runtime.connectors.nexmark", "runtime.formats.csv"}
+    assert not modules & {
+        "runtime.connectors.filesystem",
+        "runtime.connectors.nexmark",
+        "runtime.formats.csv",
+    }
 
 
 def test_a_small_aggregate_loads_neither_compiler_nor_network_nor_other_formats(rows: Path) -> None:
