@@ -27,7 +27,7 @@ def test_a_full_channel_takes_no_more_until_something_is_read():
     channel = Channel(10)
     assert channel.put_if_room(BATCH, 100)
     assert not channel.put_if_room(BATCH, 1)
-    writer = threading.Thread(target=channel.put, args=(BATCH, 1))
+    writer = threading.Thread(target=channel.put, args=(BATCH, 1), daemon=True)
     writer.start()
     channel.take()
     writer.join(5)
@@ -46,7 +46,7 @@ def test_closing_wakes_a_writer_that_waits_for_room():
         except ChannelClosed:
             outcome.append("closed")
 
-    writer = threading.Thread(target=write)
+    writer = threading.Thread(target=write, daemon=True)
     writer.start()
     channel.close()
     writer.join(5)

@@ -34,7 +34,7 @@ def test_a_sink_waits_for_a_client_that_is_behind():
     store = make_store(capacity_bytes=BATCH.nbytes)
     stream = DirectClientStream(store, "job", 1)
     stream.put_rows(BATCH)
-    writer = threading.Thread(target=stream.put_rows, args=(BATCH,))
+    writer = threading.Thread(target=stream.put_rows, args=(BATCH,), daemon=True)
     writer.start()
     rows = store.rows("job")
     assert next(rows).num_rows == 100
