@@ -162,7 +162,7 @@ def _introduction(comparison: Comparison) -> str:
         f" in {', '.join(e.name for e in comparison.engines)}, on one machine: {machine.cores} cores ({machine.cpu}),"
         f" {significant(machine.memory_bytes / 2**30, 2)} GiB of memory. The figures include reading the files and decoding JSON,"
         " which is most of the work of the simpler queries. `sqlstream bench nexmark` measures the engine without either, and"
-        " with `--against duckdb` beside a batch answer over rows in memory."
+        " with `--against duckdb` beside a batch answer over rows in memory ([benchmarks_nexmark.md](benchmarks_nexmark.md))."
         f"\n\nEach engine reads so many bids that a measured run lasts at least {comparison.seconds} s, or as many as there was"
         " room for: figures are those of a job at work, and what a job costs once stands apart."
     )
