@@ -8,6 +8,11 @@ FIRST_BYTES = 1 << 16
 """How much of a file is read at once to see its first rows: a few hundred of them, and hardly dearer than opening it."""
 
 
+SIDE_BY_SIDE_BYTES = 1 << 20
+"""How much is read at once of files that are open beside others: what is decoded of all of them is in memory, a block of
+4 MiB with 17 MB."""
+
+
 class _Part:
     """What readers of text call of a stream; everything is the underlying stream's."""
 
@@ -32,10 +37,14 @@ class _Part:
 
 
 class ShortReads(_Part):
-    """Gives little at once, so that a reader of blocks decodes a small first one."""
+    """Gives at most `read_bytes` at once, so that a reader of blocks decodes small ones."""
+
+    def __init__(self, stream: BinaryIO, read_bytes: int) -> None:
+        super().__init__(stream)
+        self._read_bytes = read_bytes
 
     def read(self, size: int = -1) -> bytes:
-        return self._stream.read(FIRST_BYTES if size < 0 else min(size, FIRST_BYTES))
+        return self._stream.read(self._read_bytes if size < 0 else min(size, self._read_bytes))
 
 
 class FirstBytes(_Part):

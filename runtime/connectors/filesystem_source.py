@@ -245,7 +245,7 @@ class FileSourceReader:
         status = self._status(split)
         if status is not None:
             size_max = -1 if self._watch is None else split.size
-            reader, batches = self._files.open(status, split.rows, size_max)
+            reader, batches = self._files.open(status, split.rows, size_max, bool(self._open))
             self._open.append(_OpenFile(split, reader, batches, self._watermarks))
 
     def _finish(self, file: _OpenFile) -> None:

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from runtime.connectors.file_paths import DEFAULT_PARTITION_NAME, partition_values
-from runtime.connectors.file_streams import FirstBytes, ShortReads
+from runtime.connectors.file_streams import FIRST_BYTES, SIDE_BY_SIDE_BYTES, FirstBytes, ShortReads
 from runtime.connectors.rejected_rows import RejectedRows
 from runtime.formats import format_of, format_options
 from runtime.formats.row_count import empty_columns
@@ -40,12 +40,16 @@ class TableFiles:
         self._rejected.close()
 
     def open(
-        self, status: Any, skip_rows: int, size_max: int = -1
+        self, status: Any, skip_rows: int, size_max: int = -1, is_beside_others: bool = False
     ) -> tuple[FileReader, Iterator[pa.RecordBatch]]:
-        """The rows behind the first `skip_rows`; of a text file only the first `size_max` bytes, unless that is negative."""
+        """The rows behind the first `skip_rows`; of a text file only the first `size_max` bytes, unless that is negative,
+        and in small blocks when other files are open too."""
         stream = self._context.files.open_read(status.path)
-        if size_max >= 0 and self._format.descriptor.is_text:
-            stream = FirstBytes(stream, size_max)
+        if self._format.descriptor.is_text:
+            if size_max >= 0:
+                stream = FirstBytes(stream, size_max)
+            if is_beside_others:
+                stream = ShortReads(stream, SIDE_BY_SIDE_BYTES)
         constants = self._constants(status)
         columns = tuple(c for c in self._spec.columns if c not in constants)
         reader = self._reader(stream, status.path, columns, self._context.batch_rows, skip_rows)
@@ -61,7 +65,7 @@ class TableFiles:
         columns = tuple(name for name in wanted if name is not None and name not in constants)
         stream = self._context.files.open_read(status.path)
         if self._format.descriptor.is_text:
-            stream = ShortReads(stream)
+            stream = ShortReads(stream, FIRST_BYTES)
         reader = self._reader(stream, status.path, columns, rows, 0)
         try:
             for batch, _ in reader.batches():

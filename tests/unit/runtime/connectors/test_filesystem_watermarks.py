@@ -121,6 +121,15 @@ def test_files_that_do_not_overlap_are_read_in_order_of_their_first_times_one_op
     assert files.most == 1
 
 
+def test_no_row_is_read_before_the_first_times_of_all_files_are_known_however_many_there_are(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path, **{f"f{i:03}": [200 - i] for i in range(150)})
+    reader = reader_of(source_spec(tmp_path), context(1))
+    assert reader.poll().num_rows == 0  # type: ignore[union-attr]
+    assert read_all(reader) == list(range(51, 201))
+
+
 @pytest.mark.parametrize("open_files", [1, 2, 3])
 def test_no_more_files_are_open_than_allowed_and_those_that_wait_hold_the_watermark(
     tmp_path: Path, open_files: int
