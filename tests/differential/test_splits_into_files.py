@@ -130,7 +130,7 @@ def by_own_file(files: list[Seconds]) -> tuple[Counter[int], int]:
     return kept, late
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(files=dealt_out(), emit=st.sampled_from(["on-event", "on-periodic"]), around=Around.STRATEGY)
 def test_no_row_is_late_when_each_file_keeps_its_bound(
     counts: Counts, files: list[Seconds], emit: str, around: dict[str, object]
@@ -139,7 +139,7 @@ def test_no_row_is_late_when_each_file_keeps_its_bound(
     assert counts(files, emit, **around) == (all_rows, 0)  # type: ignore[arg-type]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(files=ANY_ORDER, around=Around.STRATEGY)
 def test_with_on_event_watermarks_a_file_alone_decides_which_of_its_rows_are_late(
     counts: Counts, files: list[Seconds], around: dict[str, object]
@@ -147,7 +147,7 @@ def test_with_on_event_watermarks_a_file_alone_decides_which_of_its_rows_are_lat
     assert counts(files, "on-event", **around) == by_own_file(files)  # type: ignore[arg-type]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(files=ANY_ORDER, around=Around.STRATEGY)
 def test_with_periodic_watermarks_no_row_is_late_that_is_not_by_its_file(
     counts: Counts, files: list[Seconds], around: dict[str, object]
