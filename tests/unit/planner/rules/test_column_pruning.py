@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from plan_harness import compile_script
 
 from planner.relational.nodes import RelationalNode, TableScan, Watermark
@@ -51,6 +52,21 @@ INSERT INTO one SELECT k FROM s; INSERT INTO two SELECT name FROM s; END;"""
 def test_one_source_with_the_columns_of_all_readers_feeds_a_statement_set() -> None:
     assert scans(TWO_SINKS) == [("k", "name"), ("k", "name")]
     (plan,) = compile_script(DDL + TWO_SINKS)
+    assert len([n for n in plan.stream_graph.nodes if n.name.startswith("Source")]) == 1
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_reader_that_needs_no_watermark_shares_the_source_of_one_that_does(order: tuple[int, int]) -> None:
+    window = "TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '1' HOUR))"
+    inserts = (
+        "INSERT INTO two SELECT name FROM s;",
+        f"INSERT INTO one SELECT count(*) FROM {window} GROUP BY window_start, window_end;",
+    )
+    script = f"EXECUTE STATEMENT SET BEGIN {' '.join(inserts[i] for i in order)} END;"
+    assert scans(script) == [("name", "ts")] * 2
+    (plan,) = compile_script(DDL + script)
+    names = [n.name.partition("[")[0] for n in plan.stream_graph.nodes]
+    assert names.count("WatermarkAssigner") == 1
     assert len([n for n in plan.stream_graph.nodes if n.name.startswith("Source")]) == 1
 
 

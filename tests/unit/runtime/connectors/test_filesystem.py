@@ -197,6 +197,16 @@ def test_a_restored_reader_goes_on_behind_the_last_row(tmp_path: Path, format: s
     assert seen + [row for b in polled(restored) for row in b.to_pylist()] == whole
 
 
+def test_what_has_been_read_is_no_longer_a_part_of_the_snapshot(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text("a,1\n")
+    (tmp_path / "2.csv").write_text("b,2\n")
+    reader = CONNECTOR.source(source_spec(tmp_path), Surroundings().context(batch_rows=2), None)
+    assert len(reader.snapshot()) > 0
+    # The first file has ended before its row is given out.
+    assert [batch.num_rows for batch in polled(reader)] == [2]
+    assert reader.snapshot() == []
+
+
 def test_only_requested_columns_are_decoded(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("a,no number\n")
     (tmp_path / "a.json").write_text('{"k": "a", "v": "no number"}\n')
