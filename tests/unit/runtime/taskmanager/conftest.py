@@ -228,7 +228,7 @@ class Relay:
         channels = tuple(InputChannelDescriptor("p", i, i, f"source-{i}", "tm", "here") for i in range(2))
         consumer = ConsumerDescriptor(0, "sink-0", "tm", "here")
         descriptor = TaskDeploymentDescriptor(
-            "job", "job", _vertex("r", operator, 1), 0, 0, "relay-0", "slot",
+            "job", "job", _vertex("r", (operator,), 1), 0, 0, "relay-0", "slot",
             (InputGateDescriptor(edge, channels),),
             (ResultPartitionDescriptor("q", onward, (consumer,)),), "client", {},
         )  # fmt: skip
