@@ -5,8 +5,8 @@ from __future__ import annotations
 from sqlglot import exp
 
 from planner.bind.context import BindContext
-from planner.bind.environment import Environment
 from planner.bind.from_clause import rename_columns
+from planner.bind.namespace import Namespace
 from planner.bind.ordering import bind_output_order
 from planner.bind.select import bind_select
 from planner.bind.set_operations import bind_union, bind_values
@@ -17,41 +17,41 @@ from sqlstream.errors import UserError
 def bind_query(query: exp.Expr, context: BindContext) -> RelationalNode:
     """The relational plan of a SELECT, VALUES, WITH … or UNION. UserError with a position for whatever
     it cannot mean."""
-    return bind_subquery(query, root_environment(context))
+    return bind_subquery(query, root_namespace(context))
 
 
-def root_environment(context: BindContext) -> Environment:
+def root_namespace(context: BindContext) -> Namespace:
     """Where a statement of the user starts."""
-    return Environment(
+    return Namespace(
         context, bind_subquery, catalog=context.current_catalog, database=context.current_database
     )
 
 
-def bind_subquery(query: exp.Expr, environment: Environment) -> RelationalNode:
-    """A query at any depth; it sees the common table expressions of `environment` and its own."""
-    environment = _with_ctes(query, environment)
+def bind_subquery(query: exp.Expr, namespace: Namespace) -> RelationalNode:
+    """A query at any depth; it sees the common table expressions of `namespace` and its own."""
+    namespace = _with_ctes(query, namespace)
     match query:
         case exp.Select():
-            return bind_select(query, environment)
+            return bind_select(query, namespace)
         case exp.Union():
-            return bind_union(query, environment)
+            return bind_union(query, namespace)
         case exp.Values():
-            return bind_values(query, environment)
+            return bind_values(query, namespace)
         case exp.Subquery():
-            return bind_output_order(bind_subquery(query.this, environment), query, environment)
+            return bind_output_order(bind_subquery(query.this, namespace), query, namespace)
         case exp.Intersect() | exp.Except():
             raise UserError(
                 "SS3001",
                 f"{type(query).__name__.upper()} is not supported yet",
-                span=environment.span(query),
+                span=namespace.span(query),
                 hint="write it as a join",
             )
     raise UserError(
-        "SS3001", f"{type(query).__name__.upper()} is not supported yet", span=environment.span(query)
+        "SS3001", f"{type(query).__name__.upper()} is not supported yet", span=namespace.span(query)
     )
 
 
-def _with_ctes(query: exp.Expr, environment: Environment) -> Environment:
+def _with_ctes(query: exp.Expr, namespace: Namespace) -> Namespace:
     """Bind WITH in order: each expression sees those before it. UserError SS2012 for a name that stands
     twice."""
     clause = query.args.get("with_")
@@ -63,10 +63,10 @@ def _with_ctes(query: exp.Expr, environment: Environment) -> Environment:
             raise UserError(
                 "SS2012",
                 f'"{name}" is defined twice in WITH',
-                span=environment.span(alias),
+                span=namespace.span(alias),
                 hint="rename one",
             )
         names.add(name)
-        bound = bind_subquery(cte.this, environment)
-        environment = environment.with_cte(name, rename_columns(bound, alias, environment))
-    return environment
+        bound = bind_subquery(cte.this, namespace)
+        namespace = namespace.with_cte(name, rename_columns(bound, alias, namespace))
+    return namespace

@@ -1,12 +1,12 @@
-"""The FROM clause: its items and joins → one relation."""
+"""The FROM clause: its items and joins → one `FromItem`."""
 
 from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.bind.environment import Environment
+from planner.bind.from_item import FromItem
 from planner.bind.joins import bind_join
-from planner.bind.relation import Relation
+from planner.bind.namespace import Namespace
 from planner.bind.scope import Scope
 from planner.bind.tables import bind_table, rename
 from planner.bind.windows import bind_window_tvf
@@ -19,15 +19,15 @@ from sqlstream.schema import Schema
 _LATER: dict[type[exp.Expr], str] = {exp.Unnest: "UNNEST", exp.Lateral: "LATERAL"}
 
 
-def bind_from(select: exp.Select, environment: Environment) -> Relation:
+def bind_from(select: exp.Select, namespace: Namespace) -> FromItem:
     """All of FROM; a query without FROM reads one row that has nothing to name."""
     clause = select.args.get("from_")
     if clause is None:
-        return Relation(single_row(environment.span(select)), Scope())
-    relation = bind_item(clause.this, environment)
+        return FromItem(single_row(namespace.span(select)), Scope())
+    item = bind_item(clause.this, namespace)
     for join in select.args.get("joins") or ():
-        relation = bind_join(relation, bind_item(join.this, environment), join, environment)
-    return relation
+        item = bind_join(item, bind_item(join.this, namespace), join, namespace)
+    return item
 
 
 def single_row(span: Span | None) -> RelationalNode:
@@ -35,34 +35,34 @@ def single_row(span: Span | None) -> RelationalNode:
     return Values(rows=((0,),), schema=Schema.of(("ZERO", sql.INT.not_null())), span=span)
 
 
-def bind_item(node: exp.Expr, environment: Environment) -> Relation:
+def bind_item(node: exp.Expr, namespace: Namespace) -> FromItem:
     """One item of FROM under its alias."""
     match node:
         case exp.Table():
-            relation = bind_table(node, environment)
+            item = bind_table(node, namespace)
         case nodes.WindowTvf():
-            relation = bind_window_tvf(node, bind_item(node.this, environment), environment)
+            item = bind_window_tvf(node, bind_item(node.this, namespace), namespace)
         case exp.Subquery():
-            query = environment.bind_subquery(node.this, environment)
-            relation = Relation(query, Scope.of(query.schema))
+            query = namespace.bind_subquery(node.this, namespace)
+            item = FromItem(query, Scope.of(query.schema))
         case _:
             what = _LATER.get(type(node), type(node).__name__.upper())
-            raise UserError("SS3001", f"{what} in FROM is not supported yet", span=environment.span(node))
+            raise UserError("SS3001", f"{what} in FROM is not supported yet", span=namespace.span(node))
     for join in node.args.get("joins") or ():
-        relation = bind_join(relation, bind_item(join.this, environment), join, environment)
-    return _with_alias(relation, node.args.get("alias"), environment)
+        item = bind_join(item, bind_item(join.this, namespace), join, namespace)
+    return _with_alias(item, node.args.get("alias"), namespace)
 
 
-def _with_alias(relation: Relation, alias: exp.TableAlias | None, environment: Environment) -> Relation:
+def _with_alias(item: FromItem, alias: exp.TableAlias | None, namespace: Namespace) -> FromItem:
     if alias is None:
-        return relation
-    node = rename_columns(relation.node, alias, environment)
+        return item
+    node = rename_columns(item.node, alias, namespace)
     if alias.this is None:
-        return Relation(node, relation.scope)
-    return Relation(node, Scope.of(node.schema, (str(alias.this.name),)))
+        return FromItem(node, item.scope)
+    return FromItem(node, Scope.of(node.schema, (str(alias.this.name),)))
 
 
-def rename_columns(node: RelationalNode, alias: exp.TableAlias, environment: Environment) -> RelationalNode:
+def rename_columns(node: RelationalNode, alias: exp.TableAlias, namespace: Namespace) -> RelationalNode:
     """`node` with the columns of `AS t (x, y)`; UserError SS2012 when their number differs or one
     stands twice."""
     names = tuple(str(c.name) for c in alias.args.get("columns") or ())
@@ -72,9 +72,9 @@ def rename_columns(node: RelationalNode, alias: exp.TableAlias, environment: Env
         raise UserError(
             "SS2012",
             f"{len(names)} column names for {len(node.schema)} columns",
-            span=environment.span(alias),
+            span=namespace.span(alias),
             hint=f"the columns are {', '.join(node.schema.names)}",
         )
     if len(set(names)) < len(names):
-        raise UserError("SS2012", "a column name stands twice", span=environment.span(alias))
+        raise UserError("SS2012", "a column name stands twice", span=namespace.span(alias))
     return rename(node, names)

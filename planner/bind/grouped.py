@@ -9,7 +9,7 @@ from sqlglot import exp
 from planner.bind.calls import check_argument_count, is_aggregate, resolve_types
 from planner.bind.casts import cast_to
 from planner.bind.comparable import require_key
-from planner.bind.environment import Environment
+from planner.bind.namespace import Namespace
 from planner.bind.scalar import ScalarBinder
 from planner.bind.scope import Scope
 from planner.bind.window_columns import is_window_time
@@ -41,13 +41,13 @@ class GroupedBinder(ScalarBinder):
 
     def __init__(
         self,
-        environment: Environment,
+        namespace: Namespace,
         scope: Scope,
         input: RelationalNode,
         keys: tuple[Expression, ...],
         place: str,
     ) -> None:
-        super().__init__(environment, scope, place)
+        super().__init__(namespace, scope, place)
         self.input = input
         self.keys = keys
         self._key_types = tuple(self._key_type(k) for k in keys)
@@ -67,7 +67,7 @@ class GroupedBinder(ScalarBinder):
             return InputRef(len(self.keys) + index, self._calls[index].type)
         if self._is_composed(node):
             return super().bind(node)
-        binder = ScalarBinder(self.environment, self.scope, self.place)
+        binder = ScalarBinder(self.namespace, self.scope, self.place)
         return self._over_keys(binder.bind(node), binder.references)
 
     def _is_composed(self, node: exp.Expr) -> bool:
@@ -108,7 +108,7 @@ class GroupedBinder(ScalarBinder):
         for clause, text in (("order", "WITHIN GROUP (ORDER BY …)"), ("nulls", "IGNORE NULLS")):
             if node.args.get(clause) is not None:
                 raise UserError("SS3001", f"{text} is not supported yet", span=span)
-        inner = ScalarBinder(self.environment, self.scope, f"the argument of {name}")
+        inner = ScalarBinder(self.namespace, self.scope, f"the argument of {name}")
         arguments = [] if _is_count_star(node) else node.expressions
         args = tuple(inner.bind(a) for a in arguments)
         function = AGGREGATE_FUNCTIONS[name]

@@ -7,9 +7,9 @@ import dataclasses
 from sqlglot import exp
 
 from planner.bind.calls import bind_call
-from planner.bind.environment import Environment
+from planner.bind.from_item import FromItem
+from planner.bind.namespace import Namespace
 from planner.bind.over import append_columns
-from planner.bind.relation import Relation
 from planner.bind.scalar import ScalarBinder
 from planner.bind.scope import Scope, ScopeColumn
 from planner.relational.nodes import Join, RelationalJoinKind
@@ -21,39 +21,39 @@ _LEFT_NULLABLE = frozenset({RelationalJoinKind.RIGHT, RelationalJoinKind.FULL})
 _RIGHT_NULLABLE = frozenset({RelationalJoinKind.LEFT, RelationalJoinKind.FULL})
 
 
-def bind_join(left: Relation, right: Relation, join: exp.Join, environment: Environment) -> Relation:
+def bind_join(left: FromItem, right: FromItem, join: exp.Join, namespace: Namespace) -> FromItem:
     """`left` joined with `right`. UserError for a name that both have, NATURAL, and conditions that are
     none."""
-    span = environment.span(join)
+    span = namespace.span(join)
     if join.args.get("method") is not None:
         hint = "name the columns with USING (…) or ON"
         raise UserError("SS3001", f"{join.args['method']} JOIN is not supported yet", span=span, hint=hint)
-    _check_distinct_names(left.scope, right.scope, environment.span(join.this) or span)
+    _check_distinct_names(left.scope, right.scope, namespace.span(join.this) or span)
     kind = RelationalJoinKind(join.args.get("side") or "INNER")
     scope = _joined_scope(left.scope, right.scope)
     using = [str(name.name) for name in join.args.get("using") or ()]
     if using:
-        return _bind_using(left, right, join, kind, scope, environment)
+        return _bind_using(left, right, join, kind, scope, namespace)
     on = join.args.get("on")
-    condition = ScalarBinder(environment, scope, "ON").bind_condition(on) if on is not None else None
+    condition = ScalarBinder(namespace, scope, "ON").bind_condition(on) if on is not None else None
     if condition is None and join.args.get("kind") != "CROSS":
         raise UserError("SS3004", "JOIN needs a condition", span=span, hint="add ON …, or write CROSS JOIN")
     return _join(left, right, kind, condition, scope, span)
 
 
 def _bind_using(
-    left: Relation,
-    right: Relation,
+    left: FromItem,
+    right: FromItem,
     join: exp.Join,
     kind: RelationalJoinKind,
     scope: Scope,
-    environment: Environment,
-) -> Relation:
+    namespace: Namespace,
+) -> FromItem:
     width = len(left.scope.columns)
     pairs: list[tuple[int, int]] = []
     conditions: list[Expression] = []
     for name in join.args["using"]:
-        span = environment.span(name)
+        span = namespace.span(name)
         left_index = left.scope.resolve((str(name.name),), span)[0]
         right_index = right.scope.resolve((str(name.name),), span)[0]
         pairs.append((left_index, width + right_index))
@@ -62,13 +62,13 @@ def _bind_using(
             InputRef(width + right_index, right.node.schema.types[right_index]),
         )
         conditions.append(bind_call("=", sides, span))
-    joined = _join(left, right, kind, conjunction(conditions), scope, environment.span(join))
-    return _merge_columns(joined, pairs, kind, environment.span(join))
+    joined = _join(left, right, kind, conjunction(conditions), scope, namespace.span(join))
+    return _merge_columns(joined, pairs, kind, namespace.span(join))
 
 
 def _merge_columns(
-    joined: Relation, pairs: list[tuple[int, int]], kind: RelationalJoinKind, span: Span | None
-) -> Relation:
+    joined: FromItem, pairs: list[tuple[int, int]], kind: RelationalJoinKind, span: Span | None
+) -> FromItem:
     """One plain column for each pair of USING; `*` shows these first. Both sides stay reachable by
     qualified name."""
     columns = list(joined.scope.columns)
@@ -86,17 +86,17 @@ def _merge_columns(
         shown.append(kept)
     merged = {i for pair in pairs for i in pair}
     star = (*shown, *(i for i in joined.scope.star if i not in merged))
-    return Relation(node, Scope(tuple(columns), star))
+    return FromItem(node, Scope(tuple(columns), star))
 
 
 def _join(
-    left: Relation,
-    right: Relation,
+    left: FromItem,
+    right: FromItem,
     kind: RelationalJoinKind,
     condition: Expression | None,
     scope: Scope,
     span: Span | None,
-) -> Relation:
+) -> FromItem:
     left_fields = _nullable(left.node.schema.fields) if kind in _LEFT_NULLABLE else left.node.schema.fields
     right_fields = (
         _nullable(right.node.schema.fields) if kind in _RIGHT_NULLABLE else right.node.schema.fields
@@ -104,7 +104,7 @@ def _join(
     schema = Schema(left_fields + right_fields)
     node = Join(left=left.node, right=right.node, kind=kind, condition=condition, schema=schema, span=span)
     columns = tuple(dataclasses.replace(c, type=t) for c, t in zip(scope.columns, schema.types, strict=True))
-    return Relation(node, dataclasses.replace(scope, columns=columns))
+    return FromItem(node, dataclasses.replace(scope, columns=columns))
 
 
 def _nullable(fields: tuple[Field, ...]) -> tuple[Field, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from planner.bind.comparable import require_order
-from planner.bind.environment import Environment
+from planner.bind.namespace import Namespace
 from planner.bind.over import append_columns
 from planner.bind.scalar import ScalarBinder
 from planner.bind.scope import Scope
@@ -40,34 +40,32 @@ def sort_key(item: exp.Ordered, column: int) -> SortKey:
     return SortKey(column, bool(item.args.get("desc")), bool(item.args.get("nulls_first")))
 
 
-def bind_output_order(node: RelationalNode, query: exp.Expr, environment: Environment) -> RelationalNode:
+def bind_output_order(node: RelationalNode, query: exp.Expr, namespace: Namespace) -> RelationalNode:
     """`node` ordered and cut as `query` says, where ORDER BY sees the output columns alone (UNION,
     VALUES)."""
-    binder = ScalarBinder(environment, Scope.of(node.schema), "ORDER BY")
+    binder = ScalarBinder(namespace, Scope.of(node.schema), "ORDER BY")
     items = ordered_items(query)
     width = len(node.schema)
     expressions: list[Expression] = []
     for item in items:
-        position = ordinal(item, width, environment.span(item))
+        position = ordinal(item, width, namespace.span(item))
         bound = (
             binder.bind(item.this) if position is None else InputRef(position, node.schema.types[position])
         )
-        expressions.append(require_order(bound, environment.span(item.this)))
+        expressions.append(require_order(bound, namespace.span(item.this)))
     wide, indexes = append_columns(node, expressions)
     order = tuple(sort_key(item, index) for item, index in zip(items, indexes, strict=True))
-    return bind_limit(wide, order, width, query, environment)
+    return bind_limit(wide, order, width, query, namespace)
 
 
 def bind_limit(
-    node: RelationalNode, order: tuple[SortKey, ...], width: int, query: exp.Expr, environment: Environment
+    node: RelationalNode, order: tuple[SortKey, ...], width: int, query: exp.Expr, namespace: Namespace
 ) -> RelationalNode:
     """A Sort over `node` by `order` when there is anything to sort or cut; then the first `width` columns."""
-    fetch = _row_count(query.args.get("limit"), "LIMIT", environment)
-    offset = _row_count(query.args.get("offset"), "OFFSET", environment)
+    fetch = _row_count(query.args.get("limit"), "LIMIT", namespace)
+    offset = _row_count(query.args.get("offset"), "OFFSET", namespace)
     if order or fetch >= 0 or offset > 0:
-        span = environment.span(
-            query.args.get("order") or query.args.get("limit") or query.args.get("offset")
-        )
+        span = namespace.span(query.args.get("order") or query.args.get("limit") or query.args.get("offset"))
         node = Sort(
             input=node, order=order, offset=max(offset, 0), fetch=fetch, schema=node.schema, span=span
         )
@@ -82,11 +80,11 @@ def bind_limit(
     )
 
 
-def _row_count(clause: exp.Expr | None, name: str, environment: Environment) -> int:
+def _row_count(clause: exp.Expr | None, name: str, namespace: Namespace) -> int:
     """The number of rows; -1 when the clause is absent."""
     if clause is None:
         return -1
     node = clause.args["expression"]
     if isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdigit():
         return int(str(node.this))
-    raise UserError("SS2008", f"{name} takes a whole number", span=environment.span(node))
+    raise UserError("SS2008", f"{name} takes a whole number", span=namespace.span(node))

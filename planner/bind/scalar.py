@@ -9,8 +9,8 @@ from sqlglot import exp
 
 from planner.bind.calls import bind_call, called_function, is_aggregate
 from planner.bind.casts import explicit_cast, to_boolean
-from planner.bind.environment import Environment
 from planner.bind.literals import bind_literal
+from planner.bind.namespace import Namespace
 from planner.bind.scope import Scope, nested_field
 from planner.dialect import nodes
 from sqlstream import types as sql
@@ -54,8 +54,8 @@ class ScalarBinder:
     first named, for errors about it.
     """
 
-    def __init__(self, environment: Environment, scope: Scope, place: str) -> None:
-        self.environment = environment
+    def __init__(self, namespace: Namespace, scope: Scope, place: str) -> None:
+        self.namespace = namespace
         self.scope = scope
         self.place = place
         self.aliases: dict[str, Expression] = {}
@@ -76,7 +76,7 @@ class ScalarBinder:
         finally:
             self._depth -= 1
         if self._depth == 0 and isinstance(bound, Call):
-            self.environment.context.check_expression(bound)
+            self.namespace.context.check_expression(bound)
         return bound
 
     def _bind(self, node: exp.Expr) -> Expression:
@@ -94,7 +94,7 @@ class ScalarBinder:
         return to_boolean(self.bind(node), self.place, self.span(node))
 
     def span(self, node: exp.Expr | None) -> Span | None:
-        return self.environment.span(node)
+        return self.namespace.span(node)
 
     def call(self, name: str, node: exp.Expr, *args: exp.Expr) -> Expression:
         return bind_call(name, tuple(self.bind(a) for a in args), self.span(node))

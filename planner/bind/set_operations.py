@@ -8,8 +8,8 @@ import msgspec
 from sqlglot import exp
 
 from planner.bind.casts import cast_to, plain
-from planner.bind.environment import Environment
 from planner.bind.from_clause import single_row
+from planner.bind.namespace import Namespace
 from planner.bind.ordering import bind_output_order
 from planner.bind.output_spans import output_spans
 from planner.bind.scalar import ScalarBinder
@@ -24,17 +24,17 @@ from sqlstream.schema import Field, Schema
 from sqlstream.types import LogicalType, TimeAttribute
 
 
-def bind_union(node: exp.Union, environment: Environment) -> RelationalNode:
+def bind_union(node: exp.Union, namespace: Namespace) -> RelationalNode:
     """UNION [ALL]: columns by position, each of the type that all branches convert to; names of the
     first branch."""
     branches: list[exp.Expr] = []
     inputs: list[RelationalNode] = []
     for branch in _branches(node):
         branches.append(branch)
-        inputs.append(environment.bind_subquery(branch, environment))
-        _check_width(inputs[0], inputs[-1], environment.span(branch))
+        inputs.append(namespace.bind_subquery(branch, namespace))
+        _check_width(inputs[0], inputs[-1], namespace.span(branch))
     width = len(inputs[0].schema)
-    spans = [_output_spans(b, width, environment) for b in branches]
+    spans = [_output_spans(b, width, namespace) for b in branches]
     types = tuple(
         _column_type([i.schema.types[c] for i in inputs], c, lambda i: spans[i][c])  # noqa: B023
         for c in range(width)
@@ -43,16 +43,16 @@ def bind_union(node: exp.Union, environment: Environment) -> RelationalNode:
     union: RelationalNode = Union(
         branches=tuple(_converted(i, schema, s) for i, s in zip(inputs, spans, strict=True)),
         schema=schema,
-        span=environment.span(node),
+        span=namespace.span(node),
     )
     if node.args.get("distinct"):
         union = distinct(union)
-    return bind_output_order(union, node, environment)
+    return bind_output_order(union, node, namespace)
 
 
-def _output_spans(query: exp.Expr, width: int, environment: Environment) -> tuple[Span | None, ...]:
-    if environment.fixed_span is not None:
-        return (environment.fixed_span,) * width
+def _output_spans(query: exp.Expr, width: int, namespace: Namespace) -> tuple[Span | None, ...]:
+    if namespace.fixed_span is not None:
+        return (namespace.fixed_span,) * width
     return output_spans(query, width)
 
 
@@ -121,31 +121,31 @@ def _converted(node: RelationalNode, schema: Schema, spans: tuple[Span | None, .
     return Project(input=node, expressions=expressions, schema=Schema(fields), span=node.span)
 
 
-def bind_values(node: exp.Values, environment: Environment) -> RelationalNode:
+def bind_values(node: exp.Values, namespace: Namespace) -> RelationalNode:
     """VALUES: literal rows in one node; rows with other expressions become a projection each."""
     with without_collection():
-        values = _values(node, environment)
-    return bind_output_order(values, node, environment)
+        values = _values(node, namespace)
+    return bind_output_order(values, node, namespace)
 
 
-def _values(node: exp.Values, environment: Environment) -> RelationalNode:
-    binder = ScalarBinder(environment, Scope(), "VALUES")
+def _values(node: exp.Values, namespace: Namespace) -> RelationalNode:
+    binder = ScalarBinder(namespace, Scope(), "VALUES")
     written = [row.expressions for row in node.expressions]
     rows = [[binder.bind(e) for e in row] for row in written]
     columns: list[list[Expression]] = []
     fields: list[Field] = []
     for c in range(len(rows[0])):
         places = [row[c] for row in written]
-        wanted = _column_type([row[c].type for row in rows], c, lambda i: environment.span(places[i]))  # noqa: B023
+        wanted = _column_type([row[c].type for row in rows], c, lambda i: namespace.span(places[i]))  # noqa: B023
         fields.append(Field(f"EXPR${c}", wanted))
         columns.append(
             [
-                row[c] if row[c].type == wanted else cast_to(row[c], wanted, environment.span(place))
+                row[c] if row[c].type == wanted else cast_to(row[c], wanted, namespace.span(place))
                 for row, place in zip(rows, places, strict=True)
             ]
         )
     typed = list(zip(*columns, strict=True))
-    return _rows(typed, Schema(tuple(fields)), environment.span(node))
+    return _rows(typed, Schema(tuple(fields)), namespace.span(node))
 
 
 def _rows(rows: list[tuple[Expression, ...]], schema: Schema, span: Span | None) -> RelationalNode:

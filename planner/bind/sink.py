@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.bind.binder import bind_query, root_environment
+from planner.bind.binder import bind_query, root_namespace
 from planner.bind.casts import cast_to, plain
 from planner.bind.context import BindContext
 from planner.bind.literals import bind_literal
@@ -232,7 +232,7 @@ def bind_select_sink(query: exp.Expr, context: BindContext) -> Sink:
         table=table,
         options=(("connector", COLLECT),),
         schema=schema,
-        span=root_environment(context).span(query),
+        span=root_namespace(context).span(query),
     )
 
 

@@ -8,9 +8,9 @@ from typing import TypeVar
 from sqlglot import exp
 
 from planner.bind.casts import cast_to
-from planner.bind.environment import Environment
+from planner.bind.from_item import FromItem
 from planner.bind.names import find_object, resolve_path
-from planner.bind.relation import Relation
+from planner.bind.namespace import Namespace
 from planner.bind.scalar import ScalarBinder
 from planner.bind.scope import Scope
 from planner.bind.table_options import check_hints, find_connector, is_bounded
@@ -27,38 +27,38 @@ from sqlstream.types import LogicalType, as_rowtime
 T = TypeVar("T")
 
 
-def bind_table(node: exp.Table, environment: Environment) -> Relation:
+def bind_table(node: exp.Table, namespace: Namespace) -> FromItem:
     """The table, view or common table expression of that name, under its alias or its own name."""
     parts = tuple(str(part.name) for part in node.parts)
-    span = _name_span(node, environment)
+    span = _name_span(node, namespace)
     hints = table_options(node)
-    if len(parts) == 1 and parts[0] in environment.ctes:
-        query = environment.ctes[parts[0]]
-        return Relation(query, Scope.of(query.schema, parts))
-    path = resolve_path(parts, environment.catalog, environment.database, span)
-    found = find_object(path, environment.context, span, tuple(environment.ctes))
+    if len(parts) == 1 and parts[0] in namespace.ctes:
+        query = namespace.ctes[parts[0]]
+        return FromItem(query, Scope.of(query.schema, parts))
+    path = resolve_path(parts, namespace.catalog, namespace.database, span)
+    found = find_object(path, namespace.context, span, tuple(namespace.ctes))
     if isinstance(found, CatalogView):
         if hints:
             raise UserError(
                 "SS4003", f'"{path.name}" is a view and takes no OPTIONS hint', span=hints[0].key_span
             )
-        bound = _bind_view(found, environment, span)
+        bound = _bind_view(found, namespace, span)
     else:
-        overrides = {**found.options, **check_hints(found, hints, environment.context)}
-        bound = bind_table_source(found, overrides, environment, span)
-    return Relation(bound, Scope.of(bound.schema, (path.catalog, path.database, path.name)))
+        overrides = {**found.options, **check_hints(found, hints, namespace.context)}
+        bound = bind_table_source(found, overrides, namespace, span)
+    return FromItem(bound, Scope.of(bound.schema, (path.catalog, path.database, path.name)))
 
 
-def _name_span(node: exp.Table, environment: Environment) -> Span | None:
+def _name_span(node: exp.Table, namespace: Namespace) -> Span | None:
     """The table's name, without its alias and hints."""
-    spans = [s for part in node.parts if (s := environment.span(part)) is not None]
-    return Span(spans[0].start, spans[-1].end) if spans else environment.span(node)
+    spans = [s for part in node.parts if (s := namespace.span(part)) is not None]
+    return Span(spans[0].start, spans[-1].end) if spans else namespace.span(node)
 
 
-def _bind_view(view: CatalogView, environment: Environment, span: Span | None) -> RelationalNode:
-    inner = environment.inside_view(view.path, span)
+def _bind_view(view: CatalogView, namespace: Namespace, span: Span | None) -> RelationalNode:
+    inner = namespace.inside_view(view.path, span)
     key = (view.path, inner.fixed_span)
-    known = environment.bound_views.get(key)
+    known = namespace.bound_views.get(key)
     if known is not None:
         return known
 
@@ -67,7 +67,7 @@ def _bind_view(view: CatalogView, environment: Environment, span: Span | None) -
 
     query = _blaming(f'in the definition of view "{view.path.name}"', span, bind)
     bound = rename(query, view.column_names) if view.column_names else query
-    environment.bound_views[key] = bound
+    namespace.bound_views[key] = bound
     return bound
 
 
@@ -82,10 +82,10 @@ def rename(node: RelationalNode, names: tuple[str, ...]) -> RelationalNode:
 
 
 def bind_table_source(
-    table: CatalogTable, options: dict[str, str], environment: Environment, span: Span | None
+    table: CatalogTable, options: dict[str, str], namespace: Namespace, span: Span | None
 ) -> RelationalNode:
     """Scan, computed columns and watermark of `table`, its columns as declared."""
-    descriptor = find_connector(options, environment.context, span)
+    descriptor = find_connector(options, namespace.context, span)
     if not descriptor.is_source:
         raise UserError(
             "SS3003",
@@ -93,7 +93,7 @@ def bind_table_source(
             span=span,
         )
     scan = _scan(table, options, is_bounded(descriptor, options), descriptor.metadata, span)
-    columns = bind_columns(table, scan.schema, environment.at(span), span)
+    columns = bind_columns(table, scan.schema, namespace.at(span), span)
     node: RelationalNode = scan
     if not _is_identity(columns, scan):
         node = Project(
@@ -102,7 +102,7 @@ def bind_table_source(
             schema=Schema.of(*[(c.name, e.type) for c, e in zip(table.columns, columns, strict=True)]),
             span=span,
         )
-    return _with_watermark(node, table, options, environment.at(span), span)
+    return _with_watermark(node, table, options, namespace.at(span), span)
 
 
 def _scan(
@@ -132,7 +132,7 @@ def _scan(
 
 
 def bind_columns(
-    table: CatalogTable, scanned: Schema, environment: Environment, span: Span | None
+    table: CatalogTable, scanned: Schema, namespace: Namespace, span: Span | None
 ) -> tuple[Expression, ...]:
     """One expression a declared column over the scan's columns."""
     physical = [c.name for c in table.columns if c.kind is ColumnKind.PHYSICAL]
@@ -146,19 +146,19 @@ def bind_columns(
         elif column.kind is ColumnKind.METADATA:
             index = width + keys.index(column.metadata_key or column.name)
             stored[column.name] = cast_to(InputRef(index, scanned.types[index]), column.type, span)
-    return tuple(stored.get(c.name) or _computed(c, stored, table, environment, span) for c in table.columns)
+    return tuple(stored.get(c.name) or _computed(c, stored, table, namespace, span) for c in table.columns)
 
 
 def _computed(
     column: Column,
     stored: dict[str, Expression],
     table: CatalogTable,
-    environment: Environment,
+    namespace: Namespace,
     span: Span | None,
 ) -> Expression:
     def bind() -> Expression:
         scope = Scope.of(Schema.of(*[(n, e.type) for n, e in stored.items()]), (table.path.name,))
-        binder = ScalarBinder(environment, scope, f'computed column "{column.name}"')
+        binder = ScalarBinder(namespace, scope, f'computed column "{column.name}"')
         bound = binder.bind(parse_expression(column.expression))
         return substitute(bound, tuple(stored.values()))
 
@@ -169,7 +169,7 @@ def _with_watermark(
     node: RelationalNode,
     table: CatalogTable,
     options: dict[str, str],
-    environment: Environment,
+    namespace: Namespace,
     span: Span | None,
 ) -> RelationalNode:
     definition = table.watermark
@@ -177,7 +177,7 @@ def _with_watermark(
         return node
 
     def bind() -> Expression:
-        binder = ScalarBinder(environment, Scope.of(node.schema, (table.path.name,)), "WATERMARK")
+        binder = ScalarBinder(namespace, Scope.of(node.schema, (table.path.name,)), "WATERMARK")
         return binder.bind(parse_expression(definition.expression))
 
     expression = _blaming(f'in the watermark of table "{table.path.name}"', span, bind)
@@ -192,7 +192,7 @@ def _with_watermark(
         emit_strategy=EmitStrategy(options.get("scan.watermark.emit.strategy", "on-periodic").lower()),
         idle_timeout_ms=config.parse_duration_ms(idle)
         if idle is not None
-        else int(config.get(environment.context.config, "table.exec.source.idle-timeout")),
+        else int(config.get(namespace.context.config, "table.exec.source.idle-timeout")),
         schema=Schema(tuple(fields)),
         span=span,
     )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from sqlglot import exp
 
 from planner.bind.comparable import require_key
-from planner.bind.environment import Environment
+from planner.bind.from_item import FromItem
 from planner.bind.literals import bind_literal
 from planner.bind.names import suggest
-from planner.bind.relation import Relation
+from planner.bind.namespace import Namespace
 from planner.bind.scalar import ScalarBinder
 from planner.bind.scope import Scope
 from planner.dialect import nodes
@@ -22,14 +22,14 @@ from sqlstream.specs.window import WindowKind, WindowSpec
 from sqlstream.types import LogicalType, TimeAttribute, TypeRoot
 
 
-def bind_window_tvf(node: nodes.WindowTvf, input: Relation, environment: Environment) -> Relation:
+def bind_window_tvf(node: nodes.WindowTvf, input: FromItem, namespace: Namespace) -> FromItem:
     """`input` with window_start, window_end and window_time appended. UserError SS30xx for what is no
     window."""
-    binder = ScalarBinder(environment, input.scope, f"{node.args['kind']}")
+    binder = ScalarBinder(namespace, input.scope, f"{node.args['kind']}")
     column = _time_column(node, input, binder)
     time_type = input.node.schema.types[column]
     keys = tuple(_column_index(key, binder, is_key=True) for key in node.args.get("partition_by") or ())
-    window = _window(node, environment, sql.is_rowtime(time_type))
+    window = _window(node, namespace, sql.is_rowtime(time_type))
     schema = Schema(input.node.schema.fields + _window_fields(time_type))
     tvf = WindowTvf(
         input=input.node,
@@ -37,9 +37,9 @@ def bind_window_tvf(node: nodes.WindowTvf, input: Relation, environment: Environ
         time_column=column,
         partition_keys=keys,
         schema=schema,
-        span=environment.span(node),
+        span=namespace.span(node),
     )
-    return Relation(tvf, Scope.of(schema, input.qualifier))
+    return FromItem(tvf, Scope.of(schema, input.qualifier))
 
 
 def _window_fields(time_type: LogicalType) -> tuple[Field, ...]:
@@ -49,7 +49,7 @@ def _window_fields(time_type: LogicalType) -> tuple[Field, ...]:
     return (Field("window_start", boundary), Field("window_end", boundary), Field("window_time", window_time))
 
 
-def _time_column(node: nodes.WindowTvf, input: Relation, binder: ScalarBinder) -> int:
+def _time_column(node: nodes.WindowTvf, input: FromItem, binder: ScalarBinder) -> int:
     written = node.args["time_column"]
     index = _column_index(written, binder)
     field = input.node.schema.fields[index]
@@ -82,18 +82,18 @@ def _column_index(node: exp.Expr, binder: ScalarBinder, is_key: bool = False) ->
     return bound.index
 
 
-def _window(node: nodes.WindowTvf, environment: Environment, is_event_time: bool) -> WindowSpec:
+def _window(node: nodes.WindowTvf, namespace: Namespace, is_event_time: bool) -> WindowSpec:
     kind = WindowKind(str(node.args["kind"]))
     size_name = "gap" if kind is WindowKind.SESSION else "size"
     slide_name = {WindowKind.HOP: "slide", WindowKind.CUMULATE: "step"}.get(kind, "")
-    size_ms = _interval_ms(node, size_name, environment)
-    slide_ms = _interval_ms(node, slide_name, environment) if slide_name else 0
+    size_ms = _interval_ms(node, size_name, namespace)
+    slide_ms = _interval_ms(node, slide_name, namespace) if slide_name else 0
     if slide_ms and size_ms % slide_ms != 0:
         raise UserError(
             "SS3002",
             f"{kind.value} needs a size that is a multiple of its {slide_name}:"
             f" {size_ms} ms is no multiple of {slide_ms} ms",
-            span=environment.span(node.args["size"]),
+            span=namespace.span(node.args["size"]),
             hint=f"the {slide_name} comes first, then the size",
         )
     offset = node.args.get("offset")
@@ -101,24 +101,24 @@ def _window(node: nodes.WindowTvf, environment: Environment, is_event_time: bool
         kind,
         size_ms=size_ms,
         slide_ms=slide_ms,
-        offset_ms=_literal_ms(offset, "offset", environment) if offset is not None else 0,
+        offset_ms=_literal_ms(offset, "offset", namespace) if offset is not None else 0,
         is_event_time=is_event_time,
-        time_zone=str(config.get(environment.context.config, "table.local-time-zone")),
+        time_zone=str(config.get(namespace.context.config, "table.local-time-zone")),
     )
 
 
-def _interval_ms(node: nodes.WindowTvf, name: str, environment: Environment) -> int:
+def _interval_ms(node: nodes.WindowTvf, name: str, namespace: Namespace) -> int:
     written = node.args.get(name)
     if written is None:
-        raise UserError("SS3002", f"{node.args['kind']} needs a {name}", span=environment.span(node))
-    value = _literal_ms(written, name, environment)
+        raise UserError("SS3002", f"{node.args['kind']} needs a {name}", span=namespace.span(node))
+    value = _literal_ms(written, name, namespace)
     if value <= 0:
-        raise UserError("SS3002", f"the {name} of a window must be positive", span=environment.span(written))
+        raise UserError("SS3002", f"the {name} of a window must be positive", span=namespace.span(written))
     return value
 
 
-def _literal_ms(node: exp.Expr, name: str, environment: Environment) -> int:
-    span: Span | None = environment.span(node)
+def _literal_ms(node: exp.Expr, name: str, namespace: Namespace) -> int:
+    span: Span | None = namespace.span(node)
     literal = bind_literal(node, span)
     if literal is None or literal.type.root is not TypeRoot.INTERVAL_DAY_TIME:
         raise UserError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.bind.binder import root_environment
+from planner.bind.binder import root_namespace
 from planner.bind.casts import plain
 from planner.bind.context import BindContext
 from planner.bind.names import created_path, object_path, suggest
@@ -200,7 +200,7 @@ def _computed_column(
 ) -> Column:
     assert column.expression is not None
     scope = _scope(statement, stored)
-    binder = ScalarBinder(root_environment(context), scope, f'computed column "{column.name}"')
+    binder = ScalarBinder(root_namespace(context), scope, f'computed column "{column.name}"')
     bound = _bind_over_stored(binder, column.expression, statement)
     text = source_text(statement, column.expression)
     return Column(column.name, bound.type, ColumnKind.COMPUTED, expression=text, comment=column.comment)
@@ -281,7 +281,7 @@ def _with_watermark(
         )
     column = _find(written.column, columns)
     _check_rowtime(column, written.column.span)
-    binder = ScalarBinder(root_environment(context), _scope(statement, columns), "WATERMARK")
+    binder = ScalarBinder(root_namespace(context), _scope(statement, columns), "WATERMARK")
     bound = binder.bind(written.expression)
     if bound.type.root is not column.type.root:
         raise UserError(

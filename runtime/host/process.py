@@ -117,6 +117,4 @@ def _rss_bytes(process_id: int) -> int:
 
 def memory_bytes() -> int:
     """The memory of this machine."""
-    import psutil
-
-    return int(psutil.virtual_memory().total)
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

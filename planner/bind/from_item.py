@@ -1,4 +1,4 @@
-"""What stands in FROM, bound: a relational node and the names by which its columns are reached."""
+"""An item of FROM, bound: a relational node and the names by which its columns are reached."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ COLUMNS_MAX = 10_000
 
 
 @dataclasses.dataclass(frozen=True)
-class Relation:
-    """The scope's columns are the node's, by position."""
+class FromItem:
+    """A table, subquery or join. The scope's columns are the node's, by position."""
 
     node: RelationalNode
     scope: Scope
@@ -24,7 +24,7 @@ class Relation:
         if columns > COLUMNS_MAX:
             raise UserError(
                 "SS3019",
-                f"a relation of this statement has {columns} columns, and {COLUMNS_MAX} are possible",
+                f"a item of this statement has {columns} columns, and {COLUMNS_MAX} are possible",
                 span=self.node.span,
                 hint="select the columns that are needed instead of *",
             )
