@@ -6,7 +6,6 @@ import decimal
 
 import pyarrow as pa
 
-from runtime.evaluate.time_range import bounds_of, out_of_range
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import Literal
 from sqlstream.types import BINARY_ROOTS, TypeRoot, is_timestamp
@@ -28,6 +27,9 @@ def evaluate_literal(literal: Literal) -> pa.Scalar:
     if logical.root is TypeRoot.DECIMAL:
         return pa.scalar(decimal.Decimal(str(value)), target)
     if is_timestamp(logical):
+        # Here, because it loads Arrow's functions, which a literal does not need otherwise.
+        from runtime.evaluate.time_range import bounds_of, out_of_range
+
         ticks = int(value) // _NANOSECONDS[target.unit]
         low, high = bounds_of(target)
         if not low <= ticks <= high:
