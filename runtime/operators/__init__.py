@@ -1,4 +1,4 @@
-"""Operators: how each spec is carried out. `make_operator` picks one; modules load when first needed."""
+"""Operators execute specs; `make_operator` creates the operator of a spec, and loads its module on first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Top-N of each window."""
+"""Top-N per window."""
 
 from __future__ import annotations
 
