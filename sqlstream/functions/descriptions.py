@@ -1,4 +1,4 @@
-"""What DESCRIBE FUNCTION says of each function: a sentence, and an example with its value as it is printed."""
+"""The descriptions that DESCRIBE FUNCTION prints: a sentence per function, and an example with its printed value."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class FunctionDescription:
-    """`example` is an expression, `value` what it gives; both are empty where a call has no fixed or single value."""
+    """`example` is an expression and `value` its printed result; both are empty where a call has no fixed result."""
 
     sentence: str
     example: str = ""
@@ -194,4 +194,4 @@ DESCRIPTIONS: dict[str, FunctionDescription] = {
     "LAST_VALUE": _said("The last value that is not NULL, in order of arrival."),
     "LISTAGG": _said("The texts that are not NULL with a separator, by default a comma, between."),
 }
-"""By the name that a user calls."""
+"""Descriptions by SQL name."""
