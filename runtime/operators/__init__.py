@@ -26,7 +26,7 @@ OPERATORS: dict[type[OperatorSpec], str] = {
     specs.DeduplicateSpec: "runtime.operators.deduplicate:make_deduplicate",
     specs.SortSpec: "runtime.operators.sort:Sort",
 }
-"""Spec → "module:class or function". Sources, VALUES and sinks are no operators: the task drives them."""
+"""Spec → "module:class or function". Sources, VALUES and sinks are run by the task and are no operators."""
 
 
 def make_operator(spec: OperatorSpec, context: OperatorContext) -> Operator[Any]:

@@ -15,7 +15,7 @@ from sqlstream.expressions import inputs_of
 from sqlstream.specs.calc import CalcSpec
 
 _ROWS_MIN = 8_192
-"""From so many rows on, a batch goes on by itself."""
+"""A batch of at least this many rows is emitted at once."""
 _WAIT_MS = 100
 """How long rows may be held while the task has other work; Flink's default for a buffer."""
 

@@ -15,7 +15,7 @@ from runtime.operators.aggregates.numbers import present_rows
 from runtime.state.arrays import Array
 
 PAIRS_MAX = 1 << 18
-"""Pairs put together at once: bounds memory, and the time until a cancellation is seen, when many rows meet many."""
+"""Pairs built at once: bounds memory, and the time until a task notices a cancellation, when many rows match many."""
 
 Pairs = Iterator[tuple[Array, Array]]
 

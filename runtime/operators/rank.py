@@ -23,7 +23,7 @@ from sqlstream.specs.rank import RankPhase, RankSpec
 
 NO_ROW = -1
 _WHOLE_BATCH_MIN = 0.9
-"""Share of a batch's rows from which on it is stored as it is: cheaper than to copy those that stay."""
+"""If at least this share of a batch's rows enters a list, the batch is stored whole: cheaper than copying those rows."""
 
 
 def make_rank(spec: RankSpec, context: OperatorContext) -> Operator[RankSpec]:

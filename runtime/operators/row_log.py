@@ -13,9 +13,9 @@ from runtime.state.arrays import Array
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 
 _SMALL_CHUNKS_MAX = 32
-"""Small chunks before they are put together: bounds the work that each probe does a chunk."""
+"""With more small chunks than this, they are merged: bounds the work per chunk of each probe."""
 _LARGE_ROWS = 16_384
-"""A chunk of this many rows stays as it came: what a probe pays for it is its rows, not its being a chunk."""
+"""A chunk of at least this many rows is not merged: the cost of probing it depends on its rows alone."""
 
 
 @dataclasses.dataclass

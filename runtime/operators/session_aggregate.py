@@ -24,7 +24,7 @@ from sqlstream.elements import WATERMARK_MAX
 from sqlstream.specs.aggregate import WindowAggregateSpec
 
 _LOG_ROWS_MIN = 262_144
-"""Partials that may wait unmerged, at least."""
+"""A log with fewer partials is not merged before sessions close."""
 
 
 class SessionAggregate(ClosingOperator):

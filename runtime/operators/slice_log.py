@@ -16,11 +16,11 @@ from runtime.state.arrays import Array
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 
 _SLICES_CUT_MAX = 4
-"""Runs of rows of one slice that a batch is cut into; one with more is kept whole."""
+"""A batch is cut into at most this many runs of rows of one slice; one with more is kept whole."""
 _SMALL_CHUNKS_MAX = 64
-"""Small chunks before they are put together: bounds the work that each closing does a chunk."""
+"""With more small chunks than this, they are merged: bounds the work per chunk when windows close."""
 _LARGE_ROWS = 4_096
-"""A chunk of this many rows stays as it came: what closing a window pays for it is its rows, not its being a chunk."""
+"""A chunk of at least this many rows is not merged: its cost when windows close depends on its rows alone."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,7 +14,7 @@ from sqlstream.specs.rank import SortSpec
 
 _OUTPUT_ROWS = 65_536
 _PRUNE_ROWS_MIN = 262_144
-"""Rows kept beyond those that can still be fetched, at least, before the rest is thrown away."""
+"""No rows are dropped while there are fewer than this many."""
 
 
 class Sort(Operator[SortSpec]):

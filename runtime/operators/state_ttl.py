@@ -12,7 +12,7 @@ EXPIRED = "numStateEntriesExpired"
 """The metric of keys and rows that an operator has forgotten because of their age."""
 
 _BUCKETS = 64
-"""Buckets in a time to live: few enough to look through, small enough that what lives on costs little to look at again."""
+"""Buckets per time to live: few enough to scan, small enough that live slots are seldom read again."""
 
 _GONE = np.iinfo(np.int64).min
 _NO_SLOTS: Array = np.empty(0, dtype=np.int64)

@@ -22,9 +22,9 @@ from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.specs.join import JoinKind, WindowJoinSpec
 
 _WINDOW_ROWS_MIN = 1_024
-"""Rows a window, on average, from which on windows are joined one by one."""
+"""Windows are joined one by one when they have at least this many left rows each, on average."""
 _WINDOWS_CUT_MAX = 64
-"""Windows that a chunk of several is cut into."""
+"""A chunk with more windows than this is not cut by window."""
 _LEFT, _RIGHT = 0, 1
 
 Bounds = tuple[int, int]

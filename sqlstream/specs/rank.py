@@ -57,8 +57,8 @@ class DeduplicateSpec(OperatorSpec, frozen=True, tag="deduplicate"):
 
     Row time compares `time_column`; processing time (`time_column` -1) uses the order of arrival. Of equal row times FIRST
     keeps the row that arrived first, LAST the one that arrived last. FIRST by processing time is insert-only; the
-    others emit updates (-U only when the output mode is RETRACT). LOCAL prunes within a batch. Output: input columns, then rank 1 BIGINT when
-    `outputs_rank`.
+    others emit updates (-U only when the output mode is RETRACT). LOCAL prunes within a batch.
+    Output: input columns, then rank 1 BIGINT when `outputs_rank`.
     """
 
     keys: tuple[int, ...]
