@@ -1,5 +1,5 @@
-"""Expressions compiled to functions of batches. What this package exports loads when it is first asked for: a statement that
-computes nothing does without."""
+"""Compiles expressions to functions of batches; exports load on first use, so that a statement that computes nothing does not
+load them."""
 
 from __future__ import annotations
 

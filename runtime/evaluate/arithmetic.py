@@ -55,7 +55,7 @@ def _exact(function: Callable[..., pa.Array], target: pa.DataType, left: Datum, 
 
 
 def _check_divisor(left: Datum, right: Datum) -> None:
-    """Fail on a zero divisor of a row whose operands are both there."""
+    """Raise a UserError for a zero divisor in a row without NULLs."""
     if isinstance(right, pa.Scalar):
         if right.is_valid and right.as_py() == 0 and pc.any(pc.is_valid(left)).as_py():
             raise _division_by_zero()
@@ -77,7 +77,7 @@ def _divide(left: Datum, right: Datum) -> Datum:
 
 
 def _quotient(left: Datum, right: Datum) -> Datum:
-    """Towards zero. Java's MIN / -1 wraps to MIN, where Arrow gives 0."""
+    """Division rounded towards zero. As in Java, MIN / -1 wraps to MIN, where Arrow returns 0."""
     result = pc.divide(left, right)
     minus_one = pa.scalar(-1, right.type)
     is_negated = pc.equal(right, minus_one)
@@ -106,7 +106,7 @@ def _widen(datum: Datum, wide: pa.DataType) -> Datum:
 
 
 def _remainder_of_integers(left: Datum, right: Datum) -> Datum:
-    """The sign is the dividend's."""
+    """The remainder with the sign of the dividend."""
     _check_divisor(left, right)
     return pc.subtract(left, pc.multiply(_quotient(left, right), right))
 
@@ -161,7 +161,7 @@ def _round_decimal(value: pa.Array, digits: int, mode: str, target: pa.DataType)
     if digits >= value.type.scale:
         return decimals.fit(value, target)
     scale = value.type.scale
-    # Room for a digit carried, and for the place that is rounded to: Arrow wants it, though no value reaches it.
+    # Room for a carried digit and for the place that is rounded to: Arrow requires it, though no value reaches it.
     precision = max(value.type.precision, scale - digits) + 1
     if precision > decimals.DECIMAL256_DIGITS:
         return pc.if_else(pc.is_valid(value), zero(target), pa.scalar(None, target))
@@ -181,10 +181,10 @@ def _round_integer(value: pa.Array, zeros: int, is_round: bool) -> pa.Array:
 
 
 def _round_float(value: pa.Array, digits: int, is_round: bool) -> pa.Array:
-    """As Java rounds the shortest decimal that prints as the number: 1.005 to two digits is 1.01.
+    """Round as Java does, by the shortest decimal that prints as the number: 1.005 to two digits is 1.01.
 
-    In binary 1.005 * 100 falls a hair short of 100.5, so what lies within one unit of the last place of a
-    boundary is on it.
+    In binary 1.005 * 100 is slightly less than 100.5, so a value within one unit of the last place of a rounding boundary
+    counts as on it.
     """
     values = numbers(value, np.float64)
     factor = 10.0**digits
@@ -199,7 +199,7 @@ def _round_float(value: pa.Array, digits: int, is_round: bool) -> pa.Array:
 
 
 def _float_function(function: Callable[..., Any]) -> Builder:
-    """A numpy function of DOUBLE: NaN and infinities where Java gives them, no error."""
+    """A numpy function of DOUBLE: returns NaN and infinities where Java does, and raises no error."""
 
     def kernel(*args: Datum) -> pa.Array:
         arrays = as_arrays(*args)
@@ -218,7 +218,7 @@ def _rand(call: Call, context: EvaluationContext) -> Kernel:
 
 
 def _rand_integer(call: Call, context: EvaluationContext) -> Kernel:
-    """A number from 0 to below the bound, which is above 0."""
+    """A whole number of at least 0 and below the bound, which must be above 0."""
 
     def kernel(bound: pa.Array) -> pa.Array:
         lowest = pc.min(bound).as_py()

@@ -1,4 +1,4 @@
-"""Functions whose parameters (a pattern, a delimiter) are columns: one kernel for each distinct set of parameters in a batch."""
+"""Functions whose parameters (a pattern, a delimiter) are columns: one kernel per distinct set of parameters in a batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MakeKernel = Callable[..., Kernel]
 
 
 def by_parameter(make: MakeKernel, target: pa.DataType) -> Kernel:
-    """A kernel of (value, parameter, …): rows with equal parameters are computed together; NULL where a parameter is."""
+    """A kernel of (value, parameter, …): rows with equal parameters are computed in one call; NULL where a parameter is NULL."""
 
     def kernel(*args: Datum) -> pa.Array:
         value, *parameters = as_arrays(*args)

@@ -30,7 +30,7 @@ def _cast(call: Call, context: EvaluationContext) -> Kernel:
 
 
 def cast_kernel(source: LogicalType, target: LogicalType, time_zone: str, *, is_try: bool) -> Kernel:
-    """From a column of `source` to one of `target`; unreadable text fails, or is NULL when `is_try`."""
+    """The kernel that casts `source` to `target`; text that cannot be read is an error, or NULL when `is_try`."""
     if source.root is TypeRoot.NULL:
         return lambda value: pa.nulls(len(value), to_arrow_type(target))
     if sql.is_string(target):
@@ -70,7 +70,7 @@ def _from_text(target: LogicalType, time_zone: str, is_try: bool) -> Kernel:
 
 
 def _is_malformed(text: pa.Array, values: pa.Array) -> bool:
-    """Whether a string that became NULL is no number at all; one merely too large is NULL, as in Flink."""
+    """Whether some string that became NULL is not a number; a number that is only too large is NULL, as in Flink."""
     bad = unread(text, values)
     return bool(len(bad)) and not pc.all(_is_number(text.take(pa.array(bad)))).as_py()
 
@@ -197,7 +197,7 @@ def _to_decimal(source: LogicalType, arrow: pa.DataType) -> Kernel:
         return lambda value: decimals.fit(pc.cast(value, pa.int8()), arrow)
     if source.root in sql.APPROXIMATE_ROOTS:
         reader = text_reader(sql.decimal(arrow.precision, arrow.scale), "UTC")
-        # Through text: the shortest decimal that prints as the number is what Java converts.
+        # Through text, because Java converts the shortest decimal that prints as the number.
         return lambda value: reader(pc.cast(value, pa.string()))
     return lambda value: decimals.fit(value, arrow)
 
@@ -209,7 +209,7 @@ def _whole_part(value: pa.Array, arrow: pa.DataType) -> pa.Array:
 
 
 def _saturated(value: pa.Array, arrow: pa.DataType) -> pa.Array:
-    """NaN is 0; what is too large is the largest INT or BIGINT; narrower types take the low bits of that."""
+    """NaN becomes 0, too large a value the largest INT or BIGINT; narrower types take the low bits of that."""
     is_long = arrow.bit_width == 64
     values = numbers(value, np.float64)
     low, high = (-(2.0**63), 2.0**63) if is_long else (-(2.0**31), 2.0**31 - 1)
@@ -220,7 +220,7 @@ def _saturated(value: pa.Array, arrow: pa.DataType) -> pa.Array:
 
 
 def _nested(source: LogicalType, target: LogicalType, time_zone: str, is_try: bool) -> Kernel:
-    """Element by element. With `is_try` a value with an element that does not convert is NULL as a whole."""
+    """Cast element by element. With `is_try` a value is NULL when one of its elements cannot be cast."""
     if source.root is TypeRoot.ROW:
         return _row(source, target, time_zone, is_try)
     if source.root is not TypeRoot.ARRAY or source.element is None or target.element is None:

@@ -1,4 +1,4 @@
-"""CAST of character strings: the values, and which of the strings could not be read."""
+"""CAST of character strings: the values, and the positions of strings that cannot be read."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _temporal(
 ) -> Reader:
     def read(text: pa.Array) -> pa.Array:
         if quick is not None:
-            # Arrow reads the usual form many times faster, and refuses the column when one value is unusual.
+            # Arrow reads the usual form many times faster, but fails on the whole column when one value is unusual.
             try:
                 return null_beyond_range(pc.cast(text, quick))
             except pa.ArrowInvalid:
@@ -96,12 +96,12 @@ def _null_unless(condition: pa.Array, text: pa.Array) -> pa.Array:
 
 
 def _read_integers(text: pa.Array, target: pa.DataType) -> pa.Array:
-    """Digits after a point are read and dropped, as in Flink; what does not fit the type is not read."""
+    """Digits after a point are dropped, as in Flink; a value that does not fit the type is NULL."""
     try:
         values = pc.cast(text, target)
     except pa.ArrowInvalid:
         values = None
-    # Arrow takes 0x10 for a number.
+    # Arrow reads 0x10 as a number.
     if values is not None and not pc.any(pc.match_substring_regex(text, "[xX]")).as_py():
         return values
     trimmed = pc.utf8_trim(text, characters=SPACES)

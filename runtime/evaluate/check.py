@@ -1,11 +1,11 @@
-"""What cannot be computed is said before a job is made: calls compiled once, without a row."""
+"""Reports calls that cannot be computed before a job is submitted: compiles them once, without rows."""
 
 from __future__ import annotations
 
 from sqlstream import types as sql
 from sqlstream.expressions import Call, Expression, walk
 
-# These compute every call that type-checks: most expressions need no further look, and no compiler loaded for it.
+# These compute every call that type-checks: most expressions need no further check, nor the compiler for it.
 _TOTAL = frozenset({
     "=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "||", "AND", "OR", "NOT", "IN", "CASE", "IF", "COALESCE",
     "IFNULL", "NULLIF", "NEGATE", "FIELD", "UPPER", "LOWER", "ABS", "CONCAT", "CHAR_LENGTH", "MOD", "PROCTIME",
@@ -22,8 +22,8 @@ _PLAIN_CASTS = frozenset(
 
 
 def check_expression(expression: Expression) -> None:
-    """UserError SS31xx at the position of the call that no data could make work (a pattern that is none, an
-    argument that must be a constant, a CAST between types that do not convert)."""
+    """UserError SS31xx at the position of a call that fails for all data (a malformed pattern, an argument that must be a
+    constant, a CAST between types that do not convert)."""
     if all(_is_total(node) for node in walk(expression)):
         return
     from runtime.evaluate.context import EvaluationContext

@@ -67,7 +67,7 @@ def _array(call: Call, context: EvaluationContext) -> Kernel:
 
 
 def _map(call: Call, context: EvaluationContext) -> Kernel:
-    """Of entries with equal keys the last one stays."""
+    """MAP; of entries with equal keys the last is kept."""
     if call.args[0].type.root in NESTED_ROOTS:
         raise refuse(
             call, f"with keys of type {call.args[0].type.with_nullable(True)}", "use a scalar as key"
@@ -107,7 +107,7 @@ def _item(call: Call, context: EvaluationContext) -> Kernel:
 
 
 def _array_item(array: Datum, place: Datum) -> pa.Array:
-    """Positions from 1; NULL outside the array."""
+    """The element at a position from 1; NULL outside the array."""
     array, place = as_arrays(array, place)
     offsets = array.offsets.to_numpy()
     starts, ends = offsets[:-1].astype(np.int64), offsets[1:]
@@ -128,7 +128,7 @@ def _map_item(map_: Datum, key: Datum) -> pa.Array:
         zero_copy_only=False
     )
     places = np.full(rows, -1, dtype=np.int64)
-    # Backwards, so that the first match of a row is the one that stays.
+    # Backwards, so that the first match of a row is written last.
     matches = np.flatnonzero(is_match)[::-1]
     places[owner[matches]] = matches + offsets[0]
     missing = places < 0

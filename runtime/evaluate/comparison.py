@@ -24,9 +24,9 @@ def _is_distinct(left: Datum, right: Datum) -> pa.Array:
 
 
 def _in(value: Datum, *candidates: Datum) -> Any:
-    """NULL when the value is, or when it is not found beside a NULL."""
+    """NULL when the value is NULL, or when it is not found and a candidate is NULL."""
     is_listed = isinstance(value, pa.Array) and all(isinstance(c, pa.Scalar) for c in candidates)
-    # Look-up tells -0.0 from 0.0 and takes NaN for itself; `=` does neither.
+    # Arrow's look-up distinguishes -0.0 from 0.0 and finds NaN equal to NaN; `=` does neither.
     if not is_listed or pa.types.is_floating(value.type):
         return _in_any(value, *candidates)
     known = pa.array([c.as_py() for c in candidates if c.is_valid], value.type)
@@ -48,7 +48,7 @@ def _in_any(value: Datum, *candidates: Datum) -> Any:
 def _compare(function: Kernel) -> Builder:
     def build(call: Call, context: EvaluationContext) -> Kernel:
         if all(a.type.root is TypeRoot.NULL for a in call.args):
-            # NULL < NULL, of which neither has a type: Arrow cannot order those.
+            # NULL < NULL without types: Arrow cannot order these.
             return lambda *args: pa.nulls(rows_of(*args), pa.bool_())
         return function
 

@@ -29,7 +29,7 @@ def _program(
 def compile_projections(
     expressions: Sequence[Expression], input_schema: Schema, context: EvaluationContext | None = None
 ) -> Callable[[pa.RecordBatch], list[pa.Array]]:
-    """One column an expression; a subexpression that several share is computed once a batch."""
+    """One column per expression; a subexpression that several share is computed once per batch."""
     program = _program(expressions, input_schema, context)
     return lambda batch: program.run(batch.columns, batch.num_rows)
 

@@ -1,4 +1,4 @@
-"""CASE and its kin, where no branch can fail (those that can are the compiler's: see program.py)."""
+"""CASE, IF and others without a branch that can fail; program.py computes those with one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from runtime.evaluate.kernel import Builder, Datum, as_array, plain, rows_of
 
 
 def _case(*args: Datum) -> Datum:
-    """From the last branch to the first: a condition that is FALSE or NULL leaves what follows it."""
+    """CASE, computed from the last branch to the first: where a condition is FALSE or NULL, the later branches decide."""
     result = args[-1]
     for condition, value in reversed(list(zip(args[0:-1:2], args[1:-1:2], strict=True))):
         result = pc.if_else(_true(condition), value, result)
@@ -30,7 +30,7 @@ def _null_if(value: Datum, other: Datum) -> Datum:
 
 
 def _extreme(is_greatest: bool, *args: Datum) -> Datum:
-    """NULL when any argument is."""
+    """GREATEST and LEAST; NULL when any argument is NULL."""
     is_wanted = pc.greater_equal if is_greatest else pc.less_equal
 
     def better(a: Datum, b: Datum) -> Datum:

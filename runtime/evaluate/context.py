@@ -1,4 +1,4 @@
-"""What an expression may know besides its input: the clock, the time zone and a source of random numbers."""
+"""The inputs of an expression besides its columns: the clock, the time zone and a source of random numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TIME_ZONE_OPTION = "table.local-time-zone"
 
 @dataclasses.dataclass
 class EvaluationContext:
-    """`time_zone` is where TIMESTAMP_LTZ values are seen; `now_ms` gives milliseconds since the epoch."""
+    """`time_zone` is the session's, for TIMESTAMP_LTZ values; `now_ms` returns milliseconds since the epoch."""
 
     now_ms: Callable[[], int] = lambda: 0
     time_zone: str = "UTC"

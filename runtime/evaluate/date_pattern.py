@@ -67,7 +67,7 @@ def _require(tokens: tuple[Token, ...], letters: str, pattern: str, purpose: str
 
 
 class TimestampFormat:
-    """Timestamps to text, once a distinct value of the pattern's finest unit: 'yyyy-MM-dd' once a day."""
+    """Timestamps to text, formatted once per distinct value of the pattern's finest unit: 'yyyy-MM-dd' once per day."""
 
     def __init__(self, pattern: str) -> None:
         self._tokens = read_pattern(pattern)
@@ -174,14 +174,14 @@ def _fraction(timestamps: pa.Array, digits: int) -> pa.Array:
 
 @dataclasses.dataclass(frozen=True)
 class Parsed:
-    """Points in time as days since the epoch and nanoseconds of the day; what was not read is not valid."""
+    """Points in time as days since the epoch and nanoseconds of the day; points that could not be read are not valid."""
 
     days: Values
     nanoseconds: Values
     valid: Values
 
     def or_else(self, other: Parsed) -> Parsed:
-        """These points, and where one was not read the other's."""
+        """These points, and those of `other` where these are not valid."""
         return Parsed(
             np.where(self.valid, self.days, other.days),
             np.where(self.valid, self.nanoseconds, other.nanoseconds),
@@ -189,7 +189,7 @@ class Parsed:
         )
 
     def timestamps(self, unit: str) -> pa.Array:
-        """In units of a timestamp column; digits beyond the unit are cut off, and what is out of its range is NULL."""
+        """In units of a timestamp column; digits beyond the unit are cut off, and a point out of its range is NULL."""
         per_second = PER_SECOND[unit]
         low, high = (bound // (_DAY_S * per_second) for bound in timestamp_bounds(unit))
         fits = (self.days >= low) & (self.days <= high)

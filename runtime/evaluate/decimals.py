@@ -38,7 +38,7 @@ def fit(values: pa.Array, target: pa.DataType) -> pa.Array:
             return pc.cast(values, target)
         except pa.ArrowInvalid:
             pass
-    # Compared before the cast: Arrow does not see when the digits of a greater scale overflow its words.
+    # Compared before the cast: Arrow does not detect when the digits of a greater scale overflow its words.
     wide = pc.cast(values, pa.decimal256(DECIMAL256_DIGITS, values.type.scale))
     limit = pa.scalar(decimal.Decimal(10) ** (target.precision - target.scale), wide.type)
     fits = pc.less(pc.abs(wide), limit)
@@ -46,7 +46,7 @@ def fit(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def with_headroom(values: pa.Array) -> pa.Array:
-    """One digit more before the point: rounding up 9.99 must not overflow, and what is below 1 has a whole part too."""
+    """One digit more before the point: rounding up 9.99 must not overflow, and a value below 1 has a whole part too."""
     t = values.type
     if pa.types.is_decimal128(t) and t.precision < DECIMAL128_DIGITS:
         return pc.cast(values, pa.decimal128(t.precision + 1, t.scale))
@@ -79,7 +79,7 @@ def _check_digits(precision: int) -> None:
 
 
 def _arithmetic(function: Any, left: Datum, right: Datum, target: pa.DataType) -> pa.Array:
-    """Any operands: as DECIMAL256, whose 76 digits hold every exact sum and nearly every product."""
+    """For all operands: computed as DECIMAL256, whose 76 digits hold every exact sum and nearly every product."""
     a, b = _as_decimal256(left), _as_decimal256(right)
     if a.type.precision + b.type.precision >= DECIMAL256_DIGITS:
         a, b = _tightened(a), _tightened(b)
@@ -93,7 +93,7 @@ def _arithmetic(function: Any, left: Datum, right: Datum, target: pa.DataType) -
 
 
 def _tightened(datum: Datum) -> Datum:
-    """Typed with the digits that its values have, so that Arrow sees that the result fits."""
+    """Cast to the precision that its values have, so that Arrow accepts that the result fits."""
     highest = pc.max(pc.abs(as_array(datum, 1))).as_py()
     scale = datum.type.scale
     digits = 1 if highest is None else len(str(int(highest.scaleb(scale, _EXACT))))
@@ -174,7 +174,7 @@ def _validity(*datums: Datum) -> pa.Buffer | None:
 
 
 def divide(left: Datum, right: Datum, target: pa.DataType) -> pa.Array:
-    """Arrow cuts the quotient off; one digit more than wanted is enough to round half up exactly."""
+    """Arrow cuts the quotient off; one digit more than the target's is enough to round half up exactly."""
     a, b = _as_decimal256(left), _as_decimal256(right)
     if _quotient_digits(a.type, b.type, target) > DECIMAL256_DIGITS:
         a, b = _tightened(a), _tightened(b)
@@ -189,7 +189,7 @@ def _dividend_scale(left: pa.DataType, right: pa.DataType, target: pa.DataType) 
 
 
 def _quotient_digits(left: pa.DataType, right: pa.DataType, target: pa.DataType) -> int:
-    """The precision that Arrow gives the quotient."""
+    """The precision of Arrow's quotient."""
     scale = _dividend_scale(left, right, target)
     whole_digits = left.precision - left.scale + right.scale
     return int(whole_digits + max(6, scale + right.precision + 1))

@@ -14,7 +14,7 @@ _local = threading.local()
 
 
 def duckdb_connection() -> Any:
-    """One connection a thread, with one thread of its own: the task's thread is the unit of parallelism."""
+    """One connection per thread, which uses one thread itself: tasks are the unit of parallelism."""
     found = getattr(_local, "connection", None)
     if found is None:
         import duckdb
@@ -24,7 +24,7 @@ def duckdb_connection() -> Any:
 
 
 def evaluate_in_duckdb(expression: str, *args: Datum) -> pa.Array:
-    """`expression` is DuckDB SQL over columns a0, a1, …; it is ours, never the user's."""
+    """`expression` is DuckDB SQL over columns a0, a1, …; never text of the user."""
     import duckdb
 
     if not rows_of(*args):

@@ -1,4 +1,4 @@
-"""Which expressions can fail on some row: those are evaluated only where SQL asks for them."""
+"""Finds the expressions that can fail on some row, which are evaluated only for rows where SQL requires it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from sqlstream.types import TypeRoot
 
 _DIVISIONS = frozenset({"/", "%", "MOD"})
 _OF_DATA = frozenset({"FROM_BASE64", "MAP", "RAND_INTEGER"})
-"""Functions that refuse some values of their arguments."""
+"""Functions that reject some values of their arguments."""
 
 
 def can_fail(expression: Expression) -> bool:
     """Whether evaluating it may raise a UserError: a division of exact numbers, a CAST that reads text, a function that
-    refuses some arguments, or a point in time that leaves its range."""
+    rejects some arguments, or a point in time that leaves its range."""
     return any(_fails_often(node) or _leaves_range(node) for node in walk(expression))
 
 

@@ -1,4 +1,4 @@
-"""What would make a text or a batch of them too large is refused before it is computed."""
+"""Refuses calls whose texts or columns of texts would be too large, before they are computed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from runtime.evaluate.kernel import BATCH_BYTES_MAX, Datum, too_large
 from sqlstream.errors import UserError
 
 VALUE_BYTES_MAX = 64 * 1024 * 1024
-"""The largest text or bytes that a function makes."""
+"""The largest text or bytes value that a function may return."""
 
 
 def check_growth(function: str, args: list[Datum]) -> None:
-    """UserError SS5108 when a call makes a value of more than VALUE_BYTES_MAX bytes, or a column of more than
-    BATCH_BYTES_MAX. `args` are columns and constants; functions that make nothing larger than their arguments pass."""
+    """UserError SS5108 when a call would return a value of more than VALUE_BYTES_MAX bytes, or a column of more than
+    BATCH_BYTES_MAX. `args` are columns and constants; functions whose results are no larger than their arguments pass."""
     estimate = _ESTIMATES.get(function)
     if estimate is None:
         return
@@ -70,7 +70,7 @@ def _replaced_by_pattern(text: Datum, pattern: Datum, replacement: Datum) -> Dat
     try:
         places = pc.cast(pc.count_substring_regex(text, known.as_py()), pa.int64())
     except pa.ArrowInvalid:
-        # Not a pattern of Arrow's: the function itself says whether it is one of ours.
+        # Not a pattern that Arrow accepts: the function itself reports it when it is malformed.
         return bound
     return pc.add(_length(text), pc.multiply(places, _length(replacement)))
 

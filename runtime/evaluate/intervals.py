@@ -71,7 +71,7 @@ def _shift_function(point: TypeRoot, interval: TypeRoot) -> Any:
 
 
 def checked_interval(function: Any, target: pa.DataType, *args: Datum) -> Datum:
-    """A checked Arrow function of intervals (and factors) as int64. UserError SS5102 for what the interval cannot hold."""
+    """A checked Arrow function of intervals (and factors) as int64. UserError SS5102 when an interval cannot hold the result."""
     try:
         return pc.cast(function(*(pc.cast(a, pa.int64()) for a in args)), target)
     except pa.ArrowInvalid as error:
@@ -101,10 +101,10 @@ def shift_timestamp(base: Datum, amount: Datum, sign: int) -> Datum:
 
 
 def _stays_within(base: Datum, amount: Datum, sign: int) -> bool:
-    """Whether no sum of any point and any amount leaves the range: then one plain addition does."""
+    """Whether no sum of any point and any amount leaves the range: then one plain addition suffices."""
     points, amounts = extremes(base), extremes(amount)
     if points is None or amounts is None:
-        # Without a sum there is nothing to go by, and Arrow's addition looks at what stands under a NULL.
+        # All sums are NULL, so there are no bounds to compare, and Arrow's addition checks values under NULLs.
         return False
     per_ms = _PER_MS[base.type.unit]
     low, high = bounds_of(base.type)
@@ -113,7 +113,7 @@ def _stays_within(base: Datum, amount: Datum, sign: int) -> bool:
 
 
 def shift_date(base: Datum, amount: Datum, sign: int) -> pa.Array:
-    """Whole days; the rest of the interval is cut off, as in Flink."""
+    """A date moved by whole days; the rest of the interval is cut off, as in Flink."""
     dates, amounts = as_arrays(base, amount)
     milliseconds = np.clip(numbers(amounts, np.int64), -_SPAN_MS, _SPAN_MS)
     days = np.sign(milliseconds) * (np.abs(milliseconds) // DAY_MS)
@@ -123,14 +123,14 @@ def shift_date(base: Datum, amount: Datum, sign: int) -> pa.Array:
 
 
 def clipped_to_span(counts: pa.Array, unit_ms: int) -> Any:
-    """int64 counts of a unit; those that would lead out of every range anyway are made smaller, so that no sum of them
+    """int64 counts of a unit; those that lead out of every range anyway are reduced, so that no sum of them
     overflows."""
     most = _SPAN_MS // unit_ms + 1
     return np.clip(numbers(counts, np.int64), -most, most)
 
 
 def _shift_time(base: Datum, amount: Datum, sign: int) -> pa.Array:
-    """Around midnight."""
+    """A time moved by an interval; it wraps around at midnight."""
     times_of_day, amounts = as_arrays(base, amount)
     shift = np.mod(numbers(amounts, np.int64), DAY_MS)
     moved = np.mod(numbers(times_of_day, np.int64) + sign * shift, DAY_MS)

@@ -1,4 +1,4 @@
-"""What compiled functions are made of: kernels over columns and constants, and how a call gets its kernel."""
+"""The parts of compiled functions: kernels over columns and constants, and the builders that make a call's kernel."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Kernel = Callable[..., Datum]
 """From evaluated arguments, at least one an array, to the result; it is then cast to the call's type."""
 
 Builder = Callable[[Call, EvaluationContext], Kernel]
-"""Makes the kernel of one call, once, when the task opens; a call it cannot serve is a UserError."""
+"""Builds the kernel of one call, once, when the task opens; UserError for a call that it cannot compute."""
 
 Values = np.ndarray[Any, Any]
 
 
 BATCH_BYTES_MAX = 2**31 - 1
-"""What the texts of one column of a batch may have together: Arrow counts them in 32 bits."""
+"""The greatest total size of the texts of one column of a batch: Arrow's offsets have 32 bits."""
 
 
 def too_large(what: str) -> UserError:
@@ -58,7 +58,7 @@ def as_array(datum: Datum, rows: int) -> pa.Array:
         buffer = datum.as_buffer()
         if buffer is not None and buffer.size * rows > BATCH_BYTES_MAX:
             raise too_large("a constant, once for each row,")
-    # Arrow repeats no MAP zero times.
+    # Arrow cannot repeat a MAP zero times.
     return pa.repeat(datum, rows) if datum.is_valid and rows else pa.nulls(rows, datum.type)
 
 
@@ -93,7 +93,7 @@ def zero(number_type: pa.DataType) -> pa.Scalar:
 
 
 def literal_of(call: Call, position: int) -> Any:
-    """The value of an argument that must be known beforehand; UserError when it is not a constant."""
+    """The value of an argument that must be constant; UserError when it is not."""
     arg = call.args[position]
     if not isinstance(arg, Literal):
         raise UserError(
@@ -117,7 +117,7 @@ _INT_MIN, _INT_MAX = -(2**31), 2**31 - 1
 
 
 def with_int_parameters(builder: Builder) -> Builder:
-    """`builder` for calls whose lengths, positions and counts are INT; of a BIGINT, the nearest INT stands for it.
+    """`builder` for calls whose lengths, positions and counts are INT; a BIGINT is replaced by the nearest INT.
 
     No text and no number has more than 2^31 characters or digits, so the result is the same.
     """

@@ -21,7 +21,7 @@ def is_utc(time_zone: str) -> bool:
 
 @functools.cache
 def check_time_zone(time_zone: str) -> str:
-    """The zone in the form that Arrow knows (`GMT+08:00` is `+08:00`); UserError for one that does not exist."""
+    """The zone in Arrow's form (`+08:00` for `GMT+08:00`); UserError for a zone that does not exist."""
     zone = re.sub(r"\A(?:GMT|UTC)(?=[+-]\d\d:\d\d\Z)", "", time_zone)
     try:
         to_local(pa.array([0]).view(pa.timestamp("ms", tz="UTC")), zone)
@@ -45,8 +45,8 @@ def to_local(datum: Datum, time_zone: str) -> Datum:
 
 
 def from_local(datum: Datum, target: pa.DataType, time_zone: str) -> Datum:
-    """The inverse, for a target with a time zone. A time in a gap moves on by the gap's length; of a repeated one, the
-    first."""
+    """The inverse, for a target with a time zone. A time in a gap moves forward by the gap's length; a repeated time
+    is the earlier instant."""
     if not pa.types.is_timestamp(target) or target.tz is None or datum.type == target:
         return datum
     if is_utc(time_zone):
@@ -59,7 +59,7 @@ def from_local(datum: Datum, target: pa.DataType, time_zone: str) -> Datum:
 
 
 def _from_local_with_gaps(datum: Datum, target: pa.DataType, time_zone: str) -> Datum:
-    """A time in a gap is read by the offset before the gap, so that it moves on by the gap's length (as in Java)."""
+    """A time in a gap is read by the offset before the gap, so that it moves forward by the gap's length (as in Java)."""
 
     def read(nonexistent: str) -> Datum:
         return pc.assume_timezone(datum, time_zone, ambiguous="earliest", nonexistent=nonexistent)

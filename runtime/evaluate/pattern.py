@@ -71,7 +71,7 @@ def _like_parts(pattern: str, escape: str | None) -> list[str]:
 
 
 def _like_kernel(parts: list[str]) -> Kernel:
-    """Prefix, suffix and substring have kernels of their own; all else is a regular expression."""
+    """Prefix, suffix and substring have kernels of their own; other patterns become regular expressions."""
     shape = "".join(p[0] for p in parts)
     run = next((p[1:] for p in parts if p[0] == "="), "")
     if shape in ("", "="):
@@ -125,18 +125,18 @@ def _regexp(call: Call, context: EvaluationContext) -> Kernel:
 
 
 def _found(regex: str) -> Kernel:
-    """Whether the expression is found; nothing finds the empty one."""
+    """Whether the expression matches a part of the text; the empty expression never matches."""
     if not regex:
         return lambda text, *_: pc.if_else(pc.is_valid(text), False, pa.scalar(None, pa.bool_()))
     return _matching(checked_regex(regex))
 
 
 class MalformedRegex(UserError):
-    """A text that is no regular expression: an error as a literal, no match when it comes from data."""
+    """A text that is no regular expression: an error as a literal, no match as data."""
 
 
 def checked_regex(regex: str) -> str:
-    """The expression, tried once; UserError when it is malformed or needs Java's backtracking engine."""
+    """The expression, compiled once as a check; UserError when it is malformed or needs Java's backtracking engine."""
     stripped = re.sub(r"\\\\|\\[^1-9]", "", regex)
     found = next((name for token, name in _JAVA_ONLY if token in stripped), "")
     if not found and re.search(r"\\[1-9]", stripped):
@@ -144,7 +144,7 @@ def checked_regex(regex: str) -> str:
     if not found and re.search(r"[*+?}]\+", stripped):
         found = "a possessive quantifier"
     if not found and re.search(r"(?<!\\)(?:\\\\)*\\[GZRXhHeckN]|&&", regex):
-        found = "a construct that only Java knows"
+        found = "a construct that only Java supports"
     if found:
         raise UserError(
             "SS3104",
@@ -164,7 +164,7 @@ _GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\((\?P?<\w+>|(?!\?))?", re.
 
 
 def name_groups(regex: str) -> tuple[str, int]:
-    """The expression with its capturing groups named g1, g2, …, as Arrow wants them, and their number.
+    """The expression with its capturing groups named g1, g2, …, as Arrow requires, and their number.
 
     >>> name_groups(r"(a)(?:b)([)(])")
     ('(?P<g1>a)(?:b)(?P<g2>[)(])', 2)
@@ -188,7 +188,7 @@ def _regexp_extract(call: Call, context: EvaluationContext) -> Kernel:
 
 
 def _extracted(regex: str, group: int = 0) -> Kernel:
-    """What the group of the first match holds; NULL without a match, and for a group that does not exist."""
+    """The text of a group of the first match; NULL without a match, and for a group that does not exist."""
     named, groups = name_groups(checked_regex(regex))
     if not 0 <= group <= groups:
         return lambda text, *_: pa.nulls(len(text), pa.string())
@@ -212,7 +212,7 @@ def _replaced(regex: str, replacement: str) -> Kernel:
 
 
 def _replacement(java: str) -> str:
-    r"""Java's replacement in RE2's words: `$1` is a group, `\x` is x.
+    r"""Java's replacement in RE2's syntax: `$1` is a group, `\x` is x.
 
     >>> print(_replacement("$1-\\$"))
     \1-$

@@ -24,16 +24,16 @@ from sqlstream.types import BOOLEAN
 Columns = Sequence[Any]
 _Step = Callable[[list[Datum], Columns, int], Datum]
 FOLDED_BYTES_MAX = 1024 * 1024
-"""A constant that is larger is computed when it is needed, not kept."""
+"""A larger constant is computed when it is needed, and not kept."""
 
 _IS_LAZY = frozenset({"CASE", "IF", "COALESCE", "IFNULL", "AND", "OR"})
 
 
 class Program:
-    """Evaluates expressions over the same input, each distinct deterministic subexpression once a batch.
+    """Evaluates expressions over the same input, each distinct deterministic subexpression once per batch.
 
-    A branch of CASE, AND, OR or COALESCE that can fail (a division) sees only the rows that reach it, unless not
-    `is_lazy`.
+    A branch of CASE, AND, OR or COALESCE that can fail (a division) is evaluated only for the rows that reach it, unless
+    `is_lazy` is false.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Program:
         self._results = [self._compile(e) for e in expressions]
 
     def run(self, columns: Columns, rows: int) -> list[pa.Array]:
-        """One column an expression. `columns` are the input's; those that no expression reads may be None."""
+        """One column per expression. `columns` are the input's; those that no expression reads may be None."""
         values: list[Datum] = []
         for step in self._steps:
             values.append(step(values, columns, rows))
@@ -64,7 +64,7 @@ class Program:
     def _add(self, step: _Step, expression: Expression) -> int:
         self._steps.append(step)
         slot = len(self._steps) - 1
-        # What is not deterministic (RAND), and what is computed of it, is made anew for each place that asks.
+        # A call that is not deterministic (RAND), and all that depends on it, is one step per place in the expressions.
         if _is_deterministic(expression):
             self._slots[expression] = slot
         if isinstance(expression, Literal):
@@ -86,7 +86,7 @@ class Program:
                 is_needed = len(values) == slot or len(values) in self._constants
                 values.append(step(values, (), 1) if is_needed else None)
         except UserError:
-            # It fails when a row is there to fail on: the branch may never be taken.
+            # The error is raised only when a row reaches it: the branch may never be taken.
             return
         column = as_array(values[slot], 1)
         if column.nbytes > FOLDED_BYTES_MAX:
@@ -140,7 +140,7 @@ class Program:
         return step
 
     def _family_step(self, call: Call, text: int) -> _Step:
-        """One of several results of a step that these calls share."""
+        """The step of this call, which picks its result from a step shared by the calls of its family."""
         family = self._families[call]
         if family not in self._family_slots:
             kernel = split_family(family)
@@ -156,7 +156,7 @@ class Program:
         return step
 
     def _with_known_args(self, call: Call, slots: list[int]) -> Call:
-        """The call with arguments that turned out to be constant (-3, CAST('a' AS CHAR)) as literals."""
+        """The call with constant arguments (-3, CAST('a' AS CHAR)) replaced by literals."""
         known = tuple(
             _as_literal(arg, self._constants[slot]) if slot in self._constants else arg
             for arg, slot in zip(call.args, slots, strict=True)
@@ -174,7 +174,7 @@ class Program:
 
 
 def _unless_it_fails(eager: Program, lazy: _Step) -> _Step:
-    """All branches over all rows, which is cheaper; branch by branch for a batch in which one of them fails."""
+    """Evaluate all branches over all rows, which is cheaper; if one fails, the batch is evaluated branch by branch."""
 
     def step(values: list[Datum], columns: Columns, rows: int) -> Datum:
         try:
@@ -186,7 +186,7 @@ def _unless_it_fails(eager: Program, lazy: _Step) -> _Step:
 
 
 def _is_deterministic(expression: Expression) -> bool:
-    """Whether all calls in it give the same for the same row."""
+    """Whether all its calls return the same value for the same row."""
     calls = (node for node in walk(expression) if isinstance(node, Call))
     return all(SCALAR_FUNCTIONS[call.function].is_deterministic for call in calls)
 
@@ -212,7 +212,7 @@ def _as_literal(expression: Expression, constant: pa.Scalar) -> Expression:
 
 
 def _as_case(call: Call) -> Call:
-    """IF, COALESCE and IFNULL as the CASE that they stand for."""
+    """IF, COALESCE and IFNULL as the equivalent CASE."""
     if call.function in ("CASE", "IF"):
         return call
     not_null = BOOLEAN.not_null()
@@ -237,7 +237,7 @@ def _is_true(mask: pa.Array) -> Any:
 
 
 def _scatter(parts: list[tuple[Any, pa.Array]], rows: int, target: pa.DataType) -> pa.Array:
-    """Put the values of each (positions, values) where they belong; the positions cover all rows."""
+    """One column from parts (positions, values); the positions cover all rows."""
     if len(parts) == 1:
         return parts[0][1]
     order = np.concatenate([positions for positions, _ in parts])
@@ -271,7 +271,7 @@ def _lazy_case(call: Call, context: EvaluationContext) -> _Step:
 
 
 def _lazy_connective(call: Call, context: EvaluationContext) -> _Step:
-    """AND and OR from left to right: the next operand is asked only where the ones before left it open."""
+    """AND and OR from left to right: an operand is evaluated only for rows that the operands before it do not decide."""
     operands = [(arg, Program((arg,), context)) for arg in call.args]
     decided = call.function == "OR"
     combine = pc.or_kleene if decided else pc.and_kleene

@@ -1,4 +1,4 @@
-"""Implementations of all scalar functions by name: a family is one file and one line here."""
+"""Implementations of all scalar functions by name; each family has one file, and one line here."""
 
 from __future__ import annotations
 

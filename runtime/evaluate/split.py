@@ -15,7 +15,7 @@ from sqlstream import types as sql
 from sqlstream.expressions import Call, Expression
 
 _DELIMITER = "CASE WHEN a1 BETWEEN 1 AND 255 THEN chr(a1) END"
-# Java's Character.isWhitespace: an empty delimiter parts at each of these.
+# Java's Character.isWhitespace: an empty delimiter splits at each of these.
 _WHITESPACE = "[\\x09-\\x0d\\x1c-\\x20\\x{1680}\\x{2000}-\\x{2006}\\x{2008}-\\x{200a}\\x{2028}\\x{2029}\\x{205f}\\x{3000}]"
 _IN_COLUMNS = (
     "list_transform([{delimiter}], lambda d: CASE WHEN d IS NULL OR a2 < 0 OR a0 = '' THEN NULL "
@@ -48,7 +48,7 @@ def _delimiter(call: Call) -> bytes:
 
 
 def split_families(calls: Iterable[Call]) -> dict[Call, tuple[Call, ...]]:
-    """The calls that part the same text at the same delimiter as another one, each with all of its like."""
+    """The calls that split the same text at the same delimiter as another call, each with its family: all such calls."""
     families: dict[tuple[Expression, bytes], dict[Call, None]] = {}
     for call in calls:
         if call.function == "SPLIT_INDEX" and is_literal(call, 1, 2) and _delimiter(call):
@@ -57,13 +57,13 @@ def split_families(calls: Iterable[Call]) -> dict[Call, tuple[Call, ...]]:
 
 
 def split_family(family: tuple[Call, ...]) -> Callable[[pa.Array], list[pa.Array]]:
-    """From the text to the column of each call, in their order."""
+    """A function from the text to one column per call, in their order."""
     delimiter, indexes = _delimiter(family[0]), [literal_of(call, 2) for call in family]
     return lambda text: split_parts(text, delimiter, indexes)
 
 
 def split_parts(text: pa.Array, delimiter: bytes, indexes: Sequence[int]) -> list[pa.Array]:
-    """A column of parts for each index; delimiters are found once for all of them."""
+    """One column of parts per index; the delimiters are searched once for all of them."""
     from runtime.kernels.split import copy_parts_into, find_parts_into
 
     rows = len(text)

@@ -45,7 +45,7 @@ def _concat_with_separator(separator: Datum, *parts: Datum) -> pa.Array:
         return pa.nulls(rows, pa.string())
     first = as_array(parts[0], rows)
     if first.null_count:
-        # Arrow drops the rows without any part: they must not get that far.
+        # Arrow drops rows without any part, so they are handled before.
         is_empty = functools.reduce(pc.and_, (pc.is_null(p) for p in parts))
         first = pc.if_else(is_empty, "", first)
     return pc.binary_join_element_wise(first, *parts[1:], separator, null_handling="skip")
@@ -60,7 +60,7 @@ _TRIM_MODE = {"BTRIM": "BOTH", "LTRIM": "LEADING", "RTRIM": "TRAILING"}
 
 
 def _trim_standard(call: Call, context: EvaluationContext) -> Kernel:
-    """TRIM(mode, chars, text): every character of `chars` goes, in any order."""
+    """TRIM(mode, chars, text): removes all characters of `chars`, in any order."""
     function, in_columns = _TRIM[str(literal_of(call, 0)).upper()]
     if is_literal(call, 1):
         chars = literal_of(call, 1)
@@ -118,7 +118,7 @@ def _right(call: Call, context: EvaluationContext) -> Kernel:
     return lambda text, _: pc.utf8_slice_codeunits(text, -length) if length > 0 else _left_of_none(text)
 
 
-# greatest() passes over NULLs.
+# greatest() ignores NULLs.
 _LEFT = "CASE WHEN a1 IS NULL THEN NULL ELSE substr(a0, 1, greatest(a1, 0)) END"
 _RIGHT = "CASE WHEN a1 IS NULL THEN NULL ELSE right(a0, greatest(a1, 0)) END"
 
@@ -205,7 +205,7 @@ _BASE64 = r"\A(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?
 
 
 def _from_base64(text: Datum) -> pa.Array:
-    """UserError SS5102 for what is no base64, or not of text in UTF-8; the padding may be missing."""
+    """UserError SS5102 for text that is not base64, or does not decode to UTF-8; the padding may be missing."""
     text = as_array(text, rows_of(text))
     is_read = pc.fill_null(pc.match_substring_regex(text, _BASE64), True)
     if pc.all(is_read).as_py() is False:
@@ -246,7 +246,7 @@ BUILDERS: dict[str, Builder] = {
     "RIGHT": with_int_parameters(_right),
     "REPLACE": _replace,
     "OVERLAY": with_int_parameters(plain(_overlay)),
-    # Without characters to replace the text stays; without replacements they go.
+    # Without characters to replace the text is unchanged; without replacements they are removed.
     "TRANSLATE": in_duckdb("CASE WHEN a1 IS NULL THEN a0 ELSE translate(a0, a1, coalesce(a2, '')) END"),
     "LPAD": with_int_parameters(_pad("lpad")),
     "RPAD": with_int_parameters(_pad("rpad")),

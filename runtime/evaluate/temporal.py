@@ -113,7 +113,7 @@ def _date_format(call: Call, context: EvaluationContext) -> Kernel:
 
 
 def _parse(call: Call) -> Callable[[pa.Array], Parsed] | None:
-    """How the first argument is read: by the pattern that follows it, or in SQL's forms; None for a NULL pattern."""
+    """The reader of the first argument: by the pattern that follows it, or in SQL's forms; None for a NULL pattern."""
     if len(call.args) == 1:
         return TimestampParser.of_sql_timestamp().parse
     pattern = literal_of(call, 1)
@@ -159,7 +159,7 @@ def _to_date(call: Call, context: EvaluationContext) -> Kernel:
 
 
 def _to_timestamp_ltz(call: Call, context: EvaluationContext) -> Kernel:
-    """NULL for numbers and text that stand for no time in the range of the type."""
+    """NULL for numbers and text that are no time in the range of the type."""
     target = to_arrow_type(call.type)
     if not sql.is_string(call.args[0].type):
         precision = literal_of(call, 1) if len(call.args) == 2 else 3
@@ -249,7 +249,7 @@ def _unit(call: Call) -> str:
 
 
 def _timestamp_add(call: Call, context: EvaluationContext) -> Kernel:
-    """A DATE stays one where the unit is a day or longer, and is a TIMESTAMP else."""
+    """TIMESTAMPADD: a DATE remains one when the unit is a day or longer, and becomes a TIMESTAMP otherwise."""
     unit, target = _unit(call), to_arrow_type(call.type)
 
     def kernel(_: pa.Scalar, count: Datum, point: Datum) -> pa.Array:

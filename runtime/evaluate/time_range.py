@@ -1,4 +1,4 @@
-"""Points in time held to the range of their type (sqlstream.time_range): beyond it is an error or NULL."""
+"""Checks points in time against the range of their type (sqlstream.time_range): beyond it is an error or NULL."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000
 
 
 def bounds_of(t: pa.DataType, unit: str = "") -> tuple[int, int]:
-    """The least and the greatest value of a date or timestamp type, as the integers that stand in a column.
+    """The least and the greatest value of a date or timestamp type, as the integers in a column.
 
     With `unit`, of those that also lie in the range of a timestamp in that unit.
     """

@@ -20,7 +20,7 @@ def in_unit(timestamps: Any, unit: str) -> Any:
     """
     given = timestamps.type
     if _FINENESS.index(unit) < _FINENESS.index(given.unit):
-        # In UTC: a local time may come twice.
+        # In UTC, because a local time may occur twice.
         utc = timestamps if given.tz is None else pc.cast(timestamps, pa.timestamp(given.unit, "UTC"))
         timestamps = pc.cast(pc.floor_temporal(utc, unit=_NAMES[unit]), given)
     return pc.cast(require_range(timestamps, unit), pa.timestamp(unit, given.tz))

@@ -1,1 +1,1 @@
-"""Compiled loops over Arrow and numpy buffers. `runtime.native` compiles, keeps and loads them."""
+"""Compiled loops over Arrow and numpy buffers. `runtime.native` compiles, caches and loads them."""

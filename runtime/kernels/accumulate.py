@@ -1,7 +1,7 @@
 """Accumulate values into slots: count, sum, minimum and maximum, variance, over 64-bit and 128-bit numbers.
 
-Shapes: `slots` int64[n] names the accumulator of each row; `weights` int8[n] is +1 for a row that adds, -1 for one that is
-taken back and 0 for one to pass over (NULL or filtered). An empty `weights` stands for all +1. Overflow wraps, as in Flink.
+Shapes: `slots` int64[n] is the accumulator of each row; `weights` int8[n] is +1 for a row to add, -1 for a row to retract and
+0 for a row to skip (NULL or filtered). An empty `weights` means +1 for all rows. Overflow wraps, as in Flink.
 128-bit integers are uint64[…, 2], low half first, as Arrow stores decimals.
 """
 
@@ -14,7 +14,7 @@ from runtime.native.kernel import kernel
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
 _SIGN = np.uint64(1 << 63)
 _POISON_LOW, _POISON_HIGH = np.uint64(2**64 - 1), np.uint64(2**63 - 1)
-"""The greatest 128-bit integer stands for a sum that has left the range; it is beyond every DECIMAL."""
+"""The greatest 128-bit integer marks a sum that has left the range; it is beyond every DECIMAL."""
 _LIMIT_LOW, _LIMIT_HIGH = np.uint64(10**38 & (2**64 - 1)), np.uint64(10**38 >> 64)
 
 
@@ -38,14 +38,14 @@ def add_into(sums, slots, values):  # type: ignore[no-untyped-def]
 
 @kernel("void(uint64[:, ::1], int64, uint64, uint64)")
 def add_int128(sums, slot, low, high):  # type: ignore[no-untyped-def]
-    """sums[slot] += a 128-bit integer. What leaves the range, and all that is added to it, is the poison value."""
+    """sums[slot] += a 128-bit integer. A sum that leaves the range becomes the poison value and remains it."""
     before_low, before = sums[slot, 0], sums[slot, 1]
     is_poisoned = (before_low == _POISON_LOW and before == _POISON_HIGH) or (
         low == _POISON_LOW and high == _POISON_HIGH
     )
     total = before_low + low
     after = before + high + (_ONE if total < low else _ZERO)
-    # Terms of one sign whose sum has the other.
+    # Overflow: both terms have one sign and their sum has the other.
     if is_poisoned or ((before ^ after) & (high ^ after) & _SIGN) != _ZERO:
         total, after = _POISON_LOW, _POISON_HIGH
     sums[slot, 0] = total
@@ -151,7 +151,7 @@ def extreme_int128_into(best, seen, slots, values, weights, is_min):  # type: ig
 
 @kernel("void(int64[::1], float64[::1], float64[::1], int64[::1], float64[::1], int8[::1])")
 def variance_into(counts, means, squares, slots, values, weights):  # type: ignore[no-untyped-def]
-    """Welford's update of (count, mean, sum of squared deviations), and its inverse for a row that is taken back."""
+    """Welford's update of (count, mean, sum of squared deviations), and its inverse for a row that is retracted."""
     for i in range(len(slots)):
         weight = 1 if len(weights) == 0 else int(weights[i])
         if weight == 0:
@@ -172,7 +172,7 @@ def variance_into(counts, means, squares, slots, values, weights):  # type: igno
 def merge_variance_into(  # type: ignore[no-untyped-def]
     counts, means, squares, slots, other_counts, other_means, other_squares
 ):
-    """Chan's merge of two (count, mean, sum of squared deviations); a negative count takes back."""
+    """Chan's merge of two (count, mean, sum of squared deviations); a negative count retracts."""
     for i in range(len(slots)):
         slot, added = slots[i], other_counts[i]
         if added == 0:
@@ -191,7 +191,7 @@ def merge_variance_into(  # type: ignore[no-untyped-def]
 
 @kernel("void(int64[::1], int64[::1], int64[::1], int8[::1])")
 def first_row_into(rows, slots, sequence, weights):  # type: ignore[no-untyped-def]
-    """rows[slot] = the first sequence number met, where it is -1."""
+    """rows[slot] = the first sequence number of the slot, where rows[slot] is -1."""
     for i in range(len(slots)):
         if (len(weights) == 0 or weights[i] != 0) and rows[slots[i]] < 0:
             rows[slots[i]] = sequence[i]
@@ -199,7 +199,7 @@ def first_row_into(rows, slots, sequence, weights):  # type: ignore[no-untyped-d
 
 @kernel("void(int64[::1], int64[::1], int64[::1], int8[::1])")
 def last_row_into(rows, slots, sequence, weights):  # type: ignore[no-untyped-def]
-    """rows[slot] = the last sequence number met."""
+    """rows[slot] = the last sequence number of the slot."""
     for i in range(len(slots)):
         if len(weights) == 0 or weights[i] != 0:
             rows[slots[i]] = sequence[i]

@@ -1,6 +1,4 @@
-"""Bytes of variable-width keys: how many a batch needs, copying them out as Arrow buffers, and moving them
-when compacting.
-"""
+"""Bytes of variable-width keys: counts them for a batch, copies them out as Arrow buffers, and moves them for compaction."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ def copy_out(
 
 @kernel("int64(uint64[:, ::1], uint8[::1])")
 def arena_bytes(rows, payloads):  # type: ignore[no-untyped-def]
-    """How many bytes of packed rows do not stand in the rows themselves."""
+    """The number of bytes of packed rows that are outside of the rows themselves."""
     total = np.int64(0)
     for w in range(len(payloads)):
         if payloads[w] != 0:

@@ -30,7 +30,7 @@ class _Memory:
 
 
 def view_buffer(buffer: pa.Buffer | None, dtype: Any, offset: int, length: int) -> np.ndarray:
-    """`length` items of a buffer from item `offset` on; empty when there is no buffer or nothing to see."""
+    """`length` items of a buffer from item `offset` on; empty when there is no buffer or `length` is 0."""
     dtype = np.dtype(dtype)
     if buffer is None or length == 0:
         return np.empty(0, dtype=dtype)
@@ -74,18 +74,18 @@ def unpack_bits(bitmap: np.ndarray, bit: int, length: int) -> np.ndarray:
 
 
 def valid_mask(array: pa.Array) -> np.ndarray | None:
-    """One byte a row, 1 where the row is not NULL; None when no row is NULL."""
+    """One byte per row, 1 where the row is not NULL; None when no row is NULL."""
     bitmap, bit = view_bitmap(array)
     return unpack_bits(bitmap, bit, len(array)) if len(bitmap) else None
 
 
 def validity_buffer(valid: np.ndarray | None) -> pa.Buffer | None:
-    """Arrow's validity bitmap from one byte or bool a row; None stays None."""
+    """Arrow's validity bitmap from one byte or bool per row; None for None."""
     return None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
 def to_array(array_type: pa.DataType, values: np.ndarray, valid: np.ndarray | None = None) -> pa.Array:
-    """A fixed-width Arrow array over numpy memory. Booleans come as one byte a row and are packed."""
+    """A fixed-width Arrow array over numpy memory. Booleans are one byte per row and are packed."""
     if pa.types.is_boolean(array_type):
         data = pa.py_buffer(np.packbits(values, bitorder="little"))
     else:

@@ -11,11 +11,10 @@ _NEXT, _BEFORE, _SLOT = 0, 1, 2
 
 
 class Chains:
-    """Doubly linked chains of rows, one a slot.
+    """Doubly linked chains of rows, one per slot.
 
-    State: three int64 a slot (head, tail, length) and three a row (next, before, slot). Row ids come from the
-    caller and may be reused once removed, which bounds the arrays by the most rows ever live at once; they do
-    not shrink.
+    State: three int64 per slot (head, tail, length) and three per row (next, before, slot). The caller assigns row ids and may
+    reuse them once removed, which bounds the arrays by the greatest number of rows that were live at once; they do not shrink.
     """
 
     def __init__(self) -> None:
@@ -32,7 +31,7 @@ class Chains:
         return self._heads.nbytes + self._links.nbytes
 
     def append(self, slots: np.ndarray, row_ids: np.ndarray) -> None:
-        """Put row_ids[i], which is in no chain, at the end of the chain of slots[i]."""
+        """Append row_ids[i], which must be in no chain, to the chain of slots[i]."""
         if len(slots) == 0:
             return
         self._heads = _with_length(self._heads, int(slots.max()) + 1)
@@ -65,9 +64,7 @@ class Chains:
         return slots
 
     def remove(self, row_ids: np.ndarray) -> np.ndarray:
-        """Take rows out of their chains; returns the slots whose chain became empty. Rows in no chain are
-        passed over.
-        """
+        """Remove rows from their chains; returns the slots whose chain became empty. Rows in no chain are ignored."""
         emptied = np.empty(len(row_ids), dtype=np.int64)
         removed, empty_count = _remove(self._heads, self._links, row_ids, emptied)
         self._rows -= removed

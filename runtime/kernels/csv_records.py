@@ -1,9 +1,9 @@
-"""Where the records of a CSV text begin and end, and the text without what Arrow's reader does not know.
+"""Finds where the records of a CSV text begin and end, and removes from the text all that Arrow's reader does not support.
 
-A record ends at a line feed, a carriage return or both. Quotes count where a field begins; within plain text they are text.
-Behind a closing quote only blanks may stand before the delimiter or the line end. A quote that breaks these rules costs the
-record up to the end of the line on which the quote opens, and reading goes on at the next line: how much is lost depends
-neither on the rest of the file nor on where blocks end.
+A record ends at a line feed, a carriage return or both. A quote opens a quoted field only where a field begins;
+elsewhere it is text. Only blanks may follow a closing quote before the delimiter or the line end. With a quote that breaks
+these rules the record is lost up to the end of the line on which the quote opens, and reading continues at the next line:
+how much is lost depends neither on the rest of the file nor on the bounds of blocks.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 from runtime.native.kernel import READ_BYTES, inlined, instruction, kernel
 
 WHOLE, UNTERMINATED, TEXT_BEHIND_QUOTE, ESCAPE_AT_END = 0, 1, 2, 3
-"""What `tidy` says of a record: nothing is wrong with its quotes; a quote is not closed, or closed on a later line with text
-behind; a quote is closed on its line with text behind; the file ends behind an escape character."""
+"""Results of `tidy` for a record: its quotes are valid; a quote is not closed, or closed on a later line and followed by
+text; a quote is closed on its line and followed by text; the file ends after an escape character."""
 _INCOMPLETE = 4
 
 TRIM, COMMENTS, TRAILING_DELIMITER, EXTRA_FIELDS, EMPTY_LINES = 1, 2, 4, 8, 16
@@ -26,7 +26,7 @@ _WIDTH = 64
 
 @instruction("int64(int64, int64, int64)")
 def _find_one_of(ir: Any, builder: Any, address: Any, first: Any, second: Any) -> Any:
-    """Where the first of two bytes or a line end stands in the 64 bytes at an address, 64 when there is none."""
+    """The position of the first of two bytes or a line end in the 64 bytes at an address, 64 when there is none."""
     byte, lane = ir.IntType(8), ir.IntType(32)
     vector = ir.VectorType(byte, _WIDTH)
     text = builder.load(builder.inttoptr(address, vector.as_pointer()), align=1, typ=vector)
@@ -50,7 +50,7 @@ def _next_one_of(data, i, first, second):  # type: ignore[no-untyped-def]
     """The place, from `i` on, of the first of two bytes (-1 is none) or a line end; the length where there is none."""
     n = len(data)
     if i + _WIDTH <= n:
-        # A line end stands in for what is none.
+        # A byte of -1 is replaced by a line end, which is searched for anyway.
         one, two = first if first >= 0 else _LF, second if second >= 0 else _LF
         address = data.ctypes.data
         while i + _WIDTH <= n:

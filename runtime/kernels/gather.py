@@ -1,6 +1,4 @@
-"""Taking rows from many chunks of a column at once: what pyarrow's take does for one array, without sorting
-by chunk.
-"""
+"""Takes rows from many chunks of a column at once, as pyarrow's take does from one array, without sorting by chunk."""
 
 from __future__ import annotations
 
@@ -44,7 +42,7 @@ def gather(arrays: Sequence[pa.Array], chunks: np.ndarray, rows: np.ndarray) -> 
 
 
 def _addresses(arrays: Sequence[pa.Array], buffer: int, item_bytes: int) -> np.ndarray:
-    """Where item 0 of each array stands; 0 where it has no such buffer."""
+    """The address of item 0 of each array; 0 where it has no such buffer."""
     found = np.zeros(len(arrays), dtype=np.int64)
     for number, array in enumerate(arrays):
         memory = array.buffers()[buffer]
@@ -113,7 +111,7 @@ def _locate(starts, positions, chunks, rows):  # type: ignore[no-untyped-def]
     for i in range(len(positions)):
         low = 0
         size = len(starts)
-        # A binary search without a branch that the processor could guess wrong.
+        # A binary search without branches that the processor could mispredict.
         while size > 1:
             half = size >> 1
             low = low + half if starts[low + half] <= positions[i] else low

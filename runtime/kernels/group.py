@@ -1,4 +1,4 @@
-"""Grouping the rows of one batch: dense group ids in order of first occurrence."""
+"""Groups the rows of one batch: dense group ids in order of first occurrence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from runtime.native.kernel import inlined, kernel
 _ONE = np.uint64(1)
 _DENSE_RANGE_MIN = 1024
 _DENSE_RANGE_RATIO = 8
-"""Table entries that a row may cost: one of several subtasks sees the keys of a dense range with gaps."""
+"""Table entries allowed per row: each of several subtasks receives the keys of a dense range with gaps."""
 _TABLE_SIZE_MIN = 1024
 
 
@@ -76,7 +76,7 @@ def _group_dense(values: np.ndarray, least: int, greatest: int) -> tuple[np.ndar
 
 @kernel("int64(int64[::1], int64, int32[::1], int64[::1], int64[::1])")
 def _group_dense_into(values, least, table, ids, first):  # type: ignore[no-untyped-def]
-    """`table`, one for each value from `least` on, comes as zeros; returns how many groups there are."""
+    """`table`, one entry per value from `least` on, must be zeros; returns the number of groups."""
     count = 0
     for i in range(len(values)):
         place = values[i] - least
@@ -91,7 +91,7 @@ def _group_dense_into(values, least, table, ids, first):  # type: ignore[no-unty
 
 
 def _group_hashed(group_into: Callable[..., tuple[int, int]], rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Run a kernel that stops when its table is half full with ever larger tables; see `_group_words_into`."""
+    """Run a kernel that stops when its table is half full, again with larger tables until all rows are done."""
     ids = np.empty(rows, dtype=np.int64)
     first = np.empty(rows, dtype=np.int64)
     done, count, size = 0, 0, _TABLE_SIZE_MIN

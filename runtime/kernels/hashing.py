@@ -1,5 +1,4 @@
-"""The stable 64-bit hash of key columns, and what follows from it: key groups and subtasks (Flink:
-KeyGroupRangeAssignment).
+"""The stable 64-bit hash of key columns, and the key groups and subtasks of hashes (Flink: KeyGroupRangeAssignment).
 
 The hash is part of the snapshot format: a changed bit would send restored state to the wrong subtask.
 """
@@ -17,7 +16,7 @@ from runtime.native.kernel import kernel
 
 
 def hash_columns(columns: Sequence[pa.Array]) -> np.ndarray:
-    """uint64[n]: one hash a row over key columns of equal length, in this order; at least one column.
+    """uint64[n]: one hash per row over key columns of equal length, in this order; at least one column.
 
     Equal SQL values hash equal whatever the batch, the slice, the integer width and the encoding (dictionary
     or plain). NULL is a value like another. Raises UserError SS3090 for a type that cannot be a key.
@@ -110,8 +109,8 @@ def _key_groups_into(hashes, max_parallelism, out):  # type: ignore[no-untyped-d
 
 
 def key_groups(hashes: np.ndarray, max_parallelism: int) -> np.ndarray:
-    """int32[n]: the key group, 0 … max_parallelism - 1, of each hash. It comes from the high half of the
-    hash; hash tables place keys by the low half, so a subtask's keys still spread over its table.
+    """int32[n]: the key group, 0 … max_parallelism - 1, of each hash. It depends on the high half of the hash; hash tables
+    place keys by the low half, so a subtask's keys are still spread over its table.
     """
     out = np.empty(len(hashes), dtype=np.int32)
     _key_groups_into(hashes, np.uint64(max_parallelism), out)
@@ -120,7 +119,7 @@ def key_groups(hashes: np.ndarray, max_parallelism: int) -> np.ndarray:
 
 @kernel("void(uint64[::1], int64, int32[::1], int32[::1])")
 def _subtasks_into(hashes, parallelism, table, out):  # type: ignore[no-untyped-def]
-    # Flink's computeOperatorIndexForKeyGroup; a table because a division a row would cost more than all the rest.
+    # Flink's computeOperatorIndexForKeyGroup; a table, because one division per row would cost more than all other work.
     key_groups = len(table)
     for group in range(key_groups):
         table[group] = group * parallelism // key_groups

@@ -2,8 +2,8 @@
 
 An open-addressing table of uint64 entries, (low half of the hash) << 32 | (slot + 1), 0 being empty, at most
 half full and probed linearly. The low half of the hash is both the place and the tag, so the table grows and
-deletes without looking at the keys. The keys stand by slot in rows of words, the first word being the whole
-hash (see `RowLayout`).
+deletes without reading the keys. The keys are stored by slot in rows of words, of which the first is the
+whole hash (see `RowLayout`).
 """
 
 from __future__ import annotations
@@ -47,17 +47,16 @@ _S32 = np.uint64(32)
 _ZERO, _ONE, _EIGHT = np.uint64(0), np.uint64(1), np.uint64(8)
 _BLOCK = 32
 
-# Places in the state vector that the kernels and KeyIndex share.
+# Positions in the state vector that the kernels and KeyIndex share.
 _LIVE, _NEXT, _FREE, _ARENA_USED = 0, 1, 2, 3
 
 
 class KeyIndex:
     """A growing map of keys to slots. NULL is a key value like another, as in GROUP BY.
 
-    Slots are dense: 0, 1, 2, … in the order in which keys come; a deleted key's slot goes to the next key
-    that is absent. State: the table, a row of words a slot, and an arena with the bytes of strings longer
-    than eight. Nothing is forgotten but by `delete`; memory of deleted keys is reused, and given back when
-    more than half of the arena is garbage.
+    Slots are dense: 0, 1, 2, … in order of arrival of the keys; the slot of a deleted key is reused for the next new key.
+    State: the table, one row of words per slot, and an arena with the bytes of strings longer than eight. Only `delete`
+    forgets keys; memory of deleted keys is reused, and released when more than half of the arena is garbage.
     """
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:
@@ -81,7 +80,7 @@ class KeyIndex:
 
     @property
     def slot_count(self) -> int:
-        """One more than the highest slot ever given: the length that columns addressed by slot need."""
+        """One more than the highest slot ever assigned: the length that columns addressed by slot need."""
         return int(self._state[_NEXT])
 
     @property
@@ -143,8 +142,8 @@ class KeyIndex:
         return slots
 
     def keys(self, slots: np.ndarray, numbers: Sequence[int] | None = None) -> list[pa.Array]:
-        """The key columns of live slots, in the plain types (`types`), or of type NULL where they came so; those of
-        these numbers, all for None.
+        """The key columns (only those of `numbers`, unless None) of live slots, in the plain types (`types`), or of type
+        NULL where the key columns have that type.
         """
         rows = self._rows[slots]
         return [
@@ -161,7 +160,7 @@ class KeyIndex:
         return np.flatnonzero(self._live[: self.slot_count])
 
     def delete(self, slots: np.ndarray) -> None:
-        """Forget the keys of these slots. A slot that is not live, or comes twice, is passed over."""
+        """Forget the keys of these slots. A slot that is not live, or occurs twice, is ignored."""
         slots = np.ascontiguousarray(slots, dtype=np.int64)
         needed = int(self._state[_FREE]) + len(slots)
         if len(self._free) < needed:
@@ -214,7 +213,7 @@ class KeyIndex:
         table = np.zeros(size, dtype=np.uint64)
         _rehash(self._table, table)
         self._table = table
-        # Nothing outside holds these arrays, so they may move: large ones grow by remapping pages.
+        # No view of these arrays exists outside, so they may move: large ones grow by remapping pages.
         self._rows.resize((size // 2, self._rows.shape[1]), refcheck=False)
         self._live.resize(size // 2, refcheck=False)
 
@@ -235,9 +234,7 @@ class KeyIndex:
 
 
 def _word_type(data_type: pa.DataType) -> str:
-    """What a type is to the index: two types of one word type may stand for each other (timestamp and
-    bigint).
-    """
+    """How the index treats a type: types with one word type are interchangeable (timestamp and bigint)."""
     if is_bytes_type(data_type):
         return "bytes"
     if pa.types.is_decimal128(data_type):
@@ -245,8 +242,7 @@ def _word_type(data_type: pa.DataType) -> str:
     return "float" if pa.types.is_floating(data_type) else "word"
 
 
-# The helpers below take addresses, not arrays: numba counts references to arrays that it passes on, a row at
-# a time.
+# The helpers below take addresses, not arrays: numba would count references to passed arrays for each row.
 
 
 @inlined
@@ -259,7 +255,7 @@ def _find_word(table, mask, rows, hashed, word):  # type: ignore[no-untyped-def]
             return np.int64(-1)
         if entry >> _S32 == tag:
             slot = np.int64(entry & _LOW) - 1
-            # The whole hash too: it tells NULL from the value whose word is 0.
+            # Compare the whole hash too: it distinguishes NULL from the value whose word is 0.
             if load_64(rows + slot * 16 + 8) == word and load_64(rows + slot * 16) == hashed:
                 return slot
         place = (place + _ONE) & mask
@@ -282,9 +278,7 @@ def _find_row(table, mask, stored, row, arena, payloads, width):  # type: ignore
 
 @inlined
 def _warm_lines(table, mask, rows, row_bytes, hashes, stride, count):  # type: ignore[no-untyped-def]
-    """Bring the cache lines that a block of look-ups will touch: memory answers them together, not one after
-    the other.
-    """
+    """Load the cache lines that a block of look-ups will read, so that their memory accesses overlap."""
     for i in range(count):
         prefetch(table + np.int64(load_64(hashes + i * stride) & _LOW & mask) * 8)
     for i in range(count):

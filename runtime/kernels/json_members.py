@@ -1,7 +1,7 @@
-"""What DuckDB's lenient reader passes over in lines of JSON: repeated members, trailing commas, numbers that are none.
+"""Finds what DuckDB's lenient reader accepts in lines of JSON: repeated members, trailing commas, malformed numbers.
 
-Of members with one name in an object the last counts, as in Jackson and in Python: the others are overwritten with blanks,
-together with their commas. What else is no JSON is left to the reader, who should have read the lines as they were before.
+Of members with one name in an object the last is used, as in Jackson and in Python: the others are overwritten with blanks,
+including their commas. Other malformed JSON is left to the reader, which must first have read the unchanged lines.
 """
 
 from __future__ import annotations

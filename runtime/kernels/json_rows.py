@@ -1,12 +1,12 @@
 """Lines of JSON objects as column buffers, for the objects that are written plainly.
 
 A line is decoded here when it is one object whose keys hold no escapes, whose wanted values have the form that their
-column's type is usually written in, and whose other values are JSON without doubt. Every other line is odd: it is named to
-the caller, who decodes it by other means. So nothing is refused here, and nothing that is decoded here is JSON to one reader
-and no JSON to another.
+column's type is usually written in, and whose other values are JSON without doubt. Every other line is odd: its number is
+returned to the caller, which decodes it by other means. So no line is rejected here, and all readers of JSON agree on the
+lines that are decoded here.
 
 Lines resemble each other. The bytes between two values of a line (comma, key, colon, blanks) are compared with those at the
-same place of the lines before, which names the column in one comparison; only what differs is read character by character.
+same place of the lines before, which finds the column in one comparison; only what differs is read character by character.
 
 `data` ends with a newline, so that loops over single characters need no bounds; loads of many bytes check them. Strings are
 copied 64 bytes at a time, and spill over their end: text buffers have as much slack.
@@ -36,8 +36,8 @@ objects and arrays as text."""
 
 NAME, NAME_BYTES, FORM, LIMIT, VALUES, OFFSETS, VALID, NULLS, SEEN = range(9)
 """What a column's row of `columns` holds: the address and length of its name; its form; the greatest INTEGER, or the most
-digits of a NUMBER; the addresses of its int64 values or its text, of its int32 offsets and of its validity (a byte a row);
-how many rows are NULL; the number of the last line, from 1, that had it, negative when it was null there."""
+digits of a NUMBER; the addresses of its int64 values or its text, of its int32 offsets and of its validity (one byte per
+row); how many rows are NULL; the number of the last line, from 1, that had it, negative when it was null there."""
 COLUMN_WIDTH = 9
 _COLUMN_BYTES = 8 * COLUMN_WIDTH
 
@@ -45,12 +45,12 @@ SLACK = 128
 """Bytes that a text buffer has more than `data`."""
 
 MEMBERS_MAX = 1024
-"""So many members of a line are compared with those of the lines before."""
+"""The number of members of a line that are compared with those of the lines before."""
 
 TOO_ODD = -1
-"""The number of rows when most lines are odd and reading on is no use."""
+"""Returned instead of the number of rows when most lines are odd and reading stops."""
 
-# What is known of a member of a line: the bytes before its value, how many they are, and the address of its column.
+# Fields of a member of a line: the bytes before its value, their number, and the address of its column.
 _GAP, _GAP_BYTES, _COLUMN = 0, 1, 2
 MEMBER_WIDTH = 3
 _MEMBER_BYTES = 8 * MEMBER_WIDTH

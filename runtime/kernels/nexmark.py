@@ -2,8 +2,8 @@
 
 Randomness is counter-based: draw `f` of event `n` is `mix(key(seed, f) + n * GOLDEN)`, the n-th output of
 the SplitMix64 generator (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014) that
-starts at the field's key. Nothing is carried from one event to the next, so any range of numbers can be
-made alone, in any order, by anyone. A draw's high and low 32 bits serve as two independent numbers; `below`
+starts at the field's key. No event depends on another, so any range of numbers can be generated
+by itself, in any order, by any subtask. A draw's high and low 32 bits serve as two independent numbers; `below`
 maps 32 bits to [0, bound) without a division.
 
 Strings are copied in blocks of 16 or 32 bytes, whatever their length: each copy spills over the end of its
@@ -87,7 +87,7 @@ def select_events(
 def select_events_in_order(
     start: int, stop: int, total: int, low: int, high: int, numbers: Any, epochs: Any
 ) -> int:
-    """`select_events` without shuffling: a walk over epochs that never looks at events of other kinds."""
+    """`select_events` without shuffling: a walk over epochs that visits no events of other kinds."""
     count = 0
     for epoch in range(start // total, (stop + total - 1) // total):
         base = epoch * total
@@ -232,7 +232,7 @@ def copy_text(numbers: Any, key: int, pool: Any, starts: int, offsets: Any, widt
 
 @kernel("void(int64[::1], uint64, int64, uint8[::1])")
 def credit_cards(numbers: Any, key: int, width: int, data: Any) -> None:
-    """Sixteen digits in fours, `dddd dddd dddd dddd`: 19 bytes a row, each four from 16 bits of the draw."""
+    """Sixteen digits in fours, `dddd dddd dddd dddd`: 19 bytes per row, each four from 16 bits of the draw."""
     for i in range(len(numbers)):
         bits = draw(key, numbers[i])
         for group in range(4):

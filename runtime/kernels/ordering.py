@@ -27,7 +27,7 @@ def argsort_stable_by(group_ids: np.ndarray, n_groups: int) -> tuple[np.ndarray,
     "void(int64[::1], int64[::1], int64[::1], int64[::1])",
 )
 def _argsort_into(group_ids, order, starts, place):  # type: ignore[no-untyped-def]
-    """`starts` comes as zeros; `place`, one a group, is the kernel's own."""
+    """`starts` must be zeros; `place`, one entry per group, is scratch memory."""
     for i in range(len(group_ids)):
         starts[group_ids[i] + 1] += 1
     for g in range(len(place)):

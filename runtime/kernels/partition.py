@@ -1,4 +1,4 @@
-"""Splitting a batch by target in one stable pass."""
+"""Splits a batch by target in one stable pass."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from runtime.kernels.ordering import argsort_stable_by
 def partition(batch: pa.RecordBatch, targets: np.ndarray, n: int) -> list[pa.RecordBatch | None]:
     """The rows of each target 0 … n - 1 in their order, None where there are none.
 
-    `targets` is int[batch.num_rows]. One target alone gets the batch itself; otherwise the batch is copied
+    `targets` is int[batch.num_rows]. A single target receives the batch itself; otherwise the batch is copied
     once, in order of target, and the parts are slices of the copy.
     """
     parts: list[pa.RecordBatch | None] = [None] * n

@@ -1,4 +1,4 @@
-"""Where things stand in a log: int64 places by slot or row id, -1 for nothing."""
+"""Positions in a log: int64 by slot or row id, -1 for none."""
 
 from __future__ import annotations
 

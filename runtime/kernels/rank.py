@@ -1,4 +1,4 @@
-"""Keep the best rows of each slot: sorted insertion for Top-N and what it changes, and the best row a group."""
+"""Finds the best rows: sorted insertion for Top-N per slot and the changes it makes, and the best row per group."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def best_rows_into(rows, best, groups, times, keeps_last):  # type: ignore[no-un
 
 
 def rank_within(ranks: np.ndarray, groups: np.ndarray, count: int) -> None:
-    """ranks[i] = how many rows of the same group stand before row i, plus one; `count` groups."""
+    """ranks[i] = 1 + the number of rows of the same group before row i; `count` is the number of groups."""
     _rank_within(ranks, groups, np.zeros(count, dtype=np.int64))
 
 
@@ -67,7 +67,7 @@ def _rank_within(ranks, groups, seen):  # type: ignore[no-untyped-def]
 
 @kernel("int64(uint8[::1], int64[::1], int64[::1])")
 def distinct_into(marks, slots, out):  # type: ignore[no-untyped-def]
-    """The distinct slots in order of first occurrence; returns how many. `marks`, one a slot, is all 0 before and after."""
+    """The distinct slots in order of first occurrence; returns how many. `marks`, one per slot, is all 0 before and after."""
     count = 0
     for i in range(len(slots)):
         if marks[slots[i]] == 0:
@@ -81,7 +81,7 @@ def distinct_into(marks, slots, out):  # type: ignore[no-untyped-def]
 
 @kernel("int64(uint8[::1], int64[:, ::1], int64[:, ::1], int64[::1])")
 def missing_into(marks, items, others, out):  # type: ignore[no-untyped-def]
-    """The items, not -1, that stand nowhere in `others`, in order; returns how many. `marks`, one an id, is all 0 before and
+    """The items other than -1 that are not in `others`, in order; returns how many. `marks`, one per id, is all 0 before and
     after.
     """
     for i in range(others.shape[0]):
@@ -103,8 +103,8 @@ def missing_into(marks, items, others, out):  # type: ignore[no-untyped-def]
 
 @kernel("int64(int64[:, ::1], int64[:, ::1], int64, boolean, int64[::1], int64[::1], int8[::1])")
 def rank_changes_into(before, after, first, keeps_updates_before, ids, ranks, kinds):  # type: ignore[no-untyped-def]
-    """What changes at each rank from `first` (0-based) on between two lists of ids, -1 where there is none: id, rank and row
-    kind of each change, list by list. Returns how many; at most two a rank.
+    """The changes at each rank from `first` (0-based) on between two lists of ids, -1 where there is none: id, rank and row
+    kind of each change, list by list. Returns how many; at most two per rank.
     """
     count = 0
     for i in range(before.shape[0]):

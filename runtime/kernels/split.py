@@ -1,4 +1,4 @@
-"""Find and copy parts of delimited strings."""
+"""Finds and copies parts of delimited strings."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def find_parts_into(starts, ends, is_found, data, offsets, delimiter, wanted):  
 def copy_parts_into(parts, starts, ends, data):  # type: ignore[no-untyped-def]
     """parts[ends[i]:ends[i + 1]] = the bytes of data from starts[i] on.
 
-    Eight bytes a step: the last one spills into the next row, which comes later, or into the 8 spare bytes at the end.
+    Copies eight bytes per step: the last one spills into the next row, which is written later, or into the 8 spare bytes.
     """
     source_at, target_at = data.ctypes.data, parts.ctypes.data
     for i in range(len(starts)):

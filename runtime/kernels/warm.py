@@ -1,5 +1,5 @@
-"""Load every kernel, or compile those that the cache does not have: `python -m runtime.kernels.warm`, which set-up runs
-once, so that no query waits for a compiler."""
+"""Loads every kernel, and compiles those missing in the cache: set-up runs `python -m runtime.kernels.warm` once, so that no
+query waits for a compiler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cut event times into slices, and merge overlapping sessions."""
+"""Cuts event times into slices, and merges overlapping sessions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def slice_ends_into(times_ms, slice_ms, offset_ms, ends):  # type: ignore[no-unt
     start, end = np.int64(0), np.int64(0)
     for i in range(len(times_ms)):
         time = times_ms[i]
-        # Neighbouring rows are mostly of one slice: two comparisons instead of a division.
+        # Neighbouring rows are usually in one slice: two comparisons instead of a division.
         if time < start or time >= end:
             start = (time - offset_ms) // slice_ms * slice_ms + offset_ms
             end = start + slice_ms
@@ -30,10 +30,10 @@ _NO_SESSION_BEFORE = np.int64(-(2**63))
 def follow_sessions_into(  # type: ignore[no-untyped-def]
     groups, starts, ends, current, ends_before, sessions, first_rows, least, greatest
 ):
-    """As `merge_sessions_into`, in the order in which the rows come.
+    """As `merge_sessions_into`, but in the given order of rows.
 
     Returns -1 when a row lies before the last session of its group without touching it, or reaches back to an earlier one:
-    only sorted rows tell their sessions then. `current` is int64[groups] of -1 and holds the last session of each group;
+    then the rows must be sorted first. `current` is int64[groups] of -1 and holds the last session of each group;
     `ends_before[session]` is where the session before it in its group ends.
     """
     count = np.int64(0)

@@ -1,5 +1,4 @@
-"""Key columns in the form that kernels read: 64-bit words for fixed-width values, offsets and an address for
-bytes.
+"""Key columns in the form that kernels read: 64-bit words for fixed-width values, offsets and an address for bytes.
 
 Equal SQL values have equal words: integers are sign-extended, -0.0 is 0.0 and every NaN is one NaN.
 """
@@ -24,7 +23,7 @@ _ZERO, _ONE = np.uint64(0), np.uint64(1)
 
 @dataclass(frozen=True, slots=True)
 class WordColumn:
-    """A fixed-width column. `words` holds `width` words a row; those under a NULL are arbitrary."""
+    """A fixed-width column. `words` holds `width` words per row; those under a NULL are arbitrary."""
 
     words: np.ndarray
     width: int
@@ -34,9 +33,7 @@ class WordColumn:
 
 @dataclass(frozen=True, slots=True)
 class BytesColumn:
-    """A variable-width column: row i is the bytes from `address + offsets[i]` to `address + offsets[i +
-    1]`.
-    """
+    """A variable-width column: row i is the bytes from `address + offsets[i]` to `address + offsets[i + 1]`."""
 
     offsets: np.ndarray
     address: int
@@ -96,7 +93,7 @@ def plain_array(array: pa.Array) -> pa.Array:
 
 
 def word_count(data_type: pa.DataType) -> int:
-    """How many words a value of a plain type takes in a packed row: bytes are a length and a payload."""
+    """The number of words per value of a plain type in a packed row; bytes take a length and a payload."""
     return 2 if _is_bytes(data_type) or pa.types.is_decimal128(data_type) else 1
 
 
@@ -211,10 +208,9 @@ def _pack_bytes(offsets, address, bitmap, bit, rows, column, null_bit):  # type:
 
 @dataclass(frozen=True, slots=True)
 class RowLayout:
-    """How a key of several columns stands in a row of words: its hash, one bit a NULL column, then the
-    columns.
+    """The layout of a key of several columns in a row of words: its hash, one NULL bit per column, then the columns.
 
-    A value of at most eight bytes stands in the row; a longer one is an address (or a place in an arena).
+    A value of at most eight bytes is in the row itself; of a longer one there is an address (or a position in an arena).
     `payloads[w]` is 1 where word w is such a payload, whose length is the word before it.
     """
 

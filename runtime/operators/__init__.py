@@ -1,4 +1,4 @@
-"""Operators: how each spec is carried out. `make_operator` picks one; modules load when first needed."""
+"""Operators execute specs; `make_operator` creates the operator of a spec, and loads its module on first use."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OPERATORS: dict[type[OperatorSpec], str] = {
     specs.DeduplicateSpec: "runtime.operators.deduplicate:make_deduplicate",
     specs.SortSpec: "runtime.operators.sort:Sort",
 }
-"""Spec → "module:class or function". Sources, VALUES and sinks are no operators: the task drives them."""
+"""Spec → "module:class or function". Sources, VALUES and sinks are run by the task and are no operators."""
 
 
 def make_operator(spec: OperatorSpec, context: OperatorContext) -> Operator[Any]:

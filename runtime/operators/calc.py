@@ -1,4 +1,4 @@
-"""Filter and project."""
+"""Filters and projects rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sqlstream.expressions import inputs_of
 from sqlstream.specs.calc import CalcSpec
 
 _ROWS_MIN = 8_192
-"""From so many rows on, a batch goes on by itself."""
+"""A batch of at least this many rows is emitted at once."""
 _WAIT_MS = 100
 """How long rows may be held while the task has other work; Flink's default for a buffer."""
 
@@ -24,9 +24,9 @@ class Calc(Operator[CalcSpec]):
     """Keep the rows whose condition is TRUE and compute the projections over them.
 
     Columns that pass through are not copied unless the filter drops rows. Rows of an insert-only input become +I when the
-    output is a changelog. What a selective condition leaves of several batches goes on as one: what follows costs most by
-    the batch. No row waits for longer than `_WAIT_MS` while there is other work, and none while there is not.
-    State: those rows, fewer than `_ROWS_MIN`; they are emitted before any watermark, at the end, and by `flush`.
+    output is a changelog. Small results of a selective condition are held and emitted as one batch, because downstream costs
+    are mostly per batch. A row is held for at most `_WAIT_MS` while the task has other work, and not at all otherwise.
+    State: the held rows, fewer than `_ROWS_MIN`; they are emitted before any watermark, at the end, and by `flush`.
     """
 
     def __init__(self, spec: CalcSpec, context: OperatorContext) -> None:
@@ -105,7 +105,7 @@ class Calc(Operator[CalcSpec]):
 
 
 def _insertions(rows: int) -> pa.Array:
-    """Row kinds for rows of an insert-only input whose receiver takes changes."""
+    """int8[rows] of +I, for rows of an insert-only input when the output is a changelog."""
     return pa.array(np.full(rows, int(RowKind.INSERT), np.int8))
 
 

@@ -1,4 +1,4 @@
-"""Which chunks of a log are put together."""
+"""Chooses the neighbouring chunks of a log that are merged into one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Chunk = TypeVar("Chunk")
 def runs_of_small(
     chunks: Iterable[Chunk], rows_of: Callable[[Chunk], int], rows_max: int
 ) -> list[list[Chunk]]:
-    """The chunks in order, neighbours of at most `rows_max` rows together in one run."""
+    """The chunks in order, as runs to merge: the small neighbours in one run have at most `rows_max` rows in total."""
     runs: list[list[Chunk]] = []
     rows = 0
     for chunk in chunks:

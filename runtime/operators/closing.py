@@ -1,4 +1,4 @@
-"""The clock side of windowed aggregation: when windows close, by watermark or by processing time."""
+"""Decides when the windows of an aggregation close, by watermark or by processing time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ClosingOperator(Operator[WindowAggregateSpec]):
     """Calls `close_windows` whenever time passes the end of a window.
 
     State: `closed_ms`, up to which windows are closed (by processing time: now - 1), and `next_end`, at or before the end of the
-    first window that is not (WATERMARK_MAX when there is none).
+    first window that is still open (WATERMARK_MAX when there is none).
     """
 
     def __init__(self, spec: WindowAggregateSpec, context: OperatorContext) -> None:
@@ -67,7 +67,7 @@ class ClosingOperator(Operator[WindowAggregateSpec]):
             self._advance(now_ms - 1, output)
 
     def on_finish(self, output: Output) -> None:
-        # Bounded input ends all windows, also those whose moment of processing time has not come.
+        # The end of bounded input closes all windows, also those that end later by processing time.
         self._advance(WATERMARK_MAX, output)
 
     def save_clock(self, snapshot: OperatorSnapshot) -> OperatorSnapshot:

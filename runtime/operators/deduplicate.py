@@ -1,4 +1,4 @@
-"""Keep the first or the last row of each key."""
+"""Keeps the first or the last row per key."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from sqlstream.specs.rank import DeduplicateSpec, Keep, RankPhase
 
 
 def make_deduplicate(spec: DeduplicateSpec, context: OperatorContext) -> Operator[DeduplicateSpec]:
-    """The operator of a phase."""
+    """The operator for the spec's phase."""
     return LocalDeduplicate(spec, context) if spec.phase is RankPhase.LOCAL else Deduplicate(spec, context)
 
 
 class LocalDeduplicate(Operator[DeduplicateSpec]):
-    """Hands on one row a key and batch: no state, nothing to forget."""
+    """Emits one row per key of each batch. No state."""
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         rows, _ = best_rows(self.spec, batch)
@@ -34,17 +34,17 @@ class LocalDeduplicate(Operator[DeduplicateSpec]):
 
 
 class Deduplicate(ExpiringOperator[DeduplicateSpec]):
-    """Emits the row of a key when it is the best so far, and takes back the one before.
+    """Emits a row that is the best of its key so far, and retracts the previous best.
 
-    State: the best time of each key, and the row itself where a -U must repeat it; dropped `state_ttl_ms` after the key was
-    last seen.
+    State: the best time per key, and the row itself where a -U must repeat it; dropped `state_ttl_ms` after the key's last
+    row.
     """
 
     def __init__(self, spec: DeduplicateSpec, context: OperatorContext) -> None:
         super().__init__(spec, context, spec.state_ttl_ms)
         self._input_schema = to_arrow_schema(context.input_schemas[0])
         self._schema = to_arrow_schema(context.output_schema, context.output_mode)
-        # Without a key all rows have the same one.
+        # Without key columns all rows have one key, slot 0.
         self._key_types = [self._input_schema.field(k).type for k in spec.keys] or [pa.int8()]
         self._index = KeyIndex(self._key_types)
         self._times: Array = np.empty(0, dtype=np.int64)
@@ -95,7 +95,7 @@ class Deduplicate(ExpiringOperator[DeduplicateSpec]):
         old = self._rows.gather(old_ids)
         self._rows.delete(old_ids)
         self._row_ids[slots] = self._rows.append(rows)
-        # Inputs of a UNION ALL may differ in their column names; batches are put together.
+        # Inputs of a UNION ALL may differ in their column names; the batches are concatenated.
         rows = pa.RecordBatch.from_arrays(rows.columns, schema=self._input_schema)
         both = pa.concat_batches([old, rows])
         kinds = np.concatenate([np.full(len(replaced), RowKind.UPDATE_BEFORE, dtype=np.int8), kinds])
@@ -122,7 +122,7 @@ class Deduplicate(ExpiringOperator[DeduplicateSpec]):
 
     def snapshot(self) -> OperatorSnapshot:
         slots = self._index.slots()
-        # Without keys the operator runs in one subtask, where the one key is no column of the input.
+        # Without key columns the operator runs in one subtask, and its single key is no column of the input.
         index = self._index if self.spec.keys else None
         groups = slot_key_groups(index, slots, self.context.max_parallelism)
         numbers = (self._times[slots], self.ttl.touched_ms(slots))
@@ -157,7 +157,7 @@ class Deduplicate(ExpiringOperator[DeduplicateSpec]):
 
 
 def best_rows(spec: DeduplicateSpec, batch: pa.RecordBatch, first_sequence: int = 0) -> tuple[Array, Array]:
-    """The best row of each key of the batch, and its time (or, by processing time, its place in the order of arrival)."""
+    """The best row per key of the batch, and its time (by processing time: `first_sequence` + its row number)."""
     groups, first_rows = batch_groups([batch.column(k) for k in spec.keys], batch.num_rows)
     if spec.time_column >= 0:
         times = times_ms(batch.column(spec.time_column))

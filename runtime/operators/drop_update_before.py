@@ -1,4 +1,4 @@
-"""Drop the -U rows of a changelog."""
+"""Drops the -U rows of a changelog."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sqlstream.specs.calc import DropUpdateBeforeSpec
 
 
 class DropUpdateBefore(Operator[DropUpdateBeforeSpec]):
-    """Hand on every row but -U: the +U that follows replaces the row by its key. No state."""
+    """Emits all rows except -U: the following +U replaces the old row by its key. No state."""
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         is_kept = row_kinds(batch) != RowKind.UPDATE_BEFORE

@@ -1,4 +1,4 @@
-"""Which rows of two sides have equal keys: the core of every join, over whole batches."""
+"""Finds the rows of two sides that have equal keys: the core of window and interval joins, over whole batches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from runtime.operators.aggregates.numbers import present_rows
 from runtime.state.arrays import Array
 
 PAIRS_MAX = 1 << 18
-"""Pairs put together at once: bounds memory, and the time until a cancellation is seen, when many rows meet many."""
+"""Pairs built at once: bounds memory, and the time until a task notices a cancellation, when many rows match many."""
 
 Pairs = Iterator[tuple[Array, Array]]
 
@@ -23,8 +23,8 @@ Pairs = Iterator[tuple[Array, Array]]
 def equal_pairs(left: list[pa.Array], right: list[pa.Array], rows: tuple[int, int]) -> Pairs:
     """Row numbers (left, right) of all pairs with equal keys, in portions of about PAIRS_MAX. NULL equals nothing.
 
-    `rows` counts the rows of both sides; without key columns every pair is equal. The smaller side is indexed. Pairs stand by
-    left row, then right row, within a portion; no row of the larger side is in two portions.
+    `rows` counts the rows of both sides; without key columns every pair is equal. The smaller side is indexed. Within a
+    portion, pairs are ordered by left row, then right row; no row of the larger side is in two portions.
     """
     if rows[0] == 0 or rows[1] == 0:
         return
@@ -38,7 +38,7 @@ def equal_pairs(left: list[pa.Array], right: list[pa.Array], rows: tuple[int, in
 
 
 def _probe(small: list[pa.Array], large: list[pa.Array], small_rows: int, large_rows: int) -> Pairs:
-    """Pairs (small row, large row), by large row, then small row."""
+    """Pairs (small row, large row), ordered by large row, then small row."""
     if not small:
         members = np.arange(small_rows)
         step = max(1, PAIRS_MAX // small_rows)
@@ -63,7 +63,7 @@ def _probe(small: list[pa.Array], large: list[pa.Array], small_rows: int, large_
 def _members(slots: Array, distinct: int, slots_hit: Array) -> Pairs:
     """(Position in slots_hit, small row) of all matches; `slots` has the slot of each small row."""
     if distinct == len(slots):
-        # Every key once: slots are given in order of rows, so the slot is the row.
+        # Every key occurs once, and slots are assigned in order of rows: the slot is the row number.
         yield np.arange(len(slots_hit)), slots_hit
         return
     members, starts = argsort_stable_by(slots, distinct)
@@ -73,7 +73,7 @@ def _members(slots: Array, distinct: int, slots_hit: Array) -> Pairs:
 
 
 def portions(pair_counts: Array) -> Iterator[tuple[int, int]]:
-    """Runs [start, stop) of rows that make about PAIRS_MAX pairs together."""
+    """Runs [start, stop) of rows with about PAIRS_MAX pairs in total each."""
     pairs = np.cumsum(pair_counts)
     if len(pairs) == 0 or pairs[-1] <= PAIRS_MAX:
         yield 0, len(pairs)
@@ -87,7 +87,7 @@ def _same_type(column: pa.Array, other: pa.Array) -> pa.Array:
 
 
 def complete_rows(columns: list[pa.Array]) -> Array | None:
-    """Rows in which no column is NULL; None when those are all."""
+    """Row numbers without a NULL in any column; None when these are all rows."""
     if not any(column.null_count for column in columns):
         return None
     complete = np.ones(len(columns[0]), dtype=bool)

@@ -1,4 +1,4 @@
-"""Operators that forget keys which nobody has touched for a time."""
+"""The base of operators that forget keys after a time to live (TTL)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from runtime.state.arrays import Array
 
 
 class ExpiringOperator(Operator[SpecT]):
-    """Calls `forget_expired` when slots of its state have expired. State: when each was touched; none without a TTL (0)."""
+    """Calls `forget_expired` when slots of its state have expired. State: the last touch per slot; none without a TTL (0)."""
 
     def __init__(self, spec: SpecT, context: OperatorContext, ttl_ms: int) -> None:
         super().__init__(spec, context)
@@ -18,10 +18,10 @@ class ExpiringOperator(Operator[SpecT]):
 
     @abstractmethod
     def forget_expired(self, slots: Array) -> None:
-        """Drop what is kept for these slots, which the TTL has dropped already."""
+        """Drop the operator's state of these slots; `ttl` has already dropped its own."""
 
     def expire(self) -> None:
-        """To be called before a batch: the next row of a key that has expired starts it anew."""
+        """Call this before each batch, so that a row of an expired key starts with empty state."""
         if self.ttl.is_due():
             slots = self.ttl.take_expired()
             if len(slots):

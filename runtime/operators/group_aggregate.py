@@ -1,4 +1,4 @@
-"""Aggregation by key over the whole stream, in one phase or two, emitting a changelog of results."""
+"""GROUP BY over the whole stream, in one phase or two; the results are a changelog."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from sqlstream.specs.aggregate import AggregatePhase, GroupAggregateSpec
 
 
 def make_group_aggregate(spec: GroupAggregateSpec, context: OperatorContext) -> Operator[GroupAggregateSpec]:
-    """The operator of a phase."""
+    """The operator for the spec's phase."""
     if spec.phase is AggregatePhase.LOCAL:
         return LocalGroupAggregate(spec, context)
     return GroupAggregate(spec, context)
 
 
 def row_signs(batch: pa.RecordBatch) -> Array:
-    """+1 for rows that add, -1 for rows that take back; NO_WEIGHTS for an insert-only batch."""
+    """int8[n]: +1 for +I and +U, -1 for -U and -D; NO_WEIGHTS for an insert-only batch."""
     if not is_changelog(batch):
         return NO_WEIGHTS
     return np.where(is_accumulate(row_kinds(batch)), 1, -1).astype(np.int8)
 
 
 class LocalGroupAggregate(Operator[GroupAggregateSpec]):
-    """Rows to one partial a key and batch: no state, nothing to forget."""
+    """Emits one partial per key for each batch. No state."""
 
     def __init__(self, spec: GroupAggregateSpec, context: OperatorContext) -> None:
         super().__init__(spec, context)
@@ -65,10 +65,10 @@ class LocalGroupAggregate(Operator[GroupAggregateSpec]):
 
 
 class GroupAggregate(ExpiringOperator[GroupAggregateSpec]):
-    """One result row a key, corrected with every batch that changes it.
+    """Keeps one result row per key and emits its changes, at most one update per key and batch.
 
-    State: one slot a key with its accumulators, dropped when the last row of a retracting input is taken back, or
-    `state_ttl_ms` after the last change; and whether there ever was a row, which a result over no keys depends on.
+    State: one slot per key with its accumulators, dropped when the key's last row is retracted (retracting input), or
+    `state_ttl_ms` after its last change; and, for the result without keys, whether any row ever arrived.
     """
 
     def __init__(self, spec: GroupAggregateSpec, context: OperatorContext) -> None:
@@ -95,7 +95,7 @@ class GroupAggregate(ExpiringOperator[GroupAggregateSpec]):
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         keys = [batch.column(k) for k in self.spec.keys]
         if self._is_global and keys:
-            # LOCAL sends one partial a key and batch.
+            # LOCAL sends one partial per key and batch.
             groups, first_rows = np.arange(batch.num_rows), np.arange(batch.num_rows)
         else:
             groups, first_rows = batch_groups(keys, batch.num_rows)
@@ -126,7 +126,7 @@ class GroupAggregate(ExpiringOperator[GroupAggregateSpec]):
     # -- output ------------------------------------------------------------------------------------
 
     def _results_before(self, slots: Array) -> list[pa.Array]:
-        """The results that were emitted last, where a -U or a -D must repeat them."""
+        """The results that were emitted last, for a -U or -D that repeats them; empty unless the output mode is RETRACT."""
         if self.context.output_mode is not ChangelogMode.RETRACT:
             return []
         return self._state.accumulators.results(slots)
@@ -174,12 +174,12 @@ class GroupAggregate(ExpiringOperator[GroupAggregateSpec]):
         after: list[pa.Array],
         output: Output,
     ) -> None:
-        """-U directly before its +U, keys in order of first appearance, and nothing where the result is as it was."""
+        """Emit -U directly before its +U, keys in order of first appearance; an unchanged result emits nothing."""
         rows = len(is_new)
         is_changed = ~is_new & ~is_gone & ~_equal_rows(before, after, rows)
         takes_back = is_changed | (is_gone & ~is_new)
         adds = is_changed | (is_new & ~is_gone)
-        # Old rows stand first, then the new ones: picking 2 * i and 2 * i + 1 keeps pairs together.
+        # Candidates 2 * i (the old result of row i) and 2 * i + 1 (the new one) keep a -U next to its +U.
         picked = np.column_stack([takes_back, adds]).ravel()
         row_of = np.repeat(np.arange(rows), 2)[picked]
         is_after = np.tile(np.array([False, True]), rows)[picked]
@@ -197,7 +197,7 @@ class GroupAggregate(ExpiringOperator[GroupAggregateSpec]):
     def on_finish(self, output: Output) -> None:
         if self.spec.keys or self._has_emitted or self.context.subtask != 0:
             return
-        # No row ever came: the aggregate of no rows is a result too.
+        # No row ever arrived: the aggregate of no rows is still a result.
         slots, is_new = self._state.find_or_create([])
         self._emit([], slots, is_new, self._results_before(slots), output)
 
@@ -224,7 +224,7 @@ class GroupAggregate(ExpiringOperator[GroupAggregateSpec]):
 
 
 def batch_groups(keys: list[pa.Array], rows: int) -> tuple[Array, Array]:
-    """Dense group of each row and the first row of each group; without keys there is one group."""
+    """(group of each row, dense int64[n]; first row of each group); without keys there is one group."""
     if keys:
         groups, first_rows = group(keys)
         return groups, first_rows

@@ -1,4 +1,4 @@
-"""The state of a group aggregation: keys, accumulators, row counts and times by slot; and how it is saved and loaded."""
+"""The state of a group aggregation (keys, accumulators, row counts and times by slot), and its snapshot."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from runtime.state.arrays import Array, grown
 
 
 class GroupState:
-    """Slots of groups. Without keys (`index` None) there is slot 0 alone, from the first use on."""
+    """One slot per group. Without keys (`index` None) there is only slot 0, from its first use on."""
 
     def __init__(self, index: KeyIndex | None, accumulators: AccumulatorSet, ttl: StateTtl) -> None:
         self.index = index
@@ -25,7 +25,7 @@ class GroupState:
         self.is_started = False
 
     def find_or_create(self, keys: list[pa.Array]) -> tuple[Array, Array]:
-        """Slots of distinct keys and which of them are new."""
+        """(slots of distinct keys, which of them are new)."""
         if self.index is None:
             slots, is_new = np.zeros(1, dtype=np.int64), np.array([not self.is_started])
         else:
@@ -61,8 +61,8 @@ class GroupState:
 
 
 def save_groups(state: GroupState, max_parallelism: int) -> OperatorSnapshot:
-    """One table of groups (key group, slot number, row count, time, keys, accumulators), and one for each call that keeps
-    its values (key group, position of the group's row, value, count)."""
+    """One table of groups (key group, slot number, row count, time, keys, accumulators), and one table per call that
+    keeps its values (key group, position of the group's row, value, count)."""
     slots = state.live_slots()
     groups = slot_key_groups(state.index, slots, max_parallelism)
     keys = [] if state.index is None else state.index.keys(slots)
@@ -103,7 +103,7 @@ def save_groups(state: GroupState, max_parallelism: int) -> OperatorSnapshot:
 def load_groups(state: GroupState, snapshot: OperatorSnapshot) -> None:
     """The inverse of `save_groups` on an empty state.
 
-    Slot numbers of several old subtasks overlap, but (key group, slot) names one group: a key group had one owner.
+    Slot numbers of several old subtasks overlap, but (key group, slot) is unique: one subtask owned the key group.
     """
     table = snapshot.keyed.get("groups")
     if table is None or table.num_rows == 0:

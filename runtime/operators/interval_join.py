@@ -1,4 +1,4 @@
-"""Join of two streams whose rows are close in time."""
+"""Join of two streams on equal keys and times within a distance."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _LEFT, _RIGHT = 0, 1
 
 
 class IntervalJoin(Operator[IntervalJoinSpec]):
-    """Emits a pair as soon as its second row comes; the output is insert-only.
+    """Emits a pair when its second row arrives; the output is insert-only.
 
-    State: the rows of each side that a row of the other side can still match, in logs that a probe scans chunk by chunk,
-    indexing the smaller of probe and chunk: a stream that meets few rows of the other is never indexed at all. A row is
-    forgotten when the watermark (or clock) has passed the last time it can match; an unmatched LEFT row goes out then.
+    State: one log per side, with the rows that can still match a later row of the other side. A batch probes the other side's
+    log chunk by chunk. Each probe indexes the smaller of batch and chunk and keeps no index. A row is forgotten when the
+    watermark (or clock) has passed the last time that it can match; an unmatched LEFT row is emitted then.
     """
 
     def __init__(self, spec: IntervalJoinSpec, context: OperatorContext) -> None:
@@ -34,8 +34,8 @@ class IntervalJoin(Operator[IntervalJoinSpec]):
         self._joined = JoinedRows(spec.condition, context)
         self._keys = (spec.left_keys, spec.right_keys)
         self._time_columns = (spec.left_time_column, spec.right_time_column)
-        # How far behind its own time the other side's last match can come: left matches right times in
-        # [left - upper, left - lower], right matches left times in [right + lower, right + upper].
+        # Milliseconds from a row's time, per side, to the latest time of the other side that it matches: left matches
+        # right times in [left - upper, left - lower], right matches left times in [right + lower, right + upper].
         self._reach = (max(0, -spec.lower_ms), max(0, spec.upper_ms))
         self._watermark_ms = WATERMARK_MIN
 
@@ -93,7 +93,7 @@ class IntervalJoin(Operator[IntervalJoinSpec]):
         output.emit(joined)
 
     def _keep(self, batch: pa.RecordBatch, times: Array, matched: Array, side: int, output: Output) -> None:
-        """Store the rows that can still match; the rest is late for a match, and LEFT rows go out at once."""
+        """Store the rows that can still match; of the others, unmatched LEFT rows are emitted at once."""
         limit = self._expired_until(side)
         if limit == WATERMARK_MIN or int(times.min(initial=WATERMARK_MAX)) > limit:
             self._logs[side].append(batch, times, matched)
@@ -104,7 +104,7 @@ class IntervalJoin(Operator[IntervalJoinSpec]):
             output.emit(self._joined.padded(batch, np.flatnonzero((times <= limit) & ~matched)))
 
     def _expired_until(self, side: int) -> int:
-        """Greatest time of a row of that side that cannot match any more."""
+        """Greatest time of a row of that side that can no longer match."""
         if self._watermark_ms in (WATERMARK_MIN, WATERMARK_MAX):
             return self._watermark_ms
         return self._watermark_ms - self._reach[side]
@@ -114,7 +114,7 @@ class IntervalJoin(Operator[IntervalJoinSpec]):
             self._advance(watermark_ms, output)
         if watermark_ms in (WATERMARK_MIN, WATERMARK_MAX):
             return watermark_ms
-        # A pair carries the time of its older row, which may be this far behind.
+        # A pair emitted from now on has a row that is at most this far behind the watermark.
         return watermark_ms - max(self._reach)
 
     def next_processing_time_ms(self) -> int | None:

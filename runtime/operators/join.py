@@ -23,10 +23,10 @@ _LEFT, _RIGHT = 0, 1
 
 
 class Join(Operator[JoinSpec]):
-    """Emits the pairs that a row makes with the other side's rows, and takes them back with it.
+    """Emits the pairs of a row with the matching rows of the other side, and retracts them when the row is retracted.
 
-    State: all rows of both sides with their counts and, for LEFT, how many matches each left row has; dropped when taken back
-    or `*_ttl_ms` after they came. A batch is matched as a whole: the other side does not change meanwhile.
+    State: all rows of both sides with their counts and, for LEFT, the number of matches per left row; dropped when retracted
+    or `*_ttl_ms` after they arrived. A batch is matched as a whole: the other side does not change meanwhile.
     """
 
     def __init__(self, spec: JoinSpec, context: OperatorContext) -> None:
@@ -47,9 +47,9 @@ class Join(Operator[JoinSpec]):
             self._join(portion, found, input_index, output)
 
     def _portions(self, batch: pa.RecordBatch, input_index: int) -> Iterator[tuple[pa.RecordBatch, Array]]:
-        """The batch in runs of rows that make about PAIRS_MAX pairs each: many rows may meet many.
+        """Parts of the batch that make about PAIRS_MAX pairs each, because many rows may match many others.
 
-        With each comes where the other side keeps the rows equal to its own.
+        With each part comes what `JoinSide.find` of the other side returns for its rows.
         """
         keys = [batch.column(k) for k in self._keys[input_index]]
         other = self._sides[1 - input_index]
@@ -71,7 +71,7 @@ class Join(Operator[JoinSpec]):
     # -- matching ----------------------------------------------------------------------------------
 
     def _join_left(self, rows: pa.RecordBatch, kinds: Array, found: Array, output: Output) -> Array:
-        """Emit the pairs of left rows; returns how many matches each has."""
+        """Emit the pairs of left rows; returns the number of matches per row."""
         right = self._sides[_RIGHT]
         mine, theirs = right.match(found)
         joined, passed = self._joined.pairs(rows, right.gather(theirs), mine, None)
@@ -83,7 +83,7 @@ class Join(Operator[JoinSpec]):
             joined = pa.concat_batches([joined, self._joined.padded(rows, unmatched)])
             origins = np.concatenate([origins, unmatched])
             counts = np.concatenate([counts, np.ones(len(unmatched), dtype=np.int64)])
-            # In order of input, so that a -U stands before its +U whichever of the two has a match.
+            # In order of input, so that a -U precedes its +U whichever of the two has a match.
             order = np.argsort(origins, kind="stable")
             joined, origins, counts = joined.take(to_array(pa.int64(), order)), origins[order], counts[order]
         self._emit(joined, kinds[origins], counts, output)
@@ -101,7 +101,7 @@ class Join(Operator[JoinSpec]):
             return
         signs = np.where(is_accumulate(pair_kinds), 1, -1).astype(np.int64)
         touched, before, after = left.add_matches(theirs[passed], signs)
-        # The batch as a whole decides whether a left row has lost or gained its NULLs.
+        # Whether a left row loses or gains its row with NULLs depends on its matches before and after the whole batch.
         self._emit_padded(touched[(before <= 0) & (after > 0)], RowKind.DELETE, output)
         self._emit(joined, pair_kinds, counts, output)
         self._emit_padded(touched[(before > 0) & (after <= 0)], RowKind.INSERT, output)
@@ -117,7 +117,7 @@ class Join(Operator[JoinSpec]):
         self._emit(padded, kinds, side.counts_of(left_rows), output)
 
     def _emit(self, rows: pa.RecordBatch, kinds: Array, counts: Array, output: Output) -> None:
-        """Each row as often as it counts."""
+        """Emit each row `counts` times."""
         if rows.num_rows == 0:
             return
         if (counts != 1).any():

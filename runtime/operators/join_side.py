@@ -1,4 +1,4 @@
-"""One side of a regular join: its rows by key, each with how often it is there and how many matches it has."""
+"""One side of a regular join: its rows by key, each with its count and its number of matches."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from runtime.state.keyed_rows import KeyedRows
 
 
 class JoinSide:
-    """Rows found by join key and, where the input takes rows back, by their whole content.
+    """Looks rows up by join key and, for a retracting input, also by their whole content.
 
-    A row id names one row (of an input that takes back: one distinct row, with a count). A row whose key holds a NULL matches
-    nothing, now or later: its output never changes, so it is not stored. A row taken back that is not there (it has expired)
-    is passed over, as in Flink. State: one entry a row, until its count is zero or it expires.
+    A row id is the number of one row (retracting input: of one distinct row, with a count). A row with a NULL in its key never
+    matches, so it is not stored. The retraction of a row that is not stored (it has expired) is ignored, as in Flink.
+    State: one entry per row id, until its count is zero or it expires.
     """
 
     def __init__(self, schema: pa.Schema, keys: tuple[int, ...], is_retracting: bool, ttl: StateTtl) -> None:
         self.schema = schema
         self._keys = keys
-        # Without an equality every row has the same key: a constant.
+        # Without key columns all rows have the same constant key.
         key_types = [schema.field(k).type for k in keys] or [pa.int8()]
         self._rows = KeyedRows(key_types, schema)
         self._identity = KeyIndex([field.type for field in schema]) if is_retracting else None
@@ -40,11 +40,11 @@ class JoinSide:
     # -- probing -----------------------------------------------------------------------------------
 
     def find(self, keys: list[pa.Array], rows: int) -> Array:
-        """int64[n]: where the rows equal to each probe row are found, -1 where there is none; NULL equals nothing."""
+        """int64[n]: the slot of each probe row's key, -1 where no row has that key; NULL equals nothing."""
         if not keys:
             return self._rows.find([_constant(rows)])
         types = self._rows.index.types
-        # Rows with a NULL key are not kept, so such a probe finds none.
+        # Rows with a NULL key are not stored, so a NULL probe finds none.
         return self._rows.find([k if k.type == t else k.cast(t) for k, t in zip(keys, types, strict=True)])
 
     def match(self, found: Array) -> tuple[Array, Array]:
@@ -52,18 +52,18 @@ class JoinSide:
         return self._rows.match(found)
 
     def match_counts(self, found: Array) -> Array:
-        """int64[n]: how many rows each probe row matches."""
+        """int64[n]: the number of rows that each probe row matches."""
         return self._rows.counts(found)
 
     def gather(self, row_ids: Array) -> pa.RecordBatch:
         return self._rows.gather(row_ids)
 
     def counts_of(self, row_ids: Array) -> Array:
-        """How often each row is there."""
+        """int64[n]: the count of each row."""
         return self._counts[row_ids]
 
     def add_matches(self, row_ids: Array, amounts: Array) -> tuple[Array, Array, Array]:
-        """Change the number of matches; returns the distinct rows with their numbers before and after."""
+        """Add `amounts` to the numbers of matches; returns the distinct row ids, their numbers before and those after."""
         touched = np.unique(row_ids)
         before = self._matches[touched]
         add_into(self._matches, np.ascontiguousarray(row_ids), amounts)
@@ -72,7 +72,7 @@ class JoinSide:
     # -- changing ----------------------------------------------------------------------------------
 
     def apply(self, batch: pa.RecordBatch, signs: Array, matches: Array) -> None:
-        """Add (`signs` +1) or take back (-1) rows; `matches` is how many matches each row has."""
+        """Add (`signs` +1) or retract (-1) rows; `matches` is the number of matches per row."""
         if self._keys:
             kept = complete_rows([batch.column(k) for k in self._keys])
             if kept is not None:
@@ -123,7 +123,7 @@ class JoinSide:
         self._rows.delete(row_ids)
 
     def expire(self) -> int:
-        """Forget the rows that came a TTL ago; how many these were."""
+        """Forget the rows whose TTL has passed; returns their number."""
         if not self.ttl.is_due():
             return 0
         row_ids = self.ttl.take_expired()
@@ -133,7 +133,7 @@ class JoinSide:
     # -- state -------------------------------------------------------------------------------------
 
     def save(self, max_parallelism: int) -> pa.Table:
-        """Key group, count, matches, time, then the columns; rows in order of age."""
+        """A table with key group, count, matches, time, then the columns; rows ordered by age."""
         row_ids = self._rows.live_row_ids()
         batch = self._rows.gather(row_ids)
         groups = key_group_column([batch.column(k) for k in self._keys], len(row_ids), max_parallelism)

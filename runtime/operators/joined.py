@@ -1,4 +1,4 @@
-"""Joined rows: two sides put together by row numbers, filtered by a condition, or padded with NULLs."""
+"""Builds the output rows of joins: pairs of row numbers filtered by a condition, or left rows padded with NULLs."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from sqlstream.expressions import Expression, inputs_of, remap
 
 
 class JoinedRows:
-    """Builds output rows of a join: left columns, then right columns."""
+    """Output rows have the left columns, then the right columns. No state."""
 
     def __init__(self, condition: Expression | None, context: OperatorContext) -> None:
         left, right = context.input_schemas
         self._schema = to_arrow_schema(context.output_schema)
         self._right_schema = to_arrow_schema(right)
         self._left_width = len(left)
-        # The condition reads its own columns only: the others are put together for the pairs that pass.
+        # Only the columns of the condition are built for all pairs; the others only for the pairs that pass.
         self._read = sorted(inputs_of(condition)) if condition is not None else []
         self._condition = None
         if condition is not None:
@@ -35,9 +35,9 @@ class JoinedRows:
     def pairs(
         self, left: pa.RecordBatch, right: pa.RecordBatch, left_rows: Array | None, right_rows: Array | None
     ) -> tuple[pa.RecordBatch, Array]:
-        """The joined rows whose condition is TRUE, and the positions of the pairs that passed.
+        """The joined rows for which the condition is TRUE, and their positions among the pairs, int64[m].
 
-        None for the row numbers of a side says that its batch already holds one row a pair.
+        `left_rows[i]` and `right_rows[i]` are the rows of pair i. None: row i of that side's batch belongs to pair i.
         """
         passed = self._passed(left, right, left_rows, right_rows)
         if passed is None:
@@ -63,7 +63,7 @@ class JoinedRows:
             columns.append(column if rows is None else column.take(to_array(pa.int64(), rows)))
         schema = self._read_schema
         if not columns:
-            # A condition without columns still has to know how many rows there are.
+            # A condition without columns still needs the number of rows.
             columns, schema = [pa.nulls(pairs)], pa.schema([pa.field("none", pa.null())])
         mask = self._condition(pa.RecordBatch.from_arrays(columns, schema=schema))
         if mask.true_count == pairs:
@@ -78,7 +78,7 @@ class JoinedRows:
 
 
 def taken(batch: pa.RecordBatch, rows: Array | None) -> list[pa.Array]:
-    """The data columns of these rows, all of them for None."""
+    """The columns of these rows (None: all), without row kinds."""
     columns = without_row_kinds(batch).columns
     if rows is None:
         return columns

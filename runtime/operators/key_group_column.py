@@ -1,4 +1,4 @@
-"""The first column of a keyed snapshot, and snapshots of columns that need no more than it."""
+"""The key group column of keyed snapshots, and snapshots that add only this column to the state."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from sqlstream.specs.calc import LimitSpec
 
 
 class Limit(Operator[LimitSpec]):
-    """Hand on `fetch` rows after `offset`, in order of arrival, and drop the others. State: rows so far."""
+    """Emits `fetch` rows after `offset`, in order of arrival, and drops the others. State: the number of rows so far."""
 
     def __init__(self, spec: LimitSpec, context: OperatorContext) -> None:
         super().__init__(spec, context)

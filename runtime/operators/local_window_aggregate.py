@@ -1,4 +1,4 @@
-"""The first phase of aggregation by window: rows to partials, before they are exchanged."""
+"""The LOCAL phase of aggregation by window: rows become partials before the exchange."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.specs.aggregate import WindowAggregateSpec
 
 _ROWS_MAX = 65_536
-"""Partials that are held before they are handed on, window end or not."""
+"""With more partials than this, all are emitted, whether or not a window can close."""
 
 
 class LocalWindowAggregate(Operator[WindowAggregateSpec]):
-    """Rows to partials, batch by batch. Lateness is GLOBAL's business unless rows carry their watermark.
+    """Turns each batch into partials. GLOBAL drops late rows, unless rows carry their own watermark.
 
-    Event-time partials wait until a window can close: GLOBAL does nothing before, and a few large batches cost less on their
-    way than many small ones. A watermark that closes no window ends here; where windows are attached, any may close one.
-    State: those partials, at most about _ROWS_MAX, until they are handed on.
+    Event-time partials are held until a window can close: GLOBAL emits nothing before, and few large batches cost less to
+    exchange than many small ones. A watermark that closes no window is not forwarded; with attached windows any may close one.
+    State: the held partials, at most about _ROWS_MAX, until they are emitted.
     """
 
     def __init__(self, spec: WindowAggregateSpec, context: OperatorContext) -> None:
@@ -62,7 +62,7 @@ class LocalWindowAggregate(Operator[WindowAggregateSpec]):
         return watermark_ms
 
     def on_idle(self, is_idle: bool, output: Output) -> bool | None:
-        # Without this input, the others may close the windows of what waits here.
+        # While this input is idle, the other inputs may close the windows of the held partials.
         self._hand_on(output)
         return is_idle
 

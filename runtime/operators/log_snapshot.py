@@ -1,4 +1,4 @@
-"""RowLogs as snapshot tables and back: by key group, or, of an input that every subtask receives whole, shared."""
+"""Saves RowLogs as snapshot tables and loads them: by key group, or as shared tables for a broadcast input."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SIDES = ("left", "right")
 def save_log(
     snapshot: OperatorSnapshot, name: str, log: RowLog, keys: tuple[int, ...], context: OperatorContext
 ) -> None:
-    """Add the log's rows to the snapshot: key group, time, whether matched, then the columns.
+    """Add the log's rows to the snapshot: key group, time, whether they have matched, then the columns.
 
     Without keys all rows belong to key group 0: the operator runs in one subtask.
     """
@@ -43,11 +43,11 @@ def save_sides(
     broadcast_input: int,
     context: OperatorContext,
 ) -> OperatorSnapshot:
-    """Both sides of a join, and how far event time has come in this subtask.
+    """Both sides of a join, and the event time of this subtask.
 
-    A broadcast side is shared. Its subtasks differ in one thing: the further one's event time has come, the more rows it has
-    forgotten. So all save it, and the log of the slowest, which holds all that the others do, is restored. The rows of the
-    other side may go anywhere; they are spread evenly.
+    Every subtask saves a broadcast side as a shared table. These logs differ only by the rows that a subtask has forgotten,
+    more of them the later its event time. So the log of the subtask with the least event time, which holds all rows of the
+    others, is restored. Rows of the other side may go to any subtask; they are spread evenly over the key groups.
     """
     snapshot = OperatorSnapshot()
     table = {
@@ -70,7 +70,7 @@ def save_sides(
 
 
 def load_sides(snapshot: OperatorSnapshot, logs: list[RowLog], broadcast_input: int) -> int | None:
-    """The inverse, on empty logs; returns the event time of the slowest subtask, None when nothing was saved."""
+    """The inverse, on empty logs; returns the least event time of the old subtasks, None when nothing was saved."""
     progress = snapshot.shared.get(_PROGRESS)
     if progress is None or progress.num_rows == 0:
         return None

@@ -19,13 +19,13 @@ SpecT = TypeVar("SpecT", bound=OperatorSpec)
 
 
 class Output(Protocol):
-    """Where an operator puts its rows: the next operators of the chain, or a result partition."""
+    """The destination of an operator's rows: the next operators of the chain, or a result partition."""
 
     def emit(self, batch: pa.RecordBatch) -> None:
         """Empty batches are dropped. Layout: the node's output schema, plus the row kinds unless INSERT_ONLY."""
 
     def emit_watermark(self, timestamp_ms: int) -> None:
-        """For operators that make watermarks (assigner, source); others return it from `on_watermark`."""
+        """For operators that create watermarks (assigner, source); others return them from `on_watermark`."""
 
     def emit_idle(self, is_idle: bool) -> None:
         """For operators that decide idleness."""
@@ -33,7 +33,7 @@ class Output(Protocol):
 
 @dataclasses.dataclass
 class OperatorContext:
-    """All that surrounds an operator, handed in: tests build it in one line (`operator_context` in tests/)."""
+    """Everything that an operator uses from its surroundings; tests build one with `operator_context` (tests/)."""
 
     input_schemas: tuple[Schema, ...]
     input_modes: tuple[ChangelogMode, ...]
@@ -52,8 +52,8 @@ class OperatorSnapshot:
     """State as plain Arrow tables.
 
     `keyed` tables start with KEY_GROUP_COLUMN; `restore` gets only the rows of its own key groups, already concatenated.
-    `shared` tables (small: a watermark, a flag, a source's splits) are concatenated over all old subtasks and given whole to
-    each new subtask.
+    `shared` tables (small: a watermark, a flag, a source's splits) are concatenated over all old subtasks, and each new
+    subtask receives all of them.
     """
 
     keyed: dict[str, pa.Table] = dataclasses.field(default_factory=dict)
@@ -63,12 +63,12 @@ class OperatorSnapshot:
 class Operator(Generic[SpecT]):
     """One operator of one subtask. Calls come from one thread, in stream order.
 
-    Batches and watermarks of input `input_index` arrive by `on_batch` and, combined over all channels of all inputs, by
-    `on_watermark`. `on_watermark` returns the watermark to hand on (usually the one it got, a lower one to hold back, None to
-    swallow). When an input ends, `on_end_of_input` is called; after the last one the task has called
-    `on_watermark(WATERMARK_MAX)` and then calls `on_finish`.
-    Processing-time work: `next_processing_time_ms` names the next moment of interest (None: none), and `on_processing_time` is
-    called at or after it, also once right before `on_finish` with the current time.
+    Batches of input `input_index` arrive by `on_batch`, watermarks, combined over all channels of all inputs, by
+    `on_watermark`. It returns the watermark to forward: usually the one it received, a lower one to hold it back, None to drop
+    it. When an input ends, `on_end_of_input` is called; after the last one the task has called `on_watermark(WATERMARK_MAX)` and
+    then calls `on_finish`.
+    Processing-time work: `next_processing_time_ms` is when the next is due (None: none), and `on_processing_time` is called
+    at or after it, also once right before `on_finish` with the current time.
     """
 
     def __init__(self, spec: SpecT, context: OperatorContext) -> None:
@@ -82,7 +82,7 @@ class Operator(Generic[SpecT]):
         return watermark_ms
 
     def on_idle(self, is_idle: bool, output: Output) -> bool | None:
-        """Status of the combined input; returns the status to hand on, None to swallow."""
+        """Status of the combined input; returns the status to forward, None to drop it."""
         return is_idle
 
     def next_processing_time_ms(self) -> int | None:
@@ -92,7 +92,7 @@ class Operator(Generic[SpecT]):
         return None
 
     def flush(self, output: Output) -> None:
-        """Emit rows that are held only to be put together with the next ones; called when the task has nothing to do."""
+        """Emit rows that are held only to form larger batches; called when the task has no other work."""
 
     def on_end_of_input(self, input_index: int, output: Output) -> None:
         return None
@@ -101,7 +101,7 @@ class Operator(Generic[SpecT]):
         return None
 
     def snapshot(self) -> OperatorSnapshot:
-        """A consistent copy of all state; the operator may go on at once. Stateless operators return an empty one."""
+        """A consistent copy of all state; later calls do not change it. Stateless operators return an empty one."""
         return OperatorSnapshot()
 
     def restore(self, snapshot: OperatorSnapshot) -> None:

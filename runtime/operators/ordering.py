@@ -1,4 +1,4 @@
-"""Sort rows by SQL's ORDER BY: several columns, each with its direction and its place for NULLs."""
+"""Sorts rows by SQL's ORDER BY: several columns, each with its direction and its place for NULLs."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def sort_indices(leading: list[Array], columns: list[pa.Array], order: tuple[Sor
     directions = ["ascending"] * len(arrays)
     for column, key in zip(columns, order, strict=True):
         if column.null_count:
-            # The flag decides before the value does, so each column has its own place for NULLs.
+            # A flag column sorts before the value column, so that each column has its own place for NULLs.
             arrays.append(pc.is_null(column).cast(pa.int8()))
             directions.append("descending" if key.is_nulls_first else "ascending")
         arrays.append(_comparable(column))
         directions.append("descending" if key.is_descending else "ascending")
-    # Arrow's sort is not stable: the row number decides last.
+    # Arrow's sort is not stable, so the row number is the last sort key.
     arrays.append(pa.array(np.arange(len(arrays[0]) if arrays else 0)))
     directions.append("ascending")
     names = [str(i) for i in range(len(arrays))]
@@ -67,9 +67,9 @@ def is_single_number(order: tuple[SortKey, ...], types: tuple[LogicalType, ...])
 
 
 def sort_keys(column: pa.Array, key: SortKey, number: NumberClass) -> Array | None:
-    """int64[n] whose ascending order is the column's order: smaller is better. NULL takes the far end of its side.
+    """int64[n] whose ascending order is the column's order: smaller is better.
 
-    None when a value of the column has the key of NULL.
+    NULL has the least int64 (NULLS FIRST) or the greatest. None when a value of the column has the key of NULL.
     """
     values = as_numbers(column, number)
     if number is NumberClass.FLOAT64:

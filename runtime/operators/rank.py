@@ -1,4 +1,4 @@
-"""Top-N of each key: the rows that ROW_NUMBER() puts between two ranks, corrected as rows come."""
+"""Top-N per key: the rows whose ROW_NUMBER() lies between two ranks, updated with each batch."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from sqlstream.specs.rank import RankPhase, RankSpec
 
 NO_ROW = -1
 _WHOLE_BATCH_MIN = 0.9
-"""Share of a batch's rows from which on it is stored as it is: cheaper than to copy those that stay."""
+"""If at least this share of a batch's rows enters a list, the batch is stored whole: cheaper than copying those rows."""
 
 
 def make_rank(spec: RankSpec, context: OperatorContext) -> Operator[RankSpec]:
-    """The operator of a phase and of the changes its input may bring."""
+    """The operator for the spec's phase and for insert-only or retracting input."""
     if spec.phase is RankPhase.LOCAL:
         return LocalRank(spec, context)
     return RetractableRank(spec, context) if spec.is_retracting else AppendRank(spec, context)
 
 
 class LocalRank(Operator[RankSpec]):
-    """Drops the rows of a batch that `rank_end` rows of their key in the same batch beat: no state, nothing to forget."""
+    """Drops the rows of a batch that rank after `rank_end` rows of the same key and batch. No state."""
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         groups, first_rows = batch_groups([batch.column(k) for k in self.spec.partition_keys], batch.num_rows)
@@ -53,7 +53,7 @@ class LocalRank(Operator[RankSpec]):
 
 
 class TopLists:
-    """The best `rank_end` rows of each slot, best first, as row ids. State: one list a slot."""
+    """The best `rank_end` rows of each slot, best first, as row ids. State: one list per slot."""
 
     def __init__(self, spec: RankSpec, context: OperatorContext) -> None:
         self._spec = spec
@@ -70,7 +70,7 @@ class TopLists:
             return
         if slots > len(self._lengths):
             capacity = max(slots, 2 * len(self._lengths))
-            # Memory is touched when its slot comes, not ahead: lists are wide.
+            # Lists are wide, so memory is initialised when its slot is first used, not in advance.
             self._keys, self.rows, self._lengths = (
                 self._copy(a, capacity) for a in (self._keys, self.rows, self._lengths)
             )
@@ -91,14 +91,14 @@ class TopLists:
             if keys is not None:
                 top_n_into(self._keys, self.rows, self._lengths, slots, keys, first_row)
                 return
-            # Keys cannot tell such a value from NULL: from here on rows are compared by their columns.
+            # The sort key of such a value is that of NULL: from here on rows are compared by their columns.
             self._is_number = False
         self._insert_sorted(batch, slots, first_row, store)
 
     def _insert_sorted(
         self, batch: pa.RecordBatch, slots: Array, first_row: int, store: RowStore | None
     ) -> None:
-        """Any order: the touched lists and the new rows are sorted together."""
+        """For any ORDER BY: sort the rows of the touched lists and the new rows in one go."""
         touched = np.unique(slots)
         held = self.rows[touched]
         present = held != NO_ROW
@@ -118,7 +118,7 @@ class TopLists:
         )
 
     def _order_columns(self, batch: pa.RecordBatch, held: Array, store: RowStore | None) -> list[pa.Array]:
-        # Held rows come first, so that of equal rows the older one wins the stable sort.
+        # Rows of the lists come first, so that the stable sort ranks the older of equal rows first.
         fresh = [batch.column(k.column) for k in self._spec.order]
         if store is None or len(held) == 0:
             return fresh
@@ -137,7 +137,7 @@ class TopLists:
 
 
 class AppendRank(ExpiringOperator[RankSpec]):
-    """Top-N over rows that only come. State: the best `rank_end` rows of each key, dropped `state_ttl_ms` after the last."""
+    """Top-N over insert-only rows. State: the best `rank_end` rows per key, dropped `state_ttl_ms` after the key's last row."""
 
     def __init__(self, spec: RankSpec, context: OperatorContext) -> None:
         super().__init__(spec, context, spec.state_ttl_ms)
@@ -158,7 +158,7 @@ class AppendRank(ExpiringOperator[RankSpec]):
         touched = self._distinct(slots)
         self.ttl.touch(touched)
         before = self._lists.rows[touched]
-        # Rows of the batch get ids beyond all stored ones; those that stay in a list are stored and renamed.
+        # Rows of the batch get ids beyond all stored ones; rows that remain in a list are stored and get their stored ids.
         first_row = self._store.id_count
         self._lists.insert(batch, slots, first_row, self._store)
         after = self._lists.rows[touched]
@@ -191,7 +191,7 @@ class AppendRank(ExpiringOperator[RankSpec]):
         self._slot_marks = grown(self._slot_marks, capacity)
 
     def _store_entered(self, batch: pa.RecordBatch, lists: Array, first_row: int) -> Array:
-        """Append the batch's rows that stand in a list to the store; returns the lists with their stored ids."""
+        """Append the batch's rows that are in a list to the store; returns the lists with the stored ids."""
         is_fresh = lists >= first_row
         fresh = lists[is_fresh] - first_row
         is_entered = np.zeros(batch.num_rows, dtype=bool)
@@ -243,7 +243,7 @@ class AppendRank(ExpiringOperator[RankSpec]):
         saved = table.combine_chunks().to_batches()[0]
         batch = pa.RecordBatch.from_arrays(saved.columns[2:], schema=self._input_schema)
         slots = self._slots(batch)
-        # The saved rows of a key stand best first, so entering them again rebuilds the same lists.
+        # The saved rows of a key are ordered best first, so inserting them again rebuilds the same lists.
         first_row = self._store.id_count
         self._lists.insert(batch, slots, first_row, self._store)
         touched = self._distinct(slots)

@@ -1,4 +1,4 @@
-"""From the Top-N lists before and after a batch to the changes that consumers see."""
+"""The changelog between the Top-N lists before and after a batch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NO_ROW = -1
 
 
 class Rows(Protocol):
-    """Where the rows of ids are found."""
+    """Looks rows up by id."""
 
     def gather(self, row_ids: Array) -> pa.RecordBatch: ...
 
@@ -33,7 +33,7 @@ class RankChanges:
         self._schema = to_arrow_schema(context.output_schema, context.output_mode)
 
     def emit(self, before: Array, after: Array, rows: Rows, output: Output) -> None:
-        """Changes of the ranks between rank_start and rank_end. `rows` still finds the rows of `before`."""
+        """Emit the changes of the ranks from rank_start to rank_end. `rows` must still hold the rows of `before`."""
         ids, ranks, kinds = (
             self._by_rank(before, after) if self._spec.outputs_rank else self._by_row(before, after)
         )
@@ -47,7 +47,7 @@ class RankChanges:
         output.emit(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
     def _by_rank(self, before: Array, after: Array) -> tuple[Array, Array, Array]:
-        """A rank's row is replaced: -U then +U; a rank appears (+I) or vanishes (-D)."""
+        """Per rank: -U then +U where its row is replaced, +I where the rank is new, -D where it no longer exists."""
         first = self._spec.rank_start - 1
         most = 2 * before.shape[0] * (before.shape[1] - first)
         ids, ranks = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
@@ -57,7 +57,7 @@ class RankChanges:
         return ids[:count], ranks[:count], kinds[:count]
 
     def _by_row(self, before: Array, after: Array) -> tuple[Array, Array, Array]:
-        """A row leaves the list (-D) or enters it (+I), whatever its place."""
+        """Per row: -D where it leaves the list, +I where it enters it; a row that only changes its rank is not emitted."""
         shown = slice(self._spec.rank_start - 1, self._spec.rank_end)
         before, after = before[:, shown], after[:, shown]
         leaving = before[(before != NO_ROW) & ~_in_same_row(before, after)]
@@ -69,5 +69,5 @@ class RankChanges:
 
 
 def _in_same_row(items: Array, others: Array) -> Array:
-    """bool like `items`: whether the id stands in the same row of `others`. An id belongs to one key, so sets suffice."""
+    """bool, shaped as `items`: whether the id is in the same row of `others`. An id belongs to one key, so `isin` suffices."""
     return np.isin(items, others)

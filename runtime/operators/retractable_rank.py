@@ -1,4 +1,4 @@
-"""Top-N of each key over rows that may be taken back."""
+"""Top-N per key over rows that may be retracted."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from sqlstream.errors import UserError
 from sqlstream.specs.rank import RankSpec
 
 _COPY_BITS = 16
-"""A listed id is `row slot << _COPY_BITS | copy`, so that equal rows stand in a list as different entries."""
+"""An id in a list is `row slot << _COPY_BITS | copy`: equal rows share a slot and differ in `copy`."""
 
 
 class RetractableRank(ExpiringOperator[RankSpec]):
-    """Keeps every row, because the next best takes the place of one that is taken back.
+    """Keeps every row, because the next best row replaces a retracted one in the list of its key.
 
-    A batch costs its own rows and the lists of its keys. Only where a row is taken back from a full list and none as good comes
-    in its place are all rows of the key looked at, once a batch.
-    State: all rows with their counts, by key, and the listed ids of each key. A row is forgotten when its count is zero, a key
-    with its last row or `state_ttl_ms` after it was last touched.
+    The cost of a batch is its own rows and the lists of its keys. All rows of a key are read, at most once per batch, only when
+    a row of its full list is retracted and no equally good row of the batch replaces it.
+    State: all rows with their counts, by key, and the list of ids of each key. A row is forgotten when its count is zero, a key
+    with its last row or `state_ttl_ms` after it last received one.
     """
 
     def __init__(self, spec: RankSpec, context: OperatorContext) -> None:
@@ -72,14 +72,15 @@ class RetractableRank(ExpiringOperator[RankSpec]):
         return keys
 
     def gather(self, row_ids: Array) -> pa.RecordBatch:
-        """The rows of listed ids."""
+        """The rows of ids from a list."""
         return self._rows.take(row_ids >> _COPY_BITS)
 
     def _corrected(self, touched: Array, before: Array, keys: Array, row_slots: Array) -> Array:
-        """The lists of these keys, from those before and the batch's rows; from all their rows only where these do not decide.
+        """The new lists of these keys, from candidates where possible: the rows of `before` and of the batch.
 
-        Rows that are in neither stand behind the last row of a full list. So the list is decided by the rest when they make it
-        full up to where that row stands, or stood.
+        Every other row of a key ranks after the last row of its list, if that was full; otherwise there is no other row. So
+        the candidates decide a list that was not full, and a full one if at least `rank_end` copies rank no later than its
+        old last row. The other lists are computed from all rows of their keys.
         """
         listed = before != NO_ROW
         positions = np.concatenate([np.nonzero(listed)[0], np.searchsorted(touched, keys)])
@@ -103,9 +104,9 @@ class RetractableRank(ExpiringOperator[RankSpec]):
         return self._listed(*self._sorted(positions[is_there], rows[is_there]), len(touched))
 
     def _sorted(self, positions: Array, rows: Array) -> tuple[Array, Array, Array]:
-        """Rows in order of position, then of rank; rows that rank alike as they are given, which is by age.
+        """(positions, rows, copies), sorted by position, then by rank; rows of equal rank keep the given order, by age.
 
-        With each goes how often it may be listed: as often as it counts, but no more often than a list is long.
+        `copies` is how often a row may be in the list: its count, at most `rank_end`.
         """
         columns = self._rows.columns(rows, [key.column for key in self.spec.order])
         order = sort_indices([positions], columns, self.spec.order)
@@ -113,7 +114,7 @@ class RetractableRank(ExpiringOperator[RankSpec]):
         return positions[order], rows, np.clip(self._rows.counts[rows], 0, self.spec.rank_end)
 
     def _listed(self, positions: Array, rows: Array, copies: Array, count: int) -> Array:
-        """The first entries of each of `count` positions."""
+        """int64[count, rank_end]: the first ids of each position, NO_ROW where there are fewer."""
         ids = np.repeat(rows << _COPY_BITS, copies)
         ids += np.arange(len(ids)) - np.repeat(np.cumsum(copies) - copies, copies)
         positions = np.repeat(positions, copies)

@@ -1,4 +1,4 @@
-"""An append-only log of rows with a time each, cut off at the old end: the state of interval and window joins."""
+"""A log of rows with times, appended at one end and removed by time: the state of interval and window joins."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from runtime.state.arrays import Array
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 
 _SMALL_CHUNKS_MAX = 32
-"""Small chunks before they are put together: bounds the work that each probe does a chunk."""
+"""With more small chunks than this, they are merged: bounds the work per chunk of each probe."""
 _LARGE_ROWS = 16_384
-"""A chunk of this many rows stays as it came: what a probe pays for it is its rows, not its being a chunk."""
+"""A chunk of at least this many rows is not merged: the cost of probing it depends on its rows alone."""
 
 
 @dataclasses.dataclass
 class Chunk:
-    """Rows as they came, `times` int64[n] ms, and for each row whether it has met a match."""
+    """Rows in order of arrival, `times` int64[n] ms, and for each row whether it has matched."""
 
     batch: pa.RecordBatch
     times: Array
@@ -30,7 +30,7 @@ class Chunk:
 
 
 class RowLog:
-    """Rows in order of arrival. State: all rows that were appended and not yet taken out."""
+    """Rows in order of arrival. State: all rows that were appended and not yet removed."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
@@ -41,7 +41,7 @@ class RowLog:
         if batch.num_rows == 0:
             return
         if batch.schema != self.schema:
-            # Inputs of a UNION ALL may differ in their column names; chunks are put together.
+            # Inputs of a UNION ALL may differ in their column names; chunks are concatenated.
             batch = pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
         matched = np.zeros(batch.num_rows, dtype=bool) if is_matched is None else is_matched
         self.chunks.append(Chunk(batch, times, matched, int(times.min()), int(times.max())))
@@ -50,7 +50,7 @@ class RowLog:
             self._put_together()
 
     def _put_together(self) -> None:
-        """Make one chunk of each run of small ones, up to the size of a large one; the order stays."""
+        """Merge each run of small chunks into one, up to the size of a large one; the order is kept."""
         runs = runs_of_small(self.chunks, lambda chunk: len(chunk.times), _LARGE_ROWS)
         self.chunks = [self._concat(run) for run in runs]
         self._small_chunks = 0
@@ -69,7 +69,7 @@ class RowLog:
         return min((c.earliest for c in self.chunks), default=WATERMARK_MAX)
 
     def take_until(self, limit: int) -> list[Chunk]:
-        """Take out all rows with time <= limit, in order."""
+        """Remove and return all rows with time <= limit, in order."""
         if limit == WATERMARK_MIN or self.earliest > limit:
             return []
         removed, kept = [], []
@@ -91,7 +91,7 @@ class RowLog:
         return Chunk(batch, times, chunk.is_matched[rows], int(times.min()), int(times.max()))
 
     def rows(self) -> Chunk | None:
-        """Everything as one chunk."""
+        """All rows as one chunk; None when there are none."""
         return self._concat(self.chunks) if self.chunks else None
 
     def nbytes(self) -> int:

@@ -1,4 +1,4 @@
-"""Rows with a count each, found by their content: what a changelog leaves when -U and -D have taken rows back."""
+"""Rows with counts, looked up by content: the table that a changelog describes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from sqlstream.errors import UserError
 
 
 class RowMultiset:
-    """A table as a multiset of whole rows. State: one entry a distinct row, until its count is zero.
+    """A table as a multiset of whole rows. State: one entry per distinct row, until its count is zero.
 
-    A slot names a distinct row; `sequence` says which came first. A row taken back before it came counts below zero and
-    vanishes when it comes. UserError SS3090 for a schema with nested columns.
+    A slot is the number of a distinct row; `sequence` orders the slots by arrival. A row that is retracted before it arrives
+    has a negative count, and its entry is removed when it arrives. UserError SS3090 for a schema with nested columns.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -29,9 +29,9 @@ class RowMultiset:
         self._next_sequence = 0
 
     def apply(self, batch: pa.RecordBatch) -> tuple[Array, Array]:
-        """Add and take back the batch's rows; returns the slot of each row and the batch's rows that made a new entry.
+        """Add and retract the batch's rows; returns the slot of each row, and the numbers of the rows that made a new entry.
 
-        Entries of count zero stay until `sweep`.
+        Entries of count zero remain until `sweep`.
         """
         signs = np.where(is_accumulate(row_kinds(batch)), 1, -1).astype(np.int64)
         slots, is_new = self._index.get_or_insert(without_row_kinds(batch).columns)
@@ -46,7 +46,7 @@ class RowMultiset:
         return slots, new_rows
 
     def sweep(self, slots: Array) -> Array:
-        """Forget those of the slots whose count is zero; returns them."""
+        """Forget and return the slots among these whose count is zero."""
         empty = np.unique(slots)
         empty = empty[self.counts[empty] == 0]
         if len(empty):
@@ -54,7 +54,7 @@ class RowMultiset:
         return empty
 
     def delete(self, slots: Array) -> None:
-        """Forget these slots whatever their count."""
+        """Forget these slots, whatever their counts."""
         self._index.delete(slots)
 
     def slots(self) -> Array:
@@ -71,7 +71,7 @@ class RowMultiset:
         return self._index.keys(slots, numbers)
 
     def rows(self) -> pa.RecordBatch:
-        """All rows, each as often as it counts, in order of first arrival."""
+        """All rows, each repeated by its count, in order of first arrival."""
         slots = self.slots()
         return self.take(np.repeat(slots, np.maximum(self.counts[slots], 0)))
 

@@ -1,4 +1,4 @@
-"""Rows as partials by key and slice."""
+"""Turns rows into partials by key and slice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sqlstream.specs.window import WindowKind
 
 
 class RowSlicer:
-    """Turns rows into one partial a key and slice: what LOCAL sends, and what SINGLE keeps."""
+    """Builds one partial per key and slice of a batch: LOCAL sends them, SINGLE keeps them."""
 
     def __init__(self, spec: WindowAggregateSpec, context: OperatorContext, form: Partials) -> None:
         self._spec = spec
@@ -28,7 +28,7 @@ class RowSlicer:
         self._form = form
 
     def partials(self, batch: pa.RecordBatch, closed_ms: int) -> list[pa.Array]:
-        """Key columns, partials, slice ends [, window starts]; `closed_ms` is the watermark that late rows missed."""
+        """Key columns, partials, slice ends [, window starts]; rows late for the watermark `closed_ms` are dropped."""
         end = self._common_slice_end(batch)
         if end is not None and last_window_ends(self._spec.window, end) - 1 > closed_ms:
             return self._folded(batch, end)
@@ -57,7 +57,7 @@ class RowSlicer:
         return [*columns[: len(keys)], *partials, *columns[len(keys) :]]
 
     def _common_slice_end(self, batch: pa.RecordBatch) -> int | None:
-        """End of the slice that holds all rows of the batch, as is mostly so; None when that is not plain to see."""
+        """End of the slice that holds all rows of the batch, the usual case; None when a cheap check cannot show one."""
         spec = self._spec
         if self._is_attached or spec.row_watermark_column >= 0 or batch.num_rows == 0:
             return None
@@ -94,9 +94,9 @@ class RowSlicer:
         return batch.take(pa.array(kept)), ends[kept]
 
     def _open_slice_ends(self, ends: Array, closed: Array) -> Array:
-        """CUMULATE: the slice that only windows hold which a row's own watermark has not closed.
+        """CUMULATE: for each row the end of the first slice, from its own on, that is in no window closed by its own watermark.
 
-        Whether they have fired here already differs with the cut into batches; a later slice of the same window does not.
+        Whether a closed window has already fired here depends on the cut into batches; the row must not be in it either way.
         """
         step = self._spec.window.slide_ms
         behind = np.maximum(closed, ends - 2) + 2 - ends
@@ -104,9 +104,9 @@ class RowSlicer:
 
 
 def window_groups(keys: list[pa.Array], bounds: list[pa.Array]) -> tuple[Array, Array]:
-    """Group of each row by keys and window bounds, and the first row of each group."""
+    """(group of each row by keys and window bounds, first row of each group)."""
     numbers = [view_values(bound, np.int64) for bound in bounds]
-    # Rows mostly lie in one slice or window: then the keys alone decide, at half the cost.
+    # Usually all rows are in one slice or window: then grouping by the keys is enough, at half the cost.
     if len(numbers[0]) and all(least == greatest for least, greatest in map(extent, numbers)):
         return batch_groups(keys, len(numbers[0]))
     return group([*keys, *bounds])

@@ -24,14 +24,14 @@ from sqlstream.elements import WATERMARK_MAX
 from sqlstream.specs.aggregate import WindowAggregateSpec
 
 _LOG_ROWS_MIN = 262_144
-"""Partials that may wait unmerged, at least."""
+"""A log with fewer partials is not merged before sessions close."""
 
 
 class SessionAggregate(ClosingOperator):
-    """Emits one row a key and session, when no row can extend the session any more.
+    """Emits one row per key and session, when no later row can extend the session.
 
-    State: one partial a key and open session (every row, when a call cannot be merged), kept as a log that is merged before
-    sessions fire. A row that would only form a session that is already closed is late: dropped and counted.
+    State: one partial per key and open session (every row, when a call cannot be merged), in a log that is merged before
+    sessions fire. A row is late when it extends no open session and its own session would be closed: dropped and counted.
     Columns of the log: keys, partials, session start, session end (= last time + gap), number of rows.
     """
 
@@ -62,7 +62,7 @@ class SessionAggregate(ClosingOperator):
         earliest = int(ends.min(initial=WATERMARK_MAX))
         self.next_end = min(self.next_end, earliest)
         if earliest - 1 <= self.closed_ms:
-            # Some rows may be late; whether they are depends on the sessions they fall into.
+            # Some rows may be late, which depends on the sessions that they extend.
             self._merge_log()
             self._drop_late()
         elif self._log_rows > max(_LOG_ROWS_MIN, 2 * self._merged_rows):
@@ -74,7 +74,7 @@ class SessionAggregate(ClosingOperator):
         return np.repeat(np.int64(self.context.now_ms()), batch.num_rows)
 
     def _partials(self, batch: pa.RecordBatch, times: Array) -> list[pa.Array]:
-        """Rows of the batch as one partial a key and session within the batch, or as they are."""
+        """The batch as one partial per key and session within the batch, or as its rows."""
         keys = [batch.column(k) for k in self.spec.keys]
         ends = times + self._gap_ms
         if not self._form.is_merging:
@@ -88,7 +88,7 @@ class SessionAggregate(ClosingOperator):
         return found.one_each(keys, partials, rows)
 
     def _merge_log(self) -> None:
-        """Put the log together: one partial a key and session, or all rows that are kept."""
+        """Make the log one part: one partial per key and session, or, when a call cannot be merged, all its rows."""
         if len(self._log) <= 1:
             return
         columns = [pa.concat_arrays([part[i] for part in self._log]) for i in range(len(self._log[0]))]
@@ -141,7 +141,7 @@ class SessionAggregate(ClosingOperator):
         starts, ends = (view_values(column, np.int64) for column in taken[-3:-1])
         found = _find_sessions(taken[: self._keys], starts, ends)
         results = self._form.together(taken[self._keys : -3], found.sessions, found.count)
-        # Sessions go out in the order in which they end.
+        # Sessions are emitted in the order in which they end.
         order = np.argsort(found.ends, kind="stable")
         owners = pa.array(found.first_rows[order])
         columns = [*(key.take(owners) for key in taken[: self._keys]), *results.results(order)]
@@ -181,13 +181,13 @@ class _Sessions:
         return len(self.first_rows)
 
     def one_each(self, keys: list[pa.Array], partials: list[pa.Array], rows: Array) -> list[pa.Array]:
-        """The log's columns: the session's keys, `partials` and number of rows, which are already one a session."""
+        """The log's columns with one row per session; `keys` has one row per interval, `partials` and `rows` one per session."""
         owners = to_array(pa.int64(), self.first_rows)
         return [*(key.take(owners) for key in keys), *partials, *_int64s(self.starts, self.ends, rows)]
 
 
 def _find_sessions(keys: list[pa.Array], starts: Array, ends: Array) -> _Sessions:
-    """Put intervals of equal keys that overlap or touch into sessions."""
+    """Merge intervals of equal keys that overlap or touch into sessions."""
     starts, ends = np.ascontiguousarray(starts), np.ascontiguousarray(ends)
     rows = len(starts)
     groups, group_count = np.zeros(rows, dtype=np.int64), 1
@@ -200,7 +200,7 @@ def _find_sessions(keys: list[pa.Array], starts: Array, ends: Array) -> _Session
     count = follow_sessions_into(groups, starts, ends, current, ends_before, *found)
     if count < 0:
         count = merge_sessions_into(groups, starts, ends, np.lexsort((starts, groups)), *found)
-    # Copies, for the log keeps them: a part of an array would keep all of it.
+    # Copies, because the log stores them: a slice would keep the whole array in memory.
     return _Sessions(sessions, first_rows[:count], least[:count].copy(), greatest[:count].copy())
 
 

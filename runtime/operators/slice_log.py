@@ -16,11 +16,11 @@ from runtime.state.arrays import Array
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 
 _SLICES_CUT_MAX = 4
-"""Runs of rows of one slice that a batch is cut into; one with more is kept whole."""
+"""A batch is cut into at most this many runs of rows of one slice; one with more is kept whole."""
 _SMALL_CHUNKS_MAX = 64
-"""Small chunks before they are put together: bounds the work that each closing does a chunk."""
+"""With more small chunks than this, they are merged: bounds the work per chunk when windows close."""
 _LARGE_ROWS = 4_096
-"""A chunk of this many rows stays as it came: what closing a window pays for it is its rows, not its being a chunk."""
+"""A chunk of at least this many rows is not merged: its cost when windows close depends on its rows alone."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,8 +43,8 @@ class SliceChunk:
 class SliceLog:
     """Partials in order of arrival; column `end_position` holds the slice ends, int64 ms.
 
-    State: all rows that were appended and not yet taken out or forgotten. Rows of one slice mostly come together, and are
-    kept apart from those of others: firing, forgetting and merging then work on whole chunks.
+    State: all rows that were appended and not yet removed or forgotten. Rows of one slice usually arrive in one run; a long
+    run becomes a chunk of its own, so that firing, forgetting and merging work on whole chunks.
     """
 
     def __init__(self, end_position: int) -> None:
@@ -58,19 +58,19 @@ class SliceLog:
 
     @property
     def first_end(self) -> int:
-        """WATERMARK_MAX when the log is empty."""
+        """The least slice end, WATERMARK_MAX when the log is empty."""
         return min((chunk.first_end for chunk in self.chunks), default=WATERMARK_MAX)
 
     @property
     def last_end(self) -> int:
-        """WATERMARK_MIN when the log is empty."""
+        """The greatest slice end, WATERMARK_MIN when the log is empty."""
         return max((chunk.last_end for chunk in self.chunks), default=WATERMARK_MIN)
 
     def ends(self, columns: list[pa.Array]) -> Array:
         return view_values(columns[self._end_position], np.int64)
 
     def append(self, columns: list[pa.Array]) -> None:
-        """Add at least one row."""
+        """Add the rows of these columns, at least one."""
         added = self._cut(columns)
         self.chunks += added
         self._small_chunks += sum(chunk.rows < _LARGE_ROWS for chunk in added)
@@ -96,17 +96,17 @@ class SliceLog:
         return SliceChunk(columns, int(first), int(last))
 
     def _put_together(self) -> None:
-        """Make one chunk of each run of small ones, up to the size of a large one; the order stays."""
+        """Merge each run of small chunks into one, up to the size of a large one; the order is kept."""
         runs = runs_of_small(self.chunks, lambda chunk: chunk.rows, _LARGE_ROWS)
         self.replace(self._chunk(concat(run)) if len(run) > 1 else run[0] for run in runs)
 
     def replace(self, chunks: Iterable[SliceChunk]) -> None:
-        """Take these instead of all that there is."""
+        """Replace all chunks."""
         self.chunks = list(chunks)
         self._small_chunks = 0
 
     def by_slice(self) -> list[list[SliceChunk]]:
-        """The chunks of each slice, and those of several slices together."""
+        """The chunks of each slice, and one more list with the chunks that hold several slices."""
         groups: dict[int | None, list[SliceChunk]] = {}
         for chunk in self.chunks:
             groups.setdefault(chunk.first_end if chunk.is_one_slice else None, []).append(chunk)
@@ -122,13 +122,13 @@ class SliceLog:
         return [column.take(order) for column in columns]
 
     def take_until(self, last_end: int) -> list[pa.Array] | None:
-        """Take out all rows of slices up to `last_end`, in order of arrival; None when there are none."""
+        """Remove and return all rows of slices up to `last_end`, in order of arrival; None when there are none."""
         taken: list[SliceChunk] = []
         self._split(taken, lambda ends: ends <= last_end)
         return concat(taken) if taken else None
 
     def forget(self, is_over: Callable[[Array], Array]) -> None:
-        """Drop the rows whose slice is over; `is_over` holds up to some slice end and not beyond."""
+        """Drop the rows for whose slice ends `is_over` is true; it must be true up to some end, and false beyond."""
         self._split([], is_over)
 
     def _split(self, taken: list[SliceChunk], is_taken: Callable[[Array], Array]) -> None:
@@ -152,7 +152,7 @@ class SliceLog:
 
 
 def concat(chunks: list[SliceChunk]) -> list[pa.Array]:
-    """The columns of at least one chunk, put together."""
+    """The concatenated columns of at least one chunk."""
     if len(chunks) == 1:
         return chunks[0].columns
     width = len(chunks[0].columns)

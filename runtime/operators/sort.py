@@ -14,13 +14,13 @@ from sqlstream.specs.rank import SortSpec
 
 _OUTPUT_ROWS = 65_536
 _PRUNE_ROWS_MIN = 262_144
-"""Rows kept beyond those that can still be fetched, at least, before the rest is thrown away."""
+"""No rows are dropped while there are fewer than this many."""
 
 
 class Sort(Operator[SortSpec]):
     """Emits the final rows in order when the input has ended.
 
-    State: all rows; of an insert-only input with FETCH only those that can still be among the first offset + fetch.
+    State: all rows; for an insert-only input with FETCH only those that can still be among the first offset + fetch rows.
     """
 
     def __init__(self, spec: SortSpec, context: OperatorContext) -> None:
@@ -36,7 +36,7 @@ class Sort(Operator[SortSpec]):
             self._changes.sweep(self._changes.apply(batch)[0])
             return
         if batch.schema != self._schema:
-            # Inputs of a UNION ALL may differ in their column names; batches are put together.
+            # Inputs of a UNION ALL may differ in their column names; the batches are concatenated.
             batch = pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
         self._batches.append(batch)
         self._rows += batch.num_rows
@@ -47,7 +47,7 @@ class Sort(Operator[SortSpec]):
     def _prune(self) -> None:
         batch = self._collected()
         best = self._order(batch)[: self.spec.offset + self.spec.fetch]
-        # Rows stay in order of arrival: the sort is stable and ties must not change places.
+        # Rows remain in order of arrival: the sort is stable, and ties must keep their order.
         self._batches = [batch.take(pa.array(np.sort(best)))]
         self._rows = self._pruned_rows = len(best)
 
@@ -80,7 +80,7 @@ class Sort(Operator[SortSpec]):
         else:
             columns = self._collected().columns
             names = [f"c{i}" for i in range(len(columns))]
-        # Parallelism is 1, so any one key group will do.
+        # Parallelism is 1, so all rows may be in any one key group.
         groups = pa.array(np.zeros(len(columns[0]) if columns else 0, dtype=np.int32))
         return OperatorSnapshot(
             keyed={"rows": pa.table([groups, *columns], names=[KEY_GROUP_COLUMN, *names])}

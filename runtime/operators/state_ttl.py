@@ -1,4 +1,4 @@
-"""Which entries of an operator's state nobody has touched for the state's time to live."""
+"""Finds the entries of an operator's state that have not been touched for the state's time to live (TTL)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EXPIRED = "numStateEntriesExpired"
 """The metric of keys and rows that an operator has forgotten because of their age."""
 
 _BUCKETS = 64
-"""Buckets in a time to live: few enough to look through, small enough that what lives on costs little to look at again."""
+"""Buckets per time to live: few enough to scan, small enough that live slots are seldom read again."""
 
 _GONE = np.iinfo(np.int64).min
 _NO_SLOTS: Array = np.empty(0, dtype=np.int64)
@@ -21,9 +21,10 @@ _NO_SLOTS: Array = np.empty(0, dtype=np.int64)
 class StateTtl:
     """When each slot (of a key or a row) was last touched, and which slots have expired.
 
-    A slot expires `ttl_ms` after its last touch, to the millisecond. Each slot waits in a bucket of a 64th of the TTL, and is not
-    moved when it is touched: it moves when its bucket is due. So a sweep costs what is due, and a slot that lives is looked at
-    about once a TTL. State: one time and one place in a bucket a slot, until it expires or is forgotten; none without a TTL (0).
+    A slot expires `ttl_ms` after its last touch, to the millisecond. A slot is in one bucket, which spans a 64th of the TTL. A
+    touch does not move it; when its bucket is due, it expires or moves to the bucket of its last touch. So a sweep reads only
+    the slots that are due, and a live slot is read about once per TTL.
+    State: per slot one time and one bucket entry, until it expires or is forgotten; none without a TTL (0).
     """
 
     def __init__(self, ttl_ms: int, now_ms: Callable[[], int]) -> None:
@@ -33,11 +34,11 @@ class StateTtl:
         self._touched_ms: Array = _NO_SLOTS
         self._is_waiting: Array = np.empty(0, dtype=bool)
         self._buckets: dict[int, _Bucket] = {}
-        # The slots of the buckets that have been opened, in order of time.
+        # Slots of buckets that are already open, and their times, in order of time.
         self._next_slots = self._next_times = _NO_SLOTS
 
     def touch(self, slots: Array) -> None:
-        """These slots, each of which comes once, live on for another TTL."""
+        """Set the last touch of these distinct slots to now."""
         if self._ttl_ms and len(slots):
             now_ms = self._now_ms()
             self._reserve(slots)
@@ -48,32 +49,32 @@ class StateTtl:
                 self._bucket(now_ms // self._bucket_ms).append(fresh, now_ms)
 
     def load(self, slots: Array, touched_ms: Array) -> None:
-        """These slots, of which some may come twice with the same time, were touched then."""
+        """Restore the last touches; a slot that occurs twice has the same time each time."""
         if self._ttl_ms and len(slots):
             self._reserve(slots)
             self._touched_ms[slots] = touched_ms
             self._wait(np.unique(slots[~self._is_waiting[slots]]))
 
     def forget(self, slots: Array) -> None:
-        """These slots are there no more, for another reason than their age."""
+        """Remove slots that the caller has dropped for another reason than their age."""
         if self._ttl_ms:
             self._touched_ms[slots] = _GONE
 
     @property
     def next_sweep_ms(self) -> int | None:
-        """When the next slot may expire."""
+        """The earliest time at which a slot may expire; None when no slot is waiting."""
         firsts = [int(self._next_times[0])] if len(self._next_times) else []
         if self._buckets:
             firsts.append(self._buckets[min(self._buckets)].first_ms)
         return min(firsts) + self._ttl_ms if firsts else None
 
     def is_due(self) -> bool:
-        """Whether a slot may have expired."""
+        """Whether `next_sweep_ms` has passed: a slot may have expired."""
         next_sweep_ms = self.next_sweep_ms
         return next_sweep_ms is not None and self._now_ms() >= next_sweep_ms
 
     def take_expired(self) -> Array:
-        """The slots that have expired; the caller forgets what it keeps for them."""
+        """Remove and return the slots that have expired; the caller drops their state."""
         limit_ms = self._now_ms() - self._ttl_ms
         count = int(np.searchsorted(self._next_times, limit_ms, side="right"))
         due = [self._next_slots[:count]]
@@ -101,7 +102,7 @@ class StateTtl:
         self._is_waiting[slots] = True
 
     def _wait(self, slots: Array) -> None:
-        """Put slots that do not wait, each once, into the buckets of their times."""
+        """Put distinct slots that are in no bucket into the buckets of their times."""
         if len(slots) == 0:
             return
         order = np.argsort(self._touched_ms[slots], kind="stable")
@@ -122,7 +123,7 @@ class StateTtl:
         self._is_waiting = grown(self._is_waiting, capacity, False)
 
     def touched_ms(self, slots: Array) -> Array:
-        """int64[n] for a snapshot; without a TTL as if touched at this moment."""
+        """int64[n]: the last touch of each slot, for a snapshot; without a TTL it is the current time."""
         return self._touched_ms[slots] if self._ttl_ms else np.full(len(slots), self._now_ms())
 
     def nbytes(self) -> int:
@@ -132,7 +133,7 @@ class StateTtl:
 
 
 class _Bucket:
-    """Slots, in one array that doubles, and the earliest of their times."""
+    """A growing array of slots, and the earliest of their times."""
 
     def __init__(self) -> None:
         self.first_ms = np.iinfo(np.int64).max

@@ -15,7 +15,7 @@ from sqlstream.types import LogicalType
 
 
 def values_batches(spec: ValuesSpec, schema: Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """The rows of `spec`, at most `batch_rows` a batch, in the Arrow schema of `schema`."""
+    """The rows of `spec`, at most `batch_rows` per batch, in the Arrow schema of `schema`."""
     arrow = to_arrow_schema(schema)
     for start in range(0, len(spec.rows), batch_rows):
         rows = spec.rows[start : start + batch_rows]
@@ -30,5 +30,5 @@ def values_batches(spec: ValuesSpec, schema: Schema, batch_rows: int) -> Iterato
 
 
 def _column(values: tuple[LiteralValue, ...], logical: LogicalType, arrow: pa.DataType) -> pa.Array:
-    """Literals are as many as somebody typed, so one scalar each will do."""
+    """A loop over values, because there are only as many literals as the statement spells out."""
     return pa.array([evaluate_literal(Literal(v, logical)) for v in values], arrow)

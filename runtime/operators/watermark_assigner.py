@@ -1,4 +1,4 @@
-"""Make watermarks from the rows."""
+"""Creates watermarks from the rows."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from sqlstream.specs.watermark import EmitStrategy, WatermarkAssignerSpec
 
 
 class WatermarkAssigner(Operator[WatermarkAssignerSpec]):
-    """Hand on the rows, and after each batch the highest value of the watermark expression so far.
+    """Forwards the rows, and after each batch emits the highest value of the watermark expression so far.
 
-    Watermarks from upstream are swallowed, but for the one that ends event time; with `spec.is_by_source` they are the
-    ones, and handed on instead. Without rows for the idle timeout the output turns idle, and active with the next row.
-    State: the current watermark; several restored into one take the lowest, so that no row becomes late that was not.
+    Watermarks from upstream are dropped, except the one that ends event time; with `spec.is_by_source` they are forwarded, and
+    none is computed. Without rows for the idle timeout the output turns idle, and active with the next row.
+    State: the current watermark; of several that are restored the lowest is used, so that no further row becomes late.
     """
 
     def __init__(self, spec: WatermarkAssignerSpec, context: OperatorContext) -> None:
@@ -64,12 +64,12 @@ class WatermarkAssigner(Operator[WatermarkAssignerSpec]):
             )
 
     def _without_unread_watermarks(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A reader adds each row's watermark for all operators; those who do not read it are not given it."""
+        """Remove the column with each row's watermark, which the reader adds, where the output schema lacks it."""
         width = len(self._schema)
         return batch if batch.num_columns == width else batch.select(range(width))
 
     def _with_watermarks(self, batch: pa.RecordBatch, candidates: pa.Array) -> pa.RecordBatch:
-        """Each row with the watermark that the rows before it made."""
+        """Append for each row the watermark in force, which the rows before it determine."""
         running = self._running_maximum(candidates)
         in_force = np.empty(len(running), dtype=np.int64)
         in_force[0] = self._watermark_ms

@@ -1,4 +1,4 @@
-"""Aggregation by window: rows become slice partials at once; windows are put together when they close."""
+"""Aggregation by window: rows become partials per slice at once; a window merges its slices when it closes."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ from sqlstream.specs.window import WindowKind
 from sqlstream.types import TypeRoot
 
 _LOG_ROWS_MIN = 262_144
-"""Partials that may wait uncompacted, at least: below it compaction costs more than it saves."""
+"""No compaction of a log with fewer rows: it costs more than it saves."""
 Run = tuple[int, int, int, int]
-"""A window's start and end, and the rows [low, high) that are in it."""
+"""A window's start and end, and its rows [low, high)."""
 
 
 def make_window_aggregate(
     spec: WindowAggregateSpec, context: OperatorContext
 ) -> Operator[WindowAggregateSpec]:
-    """The operator of a phase and window kind."""
+    """The operator for the spec's phase and window kind."""
     if spec.window.time_zone != "UTC" and _is_local_time(spec, context):
         raise UserError(
             "SS3090",
@@ -62,7 +62,7 @@ def make_window_aggregate(
 
 
 def _is_local_time(spec: WindowAggregateSpec, context: OperatorContext) -> bool:
-    """Whether windows are cut in local time: the time zone does not touch a TIMESTAMP without one."""
+    """Whether window bounds depend on the time zone: those of TIMESTAMP columns do not."""
     if spec.time_column < 0:
         return False
     return context.input_schemas[0].types[spec.time_column].root is TypeRoot.TIMESTAMP_LTZ
@@ -71,9 +71,9 @@ def _is_local_time(spec: WindowAggregateSpec, context: OperatorContext) -> bool:
 class SliceAggregate(ClosingOperator):
     """Keeps partials of open windows and emits a window's results when it closes.
 
-    State: one partial a key and slice (every row, when a call cannot be merged), in an append-only log that is compacted
-    when it has doubled, later where that puts little together. A partial is forgotten when the last window that holds it
-    has fired.
+    State: one partial per key and slice (every row, when a call cannot be merged), in an append-only log. The log is compacted
+    when it has doubled, or, if the last compaction merged few partials, when it has quadrupled. A partial is forgotten when
+    the last of its windows has fired.
     """
 
     def __init__(self, spec: WindowAggregateSpec, context: OperatorContext) -> None:
@@ -81,7 +81,7 @@ class SliceAggregate(ClosingOperator):
         schema = context.input_schemas[0]
         self._is_global = spec.phase is AggregatePhase.GLOBAL
         self._is_attached = spec.window_end_column >= 0
-        # Windows of one slice each; the others share slices.
+        # Disjoint windows have one slice each; the others share slices.
         self._is_disjoint = self._is_attached or spec.window.kind is WindowKind.TUMBLE
         self._keys = len(spec.keys)
         if self._is_global:
@@ -120,7 +120,7 @@ class SliceAggregate(ClosingOperator):
             return columns
         late = self._last_window_ends(ends) - 1 <= self.closed_ms
         if not self.spec.window.is_event_time:
-            # A partial that was under way while its window closed belongs to the window that is open now.
+            # A partial that arrives after its window has closed belongs to the window that is open now.
             current = slice_end(self.spec.window, self.closed_ms + 1)
             columns[-2 if self._is_attached else -1] = to_array(pa.int64(), np.where(late, current, ends))
             return columns
@@ -131,7 +131,7 @@ class SliceAggregate(ClosingOperator):
         return slices if self._is_attached else last_window_ends(self.spec.window, slices)
 
     def _first_open_end(self, end: int, closed_ms: int) -> int:
-        """End of the first window around the slice with that end which the watermark `closed_ms` has not closed."""
+        """End of the first window that holds the slice with that end and that the watermark `closed_ms` has not closed."""
         if self._is_attached or end == WATERMARK_MAX:
             return end
         first = first_window_ends(self.spec.window, end)
@@ -151,19 +151,19 @@ class SliceAggregate(ClosingOperator):
         self._compact_above = max(_LOG_ROWS_MIN, min(self._compact_above, 2 * self._log.rows))
         self.next_end = self._first_open_end(self._log.first_end, watermark_ms)
 
-    # -- putting windows together --------------------------------------------------------------------
+    # -- firing ------------------------------------------------------------------------------------
 
     def _compact(self) -> None:
-        """Put the log together: one partial a key and slice, or all rows that are kept."""
+        """Merge the log into one partial per key and slice; a log of rows remains as it is."""
         rows = self._log.rows
         if self._form.is_merging:
             self._log.replace([self._merged(chunks) for chunks in self._log.by_slice()])
-        # Where keys hardly come twice there is little to put together: wait for longer.
+        # Few partials were merged, because few keys occur twice: compact less often.
         factor = 2 if 4 * self._log.rows < 3 * rows else 4
         self._compact_above = max(_LOG_ROWS_MIN, factor * self._log.rows)
 
     def _merged(self, chunks: list[SliceChunk]) -> SliceChunk:
-        """The partials of chunks, one a key and slice."""
+        """The partials of chunks, merged into one per key and slice."""
         if len(chunks) == 1 and chunks[0].is_one_slice:
             return chunks[0]
         columns = concat(chunks)
@@ -182,12 +182,12 @@ class SliceAggregate(ClosingOperator):
         return SliceChunk(columns, int(first), int(last))
 
     def _parted(self, columns: list[pa.Array]) -> tuple[list[pa.Array], list[pa.Array], list[pa.Array]]:
-        """Key columns, partials, and window bounds."""
+        """(key columns, partial columns, columns of window bounds)."""
         width = self._keys + self._form.width
         return columns[: self._keys], columns[self._keys : width], columns[width:]
 
     def _fire_slices(self, columns: list[pa.Array], output: Output) -> None:
-        """Windows of one slice each, whole windows in the order in which they close."""
+        """Emit windows of one slice each, in the order in which they close."""
         ends = self._log.ends(columns)
         if not np.all(ends[:-1] <= ends[1:]):
             order = to_array(pa.int64(), np.argsort(ends, kind="stable"))
@@ -201,7 +201,7 @@ class SliceAggregate(ClosingOperator):
         self._emit(columns, groups, first_rows, starts[first_rows], ends[first_rows], output)
 
     def _fire_overlapping(self, watermark_ms: int, output: Output) -> None:
-        """Windows of several slices, one after the other: rows sorted by slice make each window one run of rows."""
+        """Emit windows of several slices one by one: with rows sorted by slice, each window is one run of rows."""
         first_end = self._first_open_end(self._log.first_end, self.closed_ms)
         last_end = self._last_window_ends(self._log.last_end)
         if watermark_ms != WATERMARK_MAX:
@@ -218,11 +218,11 @@ class SliceAggregate(ClosingOperator):
             self._emit(window, groups, first_rows, *bounds, output)
 
     def _numbers(self, columns: list[pa.Array], runs: list[Run]) -> Callable[[int, int], tuple[Array, Array]]:
-        """What gives the groups of the rows [low, high), and the first row of each."""
+        """A function of (low, high): the group of each row of [low, high), and the first row of each group."""
         keys = columns[: self._keys]
         if len(runs) <= 1:
             return lambda low, high: batch_groups([key.slice(low, high - low) for key in keys], high - low)
-        # Keys are looked up once, however many windows their rows are in.
+        # Keys are grouped once, however many windows their rows are in.
         key_ids, distinct = batch_groups(keys, len(columns[-1]))
         scratch = np.zeros(len(distinct), dtype=np.int32)
         return lambda low, high: _renumbered(key_ids[low:high], scratch)
@@ -239,7 +239,7 @@ class SliceAggregate(ClosingOperator):
             elif high == len(slices):
                 return
             else:
-                # Time may jump by years: the empty windows in between are too many to look at.
+                # Time may jump by years: skip the empty windows in between, which may be too many to visit.
                 end = first_window_ends(self.spec.window, int(slices[high]))
 
     def _emit(
@@ -251,7 +251,7 @@ class SliceAggregate(ClosingOperator):
         ends: Array,
         output: Output,
     ) -> None:
-        """One result row a group of log rows."""
+        """Emit one result row per group of log rows."""
         keys, partials, _ = self._parted(columns)
         results = self._form.together(partials, groups, len(first_rows)).results(first_slots(len(first_rows)))
         if len(first_rows) < len(groups):
@@ -287,7 +287,7 @@ def _renumbered(ids: Array, scratch: Array) -> tuple[Array, Array]:
 
 
 def row_form(spec: WindowAggregateSpec, context: OperatorContext) -> Partials:
-    """What a phase that reads rows keeps of them."""
+    """How a phase that reads rows keeps them: as merged partials, or as rows when a call cannot be merged."""
     schema = context.input_schemas[0]
     types = row_argument_types(spec.aggregates, schema)
     if is_mergeable(spec.aggregates):

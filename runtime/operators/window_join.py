@@ -1,4 +1,4 @@
-"""Join of rows in the same window."""
+"""Join of the rows of the same window."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.specs.join import JoinKind, WindowJoinSpec
 
 _WINDOW_ROWS_MIN = 1_024
-"""Rows a window, on average, from which on windows are joined one by one."""
+"""Windows are joined one by one when they have at least this many left rows each, on average."""
 _WINDOWS_CUT_MAX = 64
-"""Windows that a chunk of several is cut into."""
+"""A chunk with more windows than this is not cut by window."""
 _LEFT, _RIGHT = 0, 1
 
 Bounds = tuple[int, int]
@@ -35,7 +35,7 @@ Sides = tuple[list[pa.RecordBatch], list[pa.RecordBatch]]
 class WindowJoin(Operator[WindowJoinSpec]):
     """Emits the joined rows of a window when it closes; the output is insert-only.
 
-    State: the rows of both sides whose window is open, as they came. Late rows are dropped and counted.
+    State: the rows of both sides whose window is open. Late rows are dropped and counted.
     """
 
     def __init__(self, spec: WindowJoinSpec, context: OperatorContext) -> None:
@@ -71,9 +71,9 @@ class WindowJoin(Operator[WindowJoinSpec]):
             self._join(left, right, columns, output)
 
     def _parts(self, closed: list[list[Chunk]]) -> list[tuple[Sides, list[list[int]]]]:
-        """What can be joined by itself, and the columns that have to be equal then.
+        """Independent joins: the batches of both sides, and the columns of each side that must be equal.
 
-        Where windows are large, they are joined one by one and nobody compares bounds.
+        Large windows are joined one by one, by key; small ones all in one join, by key and window bounds.
         """
         windows: dict[Bounds, Sides] = {}
         for side, chunks in enumerate(closed):
@@ -93,7 +93,7 @@ class WindowJoin(Operator[WindowJoinSpec]):
         return [((left, right), [self._window_columns(side) for side in (_LEFT, _RIGHT)])]
 
     def _cut(self, chunk: Chunk, side: int) -> list[tuple[Bounds, pa.RecordBatch]]:
-        """The rows of each window of a chunk, which are mostly of one window; nothing when there are many windows."""
+        """The rows of each window of a chunk, usually of one window; empty when there are too many windows to cut."""
         starts = times_ms(chunk.batch.column(self._starts[side]))
         earliest, latest = extent(starts)
         if chunk.earliest == chunk.latest and earliest == latest:
@@ -110,7 +110,7 @@ class WindowJoin(Operator[WindowJoinSpec]):
         ]
 
     def _window_columns(self, side: int) -> list[int]:
-        # Windows of a fixed size may be told apart by their ends alone: the start column is the end column then.
+        # Windows of a fixed size are identified by their ends alone: the start column is then the end column.
         return [*self._keys[side], *dict.fromkeys((self._starts[side], self._ends[side]))]
 
     def _join(
@@ -132,7 +132,7 @@ class WindowJoin(Operator[WindowJoinSpec]):
             output.emit(self._joined.padded(left, np.flatnonzero(~matched)))
 
     def _join_with_row(self, left: pa.RecordBatch, right: pa.RecordBatch, output: Output) -> None:
-        """All left rows meet the one right row, as the result of an aggregate without keys: there are no pairs to look for."""
+        """Pair all left rows with the one right row, such as the result of an aggregate without keys; no index is needed."""
         joined, passed = self._joined.pairs(left, right, None, np.zeros(left.num_rows, dtype=np.int64))
         output.emit(joined)
         if self.spec.kind is JoinKind.LEFT:

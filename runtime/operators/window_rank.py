@@ -1,4 +1,4 @@
-"""Top-N of each window."""
+"""Top-N per window."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.specs.rank import WindowRankSpec
 
 _PRUNE_ROWS_MIN = 262_144
-"""Rows kept beyond those that can still rank, at least, before the rest is thrown away."""
+"""No rows are dropped while there are fewer than this many."""
 
 
 class WindowRank(Operator[WindowRankSpec]):

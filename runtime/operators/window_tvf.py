@@ -1,4 +1,4 @@
-"""Window table-valued functions: append a row's windows."""
+"""Window table-valued functions: append the window columns to each row."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Times = np.ndarray[Any, Any]
 
 
 class WindowTvf(Operator[WindowTvfSpec]):
-    """Each row once for each of its windows, earliest first, with the window's bounds and time. No state."""
+    """Emits each row once per window that holds it, earliest first, with the window's bounds and time. No state."""
 
     def __init__(self, spec: WindowTvfSpec, context: OperatorContext) -> None:
         super().__init__(spec, context)
@@ -44,7 +44,7 @@ class WindowTvf(Operator[WindowTvfSpec]):
         output.emit(pa.RecordBatch.from_arrays([*columns, *window, *kinds], schema=self._schema))
 
     def _times_ms(self, batch: pa.RecordBatch) -> Times:
-        """Wall-clock milliseconds of each row: its event time, or the clock's."""
+        """Milliseconds of each row: its event time, or the clock's time."""
         zone = self._time_zone
         if not self.spec.window.is_event_time:
             instant = pa.array([self.context.now_ms()], pa.int64()).view(pa.timestamp("ms", tz="UTC"))
@@ -102,6 +102,6 @@ def _cumulate(times_ms: Times, window: WindowSpec) -> tuple[Times | None, Times,
 
 
 def _keep(bounds: Times, is_window: Times) -> tuple[Times, Times]:
-    """Flatten row by row, leaving out what is no window of the row."""
+    """Flatten row by row, without the bounds that are no window of the row."""
     rows = np.repeat(np.arange(len(bounds)), bounds.shape[1]).reshape(bounds.shape)
     return rows[is_window], bounds[is_window]

@@ -1,4 +1,4 @@
-"""Which slices and windows a time belongs to: arithmetic over arrays of milliseconds."""
+"""Computes the slices and windows of times: arithmetic over arrays of milliseconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""numpy arrays by slot: they grow, and values are picked out of them."""
+"""numpy arrays indexed by slot: growth, and selection by slots."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Array = np.ndarray[Any, Any]
 
 
 def grown(array: Array, capacity: int, fill: Any = 0) -> Array:
-    """`array` with at least `capacity` items along its first axis, doubling so that growth costs amortised O(1) an item."""
+    """`array` with at least `capacity` items along its first axis; doubling makes growth amortised O(1) per item."""
     if len(array) >= capacity:
         return array
     larger = np.full(
@@ -23,22 +23,22 @@ def grown(array: Array, capacity: int, fill: Any = 0) -> Array:
 
 
 class _Numbers:
-    """0, 1, 2, … as far as anybody has asked for."""
+    """The array 0, 1, 2, … that every result of `first_slots` is a view of."""
 
     values: Array = np.arange(1 << 16)
 
 
 def first_slots(count: int) -> Array:
-    """int64[count]: the slots 0 … count - 1, which `picked` knows at sight. Not to be written to."""
+    """int64[count]: the slots 0 … count - 1, as a shared view that `picked` recognises. Do not write to it."""
     numbers = _Numbers.values
     if count > len(numbers):
-        # Another thread may put its own in place, and a shorter one: `picked` copies then.
+        # Another thread may replace it at the same time, even by a shorter one: `picked` then copies, which is correct too.
         numbers = _Numbers.values = np.arange(2 * count)
     return numbers[:count]
 
 
 def picked(array: Array, slots: Array) -> Array:
-    """`array[slots]`, without a copy when these are `first_slots`: for arrays that nobody writes to afterwards."""
+    """`array[slots]`, as a view when `slots` come from `first_slots`: only for arrays that are not changed afterwards."""
     numbers = _Numbers.values
     if slots.base is numbers and slots.strides == numbers.strides and len(slots) and slots[0] == 0:
         return array[: len(slots)]

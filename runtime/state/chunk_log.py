@@ -1,6 +1,4 @@
-"""An append-only log of rows in Arrow chunks, merged in tiers so that reading anywhere touches few of
-them.
-"""
+"""An append-only log of rows in Arrow chunks, which are merged in tiers so that a read touches few of them."""
 
 from __future__ import annotations
 
@@ -23,10 +21,9 @@ class ChunkLog:
     """Rows by position: 0, 1, 2, … in the order of `append`.
 
     An appended batch becomes a chunk without a copy, unless it is a slice that would keep a larger batch in memory. Eight
-    chunks of one size are merged into one of the next size, up to 65,536 rows, so that a row is copied a handful of times
-    in its life. Larger ones stay as they
-    are while there are few: to copy a row into fresh memory costs more than all else that is done with it.
-    Beyond 256 chunks the oldest are merged up to a million rows. Nothing is forgotten.
+    chunks of one size are merged into one of the next size, up to 65,536 rows, so that a row is copied only a few times.
+    Larger chunks are not merged while there are few, because copying a row costs more than all other work on it. Beyond 256
+    chunks the oldest are merged, up to a million rows. Nothing is forgotten.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -44,7 +41,7 @@ class ChunkLog:
         return sum(chunk.nbytes for chunk in self._chunks)
 
     def append(self, batch: pa.RecordBatch) -> int:
-        """The position of the batch's first row; the others follow."""
+        """Add the rows; returns the position of the first, which the others follow."""
         start = self._length
         if batch.num_rows:
             self._chunks.append(_self_contained(batch))
@@ -82,7 +79,7 @@ class ChunkLog:
             self._merge(first, len(self._chunks))
 
     def _merge_oldest(self) -> None:
-        """Make one chunk of the first neighbours, at most eight, that together are small enough."""
+        """Merge the first neighbours, at most eight, whose total size is small enough."""
         for first in range(len(self._chunks) - 1):
             last, rows = first, 0
             while last < min(first + _FAN_IN, len(self._chunks)):
@@ -104,7 +101,7 @@ class ChunkLog:
 
 
 def _self_contained(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch, copied when the buffers behind it hold much more than its rows: a partition's share of a batch."""
+    """The batch, copied when its buffers hold much more than its rows, as for a slice made by `partition`."""
     if batch.get_total_buffer_size() <= _PINNED_BYTES_RATIO * batch.nbytes:
         return batch
     return batch.take(pa.array(np.arange(batch.num_rows)))
@@ -127,12 +124,12 @@ def _concatenate(schema: pa.Schema, chunks: list[pa.RecordBatch]) -> pa.RecordBa
 
 
 def batch_of(schema: pa.Schema, columns: list[pa.Array], rows: int) -> pa.RecordBatch:
-    """A batch of these columns; one without columns still has its number of rows."""
+    """A batch of these columns; without columns it still has `rows` rows."""
     if not columns:
         return pa.record_batch({"": pa.nulls(rows)}).select([])
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
-    """No rows of a schema."""
+    """A batch of this schema without rows."""
     return pa.RecordBatch.from_arrays([pa.array([], type=field.type) for field in schema], schema=schema)

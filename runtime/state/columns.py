@@ -17,9 +17,8 @@ _REWRITE_ROWS = 1 << 18
 class VarColumn:
     """Arrow values of any type by slot.
 
-    A slot that was never put, or was deleted, is NULL. State: a log of what was put and an int64 a slot that
-    says where its value stands. Values that were put over or deleted are dropped when they are more than half
-    of the log.
+    A slot that was never set, or was deleted, is NULL. State: a log of values, and one int64 per slot with the position of
+    its value in the log. Overwritten and deleted values are dropped when they are more than half of the log.
     """
 
     def __init__(self, data_type: pa.DataType) -> None:
@@ -35,7 +34,7 @@ class VarColumn:
         return self._log.nbytes + self._places.nbytes
 
     def put(self, slots: np.ndarray, values: pa.Array) -> None:
-        """Set slots; of a slot that comes twice the last value stays."""
+        """Set slots; for a slot that occurs twice the last value is kept."""
         if len(slots) == 0:
             return
         self._places = grown(self._places, int(slots.max()) + 1, -1)
@@ -55,7 +54,7 @@ class VarColumn:
             return self._log.gather(places).column(0)
         present = ~absent
         found = self._log.gather(places[present]).column(0)
-        # A NULL index takes NULL.
+        # `take` returns NULL for a NULL index.
         return found.take(to_array(pa.int64(), np.cumsum(present) - 1, present))
 
     def delete(self, slots: np.ndarray) -> None:
@@ -72,8 +71,8 @@ class VarColumn:
 class RowStore:
     """Whole rows by row id.
 
-    `append` keeps the batch as it is; `delete` frees the ids for later rows and drops the rows when more than
-    half of the log is garbage. State: the log, an int64 a row id that says where it stands, and the free ids.
+    `append` stores the batch without a copy; `delete` frees the ids for later rows, and drops the rows when more than half
+    of the log is garbage. State: the log, one int64 per row id with its position in the log, and the free ids.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -94,11 +93,11 @@ class RowStore:
 
     @property
     def id_count(self) -> int:
-        """One more than the highest row id ever given: the length that columns addressed by row id need."""
+        """One more than the highest row id ever assigned: the length that columns addressed by row id need."""
         return self._next
 
     def append(self, batch: pa.RecordBatch) -> np.ndarray:
-        """int64[n]: the ids of the batch's rows. Ids of deleted rows are given again."""
+        """int64[n]: the ids of the batch's rows. Ids of deleted rows are reused."""
         row_ids = self._allocate(batch.num_rows)
         first = self._log.append(batch)
         self._places = grown(self._places, self._next, -1)
@@ -110,14 +109,14 @@ class RowStore:
         return self._log.gather(self._places[row_ids])
 
     def delete(self, row_ids: np.ndarray) -> None:
-        """Forget rows. An id that is not live, or comes twice, is passed over."""
+        """Forget rows. An id that is not live, or occurs twice, is ignored."""
         self._free = grown(self._free, self._free_count + len(row_ids), 0)
         self._free_count += forget(self._places, row_ids, self._free[self._free_count :])
         if len(self._log) > 2 * len(self) + _GARBAGE_ROWS_MIN:
             self._log = _rewritten(self._log, self._places, self.live_row_ids())
 
     def live_row_ids(self) -> np.ndarray:
-        """int64[len(self)]: ascending."""
+        """int64[len(self)]: the live row ids, ascending."""
         return np.flatnonzero(self._places[: self._next] >= 0)
 
     def _allocate(self, count: int) -> np.ndarray:
@@ -131,7 +130,7 @@ class RowStore:
 
 
 def _rewritten(log: ChunkLog, places: np.ndarray, live: np.ndarray) -> ChunkLog:
-    """A log of the live rows alone, in the order of the old one; `places` is changed to point there."""
+    """A log of the live rows alone, in the order of the old one; `places` is updated to the new positions."""
     live = live[np.argsort(places[live], kind="stable")]
     compacted = ChunkLog(log.schema)
     for start in range(0, len(live), _REWRITE_ROWS):

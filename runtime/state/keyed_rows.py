@@ -1,4 +1,4 @@
-"""State of many rows a key, as joins keep it: a key index, a chain of row ids a key, and the rows."""
+"""State with many rows per key, for joins: a key index, one chain of row ids per key, and the rows."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from runtime.state.columns import RowStore
 class KeyedRows:
     """A multi-map of keys to rows, for whole batches.
 
-    Rows of a key keep the order in which they came. NULL keys match NULL keys: an operator with SQL's `=`
-    leaves those rows out itself. State: index, chains and rows; a key is forgotten with its last row, and
-    memory of deleted rows is reused.
+    Rows of a key keep their order of arrival. NULL keys match NULL keys: an operator with SQL's `=` must leave those rows
+    out itself. State: index, chains and rows; a key is forgotten with its last row, and memory of deleted rows is reused.
     """
 
     def __init__(self, key_types: Sequence[pa.DataType], schema: pa.Schema) -> None:
@@ -36,11 +35,11 @@ class KeyedRows:
 
     @property
     def id_count(self) -> int:
-        """One more than the highest row id ever given: the length that columns addressed by row id need."""
+        """One more than the highest row id ever assigned: the length that columns addressed by row id need."""
         return self._rows.id_count
 
     def append(self, batch: pa.RecordBatch, key_columns: Sequence[pa.Array]) -> np.ndarray:
-        """int64[n]: the ids of the batch's rows, kept under their keys."""
+        """Add the batch's rows under their keys; returns their ids, int64[n]."""
         slots, _ = self.index.get_or_insert(key_columns)
         row_ids = self._rows.append(batch)
         self._chains.append(slots, row_ids)
@@ -57,7 +56,7 @@ class KeyedRows:
         return self._chains.match(slots)
 
     def counts(self, slots: np.ndarray) -> np.ndarray:
-        """int64[n]: how many rows are kept under each found slot's key."""
+        """int64[n]: the number of rows under each found slot's key."""
         return self._chains.counts(slots)
 
     def gather(self, row_ids: np.ndarray) -> pa.RecordBatch:
@@ -65,10 +64,10 @@ class KeyedRows:
         return self._rows.gather(row_ids)
 
     def delete(self, row_ids: np.ndarray) -> None:
-        """Forget rows, and the keys that have none left. An id that is not live is passed over."""
+        """Forget rows, and the keys that have none left. An id that is not live is ignored."""
         self.index.delete(self._chains.remove(row_ids))
         self._rows.delete(row_ids)
 
     def live_row_ids(self) -> np.ndarray:
-        """int64[len(self)]: ascending."""
+        """int64[len(self)]: the live row ids, ascending."""
         return self._rows.live_row_ids()

@@ -1,4 +1,4 @@
-"""All functions by name: a family is one file and one line here."""
+"""All functions by name; each family of functions has one file, and one line here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Aggregate functions, and the columns in which LOCAL hands their accumulators to GLOBAL."""
+"""Aggregate functions, and the columns in which LOCAL sends their accumulators to GLOBAL."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _average(types: Types) -> LogicalType:
 
 
 def _sum_accumulator(types: Types) -> Types:
-    """The sum, in the widest type of its kind so that partial sums survive, and the number of values."""
+    """The sum, in the widest type of its kind so that partial sums do not overflow, and the number of values."""
     t = types[0]
     if t.root is TypeRoot.DECIMAL:
         return sql.decimal(sql.DECIMAL_PRECISION_MAX, t.scale), BIGINT
@@ -122,9 +122,9 @@ def _find(name: str) -> AggregateFunction:
 
 
 def accumulator_fields(call: AggregateCall, input_schema: Schema) -> tuple[Field, ...] | None:
-    """The columns in which LOCAL hands on this call's accumulator; None when the call has one phase only.
+    """The columns in which LOCAL sends this call's accumulator; None when the call has one phase only.
 
-    `input_schema` is the row that the call's arguments index.
+    `input_schema` is the schema whose columns the call's arguments number.
     """
     layout = _find(call.function).accumulator
     if layout is None or call.is_distinct:

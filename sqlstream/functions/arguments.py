@@ -1,4 +1,4 @@
-"""Building blocks of signatures: what an argument may be, what it becomes, and which type comes out."""
+"""Building blocks of signatures: accepted argument types, their conversions, and result types."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sqlstream.types import LogicalType, TypeRoot
 
 @dataclasses.dataclass(frozen=True)
 class Argument:
-    """`accepts` decides on a type. It is cast to `target`, if given, unless it is a `keeps`; an untyped NULL to
-    `null_type`."""
+    """Types for which `accepts` is true are allowed. Those other than `keeps` are cast to `target`, if given; an untyped
+    NULL is cast to `null_type`."""
 
     accepts: Callable[[LogicalType], bool]
     null_type: LogicalType
@@ -63,7 +63,7 @@ def returns(result: LogicalType) -> ResultType:
 
 
 def always(result: LogicalType) -> ResultType:
-    """`result` as it stands, whatever the arguments."""
+    """`result`, unchanged, for all arguments."""
     return lambda types: result
 
 
@@ -73,7 +73,7 @@ def same_as(position: int) -> ResultType:
 
 
 def convert_each(*arguments: Argument) -> Coercion:
-    """Each argument by its rule; the last rule serves all further arguments."""
+    """Convert each argument by its rule; the last rule applies to all further arguments."""
 
     def coerce(types: tuple[LogicalType, ...]) -> tuple[LogicalType, ...] | None:
         rules = arguments + (arguments[-1:] * (len(types) - len(arguments)) if arguments else ())
@@ -84,7 +84,7 @@ def convert_each(*arguments: Argument) -> Coercion:
 
 
 def to_common_type(types: tuple[LogicalType, ...]) -> tuple[LogicalType, ...] | None:
-    """All arguments to the type they share; strings stay as they are, whatever their lengths."""
+    """Convert all arguments to their common type; strings remain as they are, whatever their lengths."""
     if all(sql.is_string(t) for t in types):
         return types
     shared = common_type(types)
@@ -102,7 +102,7 @@ def scalar(
     refine: Refinement | None = None,
     is_deterministic: bool = True,
 ) -> ScalarFunction:
-    """A function whose arguments are converted one by one; the last one listed serves all further ones."""
+    """A function whose arguments are converted one by one; the last rule applies to all further ones."""
     return ScalarFunction(
         name=name,
         usage=usage,

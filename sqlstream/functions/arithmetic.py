@@ -35,7 +35,7 @@ _DATETIME = frozenset((TypeRoot.DATE, TypeRoot.TIME, *sql.TIMESTAMP_ROOTS))
 
 
 def _operands(types: Types) -> Types | None:
-    """Whole numbers to the wider of both, any number beside FLOAT or DOUBLE to that; the rest stays."""
+    """Convert whole numbers to the wider type, and a number beside FLOAT or DOUBLE to that type; others remain."""
     known = next((t for t in types if t.root is not TypeRoot.NULL), sql.INT)
     null_type = sql.INTERVAL_DAY_TIME if known.root in _DATETIME else known.with_nullable(True)
     types = tuple(null_type if t.root is TypeRoot.NULL else t for t in types)
@@ -89,7 +89,7 @@ def _divided(types: Types) -> LogicalType | None:
 
 
 def _remainder(types: Types) -> LogicalType | None:
-    """Flink gives a whole remainder the divisor's type."""
+    """A whole remainder has the divisor's type, as in Flink."""
     if all(sql.is_integer(t) for t in types):
         return types[1].with_nullable(is_any_nullable(types))
     return _numeric_result(types, remainder_of_decimals)
@@ -115,7 +115,7 @@ def _rounded_to_whole(types: Types) -> LogicalType | None:
 
 
 def _rounded(types: Types) -> LogicalType | None:
-    """Without the literal number of digits in sight, ROUND and TRUNCATE keep the scale."""
+    """With a number of digits ROUND and TRUNCATE keep the scale; `_rounded_to_literal` decides for a literal one."""
     value = types[0]
     if value.root is TypeRoot.DECIMAL and len(types) == 1:
         value = round_of_decimal(value, 0)

@@ -1,4 +1,4 @@
-"""Making and reading rows, arrays and maps."""
+"""Functions that build and read rows, arrays and maps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MANY = 100_000
 
 
 def _field(types: Types) -> LogicalType | None:
-    """FIELD(row, index): the index, from 0, is literal and decides (`ScalarFunction.type_of`)."""
+    """FIELD(row, index): the index, from 0, is literal and determines the type (`ScalarFunction.type_of`)."""
     return types[0] if types[0].root is TypeRoot.ROW else None
 
 

@@ -21,8 +21,8 @@ NESTED = frozenset((TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.RO
 
 
 def comparable(types: tuple[LogicalType, ...]) -> tuple[LogicalType, ...] | None:
-    """Arguments as one type. Text beside a point in time is read as one (NULL when it is none, as in Flink); text
-    and numbers do not mix."""
+    """Convert the arguments to one type. Text beside a point in time is read as one (NULL when it is none, as in Flink);
+    text and numbers have no common type."""
     if any(t.root in NESTED for t in types):
         return None
     temporal = next((t for t in types if t.root in _FROM_TEXT), None)

@@ -22,7 +22,7 @@ def _to_ordered(types: Types) -> Types | None:
 
 
 def _case_values(types: Types) -> Types:
-    """The values and the last argument, ELSE; conditions stand at even places before it."""
+    """The values and, last, ELSE; the arguments at even positions before it are the conditions."""
     return (*types[1::2], types[-1])
 
 

@@ -1,4 +1,4 @@
-"""CAST and TRY_CAST. Their target is the type of the call; which casts exist is the binder's to decide."""
+"""CAST and TRY_CAST: the target is the type of the call, and the binder checks that the cast exists."""
 
 from __future__ import annotations
 

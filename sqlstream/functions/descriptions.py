@@ -1,4 +1,4 @@
-"""What DESCRIBE FUNCTION says of each function: a sentence, and an example with its value as it is printed."""
+"""The descriptions that DESCRIBE FUNCTION prints: a sentence per function, and an example with its printed value."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class FunctionDescription:
-    """`example` is an expression, `value` what it gives; both are empty where a call has no fixed or single value."""
+    """`example` is an expression and `value` its printed result; both are empty where a call has no fixed result."""
 
     sentence: str
     example: str = ""
@@ -40,8 +40,10 @@ DESCRIPTIONS: dict[str, FunctionDescription] = {
     ),
     "CEIL": _said("The number rounded up, or the start of the next unit of a time.", "CEIL(2.1)", "3"),
     "CEILING": _said("The number rounded up.", "CEILING(2.1)", "3"),
-    "ROUND": _said("The number rounded half away from zero to so many digits.", "ROUND(2.345, 2)", "2.35"),
-    "TRUNCATE": _said("The number cut off after so many digits.", "TRUNCATE(2.349, 2)", "2.34"),
+    "ROUND": _said(
+        "The number rounded half away from zero to a number of digits.", "ROUND(2.345, 2)", "2.35"
+    ),
+    "TRUNCATE": _said("The number cut off after a number of digits.", "TRUNCATE(2.349, 2)", "2.34"),
     "POWER": _said("The first number to the power of the second.", "POWER(2, 10)", "1024.0"),
     "SQRT": _said("The square root.", "SQRT(16)", "4.0"),
     "EXP": _said("e to the power of the number.", "EXP(0)", "1.0"),
@@ -64,11 +66,11 @@ DESCRIPTIONS: dict[str, FunctionDescription] = {
     "RADIANS": _said("Degrees as radians.", "RADIANS(0)", "0.0"),
     "PI": _said("The number pi."),
     "E": _said("Euler's number."),
-    "RAND": _said("A random number from 0 up to, but not, 1, another in each row."),
-    "RAND_INTEGER": _said("A random whole number from 0 up to, but not, the bound, another in each row."),
+    "RAND": _said("A random number of at least 0 and below 1, a new one per row."),
+    "RAND_INTEGER": _said("A random whole number of at least 0 and below the bound, a new one per row."),
     "BIN": _said("A whole number in binary digits.", "BIN(12)", "1100"),
     "HEX": _said("A whole number, or the bytes of a text, in hexadecimal digits.", "HEX(255)", "FF"),
-    "UUID": _said("A random UUID, another in each row."),
+    "UUID": _said("A random UUID, a new one per row."),
     # text
     "CONCAT": _said("All texts joined; NULL when one is NULL.", "CONCAT('a', 'b', 'c')", "abc"),
     "CONCAT_WS": _said(
@@ -81,7 +83,7 @@ DESCRIPTIONS: dict[str, FunctionDescription] = {
     "INITCAP": _said("Each word with a capital in front.", "INITCAP('flink sql')", "Flink Sql"),
     "REVERSE": _said("The characters from last to first.", "REVERSE('abc')", "cba"),
     "TO_BASE64": _said("The text's bytes in base 64.", "TO_BASE64('hello')", "aGVsbG8="),
-    "FROM_BASE64": _said("The text that stands in base 64.", "FROM_BASE64('aGVsbG8=')", "hello"),
+    "FROM_BASE64": _said("The text that base 64 encodes.", "FROM_BASE64('aGVsbG8=')", "hello"),
     "TRIM": _said("The text without blanks, or given characters, at its ends.", "TRIM('  a ')", "a"),
     "LTRIM": _said("The text without blanks, or given characters, at its start.", "LTRIM('xxa', 'x')", "a"),
     "RTRIM": _said("The text without blanks, or given characters, at its end.", "RTRIM('axx', 'x')", "a"),
@@ -99,7 +101,7 @@ DESCRIPTIONS: dict[str, FunctionDescription] = {
     ),
     "LPAD": _said("The text filled up, or cut, to a length at its start.", "LPAD('7', 3, '0')", "007"),
     "RPAD": _said("The text filled up, or cut, to a length at its end.", "RPAD('7', 3, '0')", "700"),
-    "REPEAT": _said("The text so many times.", "REPEAT('ab', 2)", "abab"),
+    "REPEAT": _said("The text repeated a number of times.", "REPEAT('ab', 2)", "abab"),
     "POSITION": _said(
         "Where a text occurs first in another, from 1; 0 when it does not.", "POSITION('b' IN 'abc')", "2"
     ),
@@ -141,15 +143,15 @@ DESCRIPTIONS: dict[str, FunctionDescription] = {
         "2020/03/04",
     ),
     "TO_TIMESTAMP": _said(
-        "The TIMESTAMP that a text says, by a pattern; NULL when it says none.",
+        "The TIMESTAMP in a text, by a pattern; NULL when the text does not match.",
         "TO_TIMESTAMP('04.03.2020', 'dd.MM.yyyy')",
         "2020-03-04 00:00:00.000",
     ),
-    "TO_DATE": _said("The DATE that a text says, by a pattern.", "TO_DATE('2020-03-04')", "2020-03-04"),
+    "TO_DATE": _said("The DATE in a text, by a pattern.", "TO_DATE('2020-03-04')", "2020-03-04"),
     "TO_TIMESTAMP_LTZ": _said("A moment from seconds or milliseconds since 1970, or from a text."),
     "FROM_UNIXTIME": _said("Seconds since 1970 as text in the session's time zone, by a pattern."),
-    "UNIX_TIMESTAMP": _said("Seconds since 1970 of now, or of the time that a text says."),
-    "TIMESTAMPADD": _said("A time so many units later."),
+    "UNIX_TIMESTAMP": _said("Seconds since 1970 of now, or of the time in a text."),
+    "TIMESTAMPADD": _said("A time moved by a number of units."),
     "TIMESTAMPDIFF": _said(
         "Whole units from the first time to the second.",
         "TIMESTAMPDIFF(HOUR, TIMESTAMP '2020-01-01 00:00:00', TIMESTAMP '2020-01-02 01:59:00')",
@@ -194,4 +196,4 @@ DESCRIPTIONS: dict[str, FunctionDescription] = {
     "LAST_VALUE": _said("The last value that is not NULL, in order of arrival."),
     "LISTAGG": _said("The texts that are not NULL with a separator, by default a comma, between."),
 }
-"""By the name that a user calls."""
+"""Descriptions by SQL name."""

@@ -1,4 +1,4 @@
-"""The type that several types share, and the types of exact arithmetic (Flink: LogicalTypeMerging)."""
+"""The common type of several types, and the result types of exact arithmetic (Flink: LogicalTypeMerging)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SCALE_KEPT_MIN = 6
 
 
 def as_decimal(t: LogicalType) -> LogicalType:
-    """An exact numeric type as the DECIMAL that holds all its values, just as nullable."""
+    """The DECIMAL that holds all values of an exact numeric type, with the same nullability."""
     if t.root is TypeRoot.DECIMAL:
         return t
     return sql.decimal(_INTEGER_DIGITS[t.root], 0).with_nullable(t.nullable)
@@ -88,7 +88,7 @@ def _merge_nested(a: LogicalType, b: LogicalType) -> LogicalType | None:
 
 
 def _bounded(precision: int, scale: int) -> LogicalType:
-    """DECIMAL(precision, scale), giving up digits after the point, but for six, where 38 do not suffice."""
+    """DECIMAL(precision, scale); where 38 digits do not suffice, the scale is reduced, but not below six digits."""
     if precision <= sql.DECIMAL_PRECISION_MAX:
         return sql.decimal(precision, scale)
     whole = precision - scale

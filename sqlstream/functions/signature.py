@@ -1,4 +1,4 @@
-"""What the binder knows of a function: how many arguments, of which types, and what type comes out."""
+"""Signatures of functions for the binder: number and types of the arguments, and the result type."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class ScalarFunction:
     """One scalar function or operator. `usage` is its SQL form(s), for hints.
 
     `coerce` runs first (default: arguments as they are), `result_type` on the coerced types. A function is
-    pure unless not `is_deterministic`. `tries_text`: text that is read as another type and is no value of it
-    becomes NULL (TRY_CAST) instead of an error.
+    pure unless not `is_deterministic`. `tries_text`: text that cannot be read as the target type becomes NULL
+    (TRY_CAST) instead of an error.
     """
 
     name: str
@@ -48,8 +48,8 @@ class AggregateFunction:
     """One aggregate function.
 
     `accumulator(args)` gives the types of the accumulator columns that LOCAL sends to GLOBAL; None for an
-    aggregate that cannot be split in two phases. `can_retract`: rows can be taken back (MIN and MAX then keep
-    all values).
+    aggregate that cannot be split in two phases. `can_retract`: rows can be retracted (MIN and MAX then keep all
+    values).
     """
 
     name: str

@@ -33,12 +33,12 @@ def _concatenated(types: tuple[LogicalType, ...]) -> LogicalType | None:
 
 
 def _separated(types: tuple[LogicalType, ...]) -> LogicalType:
-    """CONCAT_WS skips NULLs; only the separator makes it NULL."""
+    """CONCAT_WS skips NULLs, and is NULL only when the separator is NULL."""
     return STRING.with_nullable(types[0].nullable)
 
 
 def _translated(types: tuple[LogicalType, ...]) -> LogicalType:
-    """Only the text makes it NULL."""
+    """TRANSLATE is NULL only when the text is NULL."""
     return STRING.with_nullable(types[0].nullable)
 
 

@@ -62,7 +62,7 @@ def _timestamp_ltz(types: Types) -> LogicalType | None:
 
 
 def _as_fine_as_literal(result: LogicalType, args: tuple[Expression, ...]) -> LogicalType:
-    """TIMESTAMP_LTZ with the digits that a literal precision asks for, or a literal pattern shows: at least 3."""
+    """TIMESTAMP_LTZ with as many digits as a literal precision or the literal pattern has, at least 3."""
     value = args[1].value if len(args) > 1 and isinstance(args[1], Literal) else None
     if isinstance(value, str):
         unquoted = re.sub(r"'[^']*'", "", value)

@@ -1,4 +1,4 @@
-"""Operator specs: what each operator must do, as data. `Spec` is the union that plans and the wire use."""
+"""Operator specs: what each operator must do, as data. `Spec` is their union, for plans and messages."""
 
 from __future__ import annotations
 

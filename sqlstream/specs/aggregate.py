@@ -1,4 +1,4 @@
-"""What aggregations must do: grouped over the whole stream, or by window."""
+"""Specs of aggregations: grouped over the whole stream, or by window."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class GroupAggregateSpec(OperatorSpec, frozen=True, tag="group_aggregate"):
     `is_retracting` — `$row_count` BIGINT, then each call's accumulator columns in order
     (`sqlstream.functions.aggregates.accumulator_fields`). GLOBAL reads exactly that layout: its `keys` are 0..k-1 and the
     calls' arguments still name the columns LOCAL read, so only their types matter.
-    SINGLE and GLOBAL output the key columns, then one column a call, as a changelog: +I for a new group, then updates
-    (-U only when the output mode is RETRACT), -D when `is_retracting` and the group's last row was taken back.
-    `is_retracting`: the rows that LOCAL or SINGLE reads may be taken back.
-    Without keys there is one group, it exists from the start: over bounded input that ends without a row the result is the
-    aggregate of no rows (COUNT 0), as in batch. Without calls this is SELECT DISTINCT.
-    At most one result row a key and batch is emitted: intermediate results inside a batch are skipped.
+    SINGLE and GLOBAL output the key columns, then one column per call, as a changelog: +I for a new group, then updates
+    (-U only when the output mode is RETRACT), -D when `is_retracting` and the group's last row was retracted.
+    `is_retracting`: the rows that LOCAL or SINGLE reads may be retracted.
+    Without keys there is one group, which exists from the start: over bounded input that ends without a row the result is
+    the aggregate of no rows (COUNT 0), as in batch. Without calls this is SELECT DISTINCT.
+    At most one result row per key and batch is emitted: intermediate results inside a batch are skipped.
     """
 
     keys: tuple[int, ...]
@@ -48,8 +48,8 @@ class WindowAggregateSpec(OperatorSpec, frozen=True, tag="window_aggregate"):
 
     The window of a row comes from `time_column`, or, when that is -1, from columns `window_start_column` and
     `window_end_column` that an operator upstream attached ("attached window"; `window` then describes where they came from).
-    SINGLE and GLOBAL output, once a window closes (watermark >= end - 1; processing time >= end), the key columns, one column
-    a call, then window_start, window_end TIMESTAMP(3) and window_time (end - 1 ms). The output is insert-only.
+    SINGLE and GLOBAL output, once a window closes (watermark >= end - 1; processing time >= end), the key columns, one
+    column per call, then window_start, window_end TIMESTAMP(3) and window_time (end - 1 ms). The output is insert-only.
     LOCAL outputs the key columns, the accumulator columns, then `$slice_end` BIGINT (ms; end of the row's slice, or the
     window's end when attached) and, for attached windows, `$window_start` BIGINT. GLOBAL reads that layout.
     A row is late when all its windows are closed: dropped and counted in `numLateRecordsDropped`. `row_watermark_column`

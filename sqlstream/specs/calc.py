@@ -1,4 +1,4 @@
-"""What a Calc must do: filter, then project (Flink: StreamExecCalc)."""
+"""Specs of row-by-row operators: filter and project, drop -U, limit (Flink: StreamExecCalc and others)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from sqlstream.specs.spec import OperatorSpec
 
 
 class CalcSpec(OperatorSpec, frozen=True, tag="calc"):
-    """Keep the rows for which `condition` is TRUE (all when None), then output one column a projection.
+    """Keep the rows for which `condition` is TRUE (all when None), then output one column per projection.
 
-    The row kind passes through. A changelog stream's condition sees both sides of an update and may let one through.
+    The row kind passes through. The condition applies to -U and +U separately, so it may keep only one of them.
     """
 
     projections: tuple[Expression, ...]

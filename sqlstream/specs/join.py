@@ -1,4 +1,4 @@
-"""What joins must do: regular, interval and window joins."""
+"""Specs of joins: regular, interval and window joins."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class JoinSpec(OperatorSpec, frozen=True, tag="join"):
 
     Rows match when the key columns are equal (NULL equals nothing) and `condition` over the joined row is
     TRUE. State: all rows of both sides, dropped after the side's TTL (0: never). LEFT outputs unmatched
-    left rows with NULLs, and takes that back when a match comes.
+    left rows with NULLs, and retracts them when a match arrives.
     """
 
     kind: JoinKind
@@ -33,13 +33,13 @@ class IntervalJoinSpec(OperatorSpec, frozen=True, tag="interval_join"):
     """Join of two insert-only streams whose times are close (Flink: StreamExecIntervalJoin).
 
     Rows match when keys are equal, `lower_ms <= left_time - right_time <= upper_ms` and `condition` is
-    TRUE. A row is forgotten when the watermark (or clock) says that no match can come. LEFT emits an
-    unmatched row with NULLs then. Output watermark is held back so that no output row is late. A time
+    TRUE. A row is forgotten when the watermark (or clock) excludes further matches. LEFT then emits an
+    unmatched row with NULLs. The output watermark is held back so that no output row is late. A time
     column may be a rowtime or a window bound (`window_start`, `window_end`, `window_time`) that its
     producer emits before it forwards the watermark that closed the window. `broadcast_input` (0 or 1; -1:
     none): every subtask receives all rows of that input and any rows of the other (INNER only). Each
-    subtask saves that input as a `shared` table; the one of the subtask whose event time is furthest
-    behind, which holds all that the others do, is restored everywhere.
+    subtask saves that input as a `shared` table. Every subtask restores the table of the old subtask with
+    the least event time, which holds all rows of the others.
     """
 
     kind: JoinKind

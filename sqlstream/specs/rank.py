@@ -1,4 +1,4 @@
-"""What Top-N, deduplication and bounded sorts must do."""
+"""Specs of Top-N, deduplication and bounded sorts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sqlstream.specs.spec import OperatorSpec
 
 
 class RankPhase(enum.Enum):
-    """GLOBAL decides. LOCAL only prunes, batch by batch, what cannot rank (insert-only input): rows in, fewer rows out."""
+    """GLOBAL computes the result. LOCAL only drops rows of each batch that cannot rank (insert-only input)."""
 
     LOCAL = "LOCAL"
     GLOBAL = "GLOBAL"
@@ -18,8 +18,8 @@ class RankPhase(enum.Enum):
 class RankSpec(OperatorSpec, frozen=True, tag="rank"):
     """ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) between `rank_start` and `rank_end`, 1-based inclusive (Flink: Rank).
 
-    GLOBAL outputs the input columns, then — when `outputs_rank` — the rank BIGINT, as a changelog. Ties go to the row that
-    came first. `is_retracting`: input rows may be taken back; then all rows are kept, else the best `rank_end` a key.
+    GLOBAL outputs the input columns, then — when `outputs_rank` — the rank BIGINT, as a changelog. Of equal rows the
+    earlier ranks first. `is_retracting`: input rows may be retracted; then all rows are kept, else the best `rank_end` per key.
     """
 
     partition_keys: tuple[int, ...]
@@ -33,9 +33,9 @@ class RankSpec(OperatorSpec, frozen=True, tag="rank"):
 
 
 class WindowRankSpec(OperatorSpec, frozen=True, tag="window_rank"):
-    """Top-N of each window (Flink: WindowRank; with rank_end 1 also WindowDeduplicate); input is insert-only.
+    """Top-N per window (Flink: WindowRank; with rank_end 1 also WindowDeduplicate); input is insert-only.
 
-    `partition_keys` exclude the window columns. Rows of a window go out, best first within a key, when it closes: insert-only.
+    `partition_keys` exclude the window columns. When a window closes, its rows are emitted, best first within a key: insert-only.
     """
 
     partition_keys: tuple[int, ...]
@@ -53,12 +53,12 @@ class Keep(enum.Enum):
 
 
 class DeduplicateSpec(OperatorSpec, frozen=True, tag="deduplicate"):
-    """The first or last row of each key by a time attribute (Flink: Deduplicate); input is insert-only.
+    """The first or last row per key by a time attribute (Flink: Deduplicate); input is insert-only.
 
-    Row time compares `time_column`; processing time (`time_column` -1) takes the order of arrival. Equal row times: FIRST keeps
-    the row that came first, LAST the one that came last. FIRST by processing time is insert-only; the others emit updates
-    (-U only when the output mode is RETRACT). LOCAL prunes within a batch. Output: input columns, then rank 1 BIGINT when
-    `outputs_rank`.
+    Row time compares `time_column`; processing time (`time_column` -1) uses the order of arrival. Of equal row times FIRST
+    keeps the row that arrived first, LAST the one that arrived last. FIRST by processing time is insert-only; the
+    others emit updates (-U only when the output mode is RETRACT). LOCAL prunes within a batch.
+    Output: input columns, then rank 1 BIGINT when `outputs_rank`.
     """
 
     keys: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""What a sink must do: write rows to a table through its connector."""
+"""Spec of a sink, which writes rows to a table through its connector."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sqlstream.specs.spec import OperatorSpec
 class SinkSpec(OperatorSpec, frozen=True, tag="sink"):
     """Input columns are the table's physical (and persisted metadata) columns in order.
 
-    `primary_key` and `partition_keys` are column indexes. The node's input mode says which row kinds come.
+    `primary_key` and `partition_keys` are column indexes. The row kinds of the input are given by the node's input mode.
     The connector `collect` sends rows to the client that submitted the query.
     """
 

@@ -1,4 +1,4 @@
-"""What a source must do: read a table's physical and metadata columns through its connector."""
+"""Spec of a source, which reads a table's physical and metadata columns through its connector."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from sqlstream.specs.watermark import EmitStrategy
 
 
 class SourceWatermark(msgspec.Struct, frozen=True):
-    """The watermark of a table whose reader makes it, split by split (Flink: watermark push-down, FLIP-27).
+    """The watermark of a table whose reader creates it per split (Flink: watermark push-down, FLIP-27).
 
-    `rowtime` and `expression` are over the source's physical and metadata columns; computed columns are written out in them.
-    With `adds_rowtime` the source emits the row time too, so that it is computed once.
+    `rowtime` and `expression` are over the source's physical and metadata columns; computed columns are replaced by their
+    expressions. With `adds_rowtime` the source also emits the row time, so that it is computed only once.
     """
 
     rowtime: Expression
@@ -24,13 +24,13 @@ class SourceWatermark(msgspec.Struct, frozen=True):
 
 
 class SourceSpec(OperatorSpec, frozen=True, tag="source"):
-    """Output: the physical `columns` in this order, then the `metadata` columns, then what `watermark` adds: the row time,
-    and with ON_EVENT specs.watermark.ROW_WATERMARK_COLUMN.
+    """Output: the physical `columns` in this order, then the `metadata` columns, then those that `watermark` adds: the row
+    time, and with ON_EVENT specs.watermark.ROW_WATERMARK_COLUMN.
 
     `schema` holds all physical columns of the table (a CSV file has them whether read or not). `filters` are conjuncts over
-    the output columns that the connector may use to skip rows; the plan keeps its own filter unless the connector's
-    descriptor says that it applies them exactly. `limit` < 0 means none. A metadata field is named by its metadata key.
-    `watermark` is None unless the descriptor says that readers make watermarks.
+    the output columns that the connector may use to skip rows; the plan keeps its own filter unless, by its
+    descriptor, the connector applies them exactly. `limit` < 0 means none. The name of a metadata field is its metadata key.
+    `watermark` is None unless, by the descriptor, readers create watermarks.
     """
 
     table: str

@@ -1,4 +1,4 @@
-"""The root of all operator specs: what an operator must do, as data that crosses the wire."""
+"""The base of all operator specs, which are data that can be sent in messages."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ import msgspec
 
 
 class OperatorSpec(msgspec.Struct, frozen=True, tag_field="operator"):
-    """One frozen struct an operator. Schemas, changelog modes and names belong to the node that carries the spec."""
+    """One frozen struct per operator. Schemas, changelog modes and names belong to the node that carries the spec."""

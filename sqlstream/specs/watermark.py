@@ -1,4 +1,4 @@
-"""What a watermark assigner must do (Flink: WatermarkAssignerOperator)."""
+"""Spec of a watermark assigner (Flink: WatermarkAssignerOperator)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ that reads it decides lateness row by row, so the answer does not depend on how 
 
 
 class WatermarkAssignerSpec(OperatorSpec, frozen=True, tag="watermark_assigner"):
-    """Watermark = running maximum of `expression` (a timestamp; NULL values are passed over), in ms.
+    """Watermark = running maximum of `expression` (a timestamp; NULL values are skipped), in ms.
 
-    Watermarks from upstream are swallowed but for the final one. After `idle_timeout_ms` without a row (0: never) the output
+    Watermarks from upstream are dropped, except the final one. After `idle_timeout_ms` without a row (0: never) the output
     turns idle. A row whose `rowtime_column` is NULL fails the job, as in Flink. With ON_EVENT the output schema ends with
     ROW_WATERMARK_COLUMN.
 
-    With `is_by_source` the reader of the table makes the watermarks (SourceSpec.watermark) and, if the table's strategy is
-    ON_EVENT, the column, which is then the last one of the input: both are handed on, the column only with ON_EVENT here.
+    With `is_by_source` the reader of the table creates the watermarks (SourceSpec.watermark) and, if the table's strategy is
+    ON_EVENT, the column, which is then the last of the input. Both are forwarded, the column only with ON_EVENT here.
     """
 
     rowtime_column: int

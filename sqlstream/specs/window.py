@@ -32,7 +32,7 @@ class WindowSpec(msgspec.Struct, frozen=True):
 
     @property
     def slice_ms(self) -> int:
-        """Width of the slices that windows of this spec are made of: rows of one slice share all their windows."""
+        """Width of the slices that the windows consist of: rows of one slice share all their windows."""
         import math
 
         match self.kind:
@@ -55,7 +55,7 @@ class WindowSpec(msgspec.Struct, frozen=True):
 
 
 class WindowTvfSpec(OperatorSpec, frozen=True, tag="window_tvf"):
-    """Append window_start, window_end (TIMESTAMP(3)) and window_time (= end - 1 ms) to each row, once a window of the row.
+    """Append window_start, window_end (TIMESTAMP(3)) and window_time (= end - 1 ms) to each row, once per window of the row.
 
     TUMBLE, HOP and CUMULATE only. Rows keep their order; a row of HOP appears once for each of its windows, earliest first.
     """

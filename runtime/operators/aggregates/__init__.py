@@ -32,9 +32,9 @@ _SIMPLE: dict[str, type[Accumulator]] = {
 def make_accumulator(
     call: AggregateCall, argument_types: tuple[LogicalType, ...], is_retracting: bool = False
 ) -> Accumulator:
-    """The accumulator of a call over arguments of these types; `is_retracting` when rows may be taken back."""
+    """The accumulator of a call over arguments of these types; `is_retracting`: rows may be retracted."""
     inner = _make_plain(call, argument_types, is_retracting)
-    # MIN and MAX do not care how often a value comes.
+    # MIN and MAX are the same for distinct values.
     is_distinct = call.is_distinct and argument_types and call.function not in ("MIN", "MAX")
     return Distinct(call, argument_types, inner) if is_distinct else inner
 

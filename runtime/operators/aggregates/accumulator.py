@@ -23,8 +23,8 @@ NO_WEIGHTS: Array = np.empty(0, dtype=np.int8)
 class Accumulator(ABC):
     """The accumulators of one aggregate call for dense slots 0 … capacity - 1.
 
-    `slots` is int64[n], one a row; `weights` int8[n] says for each row +1, -1 or 0 (empty: all +1) before NULL arguments are
-    passed over. State: one entry a slot, until `reset`.
+    `slots` is int64[n], the slot of each row. `weights` is int8[n]: +1 adds a row, -1 retracts it, 0 skips it (empty: all +1);
+    rows with NULL arguments are skipped too. State: one entry per slot, until `reset`.
     """
 
     def __init__(self, call: AggregateCall, argument_types: tuple[LogicalType, ...]) -> None:
@@ -37,11 +37,11 @@ class Accumulator(ABC):
 
     @abstractmethod
     def accumulate(self, slots: Array, args: list[pa.Array], weights: Array) -> None:
-        """Add or take back rows."""
+        """Add or retract rows."""
 
     @abstractmethod
     def merge(self, slots: Array, columns: list[pa.Array]) -> None:
-        """Add accumulators made by `columns` of another instance."""
+        """Add accumulators in the form that `columns` of another instance returns."""
 
     @abstractmethod
     def columns(self, slots: Array) -> list[pa.Array]:
@@ -57,11 +57,11 @@ class Accumulator(ABC):
 
     @property
     def kept_values(self) -> ValueCounts | None:
-        """The values behind the accumulators, for calls that keep them all; a snapshot of such a call is these."""
+        """All values, for calls that keep them: these are then the snapshot of the call. None for the others."""
         return None
 
     def load(self, slots: Array, values: pa.Array, counts: Array) -> None:
-        """Restore from the table of `kept_values`; the others restore by `merge`."""
+        """Restore from the table of `kept_values`; calls without kept values restore by `merge`."""
         raise AssertionError(f"{type(self).__name__} keeps no values")
 
     @abstractmethod

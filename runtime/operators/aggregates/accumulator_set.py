@@ -1,4 +1,4 @@
-"""All calls of one aggregation together: rows or partial accumulators in, result columns out."""
+"""The accumulators of all calls of one aggregation: rows or partials in, result columns out."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def partial_argument_types(
 ) -> tuple[tuple[LogicalType, ...], ...]:
     """Argument types of calls that read accumulators of `schema` from column `first` on.
 
-    An accumulator's first column has the type that the argument's accumulator has in turn, so it can stand for the argument.
+    An accumulator of the first column's type has the same columns as one of the argument's type, so that type is used instead.
     """
     types = []
     for call in calls:
@@ -70,7 +70,7 @@ class AccumulatorSet:
             accumulator.resize(capacity)
 
     def accumulate(self, slots: Array, batch: pa.RecordBatch, signs: Array = NO_WEIGHTS) -> None:
-        """Add rows (`signs` -1: take back); each call applies its own filter."""
+        """Add rows (`signs` -1: retract); each call applies its own filter."""
         filtered: dict[int, Array] = {-1: signs}
         for call, accumulator in zip(self.calls, self.accumulators, strict=True):
             if call.filter not in filtered:

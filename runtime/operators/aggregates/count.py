@@ -14,7 +14,7 @@ from sqlstream.types import LogicalType
 
 
 class Count(Accumulator):
-    """Number of rows whose arguments are all present. State: one int64 a slot."""
+    """Number of rows whose arguments are all present. State: one int64 per slot."""
 
     def __init__(self, call: AggregateCall, argument_types: tuple[LogicalType, ...]) -> None:
         super().__init__(call, argument_types)
@@ -36,7 +36,7 @@ class Count(Accumulator):
         return to_array(pa.int64(), picked(self._counts, slots))
 
     def values(self, slots: Array) -> Array:
-        """The counts as numpy."""
+        """int64[n]: the counts of these slots."""
         return self._counts[slots]
 
     def reset(self, slots: Array) -> None:

@@ -16,10 +16,10 @@ from sqlstream.types import LogicalType
 
 
 class Distinct(Accumulator):
-    """Lets a value through to `inner` when it first comes to a slot, and takes it back when its last row is.
+    """Adds a value to `inner` with its first row in a slot, and retracts it when its last row is retracted.
 
-    Several arguments are one value, a struct; a row with a NULL among them is passed over. State: that of `inner`, and
-    one entry a slot and value.
+    Several arguments form one value, a struct; a row with a NULL among them is skipped. State: that of `inner`, and one
+    entry per slot and value.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""MIN and MAX, over rows that only come and over rows that may be taken back."""
+"""MIN and MAX, over insert-only rows and over rows that may be retracted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sqlstream.types import LogicalType
 
 
 class Extreme(Accumulator):
-    """The least or greatest value that is not NULL. State: one value and one byte a slot."""
+    """The least or greatest value that is not NULL. State: one value and one byte per slot."""
 
     def __init__(self, call: AggregateCall, argument_types: tuple[LogicalType, ...]) -> None:
         super().__init__(call, argument_types)
@@ -33,7 +33,7 @@ class Extreme(Accumulator):
         self._is_min = call.function == "MIN"
         self._best = empty_numbers(self._number)
         self._seen: Array = np.empty(0, dtype=np.uint8)
-        # Strings and bytes: the values themselves, one a slot (see _order_values).
+        # Strings and bytes: the values themselves, one per slot (see _order_values).
         self._values = SlotValues(argument_types[0])
 
     def resize(self, capacity: int) -> None:
@@ -46,7 +46,7 @@ class Extreme(Accumulator):
         self.put(slots, args[0], present(weights, args[0]))
 
     def put(self, slots: Array, values: pa.Array, weights: Array) -> None:
-        """Let values compete; `weights` 0 passes over."""
+        """Replace the values of slots by better ones; rows with `weights` 0 are skipped."""
         if self._number is NumberClass.NONE:
             self._order_values(slots, values, weights)
         elif self._number is NumberClass.INT128:
@@ -57,7 +57,7 @@ class Extreme(Accumulator):
             kernel(self._best, self._seen, slots, as_numbers(values, self._number), weights)
 
     def _order_values(self, slots: Array, values: pa.Array, weights: Array) -> None:
-        # Held and new values are ranked together; the kernels then compare ranks instead of strings.
+        # Held and new values get ranks in one sort; the kernels then compare ranks instead of strings.
         touched, positions = np.unique(slots, return_inverse=True)
         everything = pa.concat_arrays([self._values.get(touched), pc.cast(values, self._type)])
         ranks = pc.rank(everything, tiebreaker="min").to_numpy().astype(np.int64)
@@ -92,9 +92,9 @@ class Extreme(Accumulator):
 
 
 class RetractableExtreme(Extreme):
-    """MIN or MAX over rows that may be taken back: every value is kept with its count (Flink: MinWithRetract).
+    """MIN or MAX over rows that may be retracted: every value is kept with its count (Flink: MinWithRetract).
 
-    State: besides the extreme, one entry a slot and distinct value, until its count is zero.
+    State: besides the extreme, one entry per slot and distinct value, until its count is zero.
     """
 
     def __init__(self, call: AggregateCall, argument_types: tuple[LogicalType, ...]) -> None:

@@ -16,7 +16,7 @@ from sqlstream.types import STRING, LogicalType
 class ListAggregate(Accumulator):
     """Values that are not NULL, each after the separator of its row (second argument, default a comma; NULL is none).
 
-    State: one string a slot.
+    State: one string per slot.
     """
 
     def __init__(self, call: AggregateCall, argument_types: tuple[LogicalType, ...]) -> None:
@@ -38,7 +38,7 @@ class ListAggregate(Accumulator):
         order = np.argsort(slots, kind="stable")
         touched, starts = np.unique(slots[order], return_index=True)
         held = self._texts.get(touched)
-        # A value brings the separator that stands before it; the first of all has none.
+        # The separator of a row precedes its value; the first value has none.
         is_first = np.zeros(len(slots), dtype=bool)
         is_first[starts[held.is_null().to_numpy(zero_copy_only=False)]] = True
         chosen = pa.array(order)

@@ -27,7 +27,7 @@ _NOT_NUMBERS = (*STRING_ROOTS, *BINARY_ROOTS, TypeRoot.ARRAY, TypeRoot.MAP, Type
 
 
 def number_class(t: LogicalType) -> NumberClass:
-    """How values of a type are held; NONE for strings, bytes and nested types."""
+    """The number class of a type; NONE for strings, bytes and nested types."""
     if t.root is TypeRoot.DECIMAL:
         return NumberClass.INT128
     if t.root in APPROXIMATE_ROOTS:
@@ -36,7 +36,7 @@ def number_class(t: LogicalType) -> NumberClass:
 
 
 def empty_numbers(number: NumberClass) -> Array:
-    """No values yet, in the shape and type in which they are held."""
+    """An empty array of the shape and dtype that hold such numbers."""
     if number is NumberClass.INT128:
         return np.empty((0, 2), dtype=np.uint64)
     return np.empty(0, dtype=np.float64 if number is NumberClass.FLOAT64 else np.int64)
@@ -64,7 +64,7 @@ def as_numbers(array: pa.Array, number: NumberClass) -> Array:
 
 
 def from_numbers(values: Array, array_type: pa.DataType, valid: Array | None = None) -> pa.Array:
-    """The inverse; integers narrower than 64 bits wrap. `valid`: one byte or bool a row, None for no NULL."""
+    """The inverse; integers narrower than 64 bits wrap. `valid`: one byte or bool per row, None for no NULL."""
     if pa.types.is_null(array_type):
         return pa.nulls(len(values))
     if valid is not None and valid.all():

@@ -1,4 +1,4 @@
-"""FIRST_VALUE and LAST_VALUE: by order of arrival, passing over NULLs."""
+"""FIRST_VALUE and LAST_VALUE, by order of arrival; NULLs are skipped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sqlstream.types import LogicalType
 
 
 class OrderedValue(Accumulator):
-    """The value of the first or last row that has one. State: one value a slot."""
+    """The first or last value that is not NULL. State: one value per slot."""
 
     def __init__(self, call: AggregateCall, argument_types: tuple[LogicalType, ...]) -> None:
         super().__init__(call, argument_types)

@@ -1,4 +1,4 @@
-"""What a window keeps of its rows until it closes: merged accumulators, or the rows where a call cannot be merged."""
+"""The state of a window until it closes: merged accumulators, or its rows when a call cannot be merged."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ ArgumentTypes = tuple[tuple[LogicalType, ...], ...]
 
 
 def is_mergeable(calls: tuple[AggregateCall, ...]) -> bool:
-    """Whether every call's accumulators can be put together; DISTINCT, FIRST_VALUE and the like need the rows."""
+    """Whether the accumulators of all calls can be merged; DISTINCT, FIRST_VALUE and others need the rows."""
     return all(AGGREGATE_FUNCTIONS[c.function].accumulator is not None and not c.is_distinct for c in calls)
 
 
 class MergedPartials:
-    """One partial a group of rows: the accumulator columns of all calls."""
+    """One partial per group of rows: the accumulator columns of all calls."""
 
     is_merging = True
 
@@ -42,14 +42,14 @@ class MergedPartials:
         return accumulators.columns(first_slots(count))
 
     def together(self, columns: list[pa.Array], groups: Array, count: int) -> AccumulatorSet:
-        """The partials of each group put together."""
+        """The partials, merged by group."""
         accumulators = self._accumulators(count)
         accumulators.merge(groups, columns)
         return accumulators
 
 
 class RawRows:
-    """Every row is kept as it came; the calls run when a window closes."""
+    """Keeps every row; the calls run when a window closes."""
 
     is_merging = False
 

@@ -1,4 +1,4 @@
-"""One value a slot, of any type: numbers in numpy, everything else in an Arrow column by slot."""
+"""One value per slot, of any type: numbers in numpy, other types in an Arrow column by slot."""
 
 from __future__ import annotations
 

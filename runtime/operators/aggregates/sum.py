@@ -32,12 +32,12 @@ from sqlstream.types import LogicalType
 
 
 class Sum(Accumulator):
-    """Sum and number of the values that are not NULL; NULL while there is none. State: 16 (DECIMAL: 24) bytes a slot."""
+    """Sum and number of the values that are not NULL; NULL while there is none. State: 16 (DECIMAL: 24) bytes per slot."""
 
     def __init__(self, call: AggregateCall, argument_types: tuple[LogicalType, ...]) -> None:
         super().__init__(call, argument_types)
         self._number = number_class(argument_types[0])
-        # The sum's own type: wider than the argument's, so that partial sums survive the way to GLOBAL.
+        # The type of partial sums: wider than the argument's, so that they do not overflow before GLOBAL.
         self._sum_type = to_arrow_type(_accumulator_types(call, argument_types)[0])
         self._sums = empty_numbers(self._number)
         self._counts: Array = np.empty(0, dtype=np.int64)
@@ -58,7 +58,7 @@ class Sum(Accumulator):
 
     def columns(self, slots: Array) -> list[pa.Array]:
         counts = picked(self._counts, slots)
-        # Never NULL: a partial may hold as many values taken back as added, and its sum still counts.
+        # Never NULL: a partial with as many retracted as added values still has a sum to merge.
         return [from_numbers(picked(self._sums, slots), self._sum_type), to_array(pa.int64(), counts)]
 
     def results(self, slots: Array) -> pa.Array:
@@ -66,7 +66,7 @@ class Sum(Accumulator):
         return from_numbers(sums, to_arrow_type(self.call.type), self._has_value(slots, sums))
 
     def _has_value(self, slots: Array, sums: Array) -> Array:
-        """bool[n]: where there is a sum; a DECIMAL that has outgrown 38 digits is NULL, as in Flink."""
+        """bool[n]: whether the result is not NULL; a DECIMAL of more than 38 digits is NULL, as in Flink."""
         valid = picked(self._counts, slots) > 0
         if self._number is NumberClass.INT128:
             fits = np.empty(len(slots), dtype=bool)
@@ -91,12 +91,12 @@ class Average(Sum):
         divisors = np.where(valid, counts, 1)
         result_type = to_arrow_type(self.call.type)
         if self._number is NumberClass.INT128:
-            # Arrow's casts look at the digits below a NULL too.
+            # Arrow's casts also check the digits under a NULL.
             sums[~valid] = 0
             return self._divide_decimals(sums, divisors, valid, result_type)
         if self._number is NumberClass.FLOAT64:
             return from_numbers(sums / divisors, result_type, valid)
-        # Floor division and one more where it went below: the absolute value of the least BIGINT is none.
+        # Floor division, plus one where that rounded down a negative: the least BIGINT has no absolute value.
         quotients = sums // divisors
         quotients += (sums < 0) & (quotients * divisors != sums)
         return from_numbers(quotients, result_type, valid)
@@ -112,7 +112,7 @@ class Average(Sum):
         )
         quotient = pc.divide(wide, pc.cast(pa.array(divisors), pa.decimal256(19, 0)))
         rounded = pc.round(quotient, result_type.scale, "half_towards_infinity")
-        # What has more digits than the result's type is NULL, as in Flink.
+        # A value with more digits than the result's type is NULL, as in Flink.
         whole_digits = result_type.precision - result_type.scale
         limit = pa.scalar(Decimal(10) ** whole_digits, pa.decimal256(whole_digits + 1, 0))
         fits = pc.less(pc.abs(rounded), limit)

@@ -1,4 +1,4 @@
-"""How often each value stands in each slot: what DISTINCT and retractable extremes need to take a row back."""
+"""Counts of values per slot, with which DISTINCT and retractable extremes retract rows."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from runtime.state.arrays import Array, grown
 
 
 class ValueCounts:
-    """A multiset of values for each slot; a struct is told apart by its fields, none of them NULL where it counts.
+    """A multiset of values per slot; a struct value is compared by its fields, none of which is NULL in a counted row.
 
-    State: one entry a (slot, value) whose count is not zero.
+    State: one entry per (slot, value) whose count is not zero.
     """
 
     def __init__(self, value_type: pa.DataType) -> None:
@@ -26,9 +26,9 @@ class ValueCounts:
         self._counts: Array = np.empty(0, dtype=np.int64)
 
     def add(self, slots: Array, values: pa.Array, weights: Array) -> tuple[Array, Array]:
-        """Add `weights` (empty: 1 a row) to the counts of (slot, value); rows of weight 0 are passed over.
+        """Add `weights` (empty: 1 per row) to the counts of (slot, value); rows of weight 0 are skipped.
 
-        Returns row numbers: one row of each pair whose count rose from zero, one of each whose count fell to zero.
+        Returns two arrays of row numbers: one row per pair whose count rose from zero, and one per pair whose count fell to zero.
         """
         rows = np.arange(len(slots)) if len(weights) == 0 else np.flatnonzero(weights)
         amounts = np.ones(len(rows), dtype=np.int64) if len(weights) == 0 else weights[rows].astype(np.int64)
@@ -74,7 +74,7 @@ class ValueCounts:
         self._forget(live[wanted[owners]])
 
     def table(self) -> tuple[Array, pa.Array, Array]:
-        """(slot, value, count) of every entry, also those below zero (taken back before they came)."""
+        """(slot, value, count) of every entry, also of negative counts (retracted before they were added)."""
         live = self._index.slots()
         owners, *values = self._index.keys(live)
         return view_values(owners, np.int64), self._whole(values), self._counts[live]

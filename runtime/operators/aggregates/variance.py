@@ -16,7 +16,7 @@ from sqlstream.types import LogicalType
 
 
 class Variance(Accumulator):
-    """Count, mean and sum of squared deviations (Welford), which lose no digits to a large mean. State: 24 bytes a slot."""
+    """Count, mean and sum of squared deviations (Welford), which lose no digits to a large mean. State: 24 bytes per slot."""
 
     def __init__(self, call: AggregateCall, argument_types: tuple[LogicalType, ...]) -> None:
         super().__init__(call, argument_types)
@@ -50,7 +50,7 @@ class Variance(Accumulator):
     def results(self, slots: Array) -> pa.Array:
         divisors = self._counts[slots] - (1 if self._is_sample else 0)
         valid = divisors > 0
-        # A cancelled-out deviation may end a hair below zero.
+        # Rounding may leave a deviation of zero slightly negative.
         values = np.maximum(self._squares[slots], 0.0) / np.where(valid, divisors, 1)
         return from_numbers(
             np.sqrt(values) if self._is_deviation else values, to_arrow_type(self.call.type), valid
