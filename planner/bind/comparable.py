@@ -1,4 +1,4 @@
-"""Which values rows can be told apart and put in order by."""
+"""Which types can be compared for equality (keys) and for order (ORDER BY)."""
 
 from __future__ import annotations
 
