@@ -124,7 +124,7 @@ class FunctionParser(ExpressionParser):
         return [unit, *self.values()]
 
     def _position_arguments(self) -> list[exp.Expression]:
-        # Read as an operand, so that IN is not taken for the test.
+        # Read as an operand, so that IN is not read as the test IN (…).
         needle = self.operand()
         self.expect("IN")
         return [needle, self.value()]
