@@ -2,8 +2,8 @@
 
     python queries/make_data.py OUT_DIR [--from 2013-07-01 --to 2013-07-15]
 
-Flights are put in the order in which the planes left (scheduled departure plus delay), so their event time, the scheduled
-departure, is out of order by minutes to hours. Cancelled flights stand at their scheduled time. NULLs are written NA.
+Flights are in the order in which the planes left (scheduled departure plus delay), so their event time, the scheduled
+departure, is out of order by minutes to hours. Cancelled flights are placed at their scheduled time. NULLs are written NA.
 """
 
 from __future__ import annotations

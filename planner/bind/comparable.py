@@ -15,7 +15,7 @@ def require_key(expression: Expression, place: str, span: Span | None) -> Expres
             "SS3090",
             f"{place} takes no value of type {plain(expression.type)}",
             span=span,
-            hint="name the fields or elements that tell rows apart",
+            hint="name the fields or elements that identify a row",
         )
     return expression
 

@@ -75,5 +75,5 @@ def rename_columns(node: RelationalNode, alias: exp.TableAlias, namespace: Names
             hint=f"the columns are {', '.join(node.schema.names)}",
         )
     if len(set(names)) < len(names):
-        raise UserError("SS2012", "a column name stands twice", span=namespace.span(alias))
+        raise UserError("SS2012", "a column name is repeated", span=namespace.span(alias))
     return rename(node, names)

@@ -24,7 +24,7 @@ class FromItem:
         if columns > COLUMNS_MAX:
             raise UserError(
                 "SS3019",
-                f"a item of this statement has {columns} columns, and {COLUMNS_MAX} are possible",
+                f"an item of FROM has {columns} columns, and {COLUMNS_MAX} are possible",
                 span=self.node.span,
                 hint="select the columns that are needed instead of *",
             )

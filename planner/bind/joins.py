@@ -121,7 +121,7 @@ def _check_distinct_names(left: Scope, right: Scope, span: Span | None) -> None:
         name = sorted(both)[0][-1]
         raise UserError(
             "SS2012",
-            f'"{name}" stands twice in FROM',
+            f'"{name}" is named twice in FROM',
             span=span,
             hint=f"give one of them another name with AS, e.g. {name} AS {name}2",
         )

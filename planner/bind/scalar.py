@@ -109,7 +109,7 @@ class ScalarBinder:
             return self.aliases[parts[0]]
         span = self.span(node)
         if isinstance(node.this, exp.Star):
-            raise UserError("SS2009", "* stands only in a SELECT list or in COUNT(*)", span=span)
+            raise UserError("SS2009", "* is allowed only in a SELECT list or in COUNT(*)", span=span)
         index, fields = self.scope.resolve(parts, span)
         expression = self.column(index, span)
         for name in fields:
@@ -225,7 +225,7 @@ class ScalarBinder:
         return self.column(node.args["index"], self.span(node))
 
     def bind_star(self, node: exp.Star) -> Expression:
-        raise UserError("SS2009", "* stands only in a SELECT list or in COUNT(*)", span=self.span(node))
+        raise UserError("SS2009", "* is allowed only in a SELECT list or in COUNT(*)", span=self.span(node))
 
 
 def refuse_subquery(what: str, span: Span | None) -> NoReturn:

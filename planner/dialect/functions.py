@@ -99,7 +99,7 @@ class FunctionParser(ExpressionParser):
             raise self.refusal(f'the named argument "{token.text}" is not supported here', token, hint)
         if self.at("DESCRIPTOR", "(") or self.at("TABLE"):
             token = self.advance()
-            hint = "a table function stands in FROM, as in FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), …))"
+            hint = "call a table function in FROM, as in FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), …))"
             raise self.refusal(f"{word(token)} is an argument of table functions", token, hint)
         return self.value()
 

@@ -203,7 +203,7 @@ def parse_statement(text: str, offset: int = 0) -> Statement:
     statement = _read(commands.statement, text, list(piece.tokens), offset)
     following = next(pieces, None)
     if following is not None:
-        message = "only one statement can stand here"
+        message = "only one statement is allowed here"
         raise UserError("SS1001", message, span=following.span, hint="send the statements one by one")
     return statement
 

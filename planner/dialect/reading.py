@@ -133,8 +133,8 @@ class Reader(Parser):
         if not token:
             message, place = "unexpected end of statement", Span(token.start, token.end + 1)
         elif token.token_type is TokenType.HINT:
-            message, place = "a hint cannot stand here", span(token)
-            hint = hint or "table hints stand after the table's name, as in t /*+ OPTIONS('key'='value') */"
+            message, place = "a hint is not allowed here", span(token)
+            hint = hint or "write a table hint after the table's name, as in t /*+ OPTIONS('key'='value') */"
         else:
             message, place = f'unexpected "{self.source(token.start, token.end + 1)}"', span(token)
         if expected:

@@ -126,7 +126,7 @@ def _rank(planning: Planning, source: PhysicalNode, node: Rank) -> PhysicalNode:
             "SS3091",
             f"a Top-N over updating input keeps at most {RETRACTABLE_RANKS_MAX} ranks, not {node.rank_end}",
             span=node.span,
-            hint="ask for fewer ranks, or rank rows that are never retracted",
+            hint="keep fewer ranks, or rank rows that are never retracted",
         )
     spec = RankSpec(
         partition_keys=node.partition_keys,

@@ -231,7 +231,7 @@ def _with_primary_key(statement: CreateTable, columns: tuple[Column, ...]) -> tu
         _physical(key, columns)
     keys = _primary_key(statement)
     if len(set(keys)) < len(keys):
-        raise UserError("SS2012", "a column stands twice in PRIMARY KEY", span=statement.primary_key[0].span)
+        raise UserError("SS2012", "a column is repeated in PRIMARY KEY", span=statement.primary_key[0].span)
     return tuple(_replace_type(c, c.type.not_null()) if c.name in keys else c for c in columns)
 
 
