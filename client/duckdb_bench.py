@@ -27,22 +27,22 @@ BATCH_ROWS = 65_536
 CLOCK_QUERIES = {
     "q12": "INSERT INTO nexmark_q12 (bidder, bid_count) SELECT bidder, COUNT(*) FROM bid GROUP BY bidder"
 }
-"""Queries by the engine's clock, which a batch does not have: all rows in one window."""
+"""Queries with windows by processing time, rewritten for a batch: all rows are in one window."""
 COMPARED = {"q12": "", "q18": "rows", "q19": "rows"}
-"""How answers are compared where not by rows and checksum: q18 and q19 may keep either of two equals, q12's windows are those
-of the clock."""
+"""Queries that are not compared by row count and checksum: q18 and q19 may keep either of two equal rows, q12 has windows by
+processing time."""
 
 
 @dataclass(frozen=True)
 class BatchAnswer:
-    """One query: CPU seconds of the median run, and what its rows are."""
+    """DuckDB's answer to one query: CPU seconds of the median run, number and checksum of the rows."""
 
     cpu_s: float
     rows: int
     checksum: str
 
     def is_answered_by(self, query: str, rows: int, checksum: str) -> bool | None:
-        """Whether the engine's answer is the same one; None where they cannot be compared."""
+        """Whether the engine gave the same answer; None where the answers cannot be compared."""
         compared = COMPARED.get(query, "checksum")
         if not compared:
             return None
@@ -52,8 +52,8 @@ class BatchAnswer:
 def answer_in_duckdb(sink: Sink, events: int, config: NexmarkConfig, runs: int) -> BatchAnswer:
     """Load what the bound query reads into DuckDB's memory, warm up, and measure `runs` answers on one thread.
 
-    The text is that of `lower_duckdb`. Rows are handed over as Arrow batches and dropped, as `blackhole` drops them; those
-    of the warm-up are counted and checked.
+    The query text comes from `lower_duckdb`. Result rows are fetched as Arrow batches and dropped, as `blackhole` drops
+    them; the rows of the warm-up are counted and checked.
     """
     import duckdb
 
@@ -89,7 +89,7 @@ def _load(
     events: int,
     config: NexmarkConfig,
 ) -> None:
-    """The columns of the scanned kind that are read, as a table in the types of the lowered text."""
+    """Load the columns that `scan` reads into a table with the types of the lowered text."""
     generator = NexmarkGenerator(config)
     make = {"person": generator.persons, "auction": generator.auctions, "bid": generator.bids}[
         scan.table.options["nexmark.table"]

@@ -1,4 +1,4 @@
-"""The rows of a result until it is known that its job finished, whatever their number."""
+"""The rows of a result, held in memory or in a file until their job has finished."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import pyarrow as pa
 from sqlstream.errors import ExternalError
 
 HELD_BYTES_MAX = 64 * 1024 * 1024
-"""Rows that are held in memory; when there are more, all of them are in a temporary file."""
+"""Bytes of rows that are held in memory; a larger result is moved to a temporary file as a whole."""
 
 
 class HeldRows:
     """Batches that can be read as often as needed, in the order in which they were added.
 
-    State: up to HELD_BYTES_MAX of batches; beyond that a temporary file without a name, which is gone with this process
-    however it ends. Batches that are read from it are views of the file: they take no memory of their own.
+    State: up to HELD_BYTES_MAX of batches; beyond that a temporary file without a name, which the system deletes when this
+    process ends. Batches that are read from it are views of the file and take no memory of their own.
     """
 
     def __init__(self, schema: pa.Schema, bytes_max: int = HELD_BYTES_MAX) -> None:
@@ -46,7 +46,7 @@ class HeldRows:
         return self._file is not None
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """ExternalError SS5001 when there is no room for the temporary file."""
+        """Append a batch. ExternalError SS5001 when there is no room for the temporary file."""
         self._batches.append(batch)
         self._bytes += batch.nbytes
         if self._bytes > self._bytes_max:
@@ -73,6 +73,6 @@ class HeldRows:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         if self._file is not None:
             view = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
-            # The stream has no end mark yet, and needs none: it ends with the file.
+            # The stream has no end mark, and needs none: it ends with the file.
             yield from pa.ipc.open_stream(pa.py_buffer(view))
         yield from self._batches

@@ -1,4 +1,4 @@
-"""One line at the bottom of a terminal that makes room for whatever else is written."""
+"""One line at the bottom of a terminal that is erased while other text is written."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from client.terminal import columns_of, unescaped
 
 _ERASE = "\r\033[K"
 LOCK_TIMEOUT_S = 0.3
-"""How long somebody who prints is waited for: a terminal that nobody reads may hold them up for ever."""
+"""How long to wait for another thread's output: a terminal that nobody reads may block it for ever."""
 
 
 class LiveLine:
     """Draws its text on the terminal's last line, cut to its width; does nothing off a terminal, or on one without escape codes.
 
-    Whoever writes rows or messages does so within `cleared`: the line is taken away before and drawn again after, and never
-    redrawn in between. State: the text that is on the screen. All methods are thread-safe.
+    Rows and messages are written within `cleared`, which erases the line before and draws it again after, and never in
+    between. State: the text that is on the screen. All methods are thread-safe.
     """
 
     def __init__(self, out: IO[str] | None = None) -> None:
@@ -40,12 +40,12 @@ class LiveLine:
             self._lock.release()
 
     def erase(self) -> None:
-        """Take the line away until the next `draw`."""
+        """Remove the line until the next `draw`."""
         self.draw("")
 
     @contextmanager
     def cleared(self, stream: IO[str]) -> Iterator[None]:
-        """Room to write whole lines on `stream`, to be flushed before the end; one that is no terminal disturbs nothing."""
+        """Erase the line while the caller writes whole lines on `stream` and flushes it; does nothing when it is no terminal."""
         if not self.is_terminal or not stream.isatty():
             yield
             return
@@ -59,12 +59,12 @@ class LiveLine:
 
     def _put(self, text: str) -> None:
         if text or self._text:
-            # A line that wraps could not be erased: that reaches the last of its rows only.
+            # A line that wraps could not be erased: erasing reaches the last of its screen rows only.
             self._out.write(_ERASE + cut(text, self.columns))
             self._out.flush()
         self._text = text
 
     @property
     def columns(self) -> int:
-        """How long the line can be."""
+        """The columns that the line may fill."""
         return (columns_of(self._out) or 80) - 1

@@ -1,4 +1,4 @@
-"""What a job could not use, in words: late, undecodable and forbidden rows, expired state, and what to do about it."""
+"""Warnings and hints on the late, undecodable and dropped rows of a job, and on its expired state."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from sqlstream.messages.rpc import JobMetrics, Metrics
 
 @dataclasses.dataclass(frozen=True)
 class RejectedRowsPlace:
-    """Where rows of `table` are kept that could not be decoded; `path` is None when they are only counted."""
+    """Where the undecodable rows of `table` are kept; `path` is None when they are only counted."""
 
     table: str
     path: str | None
 
 
 def lost_rows_text(metrics: JobMetrics, places: Mapping[int, RejectedRowsPlace]) -> list[str]:
-    """A warning and a hint for each way in which rows were lost; `places` is by the operator id of the source.
+    """A warning and a hint for each way in which rows were lost; `places` maps a source's operator id to its place.
 
     >>> for line in lost_rows_text(JobMetrics("j", None, {"numLateRecordsDropped": 1200}, {}), {}):
     ...     print(line)
@@ -40,7 +40,7 @@ def lost_rows_text(metrics: JobMetrics, places: Mapping[int, RejectedRowsPlace])
 
 
 def expired_state_text(total: Metrics) -> list[str]:
-    """A note and a hint when state reached its time to live, which the user has asked for.
+    """A note and a hint when entries of state reached the time to live that the user has set.
 
     >>> expired_state_text({"numStateEntriesExpired": 1})[0]
     'note: 1 entry of state expired'

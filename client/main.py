@@ -20,7 +20,7 @@ EXIT_OK = 0
 EXIT_JOB_FAILED = 1
 EXIT_USAGE = 2
 EXIT_SIGNALLED = 128
-"""Plus the number of the signal, as in a shell."""
+"""Added to the number of the signal that ended the command, as in a shell."""
 
 END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -33,8 +33,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "bench": ("client.commands.bench", "measure the engine with a standard workload"),
     "version": ("client.commands.version", "print the version"),
 }
-"""Name to module and one line of help. A module has `add_arguments(parser)` and `execute(arguments) -> exit code`, and is
-imported only when its command is asked for."""
+"""Command name to (module, one line of help). A module has `add_arguments(parser)` and `execute(arguments) -> exit code`, and
+is imported only when its command runs."""
 
 EPILOG = """\
 examples:
@@ -43,7 +43,7 @@ examples:
   sqlstream explain queries/nexmark/q5.sql
   sqlstream bench nexmark --queries q0,q5 --events 10000000 --parallelism 2
 
-`sqlstream COMMAND --help` tells more. Exit codes: 0 done, 1 a job failed, 2 SQL or usage error, 130 interrupted,
+`sqlstream COMMAND --help` has the details. Exit codes: 0 done, 1 a job failed, 2 SQL or usage error, 130 interrupted,
 143 terminated.
 """
 
@@ -54,13 +54,13 @@ def command() -> NoReturn:
         code = main()
     except SystemExit as usage:
         code = usage.code if isinstance(usage.code, int) else EXIT_USAGE
-    # From here on nothing is left that a signal could ask to be ended.
+    # From here on a signal has nothing left to end.
     for number in END_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     flush = threading.Thread(target=_flush, daemon=True)
     flush.start()
     flush.join(FLUSH_TIMEOUT_S)
-    # Without the interpreter's orderly end: a thread that prints to a terminal nobody reads would hold it up for ever.
+    # Skip the interpreter's orderly shutdown: a thread that prints to a terminal nobody reads would block it for ever.
     os._exit(code)
 
 
@@ -73,13 +73,13 @@ def _flush() -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code. Never raises for what a user can do wrong, but SystemExit for usage."""
+    """Run one command; returns the exit code. SystemExit for wrong usage; a user's other mistakes raise nothing."""
     signals = _EndSignals()
     try:
         with signals:
             code = _run(list(sys.argv[1:] if argv is None else argv))
     except BaseException as error:
-        # A library that is signalled while it loads may put an error of its own in the signal's place.
+        # A library that a signal interrupts while it loads may raise an error of its own instead of KeyboardInterrupt.
         if signals.number is None and not isinstance(error, KeyboardInterrupt):
             raise
         return _exit_signalled(signals.number or signal.SIGINT)
@@ -92,10 +92,9 @@ def _exit_signalled(number: int) -> int:
 
 
 class _EndSignals:
-    """While entered, SIGINT, SIGTERM and SIGHUP, unless ignored (nohup) or handled, unwind the command as a
-    KeyboardInterrupt.
+    """Raise KeyboardInterrupt for SIGINT, SIGTERM and SIGHUP while entered, unless they are ignored (nohup) or handled.
 
-    State: the first signal that came, in `number`; afterwards all is as before."""
+    State: `number`, the first signal received. On exit the previous handlers are restored."""
 
     def __init__(self) -> None:
         self.number: int | None = None
@@ -121,11 +120,11 @@ class _EndSignals:
         raise KeyboardInterrupt
 
     def _deliver_again(self, lost: Any) -> None:
-        """A signal that came while a destructor or a callback ran, where Python drops what is raised, comes again."""
+        """Send a signal again that came in a destructor or callback, where Python drops what the handler raises."""
         if self.number is None or not isinstance(lost.exc_value, KeyboardInterrupt):
             self._unraisable(lost)
             return
-        # Not threading.Thread, whose start waits: the signal must not come while this hook still runs.
+        # Not threading.Thread, whose start() blocks: the signal must come after this hook has returned.
         _thread.start_new_thread(_signal_later, (self.number,))
 
 
@@ -151,7 +150,7 @@ def _run(argv: list[str]) -> int:
     try:
         return int(arguments.execute(arguments))
     except BrokenPipeError:
-        # The reader of our output has gone (`| head`): nothing is left to say, not even at interpreter exit.
+        # The reader of our output has closed it (`| head`): nothing more is written, not even at interpreter exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_OK
     except OSError as error:

@@ -50,7 +50,7 @@ COLUMNS: tuple[tuple[str, Callable[[Any], str]], ...] = (
     ("result_rows", lambda rows: "" if rows is None else f"{rows:,}"),
     ("result_checksum", lambda checksum: checksum or ""),
 )
-"""Figure and how the table shows it."""
+"""Name of a figure to its format in the table."""
 
 
 def available_queries() -> list[str]:
@@ -68,7 +68,7 @@ class NexmarkBench:
         self._events = events
         self._parallelism = parallelism
         self._rate = rate or max(1, events // EVENT_TIME_SPAN_S)
-        # Figures are those of child processes, however few the events are.
+        # Measure child processes, however few the events are.
         self._settings = {**settings, "parallelism.default": str(parallelism), IN_PROCESS_INPUT: "0"}
 
     def __enter__(self) -> NexmarkBench:
@@ -92,10 +92,10 @@ class NexmarkBench:
         return self._result(query, self._parallelism, wall_s, cpu_s, peak, rows, checksum)
 
     def run_against_duckdb(self, query: str, runs: int) -> Result:
-        """The figures of one query beside DuckDB's, in ns of CPU for each event. JobError when its job fails.
+        """The figures of one query beside DuckDB's, in CPU ns per event. JobError when its job fails.
 
-        `gross_ns` is all that the job costs, `source_ns` a job that only makes the columns which the query reads and drops
-        them, `net_ns` the difference: what the query costs over rows that are there, as they are for DuckDB.
+        `gross_ns` is the whole job. `source_ns` is a job that only generates the columns which the query reads and drops
+        them. `net_ns` is the difference: the cost of the query over existing rows, which is what DuckDB's figure is.
         """
         from client.duckdb_bench import answer_in_duckdb
         from client.session import Session
@@ -123,7 +123,7 @@ class NexmarkBench:
         }
 
     def _measure(self, session: Any, text: str, runs: int) -> list[tuple[float, float]]:
-        """Warm up on a tenth of the events; then seconds on the clock and of CPU of each run of a script into `blackhole`."""
+        """(elapsed seconds, CPU seconds) of each run of a script into `blackhole`, after a warm-up on a tenth of the events."""
         cluster = session.cluster()
         self._run_text(session, text, max(1, self._events // 10), "blackhole")
         measured = []
@@ -142,7 +142,7 @@ class NexmarkBench:
         return round(cpu_s / self._events * 1e9, 1)
 
     def bound(self, session: Any, query: str) -> tuple[Any, str]:
-        """The query as DuckDB answers it, and a script that makes the rows that its job reads and drops them."""
+        """The bound sink for DuckDB, and a script that generates the rows which the query's job reads and drops them."""
         from client.duckdb_bench import CLOCK_QUERIES
         from planner.bind.sink import bind_insert
         from planner.dialect.parser import parse_script, parse_statements
@@ -161,7 +161,7 @@ class NexmarkBench:
         return bind_insert(insert, session.bind_context()), sources
 
     def _run_text(self, session: Any, text: str, events: int, sink: str) -> dict[str, Any]:
-        """Run a script over `events` events into a sink connector; its last job's metrics."""
+        """Run a script over `events` events into a sink connector; returns the metrics of its last job."""
         from planner.dialect.parser import parse_script
 
         session.catalog = type(session.catalog)()
@@ -193,7 +193,7 @@ class NexmarkBench:
             session.catalog.put(msgspec.structs.replace(entry, options=options))
 
     def _generate(self, runs: int) -> Result:
-        """All columns of all events, made and dropped."""
+        """The figures of generating and dropping all columns of all events."""
         import resource
 
         from runtime.connectors.nexmark_config import NexmarkConfig
@@ -247,7 +247,7 @@ def _text(query: str) -> str:
 
 
 def _source_script(graph: JobGraph) -> str:
-    """One job that reads each source of a job as it does, and drops the rows."""
+    """A script of one job that reads the same columns of the same sources as `graph`, and drops the rows."""
     sources = [o.spec for v in graph.vertices for o in v.operators if isinstance(o.spec, SourceSpec)]
     tables, inserts = [], []
     for number, spec in enumerate(sources):
@@ -263,7 +263,7 @@ def _source_script(graph: JobGraph) -> str:
 
 
 def _added(operators: Iterable[Metrics]) -> dict[str, Any]:
-    """The metrics of all operators, added by name."""
+    """The metrics of all operators, summed by name."""
     total: dict[str, Any] = {}
     for metrics in operators:
         for name, value in metrics.items():

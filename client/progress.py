@@ -1,4 +1,4 @@
-"""The live line of a running job on a terminal, and the closing words on what it did."""
+"""The live line of a running job on a terminal, and its summary once it has ended."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _LEAST_USEFUL_FIRST = (
     *("state", "expired", "out", "watermark", "elapsed", "name"),
     *("dropped", "rejected", "late"),
 )
-"""Parts that the live line leaves out where the terminal is narrow, one after the other; the rows read stay."""
+"""Parts that the live line leaves out on a narrow terminal, in this order; the rows read are always shown."""
 
 STOP_TIMEOUT_S = 1.0
 
 
 class Progress:
-    """Redraws the live line twice a second: rows in and out a second, watermark and its lag, state, lost rows.
+    """Redraws the live line twice per second: rows in and out per second, watermark and its lag, state, lost rows.
 
-    Off a terminal no metrics are asked for. Use as a context manager; at its end the line is gone.
+    Off a terminal no metrics are requested. Use as a context manager; leaving it erases the line.
     """
 
     def __init__(self, name: str, metrics: Callable[[], JobMetrics], line: LiveLine) -> None:
@@ -55,7 +55,7 @@ class Progress:
             try:
                 total = self._metrics().total
             except SqlStreamError:
-                # The cluster is going or gone; who waits for the job says why.
+                # The cluster has stopped or is stopping; the thread that waits for the job reports why.
                 return
             now = time.monotonic()
             elapsed_s, interval_s, now_ms = now - started, now - last_time, time.time() * 1000
@@ -74,7 +74,7 @@ def progress_text(
     now_ms: float,
     columns: int = sys.maxsize,
 ) -> str:
-    """The line's text; what does not fit into `columns` is left out, the least useful part first.
+    """The text of the live line; parts that do not fit into `columns` are left out, the least useful one first.
 
     >>> figures = {"numRecordsRead": 5000, "numRecordsWritten": 10, "stateBytes": 2048}
     >>> progress_text("q", 3.0, 0.5, {}, figures, 0)
@@ -127,7 +127,7 @@ def size_text(size: float) -> str:
 
 
 def closing_text(name: str, total: Metrics, seconds: float) -> str:
-    """What a finished job read, wrote, and could not use.
+    """The rows that a finished job read, wrote, and lost.
 
     >>> closing_text("insert", {"numRecordsRead": 12, "numRecordsWritten": 3}, 0.5)
     'insert: read 12 rows, wrote 3, late 0, rejected 0 in 0.50 s'

@@ -21,7 +21,7 @@ _FOR_PEOPLE = ("table", "vertical")
 
 
 class Renderer(Protocol):
-    """Takes batches as they come; `finish` ends the output."""
+    """Writes batches as they arrive; `finish` ends the output."""
 
     def write(self, batch: pa.RecordBatch) -> None: ...
 
@@ -39,12 +39,13 @@ def make_renderer(
     time_zone: str = "UTC",
     out: IO[str] | None = None,
 ) -> Renderer:
-    """`with_op` puts a column `op` with +I, -U, +U or -D first. Of a table, `max_width` cuts long cells, `columns` is the
-    width of the terminal, and `wraps` breaks cells that do not fit into lines instead of cutting them. `time_zone` is that of
-    TIMESTAMP_LTZ values in texts. UserError SS4006 for a result that has a column `op` too, unless people read it."""
+    """The renderer for --format `name`. `with_op` adds a first column `op` with +I, -U, +U or -D. For tables, `max_width`
+    cuts long cells, `columns` is the width of the terminal, and `wraps` breaks cells that do not fit into lines instead of
+    cutting them. `time_zone` applies to the texts of TIMESTAMP_LTZ values. UserError SS4006 when a result for programs has a
+    column `op` of its own."""
     stream = out or sys.stdout
     if with_op and name not in _FOR_PEOPLE and OP in schema.names:
-        # A program that looks for `op` would find one of the two, and never know which.
+        # A program that looks up `op` would find either of the two columns.
         raise UserError(
             "SS4006",
             f'format "{name}" cannot carry column "{OP}" in a changelog, where "{OP}" is the kind of a change',
@@ -68,7 +69,7 @@ _INTERVALS = (TypeRoot.INTERVAL_DAY_TIME, TypeRoot.INTERVAL_YEAR_MONTH)
 
 
 class JsonLines:
-    """One object a row, as format `json` writes it, intervals as text; `op` first when asked for."""
+    """One object per row, as format `json` writes it, intervals as text; `op` first if `with_op`."""
 
     def __init__(self, schema: Schema, with_op: bool, out: IO[str]) -> None:
         from runtime.formats.json_writer import JsonWriter
@@ -129,7 +130,7 @@ class Csv:
 
 
 def _taken(buffer: io.BytesIO) -> str:
-    """The text written so far, which is gone from the buffer then."""
+    """Remove and return the text written so far."""
     text = buffer.getvalue().decode()
     buffer.seek(0)
     buffer.truncate()
@@ -137,7 +138,7 @@ def _taken(buffer: io.BytesIO) -> str:
 
 
 class ArrowStream:
-    """An Arrow IPC stream, with a first column `op` when asked for."""
+    """An Arrow IPC stream, with a first column `op` if `with_op`."""
 
     def __init__(self, schema: Schema, with_op: bool, out: Any) -> None:
         arrow = to_arrow_schema(schema)
@@ -159,7 +160,7 @@ class ArrowStream:
 
 
 def final_rows(schema: Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The table that a finished changelog describes; insert-only batches pass as they come."""
+    """The table that a finished changelog describes; insert-only batches pass unchanged."""
     folded = None
     for batch in batches:
         if folded is None and not is_changelog(batch):

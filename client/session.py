@@ -42,19 +42,19 @@ CLUSTER_OPTIONS = (
     "taskmanager.memory.network.max",
     "taskmanager.numberOfTaskSlots",
 )
-"""Settings that a cluster is started with: changing one means another cluster for the jobs that follow."""
+"""Settings that a cluster is started with: after a change the next job starts a new cluster."""
 
 
 IN_PROCESS_INPUT = "sqlstream.in-process.max-input-size"
 
 IN_PROCESS_PARALLELISM_MAX = 4
-"""Threads of one interpreter do not run side by side: a wider job is meant for processes."""
+"""Highest parallelism of a job in this process; wider jobs run in child processes, since threads share one interpreter lock."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """What a statement that runs no job gives back; `done` says what was carried out when the rows are no answer, `note` what
-    the user should know in any case."""
+    """The outcome of a statement that runs no job. `done` is a confirmation, for a statement without an answer in rows; `note`
+    is shown to the user in any case."""
 
     schema: Schema
     batches: tuple[pa.RecordBatch, ...]
@@ -71,8 +71,8 @@ class Text:
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """A submitted job. `label` is what to call it before a user; `schema` is the result's when it is a query, else None;
-    `is_bounded`: it ends by itself; `rejected`: where its sources keep undecodable rows, by operator id."""
+    """A submitted job. `label` names it to the user; `schema` is the result's for a query, else None; `is_bounded`: every
+    source ends; `rejected`: where its sources keep undecodable rows, by operator id."""
 
     id: str
     label: str
@@ -82,12 +82,12 @@ class Job:
     rejected: Mapping[int, RejectedRowsPlace]
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """The query's rows as they come, a changelog; until the job has ended."""
+        """The query's changelog, batch by batch as rows arrive, until the job has ended."""
         assert self.cluster is not None
         return self.cluster.results(self.id)
 
     def wait(self, timeout_s: float | None = None) -> tuple[JobStatus, ErrorInfo | None]:
-        """Until the job has ended, or TimeoutError; how, and why when it failed."""
+        """Wait for the end of the job; returns its status, and its error if it failed. TimeoutError after `timeout_s`."""
         assert self.cluster is not None
         reply = self.cluster.wait(self.id, timeout_s)
         return reply.status, reply.error
@@ -103,7 +103,7 @@ class Job:
 
 @dataclasses.dataclass(frozen=True)
 class LiteralJob(Job):
-    """A query over literal rows that computes nothing: its answer is known without a cluster."""
+    """A query over literal rows that computes nothing: its answer needs no cluster."""
 
     batches: tuple[pa.RecordBatch, ...]
 
@@ -119,17 +119,17 @@ class LiteralJob(Job):
         return JobMetrics(self.id, JobStatus.FINISHED, {}, {})
 
     def cancel(self) -> None:
-        """There is nothing to end."""
+        """Nothing runs, so nothing is cancelled."""
 
 
 Outcome = Rows | Text | Job
 
 
 class Session:
-    """Runs statements one after the other. State: catalog, settings, and the clusters that jobs made it start.
+    """Runs statements one after the other. State: catalog, settings, and the clusters started so far.
 
-    The cluster of child processes starts with the first job that needs it, one TaskManager a core; a job that has little to
-    read runs in this process, which is done before children would be up. `close` ends everything.
+    The cluster of child processes starts with the first job that needs it, with one TaskManager per core. A job with little
+    to read runs in this process, where it finishes before child processes would have started. `close` stops everything.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class Session:
         task_managers: int | None = None,
         print_lines: PrintLines | None = None,
     ) -> None:
-        """`print_lines` takes what the connector `print` has to say; by default it goes to standard output and error."""
+        """`print_lines` receives the lines of connector `print`; by default they go to standard output and error."""
         self.catalog = MemoryCatalog()
         self.config: dict[str, str] = {}
         for key, value in (config or {}).items():
@@ -163,7 +163,7 @@ class Session:
     # -- statements --------------------------------------------------------------------------------
 
     def execute(self, statement: Statement) -> Outcome:
-        """Run one parsed statement. A query or INSERT is submitted, not waited for. UserError with a position."""
+        """Run one parsed statement; a query or INSERT is submitted, and not waited for. UserError with a position."""
         from planner.dialect.statements import Explain, Insert, Query, StatementSet
 
         if isinstance(statement, Explain):
@@ -231,7 +231,7 @@ class Session:
         return Rows(result.schema, batches, result.done, result.note)
 
     def _validate(self, entry: object, statement: Statement) -> None:
-        """Let the connector check what its descriptor cannot say."""
+        """Run the connector's own checks, which its descriptor cannot express."""
         from runtime.connectors import connector
         from sqlstream.catalog import CatalogTable
 
@@ -272,12 +272,12 @@ class Session:
     def _runs_in_process(self, graph: JobGraph) -> bool:
         if is_trivial(graph):
             return True
-        # Who asks for a number of TaskManagers gets them.
+        # An explicit number of TaskManagers is obeyed, however small the job.
         input_max = options.get(self.config, IN_PROCESS_INPUT) if self._task_managers is None else 0
         return input_max > 0 and is_small(graph, input_max)
 
     def cluster(self, in_process: bool = False) -> EmbeddedCluster:
-        """The cluster of child processes, or the one in this process; started when first asked for."""
+        """The cluster of child processes, or the one in this process; started at the first call."""
         kind = (in_process, *(options.get(self.config, key) for key in CLUSTER_OPTIONS))
         if kind not in self._clusters:
             from runtime.embedded import EmbeddedCluster, print_to_terminal
@@ -290,7 +290,7 @@ class Session:
 
 
 def literal_batches(schema: Schema, rows: tuple[tuple[object, ...], ...]) -> tuple[pa.RecordBatch, ...]:
-    """Rows in the encoding of `Literal.value` as one batch."""
+    """One batch of rows in the encoding of `Literal.value`."""
     from runtime.operators.values import values_batches
     from sqlstream.specs import ValuesSpec
 
@@ -298,7 +298,7 @@ def literal_batches(schema: Schema, rows: tuple[tuple[object, ...], ...]) -> tup
 
 
 def without_rejected_files(graph: JobGraph) -> JobGraph:
-    """The graph of a SELECT, which leaves nothing beside the files that it reads."""
+    """The graph with rejected-rows files turned off: a SELECT writes nothing beside the files that it reads."""
     from runtime.connectors import connector
 
     def changed(operator: ChainedOperator) -> ChainedOperator:
@@ -337,7 +337,7 @@ def is_bounded(graph: JobGraph) -> bool:
 
 
 def literal_rows(graph: JobGraph) -> tuple[Schema, tuple[tuple[LiteralValue, ...], ...]] | None:
-    """The schema and rows of a query whose operators only lay literals out for the client; None for every other job."""
+    """The schema and rows of a query whose operators only pass literal rows to the client; None for every other job."""
     if len(graph.vertices) != 1 or graph.vertices[0].parallelism != 1:
         return None
     operators = graph.vertices[0].operators
@@ -356,13 +356,13 @@ def literal_rows(graph: JobGraph) -> tuple[Schema, tuple[tuple[LiteralValue, ...
 
 
 def is_trivial(graph: JobGraph) -> bool:
-    """Whether the job reads literal rows only and runs in one subtask: not worth a process."""
+    """Whether the job reads literal rows only and runs in one subtask, so that no child process is worth its start."""
     has_source = any(isinstance(o.spec, SourceSpec) for v in graph.vertices for o in v.operators)
     return not has_source and all(v.parallelism == 1 for v in graph.vertices)
 
 
 def is_small(graph: JobGraph, input_bytes_max: int) -> bool:
-    """Whether the job's tables end and hold little as far as their connectors can tell, and few subtasks read them."""
+    """Whether all tables of the job end, hold at most `input_bytes_max` by their connectors' estimates, and few subtasks run."""
     from runtime.connectors import connector
     from runtime.host.files import LocalFiles
     from sqlstream.spi.connector import MeasuresInput

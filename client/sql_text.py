@@ -1,4 +1,4 @@
-"""Values as SQL prints them: what CAST to STRING gives, and the same for nested values."""
+"""Values as text, as CAST to STRING gives them, and nested values in the same manner."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _filled(column: pa.Array, type_: LogicalType, time_zone: str) -> list[str]:
 
 
 def _listed(column: pa.Array, items: Sequence[str], opening: str, closing: str) -> pa.Array:
-    """The texts of all elements, laid out as `column` is, in brackets."""
+    """For each value of the nested `column`, the texts of its elements in brackets."""
     offsets = column.offsets.to_pylist()
     ranges = zip(offsets[:-1], offsets[1:], column.is_valid().to_pylist(), strict=True)
     texts = [opening + ", ".join(items[a:b]) + closing if valid else None for a, b, valid in ranges]

@@ -1,4 +1,4 @@
-"""Where the `sqlstream` command starts: importing this is the first thing that its process does."""
+"""The entry point of the `sqlstream` command, imported before everything else."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import gc
 import os
 
 if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
-    # Python would answer Ctrl-C with a traceback of whatever it is loading. Until the command has something to clean up,
-    # and `client.main` a handler, the system's way is better: the process is gone. What is ignored (nohup) stays ignored.
+    # Python would answer Ctrl-C with a traceback of whatever it is loading. The system's default ends the process without
+    # one, and is right until the command has something to clean up and `client.main` a handler. An ignored signal (nohup)
+    # stays ignored.
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
-# Nothing here multiplies matrices; the threads that numpy would start for it cost more than the rest of its import.
+# numpy would start threads for matrix products, which nothing here computes; they cost more than the rest of its import.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# The thousands of functions and classes that loading makes are no garbage: looking for some time and again finds nothing.
+# The thousands of functions and classes that loading creates are no garbage: collections would search them in vain.
 gc.set_threshold(50_000, 20, 100)
 
 

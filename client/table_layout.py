@@ -1,4 +1,4 @@
-"""How wide the columns of a printed table are, and what a cell shows of its text."""
+"""The widths of a printed table's columns, and the part of a text that a cell shows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sqlstream.terminal_text import character_width, display_width, shown
 from sqlstream.types import LogicalType, TypeRoot
 
 CELL_COLUMNS_MIN = 8
-"""A column is not made narrower than this for the others' sake."""
+"""No column is narrowed below this width to make room for others."""
 
 NUMBER_ROOTS = frozenset({
     TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INTEGER, TypeRoot.BIGINT, TypeRoot.FLOAT, TypeRoot.DOUBLE,
@@ -21,12 +21,12 @@ _LONG_ROOTS = frozenset({
 
 
 def can_be_cut(type_: LogicalType) -> bool:
-    """Texts, bytes and nested values may be shown in part; of a number or a time no digit is left out."""
+    """Whether values may be shown in part: texts, bytes and nested values may, numbers and times may not."""
     return type_.root in _LONG_ROOTS
 
 
 def fitted_widths(wanted: Sequence[int], least: Sequence[int], columns: int | None) -> list[int]:
-    """The widths of columns that share a line of `columns`: the widest give way first, down to `least`. No line, no limit.
+    """The widths of columns that share a line of `columns` (None: no limit); the widest are narrowed first, down to `least`.
 
     >>> fitted_widths([4, 40, 20], [4, 8, 8], 50)
     [4, 18, 18]
@@ -50,7 +50,7 @@ def _limited(wanted: Sequence[int], least: Sequence[int], limit: int) -> list[in
 
 
 def frame_columns(count: int) -> int:
-    """What the frame of a table with so many columns takes of a line."""
+    """The characters per line that the frame of a table with `count` columns takes."""
     return 3 * count + 1
 
 

@@ -1,4 +1,4 @@
-"""Rows as people read them: a framed table, a framed changelog, or a block of lines for each row."""
+"""Rows for people to read: a framed table, a framed changelog, or a block of lines per row."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from sqlstream.types import LogicalType, TypeRoot
 
 NULL_TEXT = "<NULL>"
 OP = "op"
-"""The name of the column that says what a row of a changelog does."""
+"""The name of the column with the kind of a changelog's row."""
 
 UNKNOWN_COLUMNS = 30
-"""Width of a column of a changelog whose values may have any length."""
+"""Width of a changelog's column whose values may have any length."""
 
 _CUT = ", some values cut (--format vertical shows them whole)"
 _WIDE = ", wider than the terminal (try --format vertical)"
@@ -46,14 +46,14 @@ def op_column(batch: pa.RecordBatch) -> pa.Array:
 
 
 def text_columns(batch: pa.RecordBatch, schema: Schema, with_op: bool, time_zone: str) -> list[pa.Array]:
-    """Each column as text, NULL as NULL; the row kinds first when asked for."""
+    """Each column as text, NULL as NULL; the row kinds first if `with_op`."""
     data = without_row_kinds(batch)
     columns = [sql_texts(c, f.type, time_zone) for c, f in zip(data.columns, schema.fields, strict=True)]
     return [op_column(batch), *columns] if with_op else columns
 
 
 def _cells(batch: pa.RecordBatch, schema: Schema, with_op: bool, time_zone: str) -> list[list[str]]:
-    """A list of texts a column."""
+    """One list of texts per column."""
     columns = text_columns(batch, schema, with_op, time_zone)
     return [column.fill_null(NULL_TEXT).to_pylist() for column in columns]
 
@@ -63,12 +63,12 @@ def _counted(count: int) -> str:
 
 
 class Table:
-    """A framed table of all rows, written at the end, which tells when values were cut.
+    """A framed table of all rows, written at the end, with a note when values were cut.
 
-    `max_width` cuts texts and nested values (None: no limit). `columns` is the width of the terminal (None: not one):
-    columns with long values give way until the table fits, and where `wraps`, a cell goes on in the next line instead of
-    being cut. State: the batches; their texts are made twice, a piece at a time, so that a large result never is Python
-    objects as a whole.
+    `max_width` cuts texts and nested values (None: no limit). `columns` is the width of the terminal (None: no terminal):
+    columns with long values are narrowed until the table fits; with `wraps`, a cell continues in the next line instead of
+    being cut. State: the batches. Their texts are computed twice, piece by piece, so that a large result is never a whole of
+    Python objects.
     """
 
     def __init__(
@@ -166,10 +166,10 @@ def _has_cut(columns: Sequence[Sequence[str]], cells: Sequence[Sequence[str]]) -
 
 
 class Changelog:
-    """Rows as they come, `op` first, columns as wide as their type needs (Flink's tableau).
+    """Rows as they arrive, `op` first, columns as wide as their type needs (Flink's tableau).
 
-    On a terminal of `columns` the columns with long values share the room that there is, and values that are longer are
-    cut; elsewhere a longer value is cut only to a `max_width`, and otherwise moves its line's frame.
+    On a terminal of `columns` the columns with long values share the remaining width, and longer values are cut. Elsewhere a
+    value is cut to `max_width` if given; a longer value moves the frame of its line.
     """
 
     def __init__(
@@ -220,7 +220,7 @@ class Changelog:
 
 
 def _type_width(type_: LogicalType, unknown: int) -> int:
-    """Room that any value of the type needs, as far as the type tells."""
+    """The width that any value of the type fits into; `unknown` where the type sets no limit."""
     widths = {
         TypeRoot.BOOLEAN: 7, TypeRoot.TINYINT: 4, TypeRoot.SMALLINT: 6, TypeRoot.INTEGER: 11, TypeRoot.BIGINT: 20,
         TypeRoot.FLOAT: 15, TypeRoot.DOUBLE: 24, TypeRoot.DATE: 10, TypeRoot.TIME: 12,
@@ -233,7 +233,7 @@ def _type_width(type_: LogicalType, unknown: int) -> int:
 
 
 class Vertical:
-    """A block of lines for each row, a line for each column, nothing cut; written as rows come."""
+    """One block of lines per row, one line per column, nothing cut; written as rows arrive."""
 
     def __init__(self, schema: Schema, with_op: bool, time_zone: str, out: IO[str]) -> None:
         self._schema = schema

@@ -1,4 +1,4 @@
-"""The one place where text goes to a terminal: what comes from data cannot steer it."""
+"""Text on its way to a terminal: control characters from data are escaped, so that data cannot control the terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sqlstream.terminal_text import shown_lines
 
 
 class EscapedTerminal(io.TextIOBase):
-    """A terminal that shows control characters instead of obeying them, but for line breaks and tabs. No state."""
+    """A terminal that shows control characters instead of obeying them, except line breaks and tabs. No state."""
 
     def __init__(self, terminal: TextIO) -> None:
         self.unescaped = terminal
@@ -38,7 +38,7 @@ class EscapedTerminal(io.TextIOBase):
 
 
 def escape_terminals() -> None:
-    """From now on whatever this process prints to a terminal is escaped; files and pipes get text as it is."""
+    """Escape what this process prints to a terminal from now on; files and pipes receive the text unchanged."""
     sys.stdout, sys.stderr = _escaped(sys.stdout), _escaped(sys.stderr)
 
 
@@ -49,17 +49,17 @@ def _escaped(stream: TextIO) -> TextIO:
 
 
 def columns_of(stream: IO[str]) -> int | None:
-    """The width of a terminal; None for what is none."""
+    """The width of a terminal; None for any other stream."""
     if not stream.isatty():
         return None
     try:
         columns = os.get_terminal_size(stream.fileno()).columns
     except OSError:
         columns = 0
-    # A terminal that does not know its size says 0.
+    # A terminal without a size reports 0.
     return columns or 80
 
 
 def unescaped(stream: IO[str]) -> IO[str]:
-    """The terminal itself, for one who draws on it with escape codes."""
+    """The terminal itself, for callers that draw on it with escape codes."""
     return stream.unescaped if isinstance(stream, EscapedTerminal) else stream

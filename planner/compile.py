@@ -60,8 +60,8 @@ def compile_statements(nodes: tuple[Sink, ...], context: BindContext, job_id: st
 def explain(plan: CompiledPlan, details: tuple[str, ...] = ()) -> str:
     """Every stage as text (see planner.explain).
 
-    Of Flink's details, CHANGELOG_MODE is always there, and JSON_EXECUTION_PLAN adds the operators as JSON.
-    UserError SS3001 for the others.
+    CHANGELOG_MODE is always printed, and the detail JSON_EXECUTION_PLAN adds the operators as JSON. UserError SS3001
+    for Flink's other details.
     """
     from planner.explain import explain_json, explain_plan
 
@@ -81,7 +81,7 @@ def explain(plan: CompiledPlan, details: tuple[str, ...] = ()) -> str:
 
 
 def job_name(nodes: tuple[Sink, ...], settings: Mapping[str, str]) -> str:
-    """pipeline.name, or else Flink's: `insert-into_catalog.database.table`, several joined by commas;
+    """pipeline.name, or else Flink's default: `insert-into_catalog.database.table`, several joined by commas;
     `collect` for a SELECT."""
     given = str(config.get(settings, "pipeline.name"))
     if given:

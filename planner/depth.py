@@ -1,4 +1,4 @@
-"""What is nested more deeply than the planner can follow is refused, not met by Python's own limit."""
+"""Refusal of statements that are nested more deeply than Python's limit on nested calls allows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 
 def refuse_depth(stage: Callable[Given, Result]) -> Callable[Given, Result]:
-    """A stage of the planner that raises UserError SS3019 where Python's limit on nested calls ends it."""
+    """`stage`, raising UserError SS3019 instead of Python's RecursionError."""
 
     @functools.wraps(stage)
     def bounded(*args: Given.args, **named: Given.kwargs) -> Result:

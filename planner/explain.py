@@ -38,8 +38,8 @@ def explain_plan(
     stream_graph: StreamGraph,
     job_graph: JobGraph,
 ) -> str:
-    """Sections as Flink prints them, then the two graphs. Each physical operator names the changelog it
-    emits, how rows reach it, where its watermark comes from and what it keeps."""
+    """Sections as Flink prints them, then the two graphs. The line of a physical operator has the changelog mode of
+    its output, the exchange to its consumer, the origin of its watermark, and its state."""
     sections = (
         ("Abstract Syntax Tree", "\n".join(explain_relation(n) for n in relational)),
         ("Optimized Relational Plan", "\n".join(explain_relation(n) for n in optimised)),
@@ -51,8 +51,7 @@ def explain_plan(
 
 
 def explain_physical(sinks: tuple[PhysicalNode, ...], modes: Modes) -> str:
-    """A tree a sink. An operator with several readers is printed once and referred to by number after
-    that."""
+    """One tree per sink. An operator with several consumers is printed once, and by its number after that."""
     printer = _PhysicalPrinter(sinks, modes)
     return "\n".join("\n".join(printer.lines(sink, "")) for sink in sinks)
 
@@ -120,7 +119,7 @@ def _arrival(physical_input: PhysicalInput) -> str:
 
 
 def describe_state(spec: Spec | None) -> str:
-    """What an operator keeps and when it forgets it; empty for an operator without state."""
+    """What an operator keeps and when it drops it; empty for an operator without state."""
     describer = _STATES.get(type(spec))
     return "" if describer is None else describer(spec)
 
@@ -132,20 +131,20 @@ def _ttl(milliseconds: int) -> str:
 def _aggregate_state(spec: GroupAggregateSpec) -> str:
     if spec.phase is AggregatePhase.LOCAL:
         return ""
-    return f"one accumulator row a key; forgotten: {_ttl(spec.state_ttl_ms)}"
+    return f"one accumulator row per key; dropped: {_ttl(spec.state_ttl_ms)}"
 
 
 def _window_aggregate_state(spec: WindowAggregateSpec) -> str:
     if spec.phase is AggregatePhase.LOCAL:
         return ""
-    return "one accumulator row a key and slice; forgotten: when the slice's last window closes"
+    return "one accumulator row per key and slice; dropped: when the slice's last window closes"
 
 
 def _rank_state(spec: RankSpec) -> str:
     if spec.phase is RankPhase.LOCAL:
         return ""
     kept = "all rows" if spec.is_retracting else f"the best {spec.rank_end} rows"
-    return f"{kept} a key; forgotten: {_ttl(spec.state_ttl_ms)}"
+    return f"{kept} per key; dropped: {_ttl(spec.state_ttl_ms)}"
 
 
 def _deduplicate_state(spec: DeduplicateSpec) -> str:
@@ -156,12 +155,12 @@ def _deduplicate_state(spec: DeduplicateSpec) -> str:
         if spec.keep is Keep.FIRST and spec.time_column < 0
         else f"the {spec.keep.value.lower()} row"
     )
-    return f"{kept} of each key; forgotten: {_ttl(spec.state_ttl_ms)}"
+    return f"{kept} of each key; dropped: {_ttl(spec.state_ttl_ms)}"
 
 
 def _join_state(spec: JoinSpec) -> str:
     left, right = _ttl(spec.left_ttl_ms), _ttl(spec.right_ttl_ms)
-    return f"all rows of both sides; forgotten: left {left}, right {right}"
+    return f"all rows of both sides; dropped: left {left}, right {right}"
 
 
 _STATES: dict[type, Callable[..., str]] = {
@@ -170,18 +169,18 @@ _STATES: dict[type, Callable[..., str]] = {
     RankSpec: _rank_state,
     DeduplicateSpec: _deduplicate_state,
     JoinSpec: _join_state,
-    IntervalJoinSpec: lambda spec: "rows of both sides; forgotten: when no match can come any more",
-    WindowJoinSpec: lambda spec: "rows of both sides a window; forgotten: when the window closes",
+    IntervalJoinSpec: lambda spec: "rows of both sides; dropped: when no match is possible any more",
+    WindowJoinSpec: lambda spec: "rows of both sides per window; dropped: when the window closes",
     WindowRankSpec: lambda spec: (
-        f"the best {spec.rank_end} rows a key and window; forgotten: when the window closes"
+        f"the best {spec.rank_end} rows per key and window; dropped: when the window closes"
     ),
-    SortSpec: lambda spec: "all rows; forgotten: at the end of input",
+    SortSpec: lambda spec: "all rows; dropped: at the end of input",
     LimitSpec: lambda spec: "a count of rows",
 }
 
 
 def explain_stream_graph(graph: StreamGraph) -> str:
-    """An operator a line: parallelism, uid and where its rows come from."""
+    """One line per operator: parallelism, uid and inputs."""
     lines = []
     for node in graph.nodes:
         inputs = ", ".join(
@@ -193,7 +192,7 @@ def explain_stream_graph(graph: StreamGraph) -> str:
 
 
 def explain_job_graph(graph: JobGraph) -> str:
-    """A vertex a block: its operators, then what reaches it over the network."""
+    """One block per vertex: its operators, then its input edges."""
     names = {v.id: v.name for v in graph.vertices}
     lines = [f"Job {graph.name}"]
     for vertex in graph.vertices:
@@ -209,7 +208,7 @@ def explain_job_graph(graph: JobGraph) -> str:
 
 
 def explain_json(graph: StreamGraph) -> str:
-    """Flink's JSON_EXECUTION_PLAN: an object an operator, with what comes before it."""
+    """Flink's JSON_EXECUTION_PLAN: one object per operator, with its predecessors."""
     nodes = [
         {
             "id": node.id,

@@ -2,8 +2,8 @@
 
     python queries/make_data.py OUT_DIR [--from 2013-07-01 --to 2013-07-15]
 
-Flights are put in the order in which the planes left (scheduled departure plus delay), so their event time, the scheduled
-departure, is out of order by minutes to hours. Cancelled flights stand at their scheduled time. NULLs are written NA.
+Flights are in the order in which the planes left (scheduled departure plus delay), so their event time, the scheduled
+departure, is out of order by minutes to hours. Cancelled flights are placed at their scheduled time. NULLs are written NA.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import pyarrow.csv
 NULLS = pyarrow.csv.ConvertOptions(
     null_values=["NA"],
     strings_can_be_null=True,
-    # Kept as text: the files go out as they came in, only in another order.
+    # Kept as text, so that only the order of the rows changes.
     column_types={"time_hour": pa.string(), "wind_speed": pa.string(), "wind_gust": pa.string()},
 )
 
@@ -58,7 +58,7 @@ def between(table: pa.Table, arguments: argparse.Namespace) -> pa.Table:
 
 
 def order_by_departure(flights: pa.Table) -> pa.Table:
-    """Rows by scheduled departure plus delay, equal ones by their place in the file."""
+    """Rows sorted by scheduled departure plus delay; equal ones keep the order of the file."""
     hour = pc.strptime(flights["time_hour"], "%Y-%m-%dT%H:%M:%SZ", "s").cast(pa.int64())
     delay = pc.fill_null(flights["dep_delay"], 0).cast(pa.int64())
     left = pc.add(hour, pc.multiply(pc.add(flights["minute"].cast(pa.int64()), delay), 60))

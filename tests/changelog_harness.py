@@ -24,7 +24,7 @@ cuts_strategy = st.lists(st.integers(1, 40), max_size=6)
 
 @st.composite
 def changelogs(draw: st.DrawFn, rows: st.SearchStrategy[Row], max_size: int = 25) -> list[Row]:
-    """Rows that come, some of them taken back later and some of those replaced."""
+    """Rows that are inserted, some of them retracted later and some of those replaced."""
     log: list[Row] = []
     live: list[Row] = []
     for row in draw(st.lists(rows, max_size=max_size)):

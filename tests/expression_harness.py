@@ -66,7 +66,7 @@ def accepts(name: str, *types: LogicalType) -> bool:
 def evaluate(
     expression: Expression, rows: Sequence[tuple[Any, ...]], context: EvaluationContext | None = None
 ) -> list[Any]:
-    """One plain value a row; timestamps and dates as ints in their own unit."""
+    """One plain value per row; timestamps and dates as ints in their own unit."""
     inputs = {n.index: n.type for n in walk(expression) if isinstance(n, InputRef)}
     width = max(inputs, default=-1) + 1
     types = [inputs.get(i, INT) for i in range(width)]

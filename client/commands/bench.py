@@ -19,15 +19,15 @@ examples:
   sqlstream bench nexmark --against duckdb --runs 3
 
 Each query reads the engine's own generator into `blackhole`. Event time spans 10 s unless --rate says otherwise. A query
-runs once on a tenth of the events to warm up, then --runs times measured (the median counts), then once more into a sink
-that counts and checksums the final rows. CPU time is that of all processes, from submission to the end of the job.
+runs once on a tenth of the events to warm up, then --runs times (the median is reported), then once more into a sink that
+counts and checksums the final rows. CPU time is that of all processes, from submission to the end of the job.
 `gen` is the generator alone: all columns of all three kinds of events, in one thread.
 
---against duckdb compares ns of CPU for each event with DuckDB's batch answer on one thread over the same rows, which are in
-its memory before it starts; parallelism is 1 unless given. `gross` is the whole job, `source` a job that only makes the
-columns which the query reads, `net` the difference, and `net_by_duckdb` that by DuckDB's. Each side is warmed up. Rows and
-checksum of both answers are compared; ends with 1 when they differ. q18 and q19 (which of two equals is kept is open) are
-compared by rows, q12 (windows of the clock; one window in DuckDB) is not.
+--against duckdb compares CPU ns per event with DuckDB's batch answer on one thread. DuckDB holds the same rows in memory
+before it starts; parallelism is 1 unless given. `gross` is the whole job, `source` a job that only generates the columns
+which the query reads, `net` the difference, and `net_by_duckdb` is `net` divided by DuckDB's figure. Both sides are warmed
+up. Rows and checksums of both answers are compared; the exit code is 1 when they differ. q18 and q19 may keep either of two
+equal rows: only their row counts are compared. q12 has windows by processing time, DuckDB one window: it is not compared.
 """
 
 
@@ -49,9 +49,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting for all queries"
     )
-    parser.add_argument("--no-checksum", action="store_true", help="leave out the run that checks the result")
+    parser.add_argument("--no-checksum", action="store_true", help="skip the run that checks the result")
     parser.add_argument(
-        "--json", metavar="FILE", help="write a JSON list, an object a query, to FILE (- for standard output)"
+        "--json",
+        metavar="FILE",
+        help="write a JSON list, one object per query, to FILE (- for standard output)",
     )
 
 
@@ -94,7 +96,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _check_writable(path: str | None) -> None:
-    """Before minutes of work. UserError SS5001."""
+    """Check before minutes of work that `path` can be written. UserError SS5001."""
     if path is None or path == "-":
         return
     try:

@@ -12,7 +12,7 @@ examples:
   sqlstream explain queries/getting_started.sql
   sqlstream explain --set parallelism.default=2 queries/nexmark/q5.sql
 
-Prints, for each query and INSERT, every stage down to the JobGraph, with changelog mode, distribution, watermark and
+Prints every stage down to the JobGraph for each query and INSERT, with the changelog mode, distribution, watermark and
 state of every operator. DDL and SET statements of the file take effect, jobs do not run.
 """
 

@@ -33,16 +33,16 @@ examples:
   sqlstream run tables.sql -c "SELECT COUNT(*) FROM clicks"
   echo "SELECT 1 + 1;" | sqlstream run -
 
-SELECT over bounded tables prints the final table; over unbounded ones, or with --changelog, each change as it
-comes, the first column `op` being +I, -U, +U or -D. INSERT waits until the job has ended. Ctrl-C cancels the job.
+SELECT over bounded tables prints the final table. Over unbounded ones, or with --changelog, it prints each change as it
+arrives, with a first column `op` of +I, -U, +U or -D. INSERT waits until the job has ended. Ctrl-C cancels the job.
 
-After each job standard error tells of rows that were late, undecodable or dropped, also with --quiet. A final table is
-printed when its job has finished: a job that fails or is cancelled prints none.
+After each job standard error reports late, undecodable and dropped rows, also with --quiet. A final table is printed when
+its job has finished: a job that fails or is cancelled prints none.
 
-Formats: table is as wide as the terminal and cuts long texts there, never numbers; piped, it cuts nothing. vertical is a
-line a column. csv begins with a line of names; NULL is an empty field, an empty text is "". json is an object a row.
-arrow is an IPC stream for each SELECT, to be piped or redirected. In a changelog for programs no other column can be called
-`op`: rename it with AS.
+Formats: table is as wide as the terminal and cuts long texts there, never numbers; piped, it cuts nothing. vertical prints
+one line per column. csv begins with a line of names; NULL is an empty field, an empty text is "". json prints one object
+per row. arrow is one IPC stream per SELECT, to be piped or redirected. In the changelog of csv, json and arrow no other
+column can be called `op`: rename it with AS.
 """
 
 
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="SQL",
-        help="statements to run, after those of the file; may be repeated",
+        help="statements to run after those of the file; may be repeated",
     )
     parser.add_argument(
         "--format", choices=FORMATS, default="table", help="how rows are printed (default: table)"
@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--quiet",
         action="store_true",
-        help="no progress and no closing words, only rows and warnings of lost rows",
+        help="no progress and no summary, only rows and warnings of lost rows",
     )
 
 
@@ -108,7 +108,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def scripts_of(arguments: argparse.Namespace) -> list[str]:
-    """The text of the file, if there is one, and that of each -c. UserError SS4001 for none."""
+    """The text of the file, if given, then the text of each -c. UserError SS4001 when there is neither."""
     if arguments.file is None and not arguments.statements:
         raise UserError(
             "SS4001", "there is nothing to run", hint='give a FILE, - for standard input, or -c "SQL"'
@@ -120,7 +120,7 @@ def read_script(path: str) -> str:
     """The file's text. UserError SS5001 when it cannot be read."""
     try:
         text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
-        return text.removeprefix("\ufeff")  # the mark that some editors put first
+        return text.removeprefix("\ufeff")  # the byte order mark that some editors write first
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise UserError(
@@ -146,7 +146,7 @@ def settings_of(pairs: list[str]) -> dict[str, str]:
 
 
 def parsed(text: str) -> tuple[Statement, ...]:
-    """The statements of a script. UserError, also when there is none."""
+    """The statements of a script. UserError for a wrong one, or when there is none."""
     from planner.dialect.parser import parse_script
 
     statements = tuple(parse_script(text))
@@ -156,7 +156,7 @@ def parsed(text: str) -> tuple[Statement, ...]:
 
 
 def run_scripts(texts: list[str], session: Session, arguments: argparse.Namespace, line: LiveLine) -> int:
-    """Run the statements of scripts, all of which are parsed before the first one runs; errors underline their text."""
+    """Parse all scripts, then run their statements in order; returns the exit code. Errors underline the script's text."""
     scripts = []
     for text in texts:
         try:
@@ -202,10 +202,10 @@ def _show(
         case Rows(done=done, note=note) if done:
             _tell(note, arguments)
             if sys.stderr.isatty():
-                # Off a terminal it says nothing that the exit code does not say.
+                # Off a terminal the exit code is confirmation enough.
                 _tell(done, arguments)
         case Rows(schema, batches) if schema.names == ("result",) and arguments.format == "table":
-            # SHOW CREATE: a statement's lines, cut to a cell, would be of no use.
+            # SHOW CREATE: a statement is printed whole, not cut to a cell.
             print(*(text for batch in batches for text in batch.column(0).to_pylist()), sep="\n")
         case Rows(schema, batches):
             renderer = _renderer(schema, False, session, arguments, is_answer=True)
@@ -218,7 +218,7 @@ def _show(
 
 
 def _tell(words: str, arguments: argparse.Namespace) -> None:
-    """A line on standard error, unless it is empty or none is wanted."""
+    """Print a line on standard error, unless it is empty or --quiet is set."""
     if words and not arguments.quiet:
         print(shown(words), file=sys.stderr)
 
@@ -230,7 +230,7 @@ def _renderer(
     arguments: argparse.Namespace,
     is_answer: bool = False,
 ) -> Renderer:
-    """`is_answer`: the rows are what a statement says of tables, settings and the like; nothing of it is cut."""
+    """The renderer of --format. `is_answer`: the rows come from SHOW, DESCRIBE and the like, and nothing of them is cut."""
     from client.render import make_renderer
     from sqlstream import config
 
@@ -277,14 +277,14 @@ def _follow(job: Job, text: str, session: Session, arguments: argparse.Namespace
 
 
 def _print_closing(job: Job, seconds: float | None, arguments: argparse.Namespace) -> None:
-    """What an ended job did; `seconds` is None when it did not finish. Lost rows are told of in any case."""
+    """Print what an ended job did; `seconds` is None when it did not finish. Lost rows are reported in either case."""
     from client.lost_rows import expired_state_text, lost_rows_text
     from client.progress import closing_text
 
     try:
         metrics = job.metrics()
     except SqlStreamError:
-        # The cluster broke off: nobody knows the figures, and the job's error says why.
+        # The cluster failed and took the figures with it; the job's error has the cause.
         return
     lines = lost_rows_text(metrics, job.rejected)
     if not arguments.quiet:
@@ -296,7 +296,7 @@ def _print_closing(job: Job, seconds: float | None, arguments: argparse.Namespac
 
 
 def _print_rows(job: Job, session: Session, arguments: argparse.Namespace, line: LiveLine) -> None:
-    """A changelog as it comes, a final table once its job has finished: part of a result would look like a result."""
+    """Print a changelog as it arrives, or a final table once its job has finished: a part of it would look complete."""
     if arguments.changelog or not job.is_bounded:
         _print_changes(job, session, arguments, line)
     else:
@@ -312,7 +312,7 @@ def _print_changes(job: Job, session: Session, arguments: argparse.Namespace, li
     for batch in job.rows():
         with line.cleared(sys.stdout):
             renderer.write(batch)
-    # Without its end a changelog is seen to be broken off.
+    # `finish` is left out when the job failed: the missing end shows that the changelog is incomplete.
     if job.wait()[0] is JobStatus.FINISHED:
         with line.cleared(sys.stdout):
             renderer.finish()

@@ -15,20 +15,19 @@ from sqlstream.errors import UserError
 
 
 def bind_query(query: exp.Expr, context: BindContext) -> RelationalNode:
-    """The relational plan of a SELECT, VALUES, WITH … or UNION. UserError with a position for whatever
-    it cannot mean."""
+    """The relational plan of a SELECT, VALUES, WITH … or UNION. UserError with a position for a wrong query."""
     return bind_subquery(query, root_namespace(context))
 
 
 def root_namespace(context: BindContext) -> Namespace:
-    """Where a statement of the user starts."""
+    """The namespace of a user's statement, outside any view or WITH."""
     return Namespace(
         context, bind_subquery, catalog=context.current_catalog, database=context.current_database
     )
 
 
 def bind_subquery(query: exp.Expr, namespace: Namespace) -> RelationalNode:
-    """A query at any depth; it sees the common table expressions of `namespace` and its own."""
+    """Bind a query at any depth; it can read the common table expressions of `namespace` and its own."""
     namespace = _with_ctes(query, namespace)
     match query:
         case exp.Select():
@@ -52,8 +51,7 @@ def bind_subquery(query: exp.Expr, namespace: Namespace) -> RelationalNode:
 
 
 def _with_ctes(query: exp.Expr, namespace: Namespace) -> Namespace:
-    """Bind WITH in order: each expression sees those before it. UserError SS2012 for a name that stands
-    twice."""
+    """Bind WITH in order: each expression can read those before it. UserError SS2012 for a repeated name."""
     clause = query.args.get("with_")
     names: set[str] = set()
     for cte in clause.expressions if clause is not None else ():

@@ -15,7 +15,7 @@ from sqlstream.types import LogicalType, TypeRoot
 
 
 def bind_call(name: str, args: tuple[Expression, ...], span: Span | None) -> Expression:
-    """The scalar function or operator `name` over `args`, which are cast where its signature asks for it."""
+    """The scalar function or operator `name` over `args`, which are cast where its signature requires it."""
     function = scalar_function(name, span)
     check_argument_count(function, len(args), span)
     result, wanted = resolve_types(function, args, span)
@@ -28,7 +28,7 @@ def bind_call(name: str, args: tuple[Expression, ...], span: Span | None) -> Exp
 _LIST_HINT = "list the functions there are with SHOW FUNCTIONS"
 
 INTERNAL = frozenset({"FIELD", "ITEM", "NEGATE"})
-"""Functions that only other syntax makes: `row.field`, `array[1]`, `-number`."""
+"""Functions that are written as other syntax: `row.field`, `array[1]`, `-number`."""
 
 
 def callable_names() -> list[str]:
@@ -49,7 +49,7 @@ def called_function(name: str, args: tuple[Expression, ...], span: Span | None) 
 
 
 def scalar_function(name: str, span: Span | None) -> ScalarFunction:
-    """The signature of that name; UserError SS2005 with a suggestion when there is none."""
+    """The signature of function `name`. UserError SS2005 with a suggestion when there is none."""
     found = SCALAR_FUNCTIONS.get(name)
     if found is None:
         _fail_unknown(name, span)
@@ -61,7 +61,7 @@ def _fail_unknown(name: str, span: Span | None) -> NoReturn:
 
 
 def unknown_function(name: str, span: Span | None) -> UserError:
-    """Why there is no function of that name: UserError SS2005 with a suggestion, SS3001 where Flink has one."""
+    """The error for a missing function, to be raised: SS3001 where Flink has it, else SS2005 with a suggestion."""
     if name == "ROW_NUMBER":
         hint = "write ROW_NUMBER() OVER (PARTITION BY key ORDER BY column)"
         return UserError("SS3004", "ROW_NUMBER() needs an OVER", span=span, hint=hint)
@@ -75,7 +75,7 @@ def unknown_function(name: str, span: Span | None) -> UserError:
 
 
 def _closest(name: str) -> str:
-    """The function that was probably meant, also when the name is (nearly) one of another dialect."""
+    """A hint with the function that was probably meant, also for (nearly) a name of another dialect."""
     import difflib
 
     close = difflib.get_close_matches(name, [*callable_names(), *FOREIGN_FUNCTIONS], n=1)
@@ -112,7 +112,7 @@ def _arguments(count: int) -> str:
 def resolve_types(
     function: ScalarFunction | AggregateFunction, args: tuple[Expression, ...], span: Span | None
 ) -> tuple[LogicalType, tuple[LogicalType, ...]]:
-    """The result type and the types that the arguments are to be cast to."""
+    """The result type, and the types to cast the arguments to."""
     types = tuple(a.type.without_time_attribute() for a in args)
     coerced = function.coerce(types)
     if coerced is not None:
@@ -125,7 +125,7 @@ def resolve_types(
         if result is not None:
             return result, wanted
     if is_operator(function.name):
-        # The conditions of a CASE are BOOLEAN by now: its values are what does not fit.
+        # The conditions of a CASE are BOOLEAN by now, so the types of its values are at fault.
         values = (*types[1::2], types[-1]) if function.name == "CASE" else types
         shown = " and ".join(dict.fromkeys(plain(t) for t in values))
         code, message = "SS2008", f"cannot apply {function.name} to {shown}"

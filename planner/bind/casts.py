@@ -1,4 +1,4 @@
-"""Conversions that the binder inserts: a CAST, or a literal of the other type where that loses nothing."""
+"""Conversions that the binder inserts: a CAST, or a literal of the target type where that is exact."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _HINTS: dict[tuple[TypeRoot, TypeRoot], str] = {
 
 
 def cast_to(expression: Expression, target: LogicalType, span: Span | None) -> Expression:
-    """`expression` as `target`, keeping its own nullability; itself when only nullability or time
-    attribute differ. `span` is to blame for a value that does not convert, unless `expression` has its own."""
+    """`expression` cast to `target` with its own nullability; unchanged when only nullability or time attribute
+    differ. Errors of a value that does not convert point at `span`, unless `expression` has its own."""
     source = expression.type
     wanted = target.without_time_attribute().with_nullable(source.nullable)
     if source.same_as(wanted):
@@ -59,7 +59,7 @@ def try_cast_text_to(expression: Expression, target: LogicalType, span: Span | N
 def explicit_cast(
     function: str, expression: Expression, target: LogicalType, span: Span | None
 ) -> Expression:
-    """CAST or TRY_CAST as the user wrote it. UserError SS2008 for types that do not convert."""
+    """The user's CAST or TRY_CAST. UserError SS2008 for types that do not convert."""
     if not can_cast(expression.type, target):
         raise UserError(
             "SS2008",
@@ -89,7 +89,7 @@ def _check_range(literal: Literal, target: LogicalType, span: Span | None) -> No
 
 
 def to_boolean(expression: Expression, place: str, span: Span | None) -> Expression:
-    """The condition of `place` (WHERE, ON, …). UserError SS2008 when it is no BOOLEAN."""
+    """`expression` as the condition of `place` (WHERE, ON, …). UserError SS2008 when it is no BOOLEAN."""
     if expression.type.root is TypeRoot.NULL:
         return Literal(None, sql.BOOLEAN)
     if expression.type.root is not TypeRoot.BOOLEAN:

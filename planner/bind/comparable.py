@@ -1,4 +1,4 @@
-"""Which values rows can be told apart and put in order by."""
+"""Which types can be compared for equality (keys) and for order (ORDER BY)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def require_key(expression: Expression, place: str, span: Span | None) -> Expres
             "SS3090",
             f"{place} takes no value of type {plain(expression.type)}",
             span=span,
-            hint="name the fields or elements that tell rows apart",
+            hint="name the fields or elements that identify a row",
         )
     return expression
 

@@ -1,4 +1,4 @@
-"""All that binding a statement may know: catalog, connectors, formats and the session's settings."""
+"""The input of binding a statement: catalog, connectors, formats and the session's settings."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from sqlstream.spi.format import FormatDescriptor
 
 @dataclasses.dataclass(frozen=True)
 class BindContext:
-    """Handed in by the session: the planner opens nothing and looks nothing up anywhere else.
+    """Made by the session; the planner has no other source of information, and opens nothing.
 
-    `connectors` and `formats` are keyed by identifier; `config` holds the settings that the user made.
+    `connectors` and `formats` are keyed by identifier; `config` holds the settings that the user has set.
     `check_expression` raises a UserError for an expression that type-checks but that the runtime cannot compute.
     """
 

@@ -1,4 +1,4 @@
-"""The functions of Flink SQL by name: one that is not here yet is told from one that never was."""
+"""The functions of Flink SQL by name, so that errors distinguish a function that is not built from one that is unknown."""
 
 FLINK_FUNCTIONS = frozenset({
     "ABS", "ACOS", "ARRAY_AGG", "ARRAY_APPEND", "ARRAY_CONCAT", "ARRAY_CONTAINS", "ARRAY_DISTINCT",
@@ -37,7 +37,7 @@ GROUP_WINDOW_FUNCTIONS = frozenset(
     for kind in ("TUMBLE", "HOP", "SESSION", "CUMULATE")
     for suffix in ("", "_START", "_END", "_ROWTIME", "_PROCTIME")
 )
-"""Group windows of old Flink versions, which stand in GROUP BY and SELECT."""
+"""Group windows of old Flink versions, written in GROUP BY and SELECT."""
 
 FOREIGN_FUNCTIONS = {
     "LEN": "CHAR_LENGTH(string)",
@@ -58,4 +58,4 @@ FOREIGN_FUNCTIONS = {
     "STRPOS": "POSITION(text IN string)",
     "ARRAY_LENGTH": "CARDINALITY(array)",
 }
-"""Functions of other dialects, and how Flink writes them."""
+"""Functions of other dialects, and what to write in Flink's."""

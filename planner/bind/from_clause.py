@@ -1,4 +1,4 @@
-"""The FROM clause: its items and joins → one `FromItem`."""
+"""The FROM clause: items and joins → one `FromItem`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LATER: dict[type[exp.Expr], str] = {exp.Unnest: "UNNEST", exp.Lateral: "LATERAL
 
 
 def bind_from(select: exp.Select, namespace: Namespace) -> FromItem:
-    """All of FROM; a query without FROM reads one row that has nothing to name."""
+    """Bind all of FROM. A query without FROM reads one row without named columns."""
     clause = select.args.get("from_")
     if clause is None:
         return FromItem(single_row(namespace.span(select)), Scope())
@@ -31,12 +31,12 @@ def bind_from(select: exp.Select, namespace: Namespace) -> FromItem:
 
 
 def single_row(span: Span | None) -> RelationalNode:
-    """One row with one column that no name reaches: a batch of no columns would have no length."""
+    """One row with one column that has no name in scope: a batch without columns would have no length."""
     return Values(rows=((0,),), schema=Schema.of(("ZERO", sql.INT.not_null())), span=span)
 
 
 def bind_item(node: exp.Expr, namespace: Namespace) -> FromItem:
-    """One item of FROM under its alias."""
+    """Bind one item of FROM under its alias."""
     match node:
         case exp.Table():
             item = bind_table(node, namespace)
@@ -63,8 +63,7 @@ def _with_alias(item: FromItem, alias: exp.TableAlias | None, namespace: Namespa
 
 
 def rename_columns(node: RelationalNode, alias: exp.TableAlias, namespace: Namespace) -> RelationalNode:
-    """`node` with the columns of `AS t (x, y)`; UserError SS2012 when their number differs or one
-    stands twice."""
+    """`node` with the column names of `AS t (x, y)`. UserError SS2012 when their number differs or one is repeated."""
     names = tuple(str(c.name) for c in alias.args.get("columns") or ())
     if not names:
         return node
@@ -76,5 +75,5 @@ def rename_columns(node: RelationalNode, alias: exp.TableAlias, namespace: Names
             hint=f"the columns are {', '.join(node.schema.names)}",
         )
     if len(set(names)) < len(names):
-        raise UserError("SS2012", "a column name stands twice", span=namespace.span(alias))
+        raise UserError("SS2012", "a column name is repeated", span=namespace.span(alias))
     return rename(node, names)

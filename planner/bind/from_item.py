@@ -1,4 +1,4 @@
-"""An item of FROM, bound: a relational node and the names by which its columns are reached."""
+"""A bound item of FROM: a relational node and the scope that names its columns."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from planner.relational.nodes import RelationalNode
 from sqlstream.errors import UserError
 
 COLUMNS_MAX = 10_000
-"""More would come from a chain of joins under SELECT *, which doubles them with every link."""
+"""Bound on the columns of one item: a chain of joins under SELECT * doubles them with every join."""
 
 
 @dataclasses.dataclass(frozen=True)
 class FromItem:
-    """A table, subquery or join. The scope's columns are the node's, by position."""
+    """A table, subquery or join. Column i of the scope is column i of the node."""
 
     node: RelationalNode
     scope: Scope
@@ -24,7 +24,7 @@ class FromItem:
         if columns > COLUMNS_MAX:
             raise UserError(
                 "SS3019",
-                f"a item of this statement has {columns} columns, and {COLUMNS_MAX} are possible",
+                f"an item of FROM has {columns} columns, and {COLUMNS_MAX} are possible",
                 span=self.node.span,
                 hint="select the columns that are needed instead of *",
             )

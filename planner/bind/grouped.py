@@ -1,4 +1,4 @@
-"""Expressions above GROUP BY: group keys, aggregate calls and what is built of them."""
+"""Expressions above GROUP BY: group keys, aggregate calls and expressions over them."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class _BoundAggregate:
 
 
 class GroupedBinder(ScalarBinder):
-    """Binds over the output of an aggregation that it collects itself: keys, then one column a call.
+    """Binds over the output of an aggregation that it collects itself: keys, then one column per call.
 
-    `register` every expression that may hold aggregates before `aggregate` builds the node; bind afterwards.
+    First `register` every expression that may contain aggregates, then build the node with `aggregate`, then bind.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class GroupedBinder(ScalarBinder):
         self._calls: list[_BoundAggregate] = []
 
     def register(self, node: exp.Expr) -> None:
-        """Give each aggregate call in `node` its column."""
+        """Assign an output column to each aggregate call in `node`."""
         for part in node.dfs(prune=is_aggregate_call):
             if is_aggregate_call(part):
                 assert isinstance(part, nodes.FunctionCall)
@@ -71,8 +71,7 @@ class GroupedBinder(ScalarBinder):
         return self._over_keys(binder.bind(node), binder.references)
 
     def _is_composed(self, node: exp.Expr) -> bool:
-        """Whether something in `node` is no expression over the input: an aggregate, an OVER column or
-        an alias."""
+        """Whether `node` contains more than an expression over the input: an aggregate, an OVER column or an alias."""
         return any(
             is_aggregate_call(n) or id(n) in self.over_columns or self._is_alias(n) for n in node.walk()
         )
@@ -171,7 +170,7 @@ class GroupedBinder(ScalarBinder):
         )
 
     def _key_type(self, key: Expression) -> LogicalType:
-        """A group has no time of its own, except that of its window."""
+        """The type of a key column: it loses its time attribute, unless it is the time of a window."""
         if isinstance(key, InputRef) and is_window_time(self.input, key.index):
             return key.type
         return key.type.without_time_attribute()
@@ -186,7 +185,7 @@ def is_aggregate_call(node: exp.Expr) -> bool:
 
 
 def has_aggregate(node: exp.Expr | None) -> bool:
-    """Whether an aggregate call stands anywhere in `node`."""
+    """Whether `node` contains an aggregate call."""
     return node is not None and any(is_aggregate_call(n) for n in node.walk())
 
 

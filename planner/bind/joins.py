@@ -1,4 +1,4 @@
-"""JOIN in its forms: two relations → one, with the columns of both in scope."""
+"""JOIN: two relations → one, with the columns of both in scope."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ _RIGHT_NULLABLE = frozenset({RelationalJoinKind.LEFT, RelationalJoinKind.FULL})
 
 
 def bind_join(left: FromItem, right: FromItem, join: exp.Join, namespace: Namespace) -> FromItem:
-    """`left` joined with `right`. UserError for a name that both have, NATURAL, and conditions that are
-    none."""
+    """`left` joined with `right`. UserError for a table name that both have, NATURAL, and a missing condition."""
     span = namespace.span(join)
     if join.args.get("method") is not None:
         hint = "name the columns with USING (…) or ON"
@@ -69,8 +68,8 @@ def _bind_using(
 def _merge_columns(
     joined: FromItem, pairs: list[tuple[int, int]], kind: RelationalJoinKind, span: Span | None
 ) -> FromItem:
-    """One plain column for each pair of USING; `*` shows these first. Both sides stay reachable by
-    qualified name."""
+    """The scope of JOIN … USING: one plain column per pair, which `*` lists first. The columns of both sides keep
+    their qualified names."""
     columns = list(joined.scope.columns)
     types = joined.node.schema.types
     node = joined.node
@@ -122,7 +121,7 @@ def _check_distinct_names(left: Scope, right: Scope, span: Span | None) -> None:
         name = sorted(both)[0][-1]
         raise UserError(
             "SS2012",
-            f'"{name}" stands twice in FROM',
+            f'"{name}" is named twice in FROM',
             span=span,
             hint=f"give one of them another name with AS, e.g. {name} AS {name}2",
         )

@@ -16,9 +16,9 @@ from sqlstream.types import LogicalType
 
 
 def bind_literal(node: exp.Expr, span: Span | None) -> Literal | None:
-    """The constant that `node` is; None when it is not a literal. A minus before a number belongs to it.
+    """`node` as a constant; None when it is not a literal. A minus before a number belongs to the literal.
 
-    'text' is CHAR(n), 1 INT or BIGINT by size, 1.50 DECIMAL(3, 2), 1e0 DOUBLE; all NOT NULL but NULL.
+    'text' is CHAR(n), 1 INT or BIGINT by size, 1.50 DECIMAL(3, 2), 1e0 DOUBLE; all NOT NULL except NULL.
     """
     match node:
         case exp.Literal():

@@ -21,7 +21,7 @@ def resolve_path(parts: tuple[str, ...], catalog: str, database: str, span: Span
 
 
 def object_path(parts: tuple[str, ...], context: BindContext, span: Span | None) -> ObjectPath:
-    """The path that a DDL or INSERT statement means."""
+    """The full path of a name in a DDL or INSERT statement."""
     return resolve_path(parts, context.current_catalog, context.current_database, span)
 
 
@@ -43,7 +43,7 @@ def find_object(
 ) -> CatalogObject:
     """The table or view at `path`. UserError SS2001 with a suggestion when there is none.
 
-    `extra_names` are other things that could have been meant (common table expressions).
+    `extra_names` are further candidates for the suggestion (common table expressions).
     """
     found = context.catalog.get(path)
     if found is not None:
@@ -64,7 +64,7 @@ def find_table(path: ObjectPath, context: BindContext, span: Span | None) -> Cat
 
 
 def suggest(name: str, candidates: list[str], what: str = "tables") -> str:
-    """The closest name, else the list of all when it is short, else nothing."""
+    """A hint with the closest name, else with all names when they are few, else an empty one."""
     close = did_you_mean(name, candidates)
     if close:
         return close

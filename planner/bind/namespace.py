@@ -1,4 +1,4 @@
-"""The tables that a name can mean in one query: those of its catalog and database, and the WITH queries around it."""
+"""The tables that a name can mean in one query: WITH queries, and the tables and views of a catalog and database."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from sqlstream.errors import Span
 
 @dataclasses.dataclass(frozen=True)
 class Namespace:
-    """What names of tables mean in one query, as `Scope` says what names of columns mean at one place of it.
+    """Resolves names of tables in one query, as `Scope` resolves names of columns at one place of it.
 
-    `context` is what the whole statement may know. `ctes` are the WITH queries in reach, `views` those being expanded.
-    `bind_subquery` binds a query inside FROM; it comes as a value because the binder of queries imports the binder of FROM.
-    In the text of a view or of a computed column, nodes have positions of another text: `fixed_span`, the place in the
-    user's script that refers to it, stands for all.
+    `context` belongs to the whole statement. `ctes` are the WITH queries that the query can read, `views` the views being
+    expanded. `bind_subquery` binds a query inside FROM; it is passed as a value because the binder of queries imports the
+    binder of FROM. Nodes of a view or a computed column have positions in another text than the user's script: for these,
+    errors point at `fixed_span`, the place in the script that refers to the view or column.
     """
 
     context: BindContext
@@ -34,23 +34,23 @@ class Namespace:
     bound_views: dict[tuple[ObjectPath, Span | None], RelationalNode] = dataclasses.field(
         default_factory=dict
     )
-    """Views that this statement has read, by the place that refers to them: each is bound once."""
+    """Bound views of this statement, by view and place that refers to it: each is bound once."""
 
     def span(self, node: exp.Expr | None) -> Span | None:
-        """The position in the user's script to blame for `node`."""
+        """The position in the user's script that errors about `node` point at."""
         return self.fixed_span if self.fixed_span is not None else span_of(node)
 
     def with_cte(self, name: str, query: RelationalNode) -> Namespace:
         return dataclasses.replace(self, ctes={**self.ctes, name: query})
 
     def at(self, span: Span | None) -> Namespace:
-        """The same names for stored text that is referred to at `span`."""
+        """The same names, for stored text that the script refers to at `span`."""
         return (
             self if self.fixed_span is not None else dataclasses.replace(self, fixed_span=span or Span(0, 0))
         )
 
     def inside_view(self, path: ObjectPath, span: Span | None) -> Namespace:
-        """A view sees its own catalog and database and no common table expression of the query around it."""
+        """The namespace of a view's query: its own catalog and database, and no WITH query of the outer query."""
         return dataclasses.replace(
             self.at(span),
             ctes={},

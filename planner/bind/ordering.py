@@ -41,8 +41,7 @@ def sort_key(item: exp.Ordered, column: int) -> SortKey:
 
 
 def bind_output_order(node: RelationalNode, query: exp.Expr, namespace: Namespace) -> RelationalNode:
-    """`node` ordered and cut as `query` says, where ORDER BY sees the output columns alone (UNION,
-    VALUES)."""
+    """`node` with the ORDER BY and LIMIT of `query`, where ORDER BY can name output columns only (UNION, VALUES)."""
     binder = ScalarBinder(namespace, Scope.of(node.schema), "ORDER BY")
     items = ordered_items(query)
     width = len(node.schema)
@@ -61,7 +60,7 @@ def bind_output_order(node: RelationalNode, query: exp.Expr, namespace: Namespac
 def bind_limit(
     node: RelationalNode, order: tuple[SortKey, ...], width: int, query: exp.Expr, namespace: Namespace
 ) -> RelationalNode:
-    """A Sort over `node` by `order` when there is anything to sort or cut; then the first `width` columns."""
+    """A Sort over `node` when the query has an order or a limit, then a Project to the first `width` columns."""
     fetch = _row_count(query.args.get("limit"), "LIMIT", namespace)
     offset = _row_count(query.args.get("offset"), "OFFSET", namespace)
     if order or fetch >= 0 or offset > 0:
@@ -81,7 +80,7 @@ def bind_limit(
 
 
 def _row_count(clause: exp.Expr | None, name: str, namespace: Namespace) -> int:
-    """The number of rows; -1 when the clause is absent."""
+    """The number of rows in a LIMIT or OFFSET clause; -1 when the clause is absent."""
     if clause is None:
         return -1
     node = clause.args["expression"]

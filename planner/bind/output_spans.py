@@ -1,4 +1,4 @@
-"""Where each output column of a query stands in the script, for errors about one column."""
+"""The position of each output column of a query in the script, for errors about one column."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from sqlstream.errors import Span
 
 
 def output_spans(query: exp.Expr, width: int) -> tuple[Span | None, ...]:
-    """A position for each of the query's `width` columns: its SELECT item, its value in the first row of VALUES, the
-    star that stands for it; the whole query where that cannot be told."""
+    """One position per column of the query (`width` of them): its SELECT item, its value in the first row of VALUES, or the
+    star that covers it; the whole query where no such place exists."""
     whole = (span_of(query),) * width
     items = _items(query)
     stars = [i for i in items if _is_star(i)]

@@ -24,7 +24,7 @@ def over_calls(node: exp.Expr | None) -> list[nodes.FunctionCall]:
 def add_row_numbers(
     input: RelationalNode, calls: list[nodes.FunctionCall], binder: ScalarBinder
 ) -> RelationalNode:
-    """`input` with one column for each distinct ROW_NUMBER, which `binder` then finds by its syntax node."""
+    """`input` with one column per distinct ROW_NUMBER; `binder` receives the map from syntax node to column."""
     node = input
     columns: dict[tuple[tuple[int, ...], tuple[SortKey, ...]], InputRef] = {}
     for call in calls:
@@ -53,7 +53,7 @@ def add_row_numbers(
 
 
 def append_columns(node: RelationalNode, expressions: list[Expression]) -> tuple[RelationalNode, list[int]]:
-    """`node` widened by the expressions that are no columns of it, and where each expression stands."""
+    """`node` with a further column per expression that is not one of its columns, and the column of each expression."""
     passed: list[Expression] = [InputRef(i, t) for i, t in enumerate(node.schema.types)]
     fields = list(node.schema.fields)
     indexes = []

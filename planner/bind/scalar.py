@@ -41,7 +41,7 @@ DEPTH_MAX = 100
 
 
 class StarColumn(exp.Expression):
-    """A column that `*` stands for: `index` in the scope, past any ambiguity of names."""
+    """A column that `*` was expanded to: `index` in the scope, so that equal names are not ambiguous."""
 
     arg_types = {"index": True}
 
@@ -49,9 +49,9 @@ class StarColumn(exp.Expression):
 class ScalarBinder:
     """Binds expressions over one scope without aggregates and OVER; `place` names the clause in errors.
 
-    `aliases` are names of SELECT items that win over columns (ORDER BY). `over_columns` maps OVER calls
-    (ids of syntax nodes) that were computed below to their columns. `references` keeps where each column was
-    first named, for errors about it.
+    `aliases` are names of SELECT items that take precedence over columns (ORDER BY). `over_columns` maps the OVER
+    calls that were computed below (ids of syntax nodes) to their columns. `references` maps a column to the place
+    that first names it, for errors about it.
     """
 
     def __init__(self, namespace: Namespace, scope: Scope, place: str) -> None:
@@ -64,7 +64,7 @@ class ScalarBinder:
         self._depth = 0
 
     def bind(self, node: exp.Expr) -> Expression:
-        """The resolved expression. UserError with the position of the node that is wrong."""
+        """The resolved expression. UserError with the position of the wrong node."""
         if self._depth > DEPTH_MAX:
             hint = "compute a part of it in a subquery"
             raise UserError(
@@ -109,7 +109,7 @@ class ScalarBinder:
             return self.aliases[parts[0]]
         span = self.span(node)
         if isinstance(node.this, exp.Star):
-            raise UserError("SS2009", "* stands only in a SELECT list or in COUNT(*)", span=span)
+            raise UserError("SS2009", "* is allowed only in a SELECT list or in COUNT(*)", span=span)
         index, fields = self.scope.resolve(parts, span)
         expression = self.column(index, span)
         for name in fields:
@@ -225,7 +225,7 @@ class ScalarBinder:
         return self.column(node.args["index"], self.span(node))
 
     def bind_star(self, node: exp.Star) -> Expression:
-        raise UserError("SS2009", "* stands only in a SELECT list or in COUNT(*)", span=self.span(node))
+        raise UserError("SS2009", "* is allowed only in a SELECT list or in COUNT(*)", span=self.span(node))
 
 
 def refuse_subquery(what: str, span: Span | None) -> NoReturn:
@@ -242,7 +242,7 @@ def field_of(expression: Expression, name: str, span: Span | None) -> Expression
 
 
 def _flatten(node: exp.Expr) -> list[exp.Expr]:
-    """The operands of a chain of the same connector, without recursion along its (left-deep) spine."""
+    """The operands of a left-deep chain of AND or of OR, without recursion."""
     operands: list[exp.Expr] = []
     stack = [node]
     while stack:

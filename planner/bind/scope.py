@@ -13,9 +13,8 @@ from sqlstream.types import LogicalType, TypeRoot
 
 @dataclasses.dataclass(frozen=True)
 class ScopeColumn:
-    """`qualifier` is the alias of its table, or catalog, database and name. A column that only a
-    qualified name
-    reaches (one side of JOIN … USING) is not `is_plain`."""
+    """`qualifier` is the alias of the column's table, or catalog, database and name. `is_plain`: an unqualified name can
+    mean the column, which is False for the sides of JOIN … USING."""
 
     name: str
     type: LogicalType
@@ -28,7 +27,7 @@ class ScopeColumn:
 
 @dataclasses.dataclass(frozen=True)
 class Scope:
-    """Columns by position in the input row. `star` is what `*` stands for, in order."""
+    """Columns by position in the input row. `star` lists the columns that `*` expands to, in order."""
 
     columns: tuple[ScopeColumn, ...] = ()
     star: tuple[int, ...] = ()
@@ -43,14 +42,14 @@ class Scope:
         return tuple(dict.fromkeys(c.qualifier for c in self.columns))
 
     def star_of(self, qualifier: tuple[str, ...], span: Span | None) -> tuple[int, ...]:
-        """What `t.*` stands for."""
+        """The columns that `t.*` expands to."""
         found = tuple(i for i, c in enumerate(self.columns) if _matches(c, qualifier))
         if not found:
             self._fail_table(qualifier, span)
         return found
 
     def resolve(self, parts: tuple[str, ...], span: Span | None) -> tuple[int, tuple[str, ...]]:
-        """Column index and the nested field names after it. A table's column wins over a column's field."""
+        """Column index and the nested field names after it. In `a.b`, column b of table a precedes field b of column a."""
         for length in range(min(3, len(parts) - 1), -1, -1):
             found = self._lookup(parts[:length], parts[length])
             if len(found) > 1:

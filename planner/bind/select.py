@@ -1,4 +1,4 @@
-"""SELECT, clause by clause in the order in which SQL applies them, a node each."""
+"""SELECT, clause by clause in SQL's order of evaluation, one node per clause."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def bind_select(select: exp.Select, namespace: Namespace) -> RelationalNode:
 
 
 def _refuse_aliases(select: exp.Select, condition: exp.Expr, scope: Scope, namespace: Namespace) -> None:
-    """UserError SS2003 for a name in WHERE that only the SELECT list gives, which comes after it."""
+    """UserError SS2003 for a name in WHERE that only an alias of the SELECT list defines."""
     aliases = {str(i.args["alias"].name) for i in select.expressions if isinstance(i, exp.Alias)}
     hidden = aliases - {c.name for c in scope.columns}
     for column in condition.find_all(exp.Column) if hidden else ():
@@ -107,7 +107,7 @@ def _group(
     source: FromItem,
     namespace: Namespace,
 ) -> tuple[RelationalNode, ScalarBinder]:
-    """The aggregation, if there is one, and the binder for everything above it."""
+    """The aggregation, if there is one, and the binder for the clauses above it."""
     group, having = select.args.get("group"), select.args.get("having")
     parts = [
         *(i.node for i in items),
@@ -213,7 +213,7 @@ def _project(
 
 
 def _output_names(items: list[_Item], expressions: list[Expression]) -> dict[str, Expression]:
-    """What a bare name in ORDER BY means: an alias, or the name of a selected column unless two share it."""
+    """What an unqualified name in ORDER BY means: an alias, or the name of a selected column unless two share it."""
     named: dict[str, list[Expression]] = {}
     for item, expression in zip(items, expressions, strict=True):
         named.setdefault(item.name, []).append(expression)
@@ -222,7 +222,7 @@ def _output_names(items: list[_Item], expressions: list[Expression]) -> dict[str
 
 
 def distinct(node: RelationalNode) -> Aggregate:
-    """Each different row once."""
+    """The distinct rows of `node`."""
     fields = tuple(Field(f.name, f.type.without_time_attribute()) for f in node.schema.fields)
     return Aggregate(
         input=node, keys=tuple(range(len(fields))), calls=(), schema=Schema(fields), span=node.span

@@ -1,4 +1,4 @@
-"""UNION and VALUES: several rows or relations of one shape."""
+"""UNION and VALUES: several relations or rows with common column types."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from sqlstream.types import LogicalType, TimeAttribute
 
 
 def bind_union(node: exp.Union, namespace: Namespace) -> RelationalNode:
-    """UNION [ALL]: columns by position, each of the type that all branches convert to; names of the
-    first branch."""
+    """UNION [ALL]: columns by position, each of the type that all branches convert to, with the names of the first
+    branch."""
     branches: list[exp.Expr] = []
     inputs: list[RelationalNode] = []
     for branch in _branches(node):
@@ -57,7 +57,7 @@ def _output_spans(query: exp.Expr, width: int, namespace: Namespace) -> tuple[Sp
 
 
 def _branches(node: exp.Union) -> list[exp.Expr]:
-    """The branches of a chain of UNION ALL, so that a long one is one node; UNION keeps its nesting."""
+    """The branches of a chain of UNION ALL, which becomes one node; a UNION inside it stays one branch."""
     branches: list[exp.Expr] = []
     current: exp.Expr = node
     while True:
@@ -85,7 +85,7 @@ def _check_width(first: RelationalNode, other: RelationalNode, span: Span | None
 def _column_type(
     given: list[LogicalType], position: int, span_of_row: Callable[[int], Span | None]
 ) -> LogicalType:
-    # Thousands of rows have a handful of types.
+    # VALUES of thousands of rows have few distinct types.
     first_rows = {t: row for row, t in reversed(list(enumerate(given)))}
     types = sorted(first_rows, key=lambda t: first_rows[t])
     if len(types) == 1:
@@ -122,7 +122,7 @@ def _converted(node: RelationalNode, schema: Schema, spans: tuple[Span | None, .
 
 
 def bind_values(node: exp.Values, namespace: Namespace) -> RelationalNode:
-    """VALUES: literal rows in one node; rows with other expressions become a projection each."""
+    """VALUES: literal rows in one node; a row with other expressions becomes a projection of its own."""
     with without_collection():
         values = _values(node, namespace)
     return bind_output_order(values, node, namespace)

@@ -1,4 +1,4 @@
-"""INSERT INTO and the sink of a SELECT: the query's columns matched to those of the target."""
+"""INSERT INTO and the sink of a SELECT: a query's columns matched with those of the target."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _static_partition(
 def _targets(
     statement: Insert, table: CatalogTable, columns: tuple[Column, ...], fixed: dict[str, Expression]
 ) -> tuple[Column, ...]:
-    """The columns that the query's columns go to, in order."""
+    """The target columns of the query's columns, in order."""
     if not statement.columns:
         return tuple(c for c in columns if c.name not in fixed)
     targets: list[Column] = []
@@ -214,8 +214,7 @@ def _check_nullable(column: Column, table: CatalogTable, span: Span | None) -> N
 
 @refuse_depth
 def bind_select_sink(query: exp.Expr, context: BindContext) -> Sink:
-    """The plan of a query whose rows go to the client: connector `collect`, column names made unique
-    (a, a0, a1)."""
+    """The plan of a query whose rows go to the client: connector `collect`, unique column names (a, a0, a1)."""
     node = bind_query(query, context)
     names = _unique(node.schema.names)
     schema = Schema(

@@ -1,4 +1,4 @@
-"""The options of a table: which there are by its connector and format, and whether the values fit."""
+"""The options of a table, checked against the descriptors of its connector and format."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _WATERMARK_OPTIONS = (
 
 @dataclasses.dataclass(frozen=True)
 class _Spans:
-    """Where the pieces of the options stand; a table from the catalog has none."""
+    """The positions of option keys and values in the script; a table from the catalog has none."""
 
     keys: Mapping[str, Span]
     values: Mapping[str, Span]
@@ -40,7 +40,7 @@ class _Spans:
 
 
 def written_options(options: tuple[Option, ...]) -> dict[str, str]:
-    """Option list → dict; UserError SS4003 for a key that stands twice."""
+    """Option list → dict. UserError SS4003 for a repeated key."""
     result: dict[str, str] = {}
     for written in options:
         if written.key in result:
@@ -89,7 +89,7 @@ def check_table_options(
 
 
 def check_hints(table: CatalogTable, hints: tuple[Option, ...], context: BindContext) -> dict[str, str]:
-    """The options of an OPTIONS hint, checked together with those of their table."""
+    """The options of an OPTIONS hint, checked with those of their table."""
     if not hints:
         return {}
     overrides = written_options(hints)
@@ -138,7 +138,7 @@ def _as_clause(sentence: str) -> str:
 
 
 def own_options(descriptor: ConnectorDescriptor) -> list[OptionDescriptor]:
-    """The options of a connector's tables, but for `connector`, `format` and those of the format."""
+    """The options of a connector's tables, except `connector`, `format` and those of the format."""
     return [*descriptor.options, *(_WATERMARK_OPTIONS if descriptor.is_source else ())]
 
 
@@ -266,7 +266,7 @@ _EXAMPLES = {
 
 
 def _parse(text: str, option: OptionDescriptor) -> float | None:
-    """The value as a number where it has a size; ValueError when the text is none of the option's type."""
+    """The value as a number if the option's type is ordered, else None. ValueError for text of another type."""
     match option.type:
         case OptionType.INTEGER | OptionType.LONG:
             return int(text)

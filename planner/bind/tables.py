@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 def bind_table(node: exp.Table, namespace: Namespace) -> FromItem:
-    """The table, view or common table expression of that name, under its alias or its own name."""
+    """Bind a table, view or common table expression, under its alias or its own name."""
     parts = tuple(str(part.name) for part in node.parts)
     span = _name_span(node, namespace)
     hints = table_options(node)
@@ -50,7 +50,7 @@ def bind_table(node: exp.Table, namespace: Namespace) -> FromItem:
 
 
 def _name_span(node: exp.Table, namespace: Namespace) -> Span | None:
-    """The table's name, without its alias and hints."""
+    """The position of the table's name, without alias and hints."""
     spans = [s for part in node.parts if (s := namespace.span(part)) is not None]
     return Span(spans[0].start, spans[-1].end) if spans else namespace.span(node)
 
@@ -72,7 +72,7 @@ def _bind_view(view: CatalogView, namespace: Namespace, span: Span | None) -> Re
 
 
 def rename(node: RelationalNode, names: tuple[str, ...]) -> RelationalNode:
-    """`node` with its columns named anew."""
+    """`node` with its columns renamed to `names`."""
     return Project(
         input=node,
         expressions=tuple(InputRef(i, t) for i, t in enumerate(node.schema.types)),
@@ -84,7 +84,7 @@ def rename(node: RelationalNode, names: tuple[str, ...]) -> RelationalNode:
 def bind_table_source(
     table: CatalogTable, options: dict[str, str], namespace: Namespace, span: Span | None
 ) -> RelationalNode:
-    """Scan, computed columns and watermark of `table`, its columns as declared."""
+    """Scan, computed columns and watermark of `table`; the output has the declared columns in order."""
     descriptor = find_connector(options, namespace.context, span)
     if not descriptor.is_source:
         raise UserError(
@@ -134,7 +134,7 @@ def _scan(
 def bind_columns(
     table: CatalogTable, scanned: Schema, namespace: Namespace, span: Span | None
 ) -> tuple[Expression, ...]:
-    """One expression a declared column over the scan's columns."""
+    """One expression per declared column, over the scan's columns."""
     physical = [c.name for c in table.columns if c.kind is ColumnKind.PHYSICAL]
     width = len(physical)
     keys = [f.name for f in scanned.fields[width:]]
@@ -206,8 +206,7 @@ def _is_identity(columns: tuple[Expression, ...], scan: TableScan) -> bool:
 
 
 def _blaming(where: str, span: Span | None, bind: Callable[[], T]) -> T:
-    """Run `bind` over stored text: its errors point at the reference in the user's script and say where
-    they arose."""
+    """Run `bind` over stored text: its errors point at the reference in the user's script, and `where` names the text."""
     try:
         return bind()
     except UserError as error:

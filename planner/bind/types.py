@@ -30,7 +30,7 @@ _IMPLICIT: dict[TypeRoot, frozenset[TypeRoot]] = {
     TypeRoot.TIMESTAMP: _TIMESTAMPS,
     TypeRoot.TIMESTAMP_LTZ: _TIMESTAMPS,
 }
-"""Target root → source roots that an INSERT casts without being asked."""
+"""Target root → source roots that an INSERT casts implicitly."""
 
 _FROM_STRING = (
     _NUMERIC | _BINARIES | _TIMESTAMPS | frozenset((TypeRoot.BOOLEAN, TypeRoot.DATE, TypeRoot.TIME))
@@ -45,14 +45,14 @@ _EXPLICIT: dict[TypeRoot, frozenset[TypeRoot]] = {
     TypeRoot.TIMESTAMP: _TIMESTAMPS | {TypeRoot.DATE, TypeRoot.TIME},
     TypeRoot.TIMESTAMP_LTZ: _TIMESTAMPS | {TypeRoot.DATE, TypeRoot.TIME},
 }
-"""Source root → target roots of CAST, beside the same root and strings."""
+"""Source root → target roots of CAST, besides the same root and strings."""
 
 
 Agree = Callable[[LogicalType, LogicalType], bool]
 
 
 def can_cast(source: LogicalType, target: LogicalType) -> bool:
-    """Whether CAST(source AS target) means anything; it may still fail on a value."""
+    """Whether CAST(source AS target) is defined; it may still fail for a value."""
     if source.root is TypeRoot.NULL or target.root in _STRINGS:
         return True
     if source.root in _STRINGS:

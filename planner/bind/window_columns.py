@@ -1,4 +1,4 @@
-"""Where a column comes from: whether it is the window_time that a window table-valued function appended."""
+"""Whether a column is the window_time that a window table-valued function appended."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sqlstream.expressions import InputRef
 
 
 def is_window_time(node: RelationalNode, column: int) -> bool:
-    """Whether `column` of `node` is a window_time, passed on unchanged by everything between."""
+    """Whether `column` of `node` is a window_time that all nodes in between pass on unchanged."""
     match node:
         case WindowTvf():
             if column >= len(node.input.schema):

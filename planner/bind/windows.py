@@ -23,8 +23,7 @@ from sqlstream.types import LogicalType, TimeAttribute, TypeRoot
 
 
 def bind_window_tvf(node: nodes.WindowTvf, input: FromItem, namespace: Namespace) -> FromItem:
-    """`input` with window_start, window_end and window_time appended. UserError SS30xx for what is no
-    window."""
+    """`input` with window_start, window_end and window_time appended. UserError SS30xx for an impossible window."""
     binder = ScalarBinder(namespace, input.scope, f"{node.args['kind']}")
     column = _time_column(node, input, binder)
     time_type = input.node.schema.types[column]

@@ -180,7 +180,7 @@ def _set(parser: QueryParser) -> SetOption:
 
 
 def _bare_value(parser: QueryParser) -> str:
-    """What stands after the equals sign, without its quotes."""
+    """The text after the equals sign, without its quotes."""
     if not parser.accept("=") or parser.at_end():
         return "value"
     if parser.at_string():
@@ -242,7 +242,7 @@ def _show_kind(parser: QueryParser, first: Token) -> ShowKind:
 def _describe(parser: QueryParser) -> Describe | DescribeExtension:
     first = parser.advance()
     for kind in DescribedKind:
-        # A table may be called so too: then nothing follows.
+        # A table may have this name too: then nothing follows it.
         if parser.at(kind.value) and _is_name(parser.peek(1)):
             parser.advance()
             return _describe_extension(parser, first, kind)

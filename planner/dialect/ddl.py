@@ -108,7 +108,7 @@ def _create_table(parser: QueryParser, first: Token, is_temporary: bool) -> Crea
 
 
 def _refuse_clauses(parser: QueryParser) -> None:
-    """Refuse what Flink allows around WITH and is not built."""
+    """Refuse the clauses of Flink around WITH that are not built."""
     if parser.at_any("DISTRIBUTED", "AS", "LIKE"):
         token = parser.advance()
         hint = "create the table with its columns, and fill it with INSERT INTO"

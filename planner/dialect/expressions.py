@@ -1,4 +1,4 @@
-"""The grammar of scalar expressions: sqlglot's ladder of precedences, Calcite's rungs, our operands."""
+"""The grammar of scalar expressions: sqlglot's operator parsing with Calcite's precedences, and our operands."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class ExpressionParser(Reader):
         )
     }
     _OPERATORS = {*COMPARISON, *TERM, *FACTOR, TokenType.AND, TokenType.OR}
-    # A column is all of its parts, whatever follows them.
+    # A column has all of the dotted parts, whatever follows them.
     COLUMN_OPERATORS = {}
     COLUMN_POSTFIX_TOKENS = frozenset()
     NO_PAREN_FUNCTION_PARSERS = {}
@@ -70,7 +70,7 @@ class ExpressionParser(Reader):
     def value(self) -> exp.Expression:
         """Read one expression."""
         if self._curr.token_type in _LITERALS and self._next.token_type in _AFTER_ITEM:
-            # A literal alone, of which VALUES has thousands: no operator follows, so the ladder has nothing to do.
+            # A literal without an operator after it, of which VALUES has thousands, needs no pass through all precedences.
             return cast(exp.Expression, self._parse_primary())
         return self._finished(self._parse_disjunction())
 
@@ -79,7 +79,7 @@ class ExpressionParser(Reader):
         return self._parse_csv(self.value)
 
     def operand(self) -> exp.Expression:
-        """Read what can stand beside BETWEEN, LIKE or PRECEDING: arithmetic, but no comparison and no AND."""
+        """Read an operand of BETWEEN, LIKE or PRECEDING: arithmetic, but no comparison and no AND."""
         return self._finished(self._parse_bitwise())
 
     def at_query(self) -> bool:
@@ -91,7 +91,7 @@ class ExpressionParser(Reader):
         return self._finished(self._parse_select())
 
     def _finished(self, node: exp.Expr | None) -> exp.Expression:
-        """The node, and the whole tree checked where `node` is its root."""
+        """Return `node`, after a check of the whole tree if `node` is its root."""
         return cast(exp.Expression, node if self._depth else checked(cast(exp.Expr, node)))
 
     # The ladder.
@@ -115,7 +115,7 @@ class ExpressionParser(Reader):
     def _parse_range(self, this: exp.Expr | None = None, parse_is: bool = False) -> exp.Expr | None:
         this = this or self._parse_bitwise()
         while True:
-            # A NOT that no test follows belongs to whoever reads on: INT NOT NULL.
+            # A NOT without a test after it belongs to the caller: INT NOT NULL.
             is_negated = self._next.token_type in self.RANGE_PARSERS and self._match(TokenType.NOT)
             if not self._match_set(self.RANGE_PARSERS):
                 return this
@@ -250,7 +250,7 @@ class ExpressionParser(Reader):
             node: exp.Expr = exp.Subquery(this=self.query())
         else:
             items = self.values()
-            # sqlglot's Paren shows where an operand begins; the finished tree has none.
+            # sqlglot's Paren marks the start of an operand; the finished tree has no Paren.
             row = FunctionCall(this="ROW", expressions=items)
             node = exp.Paren(this=items[0]) if len(items) == 1 else row
         self.expect(")")
@@ -313,7 +313,7 @@ class ExpressionParser(Reader):
 
     def _interval_unit(self) -> str:
         unit = self.time_unit(UNITS)
-        # The precision of an interval's field bounds its digits; a literal has the digits it has.
+        # The precision of an interval's field bounds its digits; for a literal it has no effect.
         if self.accept("("):
             self.unsigned_integer()
             if self.accept(","):

@@ -9,7 +9,7 @@ from planner.dialect.tokens import FlinkTokenizer
 
 
 class Flink(Dialect):
-    """Flink's SQL: names keep their case, NULL is the lowest value, and what is not Flink's is refused."""
+    """Flink's SQL: names keep their case, NULL is the lowest value, and other dialects' syntax is refused."""
 
     NULL_ORDERING = "nulls_are_small"
     INTERSECT_BINDS_TIGHTER_THAN_UNION_AND_EXCEPT = True
@@ -20,4 +20,4 @@ class Flink(Dialect):
 
 
 class SqlStream(Flink):
-    """Flink's dialect by the name under which sqlglot finds it: `parse_one(query, read="sqlstream")`."""
+    """Flink's dialect under the name that sqlglot registers: `parse_one(query, read="sqlstream")`."""

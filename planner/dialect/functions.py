@@ -99,7 +99,7 @@ class FunctionParser(ExpressionParser):
             raise self.refusal(f'the named argument "{token.text}" is not supported here', token, hint)
         if self.at("DESCRIPTOR", "(") or self.at("TABLE"):
             token = self.advance()
-            hint = "a table function stands in FROM, as in FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), …))"
+            hint = "call a table function in FROM, as in FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), …))"
             raise self.refusal(f"{word(token)} is an argument of table functions", token, hint)
         return self.value()
 
@@ -124,7 +124,7 @@ class FunctionParser(ExpressionParser):
         return [unit, *self.values()]
 
     def _position_arguments(self) -> list[exp.Expression]:
-        # Read as an operand, so that IN is not taken for the test.
+        # Read as an operand, so that IN is not read as the test IN (…).
         needle = self.operand()
         self.expect("IN")
         return [needle, self.value()]

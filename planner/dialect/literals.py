@@ -30,7 +30,7 @@ def is_interval_range(unit: str, to: str) -> bool:
 def interval_value(node: IntervalLiteral) -> tuple[LogicalType, int]:
     """The type of an interval literal, and its milliseconds (day-time) or months (year-month).
 
-    Raises UserError SS1001 when the text does not have the form that the units ask for.
+    Raises UserError SS1001 when the text does not have the form that the units require.
     """
     unit, to, text = str(node.args["unit"]), node.args.get("to"), str(node.this).strip()
     is_negative = bool(node.args.get("is_negative"))
@@ -75,7 +75,7 @@ def _single(unit: str, text: str) -> int | None:
 
 def _seconds(text: str) -> int:
     whole, _, fraction = text.partition(".")
-    # Day-time intervals have a precision of 3; Flink cuts what is finer.
+    # Day-time intervals have a precision of 3; Flink truncates further digits.
     return int(whole) * 1000 + int(fraction[:3].ljust(3, "0"))
 
 
@@ -132,7 +132,7 @@ def _days(text: str) -> int | None:
 
 
 def _nanos_of_day(text: str) -> tuple[int, int] | None:
-    """Nanoseconds of the day, and how many digits the fraction has."""
+    """Nanoseconds of the day, and the number of digits of the fraction."""
     if not re.fullmatch(_TIME, text):
         return None
     clock, _, fraction = text.partition(".")

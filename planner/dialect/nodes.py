@@ -87,13 +87,13 @@ class WindowTvf(exp.Expression):
 
 
 def with_span(node: Node, start: int, end: int) -> Node:
-    """`node`, marked as standing at [start, end) of the script."""
+    """`node`, marked with its position [start, end) in the script."""
     node.meta["span"] = Span(start, end)
     return node
 
 
 def span_of(node: exp.Expr | None) -> Span | None:
-    """Where a node stands in the script: its own mark, or else the range that its descendants cover."""
+    """A node's position in the script: its own mark, or else the range that its descendants cover."""
     if node is None:
         return None
     own: Any = node.meta_get("span")

@@ -11,7 +11,7 @@ from sqlstream.errors import UserError
 
 
 def option_list(parser: Reader) -> tuple[Option, ...]:
-    """Read a list of options in parentheses; a key that comes twice is an error."""
+    """Read a list of options in parentheses; a repeated key is an error."""
     parser.expect("(")
     options: dict[str, Option] = {}
     while not parser.at(")") or options:

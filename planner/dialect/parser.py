@@ -1,7 +1,7 @@
 """Flink's SQL text → statements: the entry points, and the table of the syntax nodes that the binder meets.
 
     parse_script(text)              every statement of a script; raises the first error, before anything runs
-    parse_statements(text)          the same, lazily: statement n+1 is parsed when it is asked for
+    parse_statements(text)          the same, lazily: statement n+1 is parsed when the iterator reaches it
     parse_statement(text, offset)   exactly one statement; positions are shifted by `offset`
     parse_query(text, offset)       one query as an expression (the body of a stored view)
     parse_expression(text, offset)  one scalar expression
@@ -16,11 +16,11 @@ a Parser made of layers, each over the one before:
     functions.py    calls; sqlglot's renaming and rewriting of functions is switched off
     relations.py    tables, joins, UNNEST, LATERAL, window table-valued functions
     queries.py      sqlglot's SELECT and set operations; WITH, VALUES, GROUP BY, ORDER BY, LIMIT
-    strictness.py   the net: a finished tree holds nothing but what the table below lists
+    strictness.py   the final check: a finished tree has only the nodes that the table below lists
 
-sqlglot accepts a hundred dialects, so every hook by which a text could be misread in silence is closed: what
-is not in the table is refused with a position. Statements other than queries are read by `ddl` and `commands`
-into the dataclasses of `statements`. Queries are trees of sqlglot expressions and of the few nodes of
+sqlglot accepts many dialects, so every hook by which a text could be misread in silence is closed: a node that is
+not in the table is refused with its position. Statements other than queries are read by `ddl` and `commands` into
+the dataclasses of `statements`. Queries are trees of sqlglot expressions and of the nodes of
 `planner.dialect.nodes`.
 
 Every node carries `node.meta["span"]`; `span_of(node)` reads it. Names keep the case in which they were
@@ -183,7 +183,7 @@ __all__ = [
 
 
 def parse_script(text: str) -> list[Statement]:
-    """Every statement of a script. Raises UserError for the first one that is no supported SQL."""
+    """Every statement of a script. UserError for the first one that is not supported SQL."""
     return list(parse_statements(text))
 
 
@@ -194,7 +194,7 @@ def parse_statements(text: str) -> Iterator[Statement]:
 
 
 def parse_statement(text: str, offset: int = 0) -> Statement:
-    """The one statement that `text` is, standing at `offset` in its script. A final semicolon is allowed."""
+    """Parse one statement, whose `text` begins at `offset` of its script. A final semicolon is allowed."""
     pieces = iterate_script(text, offset)
     piece = next(pieces, None)
     if piece is None:
@@ -203,23 +203,23 @@ def parse_statement(text: str, offset: int = 0) -> Statement:
     statement = _read(commands.statement, text, list(piece.tokens), offset)
     following = next(pieces, None)
     if following is not None:
-        message = "only one statement can stand here"
+        message = "only one statement is allowed here"
         raise UserError("SS1001", message, span=following.span, hint="send the statements one by one")
     return statement
 
 
 def parse_query(text: str, offset: int = 0) -> exp.Expression:
-    """The query that `text` is."""
+    """Parse one query."""
     return _read(QueryParser.query, text, list(tokenize(text, offset)), offset)
 
 
 def parse_expression(text: str, offset: int = 0) -> exp.Expression:
-    """The scalar expression that `text` is."""
+    """Parse one scalar expression."""
     return _read(QueryParser.value, text, list(tokenize(text, offset)), offset)
 
 
 def parse_type(text: str, offset: int = 0) -> LogicalType:
-    """The data type that `text` names.
+    """Parse one data type.
 
     >>> str(parse_type("ROW<a INT NOT NULL, b DECIMAL(10, 2) ARRAY>"))
     'ROW<`a` INT NOT NULL, `b` ARRAY<DECIMAL(10, 2)>>'
@@ -234,7 +234,7 @@ def table_options(table: exp.Expr) -> tuple[Option, ...]:
 
 
 def _read(read: Callable[[QueryParser], Result], text: str, tokens: list[Token], offset: int = 0) -> Result:
-    """What `read` makes of all the tokens."""
+    """The result of `read`, which must consume all tokens."""
     parser = QueryParser(dialect=Flink)
     parser.open(text, tokens, offset)
     try:

@@ -18,7 +18,7 @@ _TAIL = ("order", "limit", "offset", "with_")
 
 
 class QueryParser(RelationParser):
-    """Reads queries: sqlglot's SELECT and set operations, with ORDER BY and LIMIT left to the whole query."""
+    """Reads queries: sqlglot's SELECT and set operations, where ORDER BY and LIMIT belong to the whole query."""
 
     MODIFIABLES = (exp.Select,)  # type: ignore[assignment]
     QUERY_MODIFIER_PARSERS = {
@@ -30,7 +30,7 @@ class QueryParser(RelationParser):
     }
 
     def _parse_statement(self) -> exp.Expr | None:
-        """sqlglot's way in: `sqlglot.parse_one(query, read="sqlstream")` is for queries only."""
+        """The entry point of `sqlglot.parse_one(query, read="sqlstream")`, for queries only."""
         node = checked(self.query())
         self.expect_end()
         return node
@@ -50,7 +50,7 @@ class QueryParser(RelationParser):
         start = self.token.start
         with_clause = self._with() if self.at("WITH") else None
         first = self._parse_select_query(nested=True, parse_set_operation=False)
-        # sqlglot lets the tail of a last SELECT rise to the set operation; here it is read only once, below.
+        # sqlglot moves ORDER BY and LIMIT of the last SELECT up to the set operation; here they are read once, below.
         body = _ungrouped(cast(exp.Expr, self._parse_set_operations(first)))
         if with_clause is not None:
             body.set("with_", with_clause)
@@ -83,7 +83,7 @@ class QueryParser(RelationParser):
         return values
 
     def _parse_query_modifiers(self, this: Any) -> Any:
-        """The clauses of a SELECT after FROM. sqlglot takes them in any order; here they have one."""
+        """The clauses of a SELECT after FROM. sqlglot accepts them in any order, SQL in one."""
         if isinstance(this, exp.Select) and this.args.get("from_") is None and self.at_any(*JOIN_WORDS):
             raise self.unexpected("FROM before any joined table")
         node = super()._parse_query_modifiers(this)
@@ -124,7 +124,7 @@ class QueryParser(RelationParser):
         """START WITH does not exist."""
 
     def _parse_lateral(self) -> None:
-        """LATERAL stands only where a table does: `RelationParser` reads it."""
+        """LATERAL is allowed only in place of a table, where `RelationParser` reads it."""
 
     def _parse_from(self, *_: Any, **__: Any) -> exp.From | None:
         start = self.token.start
@@ -291,7 +291,7 @@ class QueryParser(RelationParser):
         return self.mark(exp.Order(expressions=self._parse_csv(self._parse_ordered)), start)
 
     def _parse_ordered(self, parse_method: Any = None) -> exp.Ordered:
-        """An item of ORDER BY; where it does not say, NULL is the lowest value (`Flink.NULL_ORDERING`)."""
+        """An item of ORDER BY; without NULLS FIRST or LAST, NULL is the lowest value (`Flink.NULL_ORDERING`)."""
         node = cast(exp.Ordered, super()._parse_ordered())
         if self.accept("NULLS"):
             raise self.unexpected("FIRST or LAST")
@@ -300,7 +300,7 @@ class QueryParser(RelationParser):
 
 
 def _ungrouped(node: exp.Expr) -> exp.Expr:
-    """A query without the parentheses that only group: those around a query without a tail of its own."""
+    """A query without grouping parentheses, those around a query that has no ORDER BY, LIMIT or WITH of its own."""
     root = _unwrapped(node)
     operations = [root]
     while operations:
@@ -321,7 +321,7 @@ def _unwrapped(node: exp.Expr) -> exp.Expr:
 
 
 def _check_order(select: exp.Select) -> None:
-    """sqlglot takes the clauses after FROM in any order; SQL has one."""
+    """Check the order of the clauses after FROM, which sqlglot accepts in any order."""
     following = None
     for key in reversed(_CLAUSES):
         clause = select.args.get(key)
@@ -336,7 +336,7 @@ def _check_order(select: exp.Select) -> None:
 
 
 def _resolve_windows(root: exp.Expr, windows: dict[str, OverClause]) -> None:
-    """Give every `OVER name` under `root` the definition of that window."""
+    """Replace every `OVER name` under `root` by the definition of that window."""
     for clause in list(root.find_all(OverClause)):
         name = clause.args.get("name")
         if name is None:

@@ -1,4 +1,4 @@
-"""What the grammar is written with: sqlglot's parser, made to name what it expected and to keep positions."""
+"""The base of the grammar: sqlglot's parser, with positions of nodes and errors that name what was expected."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 _INTEGER_MAX = 2**63 - 1
 
-# sqlglot spends some fifteen Python frames a level.
+# sqlglot needs some fifteen Python frames per level.
 DEPTH_MAX = 48
 NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.ASC, TokenType.DESC})
 _OPERATOR_HINTS = {":": "write CAST(x AS type) to convert a value"}
@@ -26,9 +26,9 @@ _CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "JOIN
 
 
 class Reader(Parser):
-    """A position in the tokens of one statement: reads forward, and says what is wrong where it stands.
+    """Reads the tokens of one statement forward, and raises errors at the current token.
 
-    Every node that passes through sqlglot's `expression` gets the span of what it covers.
+    State: the position in the tokens. Every node that passes through sqlglot's `expression` gets the span of its tokens.
     """
 
     IDENTIFIER_TOKENS = NAMES
@@ -37,7 +37,7 @@ class Reader(Parser):
     TABLE_ALIAS_TOKENS = set(NAMES)
 
     def open(self, text: str, tokens: list[Token], offset: int = 0) -> None:
-        """Begin to read `tokens`; `text`, which they were made of, stands at `offset` in its script."""
+        """Begin to read `tokens` of `text`, which begins at `offset` of its script."""
         self.reset()
         self.sql = text
         self._offset = offset
@@ -65,11 +65,11 @@ class Reader(Parser):
 
     @property
     def previous_end(self) -> int:
-        """Where the last token that was read ends."""
+        """The end of the last token that was read."""
         return self._tokens[self._index - 1].end + 1 if self._index else 0
 
     def advance(self) -> Token:
-        """The token that is read. UserError SS1001 when there is none."""
+        """Read one token. UserError SS1001 when there is none."""
         if self.at_end():
             raise self.unexpected()
         token = self.token
@@ -91,7 +91,7 @@ class Reader(Parser):
         return True
 
     def accept_any(self, *words: str) -> str | None:
-        """Read one of these, and say which."""
+        """Read one of these words if it comes next, and return it."""
         return word(self.advance()) if self.at_any(*words) else None
 
     def expect(self, *words: str, hint: str = "") -> Token:
@@ -110,7 +110,7 @@ class Reader(Parser):
             raise self._misspelled() or self.unexpected("the end of the statement", self._surplus_hint())
 
     def _misspelled(self) -> UserError | None:
-        """The error for a clause whose word is misspelled: the word was read as an alias, or stands here."""
+        """The error for a misspelled clause word, which was read as an alias or is the next token."""
         for token in (self._prev, self._curr):
             if token and token.token_type is TokenType.VAR and self._is_query():
                 hint = did_you_mean(token.text, _CLAUSES)
@@ -133,8 +133,8 @@ class Reader(Parser):
         if not token:
             message, place = "unexpected end of statement", Span(token.start, token.end + 1)
         elif token.token_type is TokenType.HINT:
-            message, place = "a hint cannot stand here", span(token)
-            hint = hint or "table hints stand after the table's name, as in t /*+ OPTIONS('key'='value') */"
+            message, place = "a hint is not allowed here", span(token)
+            hint = hint or "write a table hint after the table's name, as in t /*+ OPTIONS('key'='value') */"
         else:
             message, place = f'unexpected "{self.source(token.start, token.end + 1)}"', span(token)
         if expected:
@@ -162,7 +162,7 @@ class Reader(Parser):
         return UserError("SS1003", message, span=place, hint=hint)
 
     def raise_error(self, message: str, token: Token | None = None) -> None:
-        """What sqlglot itself finds wrong, as SS1001 at the place where it noticed."""
+        """Raise an error of sqlglot's own as SS1001, at the token where it arose."""
         place = span(token) if token else span(self.token)
         hint = "complete this part of the statement, or leave it out"
         raise UserError("SS1001", message[:1].lower() + message[1:], span=place, hint=hint)
@@ -178,7 +178,7 @@ class Reader(Parser):
     def expression(
         self, instance: Node, token: Token | None = None, comments: list[str] | None = None
     ) -> Node:
-        """Finish a node: sqlglot checks it, and it spans `token`, or its first child to the last token."""
+        """Finish a node: sqlglot checks it; its span is `token`, or from its first child to the last token read."""
         node = super().expression(instance, token, comments)
         if "span" in node.meta:
             return node
@@ -191,7 +191,7 @@ class Reader(Parser):
         return self.mark(node, children.start if children else self._prev.start)
 
     def enter(self) -> None:
-        """Count one level of nesting; the bound keeps a hostile text from exhausting Python's stack."""
+        """Count one level of nesting; the bound prevents a hostile text from exhausting Python's stack."""
         self._depth += 1
         if self._depth > DEPTH_MAX:
             raise nested_too_deeply(self.token)
@@ -262,6 +262,6 @@ class Reader(Parser):
 
 
 def nested_too_deeply(token: Token) -> UserError:
-    """SS1001, to be raised, where the bound on nesting was met."""
+    """SS1001, to be raised, where the bound on nesting is exceeded."""
     hint = "name the inner queries with WITH, or compute inner expressions in a view"
     return UserError("SS1001", "the statement is nested too deeply", span=span(token), hint=hint)

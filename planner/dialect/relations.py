@@ -1,4 +1,4 @@
-"""The grammar of what stands in FROM: tables, subqueries, joins, window table-valued functions."""
+"""The grammar of FROM: tables, subqueries, joins, window table-valued functions."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _FOREIGN_TABLES = {
 
 
 class RelationParser(FunctionParser):
-    """Reads what FROM and JOIN name: none of sqlglot's stages, samples, pivots and versions of tables."""
+    """Reads the items of FROM and JOIN, without sqlglot's stages, samples, pivots and versions of tables."""
 
     JOIN_METHODS = {TokenType.NATURAL}
     JOIN_KINDS = {TokenType.INNER, TokenType.CROSS, TokenType.OUTER}
-    # A table is all of its parts, whatever follows them.
+    # A table has all of the dotted parts, whatever follows them.
     TABLE_POSTFIX_TOKENS = frozenset()
 
     def _parse_joins(self, *_: Any, **__: Any) -> Iterator[exp.Join]:
@@ -47,7 +47,7 @@ class RelationParser(FunctionParser):
             first = self.token
             side = word(self.peek(1 if self.at("NATURAL") else 0))
             if has_comma and side in ("RIGHT", "FULL"):
-                # A comma binds more loosely than JOIN, and these two sides make that a difference.
+                # A comma binds more loosely than JOIN, which makes a difference for these two sides.
                 self._parse_join_parts()
                 self.expect("JOIN")
                 hint = "write CROSS JOIN in place of the comma"

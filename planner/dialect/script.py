@@ -13,7 +13,7 @@ from sqlstream.errors import Span
 
 @dataclasses.dataclass(frozen=True)
 class Piece:
-    """One statement's text, first to last token; `is_terminated` tells whether a semicolon follows."""
+    """One statement's text, first to last token; `is_terminated`: a semicolon follows."""
 
     text: str
     span: Span
@@ -22,7 +22,7 @@ class Piece:
 
 
 def iterate_script(text: str, offset: int = 0) -> Iterator[Piece]:
-    """The pieces in order; what cannot be read as SQL raises SS1001 when it is reached, and no earlier.
+    """The pieces in order; text that is not SQL raises SS1001 when the iterator reaches it, and no earlier.
 
     Semicolons in strings, quoted identifiers, comments and statement sets do not end a piece.
     """
@@ -48,7 +48,7 @@ def _piece(text: str, offset: int, tokens: list[Token], is_terminated: bool) -> 
 
 
 def _is_open_statement_set(tokens: list[Token]) -> bool:
-    """Whether `tokens` began a statement set whose END has not come."""
+    """Whether `tokens` begin a statement set without its END."""
     first = word(tokens[0]) if tokens else ""
     if first not in ("BEGIN", "EXECUTE", "EXPLAIN", "STATEMENT"):
         return False

@@ -1,7 +1,7 @@
-"""What the parser returns: a frozen dataclass a statement, its queries as sqlglot expressions.
+"""What the parser returns: one frozen dataclass per statement, with queries as sqlglot expressions.
 
-Every node that can be blamed in an error carries `node.meta["span"]`, a `sqlstream.errors.Span` into the
-whole script; `span_of` in parser.py finds the nearest one.
+Every node that an error can point at has `node.meta["span"]`, a `sqlstream.errors.Span` into the whole script;
+`span_of` in nodes.py finds the nearest one.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class DescribeExtension(Statement):
 
 @dataclasses.dataclass(frozen=True)
 class Query(Statement):
-    """A SELECT, VALUES, WITH … or set operation that a user submits to see its rows."""
+    """A SELECT, VALUES, WITH … or set operation as a statement, whose rows go to the client."""
 
     query: exp.Expression
 

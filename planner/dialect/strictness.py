@@ -1,4 +1,4 @@
-"""The net under the grammar: a finished tree holds only what the table in parser.py lists."""
+"""The final check of the grammar: a finished tree has only the nodes that the table in parser.py lists."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _ARGUMENTS: dict[type[exp.Expr], tuple[str, ...]] = {
 
 
 def checked(root: Node) -> Node:
-    """The tree without its parentheses. Raises SS1003 where sqlglot read what Flink does not have."""
+    """The tree without its parentheses. SS1003 for syntax of sqlglot's that Flink does not have."""
     while isinstance(root, exp.Paren):
         root = root.this.pop()
     for node in list(root.walk()):

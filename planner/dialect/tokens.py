@@ -1,4 +1,4 @@
-"""Flink's lexical rules: sqlglot's tokenizer with our tables, and a check that it has left nothing out."""
+"""Flink's lexical rules: sqlglot's tokenizer with our tables, and a check that it skips no text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sqlglot.errors import TokenError
 from planner.without_collection import without_collection
 from sqlstream.errors import Span, UserError
 
-# Words that cannot name a thing unless quoted: the ones that would otherwise make a text mean two things.
+# Words that must be quoted to be names, because a text would be ambiguous otherwise.
 _RESERVED_TEXT = (
     "ALL AND ANY ARRAY AS ASYMMETRIC BETWEEN BOTH BY CASE CAST CREATE CROSS CUBE CURRENT CURRENT_DATE "
     "CURRENT_TIME CURRENT_TIMESTAMP DELETE DESCRIBE DISTINCT DROP ELSE END EXCEPT EXISTS EXTRACT FALSE FETCH "
@@ -22,7 +22,7 @@ _RESERVED_TEXT = (
     "WHERE WINDOW WITH "
 )
 RESERVED = frozenset(_RESERVED_TEXT.split())
-# sqlglot's types for the first word of what it takes for one keyword of two words.
+# sqlglot's types for the first word of its two-word keywords.
 _FIRST_WORDS = {
     "GROUP": TokenType.GROUP_BY,
     "ORDER": TokenType.ORDER_BY,
@@ -46,7 +46,7 @@ _UNTERMINATED = {
 }
 _GAP = re.compile(r"(?:\s+|--[^\n]*|/\*(?!\+).*?\*/)*", re.DOTALL)
 _NUMBER = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
-# No type needs as many; Python itself reads no integer of more than 4,300 digits.
+# No type has as many digits; Python reads no integer of more than 4,300 digits.
 _NUMBER_CHARACTERS_MAX = 1_000
 _WORD = re.compile(r"[^\W\d][\w$]*")
 _PREFIXED_STRING = re.compile(r"(?:[xXnN]|[uU]&)(?=')")
@@ -57,7 +57,7 @@ class FlinkTokenizer(Tokenizer):
     """sqlglot's tokenizer for Flink SQL.
 
     Only the reserved words are keywords, and ASC and DESC; every other word is a VAR, and can be a name.
-    sqlglot passes over an open comment, templates and malformed literals; here all of these are errors.
+    sqlglot accepts an open comment, templates and malformed literals; here all of these are errors.
     """
 
     SINGLE_TOKENS = {
@@ -87,7 +87,7 @@ class FlinkTokenizer(Tokenizer):
         return list(self.read(sql))
 
     def read(self, text: str, offset: int = 0) -> Iterator[Token]:
-        """The tokens one by one, shifted by `offset`; raises SS1001 at the first thing that is none."""
+        """The tokens one by one, shifted by `offset`; raises SS1001 at the first text that is no token."""
         is_failed = False
         try:
             with without_collection():
@@ -113,12 +113,12 @@ class FlinkTokenizer(Tokenizer):
 
 
 def tokenize(text: str, offset: int = 0) -> Iterator[Token]:
-    """The tokens of `text`; lazy in its errors, so that what comes before a bad character can be used."""
+    """The tokens of `text`, lazily: an error is raised only after the tokens before it."""
     yield from FlinkTokenizer().read(text, offset)
 
 
 def span(token: Token) -> Span:
-    """Where a token stands. sqlglot's `end` is the last character's position."""
+    """The position of a token. sqlglot's `end` is the position of its last character."""
     return Span(token.start, token.end + 1)
 
 
@@ -126,7 +126,7 @@ _TEXTS = frozenset({TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER, To
 
 
 def word(token: Token) -> str:
-    """What keywords and operators are compared with: text in upper case; "" for literals and quoted names."""
+    """The token's text in upper case, to be compared with keywords and operators; "" for literals and quoted names."""
     return "" if token.token_type in _TEXTS else token.text.upper()
 
 
@@ -136,7 +136,7 @@ def is_word(token: Token) -> bool:
 
 
 def _joined(tokens: list[Token]) -> Iterator[Token]:
-    """The tokens with `.5`, which sqlglot reads as a dot and a number, as one number."""
+    """The tokens, with `.5` as one number, which sqlglot reads as a dot and a number."""
     index = 0
     while index < len(tokens):
         token = tokens[index]
@@ -160,7 +160,7 @@ def _gap_end(text: str, position: int, end: int) -> int:
 
 
 def _check_gap(text: str, start: int, end: int, offset: int) -> None:
-    """Between two tokens there may be white space and closed comments, and nothing else."""
+    """SS1001 unless the text between two tokens is white space and closed comments."""
     if start == end or (end - start == 1 and text[start] in " \n"):
         return
     if start < end and (stop := _gap_end(text, start, end)) < end:
@@ -196,7 +196,7 @@ def _checked(text: str, token: Token, offset: int) -> Token:
 
 def _checked_hex(digits: str, place: Span) -> str:
     if len(digits) % 2 or not all(c in "0123456789abcdefABCDEF" for c in digits):
-        hint = "write two hexadecimal digits a byte, such as X'0AFF'"
+        hint = "write two hexadecimal digits per byte, such as X'0AFF'"
         raise UserError("SS1001", "malformed binary literal", span=place, hint=hint)
     return digits
 
@@ -219,7 +219,7 @@ def _lexical_error(text: str, position: int, offset: int) -> UserError:
     closing = text.find("'", opening_position + 1)
     if prefix and prefix.group() in "xX" and closing >= 0:
         place = Span(position + offset, closing + 1 + offset)
-        hint = "write two hexadecimal digits a byte, such as X'0AFF'"
+        hint = "write two hexadecimal digits per byte, such as X'0AFF'"
         return UserError("SS1001", "malformed binary literal", span=place, hint=hint)
     for opening, (what, hint) in _UNTERMINATED.items():
         if text.startswith(opening, opening_position):

@@ -1,6 +1,6 @@
-"""The bound, un-optimised relational plan as DuckDB SQL: the batch answer that a finished stream must reach.
+"""The bound, un-optimised relational plan as DuckDB SQL, whose batch answer a finished stream must equal.
 
-Inside, columns are named by position: c0, c1, …
+Inner columns are named by position: c0, c1, …
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ _JOINS = {
 def lower_duckdb(node: plan.RelationalNode, tables: Mapping[str, str], time_zone: str = "UTC") -> str:
     """One SELECT with the columns of `node`; rows in order when `node` sorts.
 
-    `tables` says which DuckDB relation (a name or a FROM item) holds the rows of a table, by the table's name; it has the
-    table's columns under their names. A batch has no late rows, and ties of ORDER BY are broken anyhow.
-    UserError SS3301 for what DuckDB cannot answer exactly as the stream does, in columns that nobody reads too.
+    `tables` maps a table's name to the DuckDB relation (a name or a FROM item) with its rows; the relation has the table's
+    columns under their names. A batch has no late rows, and ties of ORDER BY may be in any order. UserError SS3301 for what
+    DuckDB cannot answer exactly as the stream does, also in columns that no consumer reads.
     """
     names = node.schema.names
     if isinstance(node, plan.Sink):
         node = node.input
     lowering = _Lowering(tables, time_zone)
-    # Qualified: a column that the user calls "c1" must not be taken for ours.
+    # Qualified, since the user may have a column named "c1".
     columns = ", ".join(f"o.c{i} AS {quote(name)}" for i, name in enumerate(names))
     order = _order(node.order, "o.") if isinstance(node, plan.Sort) else ""
     return f"SELECT {columns} FROM ({lowering.relation(node)}) AS o{order}"
 
 
 class _Lowering:
-    """Nodes to SELECTs, inputs first."""
+    """Translates nodes to SELECTs, inputs first."""
 
     def __init__(self, tables: Mapping[str, str], time_zone: str) -> None:
         self._tables = tables

@@ -22,7 +22,7 @@ _PLAIN = {
 
 
 def lower_aggregate_call(call: AggregateCall, input_schema: Schema) -> str:
-    """One call over columns c0, c1 … of the relation `i` UserError SS3301 for those whose result depends on the order of rows."""
+    """One call over columns c0, c1 … of the relation `i`. UserError SS3301 when the result depends on the order of rows."""
     distinct = "DISTINCT " if call.is_distinct else ""
     suffix = f" FILTER (WHERE i.c{call.filter})" if call.filter >= 0 else ""
     if call.function == "COUNT":

@@ -54,22 +54,22 @@ _DATETIME = (TypeRoot.DATE, TypeRoot.TIME, *sql.TIMESTAMP_ROOTS)
 
 
 def require_utc(time_zone: str) -> None:
-    """Local time in other zones would need DuckDB's time zone data."""
+    """UserError SS3301 for another time zone, which would need DuckDB's time zone data."""
     if time_zone != "UTC":
         raise refuse(f'TIMESTAMP_LTZ in time zone "{time_zone}"', hint="SET 'table.local-time-zone' = 'UTC'")
 
 
 def cut_off(value: str, precision: int) -> str:
-    """A timestamp without its digits beyond `precision`."""
+    """A timestamp truncated to `precision` digits."""
     step = 10 ** (6 - precision)
     micros = f"epoch_us({value})"
     return f"make_timestamp({micros} - (({micros} % {step}) + {step}) % {step})"
 
 
 def _to_decimal(value: str, source: LogicalType, name: str) -> str:
-    """Rounded half up; NULL when it does not fit."""
+    """`value` as a decimal, rounded half up; NULL when it does not fit."""
     if source.root in sql.APPROXIMATE_ROOTS:
-        # Through text: the shortest decimal that prints as the number is what Java converts.
+        # Through text: Java converts the shortest decimal that prints as the number.
         return f"TRY_CAST(CAST({value} AS VARCHAR) AS {name})"
     if source.root is TypeRoot.BOOLEAN:
         value = f"CAST({value} AS TINYINT)"
@@ -109,7 +109,7 @@ def _written(value: str, source: LogicalType, time_zone: str) -> str:
 
 
 def _from_text(value: str, target: LogicalType, time_zone: str, is_try: bool) -> str:
-    """Only the usual forms are read: other text is NULL with TRY_CAST and else an error, as malformed text is."""
+    """Read text in the usual forms only; other text is NULL with TRY_CAST and else an error, as malformed text is."""
     trimmed, name = f"trim({value}, {_SPACES})", type_name(target)
     if target.root is TypeRoot.BOOLEAN:
         lowered = f"lower({trimmed})"

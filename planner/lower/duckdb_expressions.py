@@ -1,7 +1,7 @@
-"""Resolved expressions as DuckDB SQL with Flink's results; what DuckDB cannot give exactly is refused.
+"""Resolved expressions as DuckDB SQL with Flink's results; expressions that DuckDB cannot compute exactly are refused.
 
-Whole numbers that overflow and text that is malformed stop the query, as DuckDB reports them; NaN and infinities are
-out of scope: DuckDB compares them otherwise.
+Integer overflow and malformed text stop the query with DuckDB's error. NaN and infinities are out of scope, because
+DuckDB compares them otherwise.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Columns = Callable[[int], str]
 
 
 class ExpressionLowering:
-    """Renders expressions over the columns that `columns` names."""
+    """Renders expressions over the input columns whose SQL is `columns`."""
 
     def __init__(self, columns: Columns, time_zone: str) -> None:
         self._columns = columns
         self._time_zone = time_zone
 
     def render(self, expression: Expression) -> str:
-        """SQL of the type that `type_name` says for the expression. UserError SS3301 for what is refused."""
+        """SQL of the expression, with the type that `type_name` gives. UserError SS3301 for a refused expression."""
         match expression:
             case InputRef(index):
                 return self._columns(index)
@@ -48,7 +48,7 @@ class ExpressionLowering:
         return [self.render(a) for a in call.args]
 
     def local(self, value: Expression) -> str:
-        """A point in time as the session's wall clock shows it."""
+        """A point in time as local time of the session's time zone."""
         if value.type.root is TypeRoot.TIMESTAMP_LTZ:
             require_utc(self._time_zone)
         return self.render(value)
@@ -93,7 +93,7 @@ class ExpressionLowering:
         return f"concat_ws({', '.join(self.args(call))})"
 
     def extreme(self, call: Call) -> str:
-        """NULL as soon as an argument is."""
+        """GREATEST or LEAST, which are NULL if an argument is."""
         args = self.args(call)
         is_null = " OR ".join(f"{a} IS NULL" for a in args)
         return f"CASE WHEN {is_null} THEN NULL ELSE {call.function.lower()}({', '.join(args)}) END"
@@ -153,7 +153,7 @@ class ExpressionLowering:
     def _exact(self, symbol: str, left: Expression, right: Expression, result: LogicalType) -> str:
         a = self.render(left)
         if result.root is TypeRoot.DECIMAL:
-            # DuckDB overflows at 18 digits unless an operand has more.
+            # DuckDB's result overflows at 18 digits unless an operand has more.
             a = f"CAST({a} AS DECIMAL({DECIMAL_PRECISION_MAX}, {as_decimal(left.type).scale}))"
         return self.in_type(f"({a} {symbol} {self.render(right)})", result)
 
@@ -183,7 +183,7 @@ class ExpressionLowering:
         return self._unless_zero(left, right, rest, call.type)
 
     def _unless_zero(self, left: str, right: str, result: str, t: LogicalType) -> str:
-        """A stream fails on division by zero where DuckDB says NULL."""
+        """`result`, but an error for division by zero, as in a stream; DuckDB gives NULL."""
         fail = f"CAST(error('division by zero') AS {type_name(t)})"
         return f"CASE WHEN {left} IS NOT NULL AND {right} = 0 THEN {fail} ELSE {result} END"
 
@@ -228,7 +228,7 @@ class ExpressionLowering:
         pattern = _constant(call, 1) if len(call.args) == 2 else usual
         value = self.render(call.args[0])
         read = f"try_strptime({value}, {text(strftime_format(pattern))})"
-        # Other forms that a stream reads too are not this query's to misread.
+        # A stream reads further forms: for these the query fails instead of misreading them.
         fail = "CAST(error('a time in another form than the pattern has no exact counterpart in DuckDB') AS TIMESTAMP)"
         result = (
             f"CASE WHEN regexp_full_match({value}, {text(pattern_regex(pattern))}) THEN {read} "
@@ -310,12 +310,12 @@ class ExpressionLowering:
         return f"CASE WHEN regexp_matches({value}, {regex}) THEN {found} END"
 
 
-# '2024-1-1', with or without a time: what TO_TIMESTAMP and TO_DATE read beside their pattern.
+# '2024-1-1', with or without a time: TO_TIMESTAMP and TO_DATE read it besides their pattern.
 _OTHER_TIMES = r"^[0-9]{1,4}(-[0-9]{1,2}){0,2}([ T]+[0-9]{1,2}:.*)?$"
 
 
 def _held(moment: str) -> str:
-    """A TIMESTAMP that stops the query where it leaves the years 0001 to 9999, as a stream does."""
+    """`moment`, or an error outside the years 0001 to 9999, as in a stream."""
     fail = "CAST(error('timestamp out of range') AS TIMESTAMP)"
     within = "x BETWEEN TIMESTAMP '0001-01-01 00:00:00' AND TIMESTAMP '9999-12-31 23:59:59.999999'"
     return f"list_transform([{moment}], lambda x: CASE WHEN x IS NULL OR {within} THEN x ELSE {fail} END)[1]"

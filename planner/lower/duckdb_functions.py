@@ -1,4 +1,4 @@
-"""Scalar functions whose result DuckDB gives by a template: `{0}`, `{1}` … are the arguments."""
+"""Scalar functions as templates of DuckDB SQL: `{0}`, `{1}` … are the arguments."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TEMPLATES: dict[str, str] = {
     "UPPER": "upper({0})",
     "LOWER": "lower({0})",
     "REVERSE": "reverse({0})",
-    # greatest() passes over NULLs.
+    # greatest() ignores NULLs.
     "LEFT": "CASE WHEN {1} IS NULL THEN NULL ELSE substr({0}, 1, greatest({1}, 0)) END",
     "RIGHT": "CASE WHEN {1} IS NULL THEN NULL ELSE right({0}, greatest({1}, 0)) END",
     "REPLACE": (

@@ -1,4 +1,4 @@
-"""Logical types and literals in DuckDB's words.
+"""Logical types and literals as DuckDB SQL.
 
 TIMESTAMP and TIMESTAMP_LTZ are DuckDB TIMESTAMPs (LTZ: the instant in UTC); intervals are whole numbers, BIGINT milliseconds
 and INTEGER months, because DuckDB's own INTERVAL orders and adds otherwise than SQL's two kinds.

@@ -1,4 +1,4 @@
-"""Window table-valued functions as DuckDB SQL: each row once for each of its windows."""
+"""Window table-valued functions as DuckDB SQL: each row once per window that contains it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _floor(time: str, step: int, offset: int) -> str:
 
 
 def _session(node: WindowTvf, input_sql: str, columns: str) -> str:
-    """Sessions that touch are one, as in Flink: only more than the gap between two rows parts them."""
+    """SESSION: two rows are in different sessions only when more than the gap is between them, as in Flink."""
     gap = node.window.size_ms
     keys = ", ".join(f"c{k}" for k in node.partition_keys) or "TRUE"
     gaps = f"lag(at_ms) OVER (PARTITION BY {keys} ORDER BY at_ms)"

@@ -25,10 +25,9 @@ def plan_calc(
     may_merge: bool = True,
     keeps_row_watermark: bool = True,
 ) -> PhysicalNode:
-    """`source` filtered, then projected. A Calc over a Calc is one Calc; one that changes nothing is no
-    operator.
+    """`source` filtered, then projected. A Calc over a Calc becomes one Calc; a Calc that changes nothing is left out.
 
-    The watermark of each row (see traits) is carried along as the last column, where there is one.
+    The watermark of each row (see traits), if there is one, stays the last column.
     """
     column = source.traits.row_watermark_column
     if column >= 0 and keeps_row_watermark:
@@ -66,7 +65,7 @@ def identity(schema: Schema) -> tuple[Expression, ...]:
 
 
 def narrow(planning: Planning, source: PhysicalNode, columns: tuple[int, ...]) -> PhysicalNode:
-    """`source` with these columns alone: what is about to cross the network."""
+    """`source` with these columns alone, before an exchange."""
     refs = tuple(InputRef(c, source.schema.types[c]) for c in columns)
     return plan_calc(
         planning, source, refs, None, source.schema.select(columns), source.span, keeps_row_watermark=False
@@ -74,7 +73,7 @@ def narrow(planning: Planning, source: PhysicalNode, columns: tuple[int, ...]) -
 
 
 def calc_traits(traits: Traits, projections: tuple[Expression, ...]) -> Traits:
-    """What survives: keys, windows and times whose columns are passed on as they are."""
+    """The traits after a projection: keys, windows and times whose columns it copies."""
     places: dict[int, frozenset[int]] = {}
     for new, expression in enumerate(projections):
         if isinstance(expression, InputRef):
@@ -83,7 +82,7 @@ def calc_traits(traits: Traits, projections: tuple[Expression, ...]) -> Traits:
 
 
 def is_rename(spec: CalcSpec) -> bool:
-    """Nothing is computed and no row is dropped."""
+    """Whether the Calc computes nothing and drops no row."""
     return spec.condition is None and all(isinstance(p, InputRef) for p in spec.projections)
 
 

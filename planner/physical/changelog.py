@@ -1,8 +1,8 @@
-"""Changelog inference: which rows flow over each edge (Flink: FlinkChangelogModeInferenceProgram).
+"""Changelog inference: which row kinds flow over each edge (Flink: FlinkChangelogModeInferenceProgram).
 
-Two passes. While operators are planned, bottom-up, each says whether its output is ever taken back
-(`Traits.is_insert_only`). Here, top-down, consumers say whether they need -U rows: where none does, the
-operator that makes updates leaves them out, which halves the traffic of an aggregation into an upsert sink.
+Two passes. `Traits.is_insert_only` is set bottom-up while operators are planned: no output row is ever retracted.
+Here, top-down, each consumer requires -U rows or not. An operator none of whose consumers requires -U rows leaves
+them out, which halves the traffic of an aggregation into an upsert sink.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sqlstream.specs import CalcSpec, DeduplicateSpec, GroupAggregateSpec, RankS
 from sqlstream.spi.connector import ConnectorDescriptor
 
 Modes = dict[int, ChangelogMode]
-"""By id() of the node: plans are graphs of interned objects."""
+"""Changelog mode by id() of the node; nodes of a plan are interned objects."""
 
 
 def infer_changelog_modes(
@@ -43,8 +43,8 @@ def infer_changelog_modes(
 
 
 def can_leave_out_update_before(nodes: list[PhysicalNode]) -> dict[int, bool]:
-    """By id(): whether the node can do without -U. A filter cannot: an update may leave its range, and only
-    the -U tells."""
+    """By id(): whether the node's output is correct without -U rows. A filter's is not: an update may leave its range,
+    and only the -U row deletes the old row."""
     can: dict[int, bool] = {}
     for node in nodes:
         match node.spec:
@@ -70,8 +70,8 @@ def _needs_update_before(
 
 
 def _settle(nodes: list[PhysicalNode], modes: Modes) -> None:
-    """What passes row kinds through passes on the -U that another consumer of its input asked for. A sink's
-    "output" is what it writes: the rows that it is given."""
+    """Correct the modes of operators that copy row kinds: their output has the -U rows that another consumer of their
+    input required. The mode of a sink is that of the rows it receives."""
     for node in nodes:
         below = [modes[id(i.node)] for i in node.inputs]
         if isinstance(node.spec, SinkSpec):

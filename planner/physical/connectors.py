@@ -1,4 +1,4 @@
-"""What a plan asks of a table's connector: its descriptor and its own parallelism."""
+"""A table's connector, as planning reads it: descriptor and parallelism."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sqlstream.spi.connector import ConnectorDescriptor
 def find_connector(
     planning: Planning, table: CatalogTable, options: dict[str, str], span: Span | None
 ) -> ConnectorDescriptor:
-    """The descriptor of the table's connector. UserError SS4004 when there is none of that name."""
+    """The descriptor of the table's connector. UserError SS4004 when there is no connector of that name."""
     name = options.get("connector", "")
     descriptor = planning.connectors.get(name)
     if descriptor is None:
@@ -28,8 +28,7 @@ def find_connector(
 def parallelism_option(
     descriptor: ConnectorDescriptor, options: dict[str, str], key: str, span: Span | None
 ) -> int:
-    """The table's own parallelism, 0 when it leaves that open. UserError SS4002 when it is no positive
-    number."""
+    """The parallelism in the table's options, 0 without one. UserError SS4002 when it is no positive number."""
     if key not in options or key not in {o.key for o in descriptor.options}:
         return 0
     text = options[key].strip()

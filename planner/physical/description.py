@@ -1,4 +1,4 @@
-"""How plans print expressions and columns: by the names that the operator's input has."""
+"""Expressions and columns in printed plans, by the column names of the operator's input."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def describe_expression(expression: Expression, schema: Schema) -> str:
 
 
 def describe_literal(literal: Literal) -> str:
-    """Times and intervals readable, everything else as the literal prints itself."""
+    """Times and intervals in readable form, every other literal as it prints itself."""
     value = literal.value
     if value is not None and literal.type.root in TIMESTAMP_ROOTS:
         return _describe_timestamp(int(value), literal.type.root.name)
@@ -88,7 +88,7 @@ def describe_order(order: tuple[SortKey, ...], schema: Schema) -> str:
 
 
 def describe(name: str, **parts: str) -> str:
-    """`Name(key=[…], key=[…])`, parts that are empty left out."""
+    """`Name(key=[…], key=[…])`, without empty parts."""
     return (
         f"{name}(" + ", ".join(f"{key}={text}" for key, text in parts.items() if text not in ("", "[]")) + ")"
     )

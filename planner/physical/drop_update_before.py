@@ -1,4 +1,4 @@
-"""Upsert sinks that share their input with a consumer of -U rows drop those themselves."""
+"""Upsert sinks drop the -U rows that another consumer of their input requires."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from sqlstream.spi.connector import ConnectorDescriptor
 def drop_update_before(
     sinks: tuple[PhysicalNode, ...], modes: Modes, connectors: Mapping[str, ConnectorDescriptor]
 ) -> tuple[tuple[PhysicalNode, ...], Modes]:
-    """The sinks with a DropUpdateBefore where one takes upserts by the query's key, but another consumer
-    needs the -U rows.
+    """Insert a DropUpdateBefore before each sink that takes upserts by the query's key while another consumer of its
+    input requires -U rows.
 
-    Only where each -U has its +U: behind a filter a lone -U says that a row is gone, and the sink must see
-    it.
+    Only where each -U has its +U: behind a filter a lone -U deletes a row, and the sink must receive it.
     """
     can = can_leave_out_update_before(list(walk_plan(sinks)))
     modes = dict(modes)

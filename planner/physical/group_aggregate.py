@@ -20,19 +20,19 @@ from sqlstream.specs import AggregatePhase, GroupAggregateSpec
 from sqlstream.types import BIGINT
 
 ADDITIVE = frozenset({"COUNT", "SUM", "AVG"})
-"""Calls whose partial results may be negative: rows that a batch takes back without having added them."""
+"""Calls whose partial results may be negative: a batch may retract rows that an earlier batch added."""
 ROW_COUNT_COLUMN = "$row_count"
 SINGLETON = Exchange(ExchangeKind.SINGLETON)
 
 
 def hash_or_singleton(keys: tuple[int, ...]) -> Exchange:
-    """Rows with equal keys meet in one subtask; without keys all rows do."""
+    """Rows with equal keys go to one subtask; without keys all rows do."""
     return Exchange(ExchangeKind.HASH, keys) if keys else SINGLETON
 
 
 def plan_group_aggregate(planning: Planning, source: PhysicalNode, node: Aggregate) -> PhysicalNode:
-    """LOCAL before the exchange and GLOBAL behind it, so that a row a group and batch crosses the network;
-    one phase where a call's accumulator cannot be sent."""
+    """LOCAL before the exchange and GLOBAL behind it, so that one row per group and batch crosses the network; one
+    phase where a call's accumulator cannot be sent."""
     is_retracting = not source.traits.is_insert_only
     for call in node.calls:
         if not AGGREGATE_FUNCTIONS[call.function].can_retract:
@@ -74,10 +74,10 @@ def plan_group_aggregate(planning: Planning, source: PhysicalNode, node: Aggrega
 def split_calls(
     planning: Planning, calls: tuple[AggregateCall, ...], schema: Schema, is_retracting: bool
 ) -> tuple[Field, ...] | None:
-    """The accumulator columns of all calls between LOCAL and GLOBAL, None when one phase it must be.
+    """The accumulator columns of all calls between LOCAL and GLOBAL; None where only one phase is possible.
 
-    An extreme that is taken back needs all values, which a partial extreme has forgotten, and a variance
-    has no partial form for fewer than no rows.
+    Over retracted rows, MIN and MAX need all values, of which a partial keeps one, and a variance has no partial
+    result for a negative number of rows.
     """
     if not planning.wants_two_phases:
         return None

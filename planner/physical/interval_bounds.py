@@ -13,8 +13,7 @@ _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 
 @dataclasses.dataclass(frozen=True)
 class IntervalBounds:
-    """`lower_ms <= left_time - right_time <= upper_ms`; `condition` are the conjuncts that this does not
-    cover."""
+    """`lower_ms <= left_time - right_time <= upper_ms`; `condition` holds the other conjuncts."""
 
     left_time: int
     right_time: int
@@ -36,9 +35,9 @@ class _Bound:
 def find_interval(
     parts: tuple[Expression, ...], left: Traits, right: Traits, left_types: tuple[LogicalType, ...]
 ) -> IntervalBounds | None:
-    """The first pair of time columns (left column, right column in the right side's own numbers) that the
-    conjuncts bound from both sides, or None. Event time columns are `Traits.times`; a pair of PROCTIME
-    columns works on the clock."""
+    """The first pair of time columns (left column, right column in the right side's own numbers) whose distance the
+    conjuncts bound from both sides, or None. Event time columns are `Traits.times`; a pair of PROCTIME columns makes
+    a join by processing time."""
     left_count = len(left_types)
     bounds = {part: bound for part in parts if (bound := _bound(part, left_count)) is not None}
     for pair in dict.fromkeys((b.left, b.right) for b in bounds.values()):
@@ -78,7 +77,7 @@ def _bound(part: Expression, left_count: int) -> _Bound | None:
     lower = distance + strict if function in (">", ">=", "=") else None
     upper = distance - strict if function in ("<", "<=", "=") else None
     if not is_exact:
-        # The operator compares milliseconds: widen by one and let the condition decide.
+        # The operator compares milliseconds: widen the bounds by one and keep the exact condition.
         lower = None if lower is None else lower - 1
         upper = None if upper is None else upper + 1
     return _Bound(left.index, right.index - left_count, lower, upper, is_exact)

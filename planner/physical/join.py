@@ -1,12 +1,12 @@
 """Joins: by window, by interval, or over all rows.
 
-A window join needs equal windows on both sides, an interval join bounds on the distance of two times; both
-forget rows as time passes. Everything else is a regular join, which keeps all rows of both sides.
+A window join needs equal windows on both sides, an interval join bounds on the distance of two times; both drop
+rows as time passes. Every other join is a regular join, which keeps all rows of both sides.
 
-Distribution: HASH on the equality keys of both sides; without keys everything meets in one subtask. One
-case is better off: an INNER window or interval join with the result of a window aggregation without keys
-(the highest price of a window, say). That side has one row a window, so it is broadcast, and the big side
-stays where it is: no row of it crosses the network, and a hot key cannot overload a subtask.
+Distribution: HASH on the equality keys of both sides; without keys all rows go to one subtask. An INNER window or
+interval join with the result of a window aggregation without keys (such as the highest price of each window) needs
+less: that side has one row per window and is broadcast, and no row of the other side crosses the network. A hot key
+then cannot overload a subtask.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ Pair = tuple[int, int]
 
 @dataclasses.dataclass(frozen=True)
 class _Joining:
-    """A join with its condition taken apart. `pairs` are equal columns (right ones in the right side's
-    numbers)."""
+    """A join with its condition split. `pairs` are equal columns (right ones in the right side's numbers)."""
 
     planning: Planning
     node: Join
@@ -73,7 +72,7 @@ def plan_join(planning: Planning, left: PhysicalNode, right: PhysicalNode, node:
         same = _same_window(joining)
         if same is not None:
             return _window_join(joining, same)
-        # An equality of times bounds their distance, too.
+        # An equality of two times bounds their distance too.
         interval = find_interval(parts, left.traits, right.traits, left.schema.types)
         if interval is not None:
             return _interval_join(joining, interval, pairs)
@@ -99,7 +98,7 @@ def _same_window(joining: _Joining) -> _SameWindow | None:
                 continue
             starts = [p for p in joining.pairs if p[0] in left.starts and p[1] in right.starts]
             ends = [p for p in joining.pairs if p[0] in left.ends and p[1] in right.ends]
-            # A window of fixed size is known by either bound.
+            # Either bound identifies a window of fixed size.
             is_fixed = left.spec.kind in (WindowKind.TUMBLE, WindowKind.HOP)
             if (starts and ends) or (is_fixed and (starts or ends)):
                 keys = tuple(p for p in joining.pairs if p not in starts and p not in ends)
@@ -116,7 +115,7 @@ def _window_join(joining: _Joining, same: _SameWindow) -> PhysicalNode:
         kind=joining.kind,
         left_keys=tuple(k[0] for k in keys),
         right_keys=tuple(k[1] for k in keys),
-        # Without a start column the end tells windows of a fixed size apart just as well.
+        # Without a start column, the end identifies a window of fixed size.
         left_window_start_column=min(same.left.starts)
         if same.left.starts and same.right.starts
         else left_end,
@@ -146,7 +145,7 @@ def _window_join(joining: _Joining, same: _SameWindow) -> PhysicalNode:
 def _interval_join(
     joining: _Joining, interval: IntervalBounds, pairs: dict[Expression, Pair]
 ) -> PhysicalNode:
-    # Equal times are a key like any other.
+    # An equality of times is a key like any other.
     keys = joining.pairs
     condition = conjunction(tuple(p for p in interval.condition if p not in pairs))
     broadcast = _broadcast_input(joining)
@@ -236,8 +235,8 @@ def _is_bounded(joining: _Joining) -> bool:
 
 
 def _joined_keys(joining: _Joining, pairs: tuple[Pair, ...]) -> frozenset[Columns]:
-    """A left key and a right key together identify a row; one of them does where the other side has one
-    match at most."""
+    """The keys of the result: a left key combined with a right key, or one of them where the other side has at most
+    one match."""
     shift = len(joining.left.schema)
     left_columns = {p[0] for p in joining.pairs} | {p[0] for p in pairs}
     right_columns = {p[1] for p in joining.pairs} | {p[1] for p in pairs}

@@ -1,4 +1,4 @@
-"""What operators can tell rows apart by: at most 64 columns, none of them an ARRAY, a MAP or a ROW."""
+"""The limits of an operator's keys: at most 64 columns, none of them an ARRAY, a MAP or a ROW."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SIMPLE = "group, join or distribute by columns of simple types"
 
 
 def check_keys(spec: Spec | None, inputs: tuple[PhysicalInput, ...], span: Span | None) -> None:
-    """UserError SS3090 for a key that no operator could keep."""
+    """UserError SS3090 for a key that the operator cannot keep."""
     for physical_input in inputs:
         if physical_input.exchange.kind is ExchangeKind.HASH:
             _check(physical_input.node.schema, physical_input.exchange.keys, "a key", _SIMPLE, span)
@@ -42,8 +42,8 @@ def _check(schema: Schema, columns: tuple[int, ...], what: str, hint: str, span:
 
 
 def _check_rows(schema: Schema, span: Span | None) -> None:
-    """A row that is taken back is found by all its values."""
-    hint = "leave out columns that are not needed, or read rows that are never taken back"
+    """UserError SS3090 for a row type that cannot be retracted: a retracted row is found by all its values."""
+    hint = "leave out columns that are not needed, or read rows that are never retracted"
     _check(schema, tuple(range(len(schema))), "part of a row that is updated", hint, span)
 
 

@@ -1,4 +1,4 @@
-"""The physical plan: operators with their specs, how rows reach them, and what is known of their output."""
+"""The physical plan: operators with their specs, exchanges, and traits of their output."""
 
 from __future__ import annotations
 
@@ -22,12 +22,10 @@ class PhysicalInput:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PhysicalNode:
-    """One operator. Nodes are interned: the same operator over the same inputs is one object, which is what
-    is run once.
+    """One operator. Nodes are interned: the same operator over the same inputs is one object, and runs once.
 
-    `spec` None is UNION ALL, which becomes several edges. `parallelism` > 0 is a fixed one, 0 leaves it
-    open: the default behind a HASH exchange, else that of the FORWARD input. `uid` digests spec, inputs and
-    types, not names.
+    `spec` None is UNION ALL, which becomes several edges. `parallelism` > 0 is fixed; 0 means the default behind a
+    HASH exchange, else that of the FORWARD input. `uid` digests spec, inputs and types, not names.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""From relational nodes to physical ones: which operator, over which inputs."""
+"""Relational nodes → physical nodes: the operator for each, over its inputs."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ from sqlstream.spi.connector import ConnectorDescriptor
 def plan_statements(
     sinks: tuple[Sink, ...], settings: Mapping[str, str], connectors: Mapping[str, ConnectorDescriptor]
 ) -> tuple[PhysicalNode, ...]:
-    """One physical sink a statement, over one graph of shared operators. UserError SS30xx for what has no
+    """One physical sink per statement, over one graph of shared operators. UserError SS30xx for a node without an
     operator."""
     planner = _Planner(Planning(settings, connectors, shared_nodes(sinks)))
     return tuple(planner.plan(sink) for sink in sinks)
 
 
 def shared_nodes(roots: tuple[RelationalNode, ...]) -> frozenset[RelationalNode]:
-    """Nodes that several different nodes read."""
+    """The nodes that more than one node reads."""
     readers: Counter[RelationalNode] = Counter()
     seen: set[RelationalNode] = set()
     pending = list(roots)

@@ -1,5 +1,4 @@
-"""The state of one physical planning: settings in, one interned node out for each operator that is asked
-for."""
+"""The state of one physical planning: settings, and one interned node per distinct operator."""
 
 from __future__ import annotations
 
@@ -24,11 +23,10 @@ OPERATORS_MAX = 10_000
 
 
 class Planning:
-    """What operators need while they are planned.
+    """Settings, descriptors and interned nodes for planning operators.
 
-    `shared` are relational nodes with several consumers: their projections are not folded into those
-    consumers, who would each compute them. With `is_reuse_enabled`, equal operators over equal inputs are
-    one node.
+    `shared` holds the relational nodes with several consumers: their projections are not merged into the consumers,
+    each of which would compute them. With `is_reuse_enabled`, equal operators over equal inputs are one node.
     """
 
     def __init__(
@@ -64,8 +62,8 @@ class Planning:
         parallelism: int = 0,
         is_reusable: bool = True,
     ) -> PhysicalNode:
-        """The operator, or the equal one that was made before. Sinks are not reusable: two INSERTs write
-        twice. UserError SS3090 for keys that cannot be kept."""
+        """The operator, or an equal one that exists already. Sinks are not reusable: two INSERTs write twice. UserError
+        SS3090 for keys that cannot be kept."""
         check_keys(spec, inputs, span)
         uid = digest(spec, inputs, schema)
         if is_reusable and self.is_reuse_enabled and uid in self._interned:
@@ -102,8 +100,7 @@ def over(node: PhysicalNode, exchange: Exchange = FORWARD) -> tuple[PhysicalInpu
 
 
 def digest(spec: Spec | None, inputs: tuple[PhysicalInput, ...], schema: Schema) -> str:
-    """32 hex digits of what the operator means: its spec, inputs, exchanges and output types. Names do not
-    count."""
+    """32 hex digits that identify the operator: its spec, inputs, exchanges and output types, but not names."""
     parts = {
         "spec": spec,
         "inputs": [(i.node.uid, i.exchange) for i in inputs],
@@ -114,7 +111,7 @@ def digest(spec: Spec | None, inputs: tuple[PhysicalInput, ...], schema: Schema)
 
 
 def _without_spans(data: Any) -> Any:
-    """The data of a spec without the positions of its calls: a query that moved in its script keeps its state."""
+    """The data of a spec without the positions of its calls, so that a query that moves in its script keeps its uids."""
     if isinstance(data, dict):
         is_call = data.get("node") == "call"
         return {k: _without_spans(v) for k, v in data.items() if not (is_call and k == "span")}

@@ -17,12 +17,12 @@ from sqlstream.specs import DeduplicateSpec, Keep, RankPhase, RankSpec, WindowRa
 from sqlstream.types import TimeAttribute, is_proctime
 
 RETRACTABLE_RANKS_MAX = 65_535
-"""Ranks that the operator can number while rows are taken back."""
+"""Highest rank that the operator can number while rows are retracted."""
 
 
 def plan_rank(planning: Planning, source: PhysicalNode, node: Rank) -> PhysicalNode:
-    """By window when PARTITION BY has both window bounds; deduplication when one row a key is kept by time;
-    else a Rank."""
+    """By window when PARTITION BY has both window bounds; deduplication when one row per key is kept by time; else a
+    Rank."""
     if source.traits.is_insert_only:
         window = _window(source, node)
         if window is not None:
@@ -80,7 +80,7 @@ def _window_rank(planning: Planning, source: PhysicalNode, node: Rank, trait: Wi
 
 
 def _deduplicate(planning: Planning, source: PhysicalNode, node: Rank) -> PhysicalNode:
-    """LOCAL keeps a row a key and batch, which is all that crosses the network."""
+    """LOCAL keeps one row per key and batch, and only these cross the network."""
     key = node.order[0]
     on_clock = is_proctime(source.schema.types[key.column])
     spec = DeduplicateSpec(
@@ -119,15 +119,14 @@ def _deduplicate(planning: Planning, source: PhysicalNode, node: Rank) -> Physic
 
 
 def _rank(planning: Planning, source: PhysicalNode, node: Rank) -> PhysicalNode:
-    """LOCAL drops what cannot be among the first N of its own batch; it needs rows that are never taken
-    back."""
+    """LOCAL keeps the first N rows per key of each batch; it needs rows that are never retracted."""
     is_retracting = not source.traits.is_insert_only
     if is_retracting and node.rank_end > RETRACTABLE_RANKS_MAX:
         raise UserError(
             "SS3091",
             f"a Top-N over updating input keeps at most {RETRACTABLE_RANKS_MAX} ranks, not {node.rank_end}",
             span=node.span,
-            hint="ask for fewer ranks, or rank rows that are never taken back",
+            hint="keep fewer ranks, or rank rows that are never retracted",
         )
     spec = RankSpec(
         partition_keys=node.partition_keys,
@@ -150,7 +149,7 @@ def _rank(planning: Planning, source: PhysicalNode, node: Rank) -> PhysicalNode:
     is_one = node.rank_start == node.rank_end
     keys = _rank_keys(node, is_one)
     if not is_one and not node.outputs_rank:
-        # A row that falls out is deleted; with a rank the row that takes its place replaces it instead.
+        # A row that leaves the first N is deleted; with a rank column the row of the same rank replaces it instead.
         keys |= source.traits.keys
     traits = Traits(is_insert_only=False, is_bounded=source.traits.is_bounded, keys=keys)
     return planning.node(
@@ -166,8 +165,7 @@ def _rank(planning: Planning, source: PhysicalNode, node: Rank) -> PhysicalNode:
 
 
 def _rank_keys(node: Rank, is_one: bool) -> frozenset[frozenset[int]]:
-    """What identifies an output row besides the input's own keys: the partition, with the rank where there
-    are several."""
+    """Keys of the output besides those of the input: the partition, with the rank column where several ranks are kept."""
     partition = frozenset(node.partition_keys)
     if is_one:
         return frozenset({partition})

@@ -1,4 +1,4 @@
-"""Sinks: what a table takes, and what the query gives it."""
+"""Sinks: the row kinds that a table takes, matched with those of the query."""
 
 from __future__ import annotations
 
@@ -64,8 +64,7 @@ def plan_sink(planning: Planning, source: PhysicalNode, node: Sink) -> PhysicalN
 def needs_update_before(
     spec: SinkSpec, descriptor: ConnectorDescriptor, keys: frozenset[frozenset[int]]
 ) -> bool:
-    """Whether the sink must see -U rows: not when it does not care, nor when it replaces rows by the
-    query's own key."""
+    """Whether the sink requires -U rows; it does not when it ignores them, or replaces rows by the query's own key."""
     if descriptor.sink_takes_upserts:
         return False
     return descriptor.sink_mode is not ChangelogMode.UPSERT or frozenset(spec.primary_key) not in keys
@@ -128,7 +127,7 @@ def _exchange(source: PhysicalNode, spec: SinkSpec, parallelism: int) -> Exchang
         return FORWARD
     if parallelism == 1:
         return Exchange(ExchangeKind.SINGLETON)
-    # Changes of one row must stay in order: they go by key, or by the whole row when there is none.
+    # Changes of one row must stay in order: they are distributed by key, or by the whole row without one.
     key = min(source.traits.keys, key=sorted, default=frozenset())
     columns = spec.primary_key or tuple(sorted(key)) or tuple(range(len(source.schema)))
     return Exchange(ExchangeKind.HASH, columns)

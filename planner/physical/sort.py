@@ -16,10 +16,10 @@ from sqlstream.specs import LimitSpec, SortSpec
 
 
 def plan_sort(planning: Planning, source: PhysicalNode, node: Sort) -> PhysicalNode:
-    """Bounded input: a Sort at the end, or a Limit. Unbounded: ORDER BY … LIMIT is a Top-N that is kept up
-    to date.
+    """Bounded input: a Sort that emits at the end of input, or a Limit. Unbounded: ORDER BY … LIMIT is an updating
+    Top-N.
 
-    UserError SS3014 for ORDER BY without LIMIT over an unbounded table: the first row would never be known.
+    UserError SS3014 for ORDER BY without LIMIT over an unbounded table: no row could ever be emitted.
     """
     if not node.order and source.traits.is_insert_only:
         return _limit(planning, source, node)

@@ -72,7 +72,7 @@ def plan_source(planning: Planning, node: TableScan) -> PhysicalNode:
 
 
 def plan_values(planning: Planning, node: Values) -> PhysicalNode:
-    """Literal rows, made by one subtask."""
+    """Literal rows, emitted by one subtask."""
     description = describe("Values", rows=str(len(node.rows)), fields=f"[{', '.join(node.schema.names)}]")
     return planning.node(
         "Source: Values",

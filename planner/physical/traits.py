@@ -1,4 +1,4 @@
-"""What the planner knows of an operator's output: changes, keys, windows and times."""
+"""Traits of an operator's output: row kinds, keys, windows and times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class WindowTrait:
     """Columns that hold the bounds of a window (Flink: RelWindowProperties). Several columns may hold the
     same bound.
 
-    `is_closed`: rows come out when the window has closed, before the watermark that closed it.
+    `is_closed`: rows are emitted when the window closes, before the watermark that closed it.
     """
 
     spec: WindowSpec
@@ -41,8 +41,8 @@ class WindowTrait:
 class Traits:
     """`keys`: sets of columns that identify a row (the empty set: there is at most one row).
 
-    `times`: columns whose rows are never behind the watermark but for late ones: row times, and the ends of
-    closed windows. `is_single_row_per_window`: each window has at most one row. `row_watermark_column`: see
+    `times`: columns that are never behind the watermark except in late rows: row times, and the ends of closed
+    windows. `is_single_row_per_window`: each window has at most one row. `row_watermark_column`: see
     specs.watermark.ROW_WATERMARK_COLUMN, -1 when absent.
     """
 
@@ -66,7 +66,7 @@ class Traits:
         )
 
     def shifted(self, offset: int) -> Traits:
-        """As the right side of a join: columns start at `offset`."""
+        """The traits as the right side of a join: columns start at `offset`."""
         highest = max((c for w in self.windows for c in w.columns), default=0)
         highest = max(highest, *self.times, *(c for k in self.keys for c in k), 0)
         return self.projected({i: frozenset({i + offset}) for i in range(highest + 1)})

@@ -14,8 +14,8 @@ from sqlstream.specs import CalcSpec
 
 
 def plan_union(planning: Planning, branches: tuple[PhysicalNode, ...], node: Union) -> PhysicalNode:
-    """All edges carry one changelog mode: where one branch takes rows back, the others get a Calc that adds
-    row kinds."""
+    """All edges have one changelog mode: where one branch retracts rows, insert-only ones get a Calc that adds the row
+    kind column."""
     is_insert_only = all(b.traits.is_insert_only for b in branches)
     if not is_insert_only:
         branches = tuple(_with_row_kinds(planning, b) if b.traits.is_insert_only else b for b in branches)

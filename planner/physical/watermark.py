@@ -18,9 +18,10 @@ def plan_watermark(
 ) -> PhysicalNode:
     """The assigner over `source`.
 
-    ON_EVENT means that a row is judged by the rows before it. Only a window aggregate asks that question,
-    so the watermark of each row is added as a column when one does, and otherwise both strategies are the
-    same. A source that makes the watermarks itself adds it for all its readers; it ends here for the others.
+    ON_EVENT means that the rows before a row decide whether it is late. Only window aggregates decide lateness per row:
+    for them the watermark of each row is added as a column, and for other consumers both strategies are the same. A
+    source that makes the watermarks itself adds the column for all consumers; it is dropped here for those that do not
+    read it.
     """
     is_exact = wants_row_watermark and node.emit_strategy is EmitStrategy.ON_EVENT
     spec = WatermarkAssignerSpec(

@@ -29,8 +29,7 @@ from sqlstream.types import BIGINT, LogicalType, TypeRoot, timestamp
 
 @dataclasses.dataclass(frozen=True)
 class _Windowed:
-    """One window aggregation over `source`: where each row's window comes from, and what is grouped besides
-    it."""
+    """One window aggregation over `source`: the origin of each row's window, and the other group keys."""
 
     planning: Planning
     node: Aggregate
@@ -41,7 +40,7 @@ class _Windowed:
 
 
 def absorbs_tvf(node: Aggregate) -> bool:
-    """Whether the aggregation can cut the windows itself: GROUP BY has both bounds, and no call reads one."""
+    """Whether the aggregation can assign windows itself: GROUP BY has both bounds, and no call reads one."""
     if not isinstance(node.input, WindowTvf):
         return False
     own = len(node.input.input.schema)
@@ -49,8 +48,8 @@ def absorbs_tvf(node: Aggregate) -> bool:
 
 
 def plan_absorbing_aggregate(planning: Planning, source: PhysicalNode, node: Aggregate) -> PhysicalNode:
-    """The window function below vanishes: `source` is its input. UserError SS3012 for a session whose
-    partition keys are not the GROUP BY keys."""
+    """Plan the aggregation and the window function below it as one operator; `source` is the function's input. UserError
+    SS3012 for a session whose partition keys are not the GROUP BY keys."""
     tvf = node.input
     assert isinstance(tvf, WindowTvf)
     own = len(tvf.input.schema)
@@ -87,8 +86,7 @@ def plan_absorbing_aggregate(planning: Planning, source: PhysicalNode, node: Agg
 
 
 def attached_window(source: PhysicalNode, node: Aggregate) -> WindowTrait | None:
-    """The window of the input rows that GROUP BY names with both bounds, if there is one that an
-    aggregation can fire by."""
+    """The window of the input whose bounds are both in GROUP BY, if the aggregation can emit rows when it closes."""
     keys = set(node.keys)
     for trait in source.traits.windows:
         is_firing = trait.spec.is_event_time or not trait.is_closed
@@ -100,7 +98,7 @@ def attached_window(source: PhysicalNode, node: Aggregate) -> WindowTrait | None
 def plan_attached_aggregate(
     planning: Planning, source: PhysicalNode, node: Aggregate, trait: WindowTrait
 ) -> PhysicalNode:
-    """Rows bring their window along from the operator that attached it."""
+    """Plan an aggregation over rows that have their window as columns from an operator below."""
     spec = WindowAggregateSpec(
         keys=tuple(k for k in node.keys if k not in trait.columns),
         aggregates=node.calls,
@@ -108,7 +106,7 @@ def plan_attached_aggregate(
         window_start_column=min(trait.starts & set(node.keys)),
         window_end_column=min(trait.ends & set(node.keys)),
     )
-    # Without a window_time column nobody can ask for it, and its type does not matter.
+    # Without a window_time column no consumer can read it, and its type does not matter.
     time = min(trait.times, default=spec.window_end_column)
     return _plan(_Windowed(planning, node, source, spec, trait, source.schema.types[time]))
 
@@ -234,7 +232,7 @@ def _output_traits(windowed: _Windowed) -> Traits:
 
 
 def drives_time(window: WindowSpec, windowed: _Windowed) -> bool:
-    """Whether a window's end is on the scale of the watermark: not for local times of another zone."""
+    """Whether a window's end can be compared with the watermark, which a local time of another zone cannot."""
     return window.is_event_time and (window.time_zone == "UTC" or not _has_zone(windowed))
 
 
@@ -244,8 +242,7 @@ def _has_zone(windowed: _Windowed) -> bool:
 
 
 def _in_order(windowed: _Windowed, result: PhysicalNode) -> PhysicalNode:
-    """The columns as the plan has them: GROUP BY's keys in their order, window bounds among them, then the
-    calls."""
+    """`result` with its columns in the plan's order: the GROUP BY keys with the window bounds, then the calls."""
     node, spec, trait = windowed.node, windowed.spec, windowed.trait
     key_count = len(spec.keys)
     start = key_count + len(spec.aggregates)

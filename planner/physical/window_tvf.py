@@ -1,4 +1,4 @@
-"""Window functions whose columns are read before any aggregation absorbs them."""
+"""Window functions that no aggregation absorbs, because other nodes read their columns."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from sqlstream.specs import WindowKind, WindowTvfSpec
 
 
 def plan_window_tvf(planning: Planning, source: PhysicalNode, node: WindowTvf) -> PhysicalNode:
-    """The operator that appends window columns. UserError SS3013 for SESSION: a session is known only when
-    it ends."""
+    """The operator that appends window columns. UserError SS3013 for SESSION, whose bounds are fixed only when it ends."""
     if node.window.kind is WindowKind.SESSION:
         raise UserError(
             "SS3013",
@@ -29,7 +28,7 @@ def plan_window_tvf(planning: Planning, source: PhysicalNode, node: WindowTvf) -
     window = WindowTrait(
         node.window, starts=frozenset({own}), ends=frozenset({own + 1}), times=frozenset({own + 2})
     )
-    # A row stands once in each of its windows, so no key of the input identifies it.
+    # A row is emitted once per window that contains it, so no key of the input identifies it.
     times = source.traits.times | ({own + 2} if node.window.is_event_time else frozenset())
     traits = dataclasses.replace(
         source.traits,

@@ -1,4 +1,4 @@
-"""The relational plan as text: one line a node, inputs below and indented."""
+"""The relational plan as text: one line per node, inputs below and indented."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ LINES_MAX = 10_000
 
 
 def explain_relation(node: RelationalNode) -> str:
-    """The plan as a tree; columns of a node's input are written $0, $1, … as in Flink. What has several readers stands below
-    each of them, so the tree can be exponentially larger than the plan: it ends after LINES_MAX lines."""
+    """The plan as a tree; columns of a node's input are written $0, $1, … as in Flink. A node is printed below each of its
+    readers, so the tree can be exponentially larger than the plan: it ends after LINES_MAX lines."""
     lines = list(itertools.islice(_lines(node, "", ""), LINES_MAX + 1))
     if len(lines) > LINES_MAX:
         lines[LINES_MAX:] = [f"… and more than these {LINES_MAX} lines"]
@@ -37,7 +37,7 @@ def explain_relation(node: RelationalNode) -> str:
 
 
 def _lines(node: RelationalNode, first: str, rest: str) -> Iterator[str]:
-    """`first` goes before the node's own line, `rest` before those of its inputs."""
+    """The lines of a node: `first` is the prefix of its own line, `rest` that of its inputs' lines."""
     yield f"{first}{type(node).__name__}({describe(node)})"
     for position, child in enumerate(node.inputs):
         is_last = position == len(node.inputs) - 1
@@ -45,7 +45,7 @@ def _lines(node: RelationalNode, first: str, rest: str) -> Iterator[str]:
 
 
 def describe(node: RelationalNode) -> str:
-    """What one node does, without its name and inputs."""
+    """The parameters of one node, without its name and inputs."""
     match node:
         case TableScan():
             return _describe_scan(node)

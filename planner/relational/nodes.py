@@ -1,8 +1,8 @@
-"""The relational plan: what a statement means, resolved and typed, before anything says how to run it.
+"""The relational plan: what a statement means, resolved and typed, before it is planned how to run it.
 
-Nodes are frozen and compare by meaning: `span` takes no part in equality, so equal sub-plans are found by `==` and hash.
+Nodes are frozen and compare by meaning: equality ignores `span`, so equal sub-plans are found by `==` and hash.
 A plan is a graph: a CTE that is read twice is one node with two readers. As a tree it may be exponentially larger than the
-statement, so whatever walks a plan visits each node once (`rewrite`, hashes, comparisons).
+statement, so every walk visits each node once (`rewrite`, hashes, comparisons).
 Column references are indexes into the input's schema (for a join: left columns, then right columns).
 """
 
@@ -23,7 +23,7 @@ from sqlstream.specs.window import WindowSpec
 
 
 class RelationalJoinKind(enum.Enum):
-    """All kinds SQL can say; the physical planner refuses those that have no operator."""
+    """All kinds of SQL; the physical planner refuses those that have no operator."""
 
     INNER = "INNER"
     LEFT = "LEFT"
@@ -34,15 +34,15 @@ class RelationalJoinKind(enum.Enum):
 
 
 _COMPARED: dict[str, tuple[str, ...]] = {}
-"""By the class of a node: the fields that take part in equality."""
+"""Class of a node → the fields that equality compares."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class RelationalNode:
-    """`schema` is the output. `span` is the SQL that asked for this node.
+    """`schema` is the output's. `span` is the SQL that the node was bound from.
 
-    Hash and equality are those of a dataclass. A node keeps its hash, and which equal node it was found to be equal to, so
-    that both take time linear in the number of nodes."""
+    Hash and equality are those of a dataclass. A node caches its hash and one representative of the nodes that were found
+    equal to it, so that both take time linear in the number of nodes."""
 
     schema: Schema
     span: Span | None = dataclasses.field(default=None, compare=False)
@@ -91,7 +91,7 @@ def _compared_values(node: RelationalNode) -> tuple[object, ...]:
 
 
 def _representative(node: RelationalNode) -> RelationalNode:
-    """One of the nodes that this one was found to be equal to, the same for all of them."""
+    """The common representative of all nodes that were found equal to `node`."""
     while "_equal" in node.__dict__:
         node = node.__dict__["_equal"]
     return node
@@ -111,9 +111,9 @@ class SingleInputNode(RelationalNode):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class TableScan(RelationalNode):
-    """Physical `columns` then `metadata` columns of a table; schema has exactly these, and the row time if `watermark` adds it.
-    Computed columns and the watermark of
-    the table are nodes above it, made by the binder. `options` = the table's options with hints applied.
+    """Physical `columns` then `metadata` columns of a table; the schema has exactly these, and the row time if `watermark`
+    adds it. The binder puts computed columns and the watermark of the table into nodes above it. `options` are the table's
+    options with hints applied.
 
     `filters`, `limit` and `watermark` are filled by push-down rules (see SourceSpec).
     """
@@ -169,7 +169,7 @@ class WindowTvf(SingleInputNode):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Aggregate(SingleInputNode):
-    """GROUP BY columns `keys`; schema: key columns, then one column a call. DISTINCT is an Aggregate without calls."""
+    """GROUP BY columns `keys`; schema: key columns, then one column per call. DISTINCT is an Aggregate without calls."""
 
     keys: tuple[int, ...]
     calls: tuple[AggregateCall, ...]
@@ -177,7 +177,7 @@ class Aggregate(SingleInputNode):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class RowNumber(SingleInputNode):
-    """Appends ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) BIGINT NOT NULL. Only a filter on it makes it runnable (Rank)."""
+    """Appends ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) BIGINT NOT NULL. It runs only with a filter on it (Rank)."""
 
     partition_keys: tuple[int, ...]
     order: tuple[SortKey, ...]
@@ -185,7 +185,7 @@ class RowNumber(SingleInputNode):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Rank(SingleInputNode):
-    """RowNumber restricted to rank_start … rank_end (1-based inclusive); the rank column is there when `outputs_rank`."""
+    """RowNumber restricted to rank_start … rank_end (1-based inclusive); `outputs_rank`: with a rank column."""
 
     partition_keys: tuple[int, ...]
     order: tuple[SortKey, ...]
@@ -238,7 +238,7 @@ class Union(RelationalNode):
 class Sink(SingleInputNode):
     """Write to a table; the input's columns are the table's writable columns in order, cast to their types.
 
-    A SELECT without target has the table made by `collect_table` (connector "collect").
+    The table of a SELECT is that of `collect_table` (connector "collect").
     """
 
     table: CatalogTable
@@ -246,7 +246,7 @@ class Sink(SingleInputNode):
 
 
 def rewrite(node: RelationalNode, rule: Callable[[RelationalNode], RelationalNode]) -> RelationalNode:
-    """Apply `rule` bottom-up, each node after its inputs, and once however many readers it has."""
+    """Apply `rule` bottom-up, to each node once, after its inputs."""
     done: dict[int, RelationalNode] = {}
 
     def visit(node: RelationalNode) -> RelationalNode:

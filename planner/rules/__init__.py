@@ -39,8 +39,7 @@ RULES: tuple[Rule, ...] = (
     push_limit_down,
 )
 ROUNDS_MAX = 50
-"""Rules only move things one way, so plans settle in a few rounds; the bound keeps a wrong rule from
-hanging a session."""
+"""Rules only move things one way, so a few rounds suffice; the bound prevents a wrong rule from hanging a session."""
 
 
 def apply_rules(node: RelationalNode, rules: tuple[Rule, ...] = RULES) -> RelationalNode:
@@ -57,7 +56,7 @@ def apply_rules(node: RelationalNode, rules: tuple[Rule, ...] = RULES) -> Relati
 def optimise(
     sinks: tuple[Sink, ...], connectors: Mapping[str, ConnectorDescriptor], is_reuse_enabled: bool = True
 ) -> tuple[Sink, ...]:
-    """The statement set as it will run: simplified, pushed down, pruned to the columns that matter."""
+    """The optimised statement set: simplified, with filters pushed down, and pruned to the columns that are read."""
 
     def into_scan(node: RelationalNode) -> RelationalNode:
         return push_into_scan(node, connectors)
@@ -65,7 +64,7 @@ def optimise(
     simplified = tuple(_sink(apply_rules(s, (*RULES, into_scan))) for s in sinks)
     pruned = prune_columns(simplified, is_reuse_enabled)
     settled = tuple(_sink(apply_rules(s)) for s in pruned)
-    # Last: the columns of the scan, which the watermark is written in, do not change any more.
+    # Last: the watermark refers to the columns of the scan, which do not change any more.
     return tuple(_sink(rewrite(s, lambda node: push_watermark_into_scan(node, connectors))) for s in settled)
 
 

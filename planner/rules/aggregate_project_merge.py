@@ -1,5 +1,4 @@
-"""Let an aggregation read its columns straight from below a projection, with its keys in one canonical
-order."""
+"""Merge a projection of references into the aggregation above it, with the keys in canonical order."""
 
 from __future__ import annotations
 
@@ -13,11 +12,9 @@ from sqlstream.schema import Schema
 
 
 def merge_project_into_aggregate(node: RelationalNode) -> RelationalNode:
-    """Aggregate(Project of references(x)) becomes Aggregate(x), keys ascending and once each, calls once
-    each.
+    """Aggregate(Project of references(x)) becomes Aggregate(x) with ascending keys and without repeated keys and calls.
 
-    Equal aggregations that were written with other column orders or aliases become equal nodes, which are
-    run once.
+    Equal aggregations that were written with other column orders or aliases become equal nodes, which run once.
     """
     if not isinstance(node, Aggregate):
         return node

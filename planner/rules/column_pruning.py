@@ -1,5 +1,4 @@
-"""Column pruning over a whole statement set: what nobody reads is not made, and what several read is made
-once."""
+"""Column pruning over a whole statement set: unread columns are not computed, and shared ones are computed once."""
 
 from __future__ import annotations
 
@@ -29,15 +28,14 @@ from sqlstream.types import LogicalType, TypeRoot, is_numeric, is_rowtime
 
 Columns = frozenset[int]
 Trimmed = tuple[RelationalNode, dict[int, int]]
-"""A node that has at least the wanted columns, and where each of them is."""
+"""A node with at least the wanted columns, and the map from old to new column numbers."""
 
 
 def prune_columns(sinks: tuple[Sink, ...], is_reuse_enabled: bool = True) -> tuple[Sink, ...]:
     """Narrow every operator and scan to the columns that reach a sink or decide about rows.
 
-    With reuse, equal sources (a scan and the watermark on it) are narrowed to the union of what all their
-    readers want, so that they stay equal and one reader of the table feeds them all. A watermark that no
-    operator uses is dropped.
+    With reuse, equal sources (a scan and the watermark on it) are narrowed to the union of the columns that their
+    consumers read, so that they stay equal and the table is read once. A watermark that no operator uses is dropped.
     """
     pruning = _Pruning()
     if is_reuse_enabled:
@@ -55,8 +53,8 @@ class _Wish:
 
 
 class _Pruning:
-    """The walk. The first pass records in `wishes` what is wanted of each source, the final one grants the
-    union."""
+    """One walk per pass. The first pass collects in `wishes` the columns that are read of each source; the last narrows
+    each source to their union."""
 
     def __init__(self) -> None:
         self.wishes: dict[RelationalNode, _Wish] = {}
@@ -68,7 +66,7 @@ class _Pruning:
         return dataclasses.replace(sink, input=self.exactly(sink.input, wanted, False))
 
     def exactly(self, node: RelationalNode, wanted: Columns, time: bool) -> RelationalNode:
-        """`node` with the wanted columns in ascending order and no other: what crosses an exchange."""
+        """`node` with exactly the wanted columns in ascending order, as before an exchange."""
         wanted = wanted or _one_column(node.schema)
         trimmed, places = self.trim(node, wanted, time)
         order = [places[c] for c in sorted(wanted)]
@@ -83,7 +81,8 @@ class _Pruning:
         )
 
     def trim(self, node: RelationalNode, wanted: Columns, time: bool) -> Trimmed:
-        """`time`: an operator above needs the watermark of this input. Readers that want the same get the same node."""
+        """`node` with at least the wanted columns; equal requests get the same node. `time`: an operator above needs the
+        watermark of this input."""
         key = (node, wanted, time, self.is_collecting)
         if key not in self._trimmed:
             self._trimmed[key] = self._trim(node, wanted, time)
@@ -91,7 +90,7 @@ class _Pruning:
 
     def _trim(self, node: RelationalNode, wanted: Columns, time: bool) -> Trimmed:
         if isinstance(node, Project) and not wanted:
-            # COUNT(*) wants rows, whatever is in them: nothing needs to be computed.
+            # COUNT(*) reads no column, so nothing needs to be computed.
             return self.trim(node.input, wanted, time)
         wanted = wanted or _one_column(node.schema)
         if is_source(node):
@@ -150,7 +149,7 @@ class _Pruning:
         ), places
 
     def _below_watermark(self, node: RelationalNode, wanted: Columns) -> Trimmed:
-        # The scan below belongs to this source: what it must read was decided with it.
+        # The scan below belongs to this source: its columns were decided with those of the watermark.
         if isinstance(node, TableScan):
             return _trim_scan(node, wanted)
         return self.trim(node, wanted, False)
@@ -239,8 +238,7 @@ class _Pruning:
 
 
 def is_source(node: RelationalNode) -> bool:
-    """A scan, or a watermark over a scan with or without computed columns between them: one reader of a
-    table."""
+    """Whether `node` is a source: a scan, or a watermark over a scan, with or without computed columns in between."""
     if isinstance(node, Watermark):
         node = node.input.input if isinstance(node.input, Project) else node.input
     return isinstance(node, TableScan)
@@ -267,7 +265,7 @@ def _marked_source(node: RelationalNode, column: int, time: LogicalType) -> Rela
     if isinstance(node, Project):
         expression = node.expressions[column]
         if isinstance(expression, InputRef):
-            # Down to the scan: a projection that changes nothing else is going to vanish.
+            # Mark the column down to the scan: a projection that changes nothing else is removed.
             marked = InputRef(expression.index, time)
             expressions = (*node.expressions[:column], marked, *node.expressions[column + 1 :])
             source = _marked_source(node.input, expression.index, time)
@@ -281,7 +279,7 @@ def _marked(schema: Schema, column: int, time: LogicalType) -> Schema:
 
 
 def _one_column(schema: Schema) -> Columns:
-    # A batch without columns cannot say how many rows it has.
+    # A batch without columns has no number of rows.
     def cost(item: tuple[int, LogicalType]) -> int:
         return 0 if is_numeric(item[1]) and item[1].root is not TypeRoot.DECIMAL else 1
 

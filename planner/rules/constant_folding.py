@@ -1,4 +1,4 @@
-"""Constant folding: what is known when the statement is planned is not computed again for every row."""
+"""Constant folding: expressions over constants are computed once, when the statement is planned."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ _NANOS_PER_MS = 1_000_000
 
 
 def fold_constants(node: RelationalNode) -> RelationalNode:
-    """Evaluate what reads no column; simplify AND, OR, NOT, CASE, COALESCE and IS NULL around what is known.
+    """Evaluate expressions that read no column, and simplify AND, OR, NOT, CASE, COALESCE and IS NULL over constants.
 
-    What would fail or overflow is left for the runtime, which says where. Types never change: a folded
-    value has the type (nullability included) of the expression that it replaces.
+    An expression that would fail or overflow is left to the runtime, whose error has its position. Types never change:
+    a folded value has the type (nullability included) of the expression that it replaces.
     """
     match node:
         case Filter():
@@ -125,8 +125,7 @@ def _nanoseconds(value: LiteralValue) -> int:
 
 
 def _compute(node: Call, left: Literal, right: Literal) -> LiteralValue:
-    """The value of +, - or * over two integers, or of a timestamp and a day-time interval; None when not
-    certain."""
+    """The value of +, - or * over two integers, or over a timestamp and a day-time interval; None for every other case."""
     a, b = left.value, right.value
     if not isinstance(a, int) or not isinstance(b, int):
         return None
@@ -253,7 +252,7 @@ def _fold_cast(node: Call) -> Expression:
 
 
 def _cast_value(arg: Literal, target: LogicalType) -> LiteralValue:
-    """The value in the target's encoding where nothing can be lost or fail; None leaves it to the runtime."""
+    """The value in the target's encoding where the cast is exact and cannot fail; None leaves it to the runtime."""
     value, root = arg.value, target.root
     if isinstance(value, bool) or arg.type.root in BINARY_ROOTS:
         return None

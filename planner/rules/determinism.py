@@ -1,4 +1,4 @@
-"""Which expressions may be moved, merged or evaluated twice without changing what they mean."""
+"""Which expressions may be moved, merged or evaluated twice without a change of the result."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from sqlstream.expressions import Call, Expression, InputRef, Literal, walk
 
 
 def is_deterministic(*expressions: Expression) -> bool:
-    """No call among them gives different answers for the same row (RAND, UUID, PROCTIME …)."""
+    """Whether no call in them gives different values for the same row (RAND, UUID, PROCTIME …)."""
     from sqlstream.functions import SCALAR_FUNCTIONS
 
     for expression in expressions:
@@ -19,7 +19,7 @@ def is_deterministic(*expressions: Expression) -> bool:
 
 
 def can_substitute(expressions: tuple[Expression, ...], projections: tuple[Expression, ...]) -> bool:
-    """Whether `expressions` may be computed straight over the input of `projections`.
+    """Whether `expressions` may be computed directly over the input of `projections`.
 
     A computed column that is read more than once would be computed more than once, so only references,
     literals and columns read once are substituted.

@@ -29,7 +29,7 @@ def merge_filters(node: RelationalNode) -> RelationalNode:
 
 
 def unique(parts: tuple[Expression, ...]) -> tuple[Expression, ...]:
-    """Each once, in order, without TRUE. Two equal conjuncts with RAND() are two draws."""
+    """The conjuncts without TRUE and repetitions, in order. Two equal conjuncts with RAND() are two draws."""
     seen: set[Expression] = set()
     kept: list[Expression] = []
     for part in parts:

@@ -1,4 +1,4 @@
-"""Move filters towards the sources, so that rows which nobody wants are dropped early."""
+"""Move filters towards the sources, so that rows are dropped as early as possible."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ Parts = tuple[Expression, ...]
 
 
 def push_filters_down(node: RelationalNode) -> RelationalNode:
-    """Move the conjuncts of a Filter below its input where that keeps the result.
+    """Move the conjuncts of a Filter below its input where the result stays the same.
 
-    Not below a Watermark (dropped rows still move event time), a LIMIT (it counts rows), or a window's own
-    columns.
+    They stay above a Watermark (dropped rows still advance event time), a LIMIT (it counts rows), and the window
+    function whose columns they read.
     """
     if not isinstance(node, Filter) or not is_deterministic(node.condition):
         return node
@@ -61,8 +61,7 @@ def push_filters_down(node: RelationalNode) -> RelationalNode:
 
 
 def make_filter(node: RelationalNode, parts: Parts, origin: RelationalNode) -> RelationalNode:
-    """A Filter of the conjuncts over `node`, with the position of `origin`; `node` itself when there is
-    none."""
+    """A Filter of the conjuncts over `node`, with the position of `origin`; `node` itself without conjuncts."""
     condition = conjunction(parts)
     if condition is None:
         return node
@@ -74,7 +73,7 @@ def _over(parts: Parts, columns: frozenset[int]) -> Parts:
 
 
 def _session_keys_only(tvf: WindowTvf, parts: Parts) -> Parts:
-    # A row dropped below a session window could have joined two sessions: only whole keys may go.
+    # A row dropped below a session window could have merged two sessions: only conditions on its keys move below it.
     return parts if tvf.window.kind is not WindowKind.SESSION else _over(parts, frozenset(tvf.partition_keys))
 
 
@@ -90,7 +89,7 @@ def _split(
 
 
 def window_columns(node: RelationalNode) -> frozenset[int]:
-    """The columns of `node` that a window function below appended, passed on by filters and projections."""
+    """The columns of `node` that a window function below appended, and that filters and projections pass on."""
     match node:
         case WindowTvf():
             own = len(node.input.schema)
@@ -121,7 +120,7 @@ def _through_join(node: Filter, join: Join, parts: Parts) -> RelationalNode:
     left_count = len(join.left.schema)
     left_parts, right_parts, both = split_by_side(parts, left_count)
     if join.kind is RelationalJoinKind.INNER:
-        # The join itself decides which of its conjuncts go on to one side.
+        # The rule for join conditions moves conjuncts further down to one side.
         condition = conjunction(conjuncts(join.condition) + parts)
         return dataclasses.replace(join, condition=condition)
     if join.kind in (RelationalJoinKind.SEMI, RelationalJoinKind.ANTI):

@@ -1,5 +1,4 @@
-"""Move the parts of a join's condition that read one side alone below the join, and drop what is always
-TRUE."""
+"""Move the conjuncts of a join's condition that read one side alone below the join, and drop those that are TRUE."""
 
 from __future__ import annotations
 
@@ -13,8 +12,8 @@ from sqlstream.expressions import conjunction, conjuncts, remap
 
 
 def simplify_join_condition(node: RelationalNode) -> RelationalNode:
-    """INNER: both sides' own conjuncts become filters below. LEFT: the right side's alone (a left row that
-    fails the condition is still output, with NULLs)."""
+    """INNER: conjuncts over one side become filters below it. LEFT: only those over the right side, since a left row
+    that fails the condition is still emitted, with NULLs."""
     if not isinstance(node, Join) or node.condition is None:
         return node
     parts = unique(conjuncts(node.condition))

@@ -22,7 +22,7 @@ from sqlstream.types import is_interval, is_timestamp
 def project_join_keys(node: RelationalNode) -> RelationalNode:
     """`f(left) = g(right)` becomes an equality of two columns that Projects below the join compute.
 
-    Equalities of times are left alone: an interval join reads `a = b + INTERVAL …` as bounds.
+    Equalities of times stay unchanged: an interval join reads `a = b + INTERVAL …` as bounds.
     """
     if not isinstance(node, Join) or node.condition is None:
         return node

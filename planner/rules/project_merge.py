@@ -10,8 +10,7 @@ from sqlstream.expressions import InputRef, substitute
 
 
 def merge_projects(node: RelationalNode) -> RelationalNode:
-    """Project(Project(x)) becomes one Project over x unless that computes something twice; an identity
-    disappears.
+    """Project(Project(x)) becomes one Project over x unless that computes an expression twice; an identity is removed.
 
     An identity may rename columns: plans refer to columns by position, and a sink names its own.
     """
@@ -25,7 +24,7 @@ def merge_projects(node: RelationalNode) -> RelationalNode:
 
 
 def is_identity(node: Project) -> bool:
-    """Every input column, in order, as it is."""
+    """Whether the projection is every input column, in order."""
     if len(node.expressions) != len(node.input.schema):
         return False
     return all(isinstance(e, InputRef) and e.index == i for i, e in enumerate(node.expressions))

@@ -1,5 +1,4 @@
-"""Compute expressions below a window function, so that an aggregation stands right on top of it and absorbs
-it."""
+"""Compute expressions below a window function, so that an aggregation right above it can absorb it."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from sqlstream.schema import Field, Schema
 def push_project_below_window_tvf(node: RelationalNode) -> RelationalNode:
     """Project(WindowTvf(x)) with computed columns becomes Project of references(WindowTvf(Project(x))).
 
-    Expressions that read window columns stay above. Each row is then computed once instead of once a window.
+    Expressions that read window columns stay above. Each row is then computed once instead of once per window.
     """
     if not isinstance(node, Project) or not isinstance(node.input, WindowTvf):
         return node
@@ -39,7 +38,7 @@ def push_project_below_window_tvf(node: RelationalNode) -> RelationalNode:
 
 
 def _belongs_below(expression: Expression, own: int) -> bool:
-    """Constants too: the 1 of COUNT(1) must not part the aggregation from the window."""
+    """Whether the expression moves below. Constants do too: the 1 of COUNT(1) must not separate aggregation and window."""
     columns = inputs_of(expression)
     return max(columns) < own if columns else is_deterministic(expression)
 

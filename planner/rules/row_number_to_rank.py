@@ -15,7 +15,7 @@ _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 def turn_row_number_into_rank(node: RelationalNode) -> RelationalNode:
     """Filter(rn <= N, RowNumber) becomes Rank 1 … N; also `= n`, `< n`, and ranges with a lower bound.
 
-    Conjuncts on other columns stay above the Rank: they must not change who is counted.
+    Conjuncts on other columns stay above the Rank: they must not change which rows are numbered.
     """
     if not isinstance(node, Filter) or not isinstance(node.input, RowNumber):
         return node
@@ -49,8 +49,7 @@ def turn_row_number_into_rank(node: RelationalNode) -> RelationalNode:
 
 
 def rank_bounds(part: Expression, column: int) -> tuple[int, int] | None:
-    """(lowest, highest) number that a conjunct allows, highest -1 for no bound; None when it is not about
-    the number."""
+    """(lowest, highest) number that a conjunct allows, highest -1 for no bound; None for a conjunct on anything else."""
     if not isinstance(part, Call) or part.function not in _MIRRORED or len(part.args) != 2:
         return None
     left, right = (_without_cast(a) for a in part.args)
@@ -72,7 +71,7 @@ def rank_bounds(part: Expression, column: int) -> tuple[int, int] | None:
 
 
 def _without_cast(expression: Expression) -> Expression:
-    """The column or literal below a cast that keeps its value; no partition has more rows than an INT counts."""
+    """The column or literal below a cast that keeps its value; no partition has more rows than an INT can count."""
     if isinstance(expression, Call) and expression.function == "CAST":
         inner = expression.args[0]
         if is_integer(expression.type) and is_integer(inner.type):

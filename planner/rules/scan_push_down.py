@@ -1,4 +1,4 @@
-"""Hand filters and limits to scans whose connector can use them."""
+"""Copy filters and limits into scans whose connector can use them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from sqlstream.spi.connector import ConnectorDescriptor
 
 
 def push_into_scan(node: RelationalNode, connectors: Mapping[str, ConnectorDescriptor]) -> RelationalNode:
-    """Filter(TableScan) and Limit(TableScan) tell the connector; they stay above unless it filters exactly.
+    """The scan below a Filter or a Limit receives its conjuncts or count. A Filter stays above the scan unless the
+    connector filters exactly.
 
     A limit is a hint for each subtask of the source, so the Limit itself always stays.
     """

@@ -1,4 +1,4 @@
-"""Hand the watermark to scans whose connector makes one for each of its splits."""
+"""Copy the watermark into scans whose connector makes one per split."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ from sqlstream.spi.connector import ConnectorDescriptor
 def push_watermark_into_scan(
     node: RelationalNode, connectors: Mapping[str, ConnectorDescriptor]
 ) -> RelationalNode:
-    """Watermark(TableScan) and Watermark(Project(TableScan)) tell the connector; the Watermark stays, as what checks the
-    row time and turns idle (Flink: PushWatermarkIntoTableSourceScanRule, and …AcrossCalcRule).
+    """In Watermark(TableScan) and Watermark(Project(TableScan)) the scan receives the expression; the Watermark stays, to
+    check the row time and to turn idle (Flink: PushWatermarkIntoTableSourceScanRule, and …AcrossCalcRule).
 
-    Computed columns are written out in the expressions, and a computed row time becomes a column of the scan. One that
-    is not deterministic would differ between the scan and the rows: such a table keeps the watermark of its rows as
-    they come.
+    Computed columns are substituted in the expression, and a computed row time becomes a column of the scan. A row time
+    that is not deterministic would differ between the scan and the rows: its watermark stays above the scan only.
     """
     if not isinstance(node, Watermark):
         return node

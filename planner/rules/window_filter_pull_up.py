@@ -1,5 +1,4 @@
-"""Filters on window columns stay above the aggregation of the window, so that it can cut the windows
-itself."""
+"""Move filters on window columns above the aggregation of the window, so that it can assign the windows itself."""
 
 from __future__ import annotations
 
@@ -14,8 +13,8 @@ def pull_window_filter_up(node: RelationalNode) -> RelationalNode:
     """Aggregate(Filter(WindowTvf)) becomes Filter(Aggregate(WindowTvf)) for conjuncts on window columns
     that are keys.
 
-    A Project between the two is exchanged with the Filter first: its input is then the window function,
-    below which its expressions can go.
+    A Project between Aggregate and Filter first swaps places with the Filter: it is then right above the window
+    function, below which its expressions can move.
     """
     if isinstance(node, Project) and isinstance(node.input, Filter):
         return _above_project(node, node.input)

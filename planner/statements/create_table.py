@@ -28,7 +28,7 @@ _ROWTIME_PRECISION_MAX = 3
 
 
 def create_table(statement: CreateTable, context: BindContext) -> DdlResult:
-    """The table goes to the catalog, unless there is one and the statement says IF NOT EXISTS."""
+    """The change that adds the table to the catalog; none for IF NOT EXISTS when it exists."""
     path = created_path(statement.name.parts, context, statement.name.span)
     if context.catalog.get_kind(path, statement.is_temporary) is not None:
         if statement.if_not_exists:
@@ -44,8 +44,7 @@ def create_table(statement: CreateTable, context: BindContext) -> DdlResult:
 
 
 def apply_create_table(statement: CreateTable, context: BindContext) -> CatalogTable:
-    """The table as its statement resolves it. UserError with a position for all that does not hold
-    together."""
+    """The table that the statement declares. UserError with a position for a part that contradicts another."""
     _check_distinct(statement)
     written_physical = tuple(c.name for c in statement.columns if c.kind is statements.ColumnKind.PHYSICAL)
     span = statement.name.span
@@ -98,7 +97,7 @@ def _check_partitions(statement: CreateTable, descriptor: ConnectorDescriptor) -
 
 
 def _fixed_schema(descriptor: ConnectorDescriptor, options: dict[str, str]) -> Schema | None:
-    """The columns that the connector decides on, or None when the user does."""
+    """The columns that the connector prescribes; None when the user chooses them."""
     if not descriptor.schema_option:
         return None
     default = next((o.default for o in descriptor.options if o.key == descriptor.schema_option), None)
@@ -183,7 +182,7 @@ def _metadata_columns(statement: CreateTable, descriptor: ConnectorDescriptor) -
 def _all_columns(
     statement: CreateTable, stored: tuple[Column, ...], context: BindContext
 ) -> tuple[Column, ...]:
-    """Columns in the order written; those a connector brings by itself come first."""
+    """Columns in the written order, after those that the connector provides."""
     by_name = {c.name: c for c in stored}
     written = {c.name for c in statement.columns}
     result = [c for c in stored if c.name not in written]
@@ -227,12 +226,12 @@ def _primary_key(statement: CreateTable) -> tuple[str, ...]:
 
 
 def _with_primary_key(statement: CreateTable, columns: tuple[Column, ...]) -> tuple[Column, ...]:
-    """Key columns are NOT NULL, said or not."""
+    """The columns, with those of the primary key NOT NULL."""
     for key in statement.primary_key:
         _physical(key, columns)
     keys = _primary_key(statement)
     if len(set(keys)) < len(keys):
-        raise UserError("SS2012", "a column stands twice in PRIMARY KEY", span=statement.primary_key[0].span)
+        raise UserError("SS2012", "a column is repeated in PRIMARY KEY", span=statement.primary_key[0].span)
     return tuple(_replace_type(c, c.type.not_null()) if c.name in keys else c for c in columns)
 
 
@@ -268,7 +267,7 @@ def _replace_type(column: Column, t: sql.LogicalType) -> Column:
 def _with_watermark(
     statement: CreateTable, columns: tuple[Column, ...], context: BindContext
 ) -> tuple[WatermarkDefinition | None, tuple[Column, ...]]:
-    """The watermark, and the columns with its column marked as ROWTIME."""
+    """The watermark, and the columns, of which its own is marked as ROWTIME."""
     written = statement.watermark
     if written is None:
         return None, columns

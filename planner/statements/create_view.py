@@ -13,7 +13,7 @@ from sqlstream.schema import Schema
 
 
 def create_view(statement: CreateView, context: BindContext) -> DdlResult:
-    """The view goes to the catalog, unless there is one and the statement says IF NOT EXISTS."""
+    """The change that adds the view to the catalog; none for IF NOT EXISTS when it exists."""
     path = created_path(statement.name.parts, context, statement.name.span)
     if context.catalog.get_kind(path, statement.is_temporary) is not None:
         if statement.if_not_exists:
@@ -29,7 +29,7 @@ def create_view(statement: CreateView, context: BindContext) -> DdlResult:
 
 
 def apply_create_view(statement: CreateView, context: BindContext) -> CatalogView:
-    """The view with the schema that its query has."""
+    """The view with the schema of its query."""
     schema = bind_query(statement.query, context).schema
     names = tuple(n.parts[-1] for n in statement.column_names)
     if names and len(names) != len(schema):

@@ -22,7 +22,7 @@ _COLUMNS = (
 
 
 def describe(statement: Describe, context: BindContext) -> DdlResult:
-    """One row a column: name, type, null, key, extras, watermark, and comment when a column has one."""
+    """One row per column: name, type, null, key, extras, watermark, and comment when a column has one."""
     return describe_object(statement.name, context)
 
 
@@ -53,7 +53,7 @@ def _row(column: Column, table: CatalogTable | None) -> tuple[LiteralValue, ...]
 
 
 def column_extras(column: Column) -> str:
-    """How a column that is not physical comes about, in SQL."""
+    """The SQL that declares a computed or metadata column."""
     if column.kind is ColumnKind.COMPUTED:
         return f"AS {column.expression}"
     if column.kind is ColumnKind.METADATA:

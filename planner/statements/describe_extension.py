@@ -1,4 +1,4 @@
-"""SHOW CONNECTORS, SHOW FORMATS and DESCRIBE CONNECTOR, FORMAT, FUNCTION: what can be named in a statement, and how."""
+"""SHOW CONNECTORS, SHOW FORMATS and DESCRIBE CONNECTOR, FORMAT, FUNCTION."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OPTION_COLUMNS = (
 
 
 def connector_rows(context: BindContext) -> DdlResult:
-    """A row a connector: whether it can be read and written, and whether its tables need a format."""
+    """One row per connector: whether it can be read and written, and whether its tables need a format."""
     named = sorted((i, d) for i, d in context.connectors.items() if not d.is_internal)
     columns = (("reads", sql.BOOLEAN), ("writes", sql.BOOLEAN), ("needs format", sql.BOOLEAN))
     rows = tuple((i, d.is_source, d.is_sink, d.has_format) for i, d in named)
@@ -32,7 +32,7 @@ def connector_rows(context: BindContext) -> DdlResult:
 
 
 def describe_extension(statement: DescribeExtension, context: BindContext) -> DdlResult:
-    """The options of a connector or format, or what a function takes and gives."""
+    """The options of a connector or format, or the arguments and result of a function."""
     match statement.kind:
         case DescribedKind.CONNECTOR:
             return _describe_connector(statement.name, context)

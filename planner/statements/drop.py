@@ -11,7 +11,7 @@ from sqlstream.errors import UserError
 
 
 def drop(statement: DropObject, context: BindContext) -> DdlResult:
-    """Take the object out of the catalog; one that is not there is an error unless IF EXISTS."""
+    """Remove the object from the catalog; a missing one is an error unless IF EXISTS."""
     path = object_path(statement.name.parts, context, statement.name.span)
     kind = "VIEW" if statement.is_view else "TABLE"
     wanted = f"temporary {kind.lower()}" if statement.is_temporary else kind.lower()

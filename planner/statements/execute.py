@@ -28,8 +28,7 @@ from sqlstream.errors import InternalError
 
 @refuse_depth
 def execute_ddl(statement: Statement, context: BindContext) -> DdlResult:
-    """Rows and changes of a CREATE, DROP, SET, RESET, SHOW or DESCRIBE. UserError with a position when
-    it is wrong."""
+    """Rows and changes of a CREATE, DROP, SET, RESET, SHOW or DESCRIBE. UserError with a position for a wrong one."""
     match statement:
         case CreateTable():
             return create_table(statement, context)

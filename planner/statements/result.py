@@ -1,4 +1,4 @@
-"""What a statement that is no query gives back: rows to show, and changes for the session to make."""
+"""The result of a statement that runs no job: rows to show, and changes that the session makes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class PutObject:
 
 @dataclasses.dataclass(frozen=True)
 class RemoveObject:
-    """Take a table or view out of the catalog."""
+    """Remove a table or view from the catalog."""
 
     path: ObjectPath
 
@@ -32,7 +32,7 @@ class SetConfig:
 
 @dataclasses.dataclass(frozen=True)
 class ResetConfig:
-    """Back to the default; None is every option."""
+    """Reset an option to its default; None resets all."""
 
     key: str | None
 
@@ -42,8 +42,8 @@ Change = PutObject | RemoveObject | SetConfig | ResetConfig
 
 @dataclasses.dataclass(frozen=True)
 class DdlResult:
-    """Rows in the encoding of `Literal.value`, and what to change; nothing is changed before the
-    session does it. `done` is set when the rows are no answer but a confirmation; `note` is to be told in any case."""
+    """Rows in the encoding of `Literal.value`, and the changes, which the session makes. `done` is a confirmation, set when
+    there is no answer in rows; `note` is shown to the user in any case."""
 
     schema: Schema
     rows: tuple[tuple[LiteralValue, ...], ...]
@@ -53,7 +53,7 @@ class DdlResult:
 
     @staticmethod
     def ok(*changes: Change, done: str = "", note: str = "") -> DdlResult:
-        """What only confirms: `done` says in words what is done once the changes are made."""
+        """The result of a statement without an answer in rows: `done` describes the changes once they are made."""
         return DdlResult(Schema.of(("result", sql.STRING)), (("OK",),), changes, done or "OK", note)
 
     @staticmethod

@@ -25,7 +25,7 @@ def set_option(statement: SetOption, context: BindContext) -> DdlResult:
 
 
 def reset_option(statement: ResetOption) -> DdlResult:
-    """One option, or all, back to the default."""
+    """Reset one option, or all, to the default."""
     if statement.key is not None:
         config.option(statement.key, statement.span)
     done = (

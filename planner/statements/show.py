@@ -17,7 +17,7 @@ from sqlstream.errors import UserError
 
 
 def show(statement: Show, context: BindContext) -> DdlResult:
-    """What SHOW lists, filtered by LIKE, with Flink's column names."""
+    """The rows of SHOW, filtered by LIKE, with Flink's column names."""
     match statement.kind:
         case ShowKind.TABLES:
             return _names(statement, "table name", [e.path.name for e in _objects(context)])
@@ -67,7 +67,7 @@ def _columns(statement: Show, context: BindContext) -> DdlResult:
 
 
 def _filtered(statement: Show, result: DdlResult) -> DdlResult:
-    """The rows whose first column is wanted."""
+    """The rows whose first column matches LIKE."""
     return DdlResult(result.schema, tuple(r for r in result.rows if _is_wanted(statement, str(r[0]))))
 
 

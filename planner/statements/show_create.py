@@ -1,4 +1,4 @@
-"""Tables and views as the statement that would create them."""
+"""The statements that create existing tables and views."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sqlstream.secrets import masked
 
 
 def show_create_table(table: CatalogTable) -> str:
-    """CREATE TABLE in Flink's layout; what it prints creates the same table again, but for the values of secrets."""
+    """CREATE TABLE in Flink's layout; it creates the same table again, except for masked values of secrets."""
     lines = [f"  {_column(c)}" for c in table.columns]
     if table.watermark is not None:
         lines.append(f"  WATERMARK FOR {quoted(table.watermark.column)} AS {table.watermark.expression}")

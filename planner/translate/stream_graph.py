@@ -1,4 +1,4 @@
-"""Physical plan → StreamGraph: parallelism, exchanges, and names that stay the same while the query does."""
+"""Physical plan → StreamGraph: parallelism, exchanges, and uids that depend on the query alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EDGES_MAX = 10_000
 def translate_stream_graph(
     sinks: tuple[PhysicalNode, ...], modes: Modes, settings: Mapping[str, str]
 ) -> StreamGraph:
-    """Operators with their parallelism and the exchanges between them; unions are gone.
+    """Operators with their parallelism and the exchanges between them; a union becomes several edges.
 
     FORWARD needs equal parallelism and is a REBALANCE otherwise. Between single subtasks every exchange is
     a FORWARD. UserError SS4002 when pipeline.max-parallelism is below the parallelism of an operator.
@@ -66,14 +66,14 @@ def _open_parallelism(node: PhysicalNode, parallelism: dict[int, int], default: 
     forward = [parallelism[id(i.node)] for i in node.inputs if i.exchange == FORWARD]
     if not forward:
         return default
-    # Spreading changes over more subtasks would part the versions of a row: one subtask keeps them in order.
+    # Over more subtasks the versions of one row would lose their order; one subtask keeps it.
     keeps_order = all(i.node.traits.is_insert_only for i in node.inputs)
     return max(forward) if keeps_order or len(set(forward)) == 1 else 1
 
 
 def _max_parallelism(settings: Mapping[str, str], highest: int) -> int:
-    """The number of key groups. Flink's default: 128, or half as much again as the parallelism, up to a
-    power of two."""
+    """The number of key groups. Flink's default: 1.5 times the parallelism, rounded up to a power of two, and at least
+    128."""
     wanted = int(config.get(settings, "pipeline.max-parallelism"))
     if wanted > 0:
         if wanted < highest:
@@ -118,8 +118,7 @@ def _exchange(wanted: Exchange, source: int, target: int) -> Exchange:
 
 
 def _unique(uid: str, used: set[str]) -> str:
-    """Equal operators (two INSERTs of one query into one table) are told apart by the order in which they
-    were written."""
+    """A distinct uid: equal operators (two INSERTs of one query into one table) are numbered in the order of the script."""
     number, candidate = 0, uid
     while candidate in used:
         number += 1

@@ -1,4 +1,4 @@
--- Pass through: every bid, unchanged. What reading and writing cost.
+-- Pass through: every bid, unchanged. The cost of reading and writing.
 
 CREATE TABLE bid (
   auction BIGINT,

@@ -336,7 +336,7 @@ class RandomQuery:
         return self._select(united, f"({both}) AS {self._name()}", 40)
 
     def _top(self, depth: int) -> Relation:
-        """The best n rows a key; of rows that tie, only what is equal in all of them shows."""
+        """The best n rows per key; of rows that tie, only columns that are equal in all of them are selected."""
         source = self._relation(depth - 1)
         exact = [c for c in source.columns if c[1] in KEY_KINDS] or [("1", "int")]
         order = self._random.sample(exact, min(len(exact), self._random.randrange(1, 3)))

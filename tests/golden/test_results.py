@@ -23,7 +23,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 
 def printed(finished: Finished) -> str:
-    """One JSON object a row, which tells NULL from the empty string; rows sorted unless the query orders them."""
+    """One JSON object per row, in which NULL and the empty string differ; rows sorted unless the query orders them."""
     out = io.StringIO()
     renderer = make_renderer("json", finished.schema, with_op=False, max_width=0, out=out)
     for batch in finished.table.to_batches():

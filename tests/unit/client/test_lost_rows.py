@@ -1,4 +1,4 @@
-"""What is said of rows that a job could not use."""
+"""Warnings and hints on the rows that a job lost."""
 
 from __future__ import annotations
 

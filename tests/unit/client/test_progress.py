@@ -1,4 +1,4 @@
-"""The live line and the closing words."""
+"""The live line and the summary of an ended job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is printed to a terminal cannot steer it."""
+"""Data that is printed cannot control a terminal."""
 
 from __future__ import annotations
 

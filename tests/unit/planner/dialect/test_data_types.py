@@ -1,4 +1,4 @@
-"""Types: every spelling that Flink knows, and its bounds."""
+"""Types: every spelling of Flink, and its bounds."""
 
 from __future__ import annotations
 
