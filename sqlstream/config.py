@@ -1,6 +1,6 @@
-"""Every setting a user can SET: key, type, default, bounds, one sentence. Keys and defaults are Flink's where Flink has them.
+"""The settings that a user can SET, with type, default and bounds; keys and defaults are Flink's where Flink has them.
 
-Unknown keys are refused. Keys that only tune Flink's own machinery are taken with a note (sqlstream/flink_tuning.py).
+Unknown keys are refused. Keys that only tune Flink's own machinery are accepted with a note (sqlstream/flink_tuning.py).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class ConfigType(enum.Enum):
 
 
 class ConfigOption(msgspec.Struct, frozen=True):
-    """`default` as text. `refused` are choices of Flink's that are not built.
-    `minimum`/`maximum` bound numbers (milliseconds for durations, bytes for sizes)."""
+    """One setting. `default` is text. `refused` are choices of Flink that are not built.
+    `minimum` and `maximum` bound numbers (milliseconds for durations, bytes for sizes)."""
 
     key: str
     type: ConfigType
@@ -142,7 +142,7 @@ def parse_time_zone(text: str) -> str:
     try:
         zoneinfo.ZoneInfo(text)
     except (zoneinfo.ZoneInfoNotFoundError, OSError) as error:
-        # A machine without the database of zones cannot tell; the operators will.
+        # A machine without the time zone database cannot check the name; the operators check it.
         if zoneinfo.available_timezones():
             raise ValueError(text) from error
     return text
@@ -243,5 +243,5 @@ def option(key: str, span: Span | None = None) -> ConfigOption:
 
 
 def get(config: Mapping[str, str], key: str) -> Any:
-    """The parsed value in force: the one set, else the default."""
+    """The parsed value in force: the value that was SET, else the default."""
     return option(key).parse(config.get(key, OPTIONS[key].default))
