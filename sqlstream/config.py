@@ -217,7 +217,7 @@ OPTIONS: dict[str, ConfigOption] = {
         ConfigOption("table.display.max-column-width", _I, "30",
                      "Widest column of texts in a printed table, in force when it is set; by default the terminal decides.",
                      minimum=1),
-        ConfigOption("heartbeat.interval", _D, "10 s", "How often TaskManagers are asked for a sign of life.", minimum=10),
+        ConfigOption("heartbeat.interval", _D, "10 s", "Interval between heartbeat requests to each TaskManager.", minimum=10),
         ConfigOption("heartbeat.timeout", _D, "50 s", "A TaskManager silent for this long is lost.", minimum=20),
         ConfigOption("task.cancellation.timeout", _D, "3 min",
                      "A TaskManager whose task does not end this long after its cancellation ends itself.", minimum=1),
