@@ -35,8 +35,7 @@ _FILES_ORDERED_A_POLL = 64
 """A first look at a file takes about a millisecond, and a poll should end within a tenth of a second."""
 
 _TURNS_A_BATCH = 16
-"""The fewest rows that one of several overlapping files contributes at a time: rows are about in order of time, and pieces
-are not tiny."""
+"""Files that overlap take at most so many turns within a batch: rows are about in order of time, and pieces are not tiny."""
 
 
 class FileSourceReader:

@@ -211,8 +211,8 @@ class FlightClientStream:
 
 @contextmanager
 def _closed_when_broken() -> Iterator[None]:
-    """Whether the client has disconnected or takes no more rows: the JobManager, in the client's process, ends the job
-    then. Any other failure is the task's own."""
+    """Raise ChannelClosed when the client has disconnected or takes no more rows: the JobManager, in the client's process,
+    ends the job then. Any other failure is the task's own."""
     try:
         yield
     except (flight.FlightCancelledError, flight.FlightUnavailableError) as error:

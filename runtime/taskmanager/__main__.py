@@ -51,8 +51,8 @@ def _watch_parent(over: threading.Event) -> None:
 
 
 if __name__ == "__main__":
-    # Past this point only daemon threads are left, some of them inside the network library: a normal exit
-    # could crash under them.
+    # After `main` only daemon threads are left, some of them inside the network library: a normal exit does
+    # not wait for them.
     code = main()
     sys.stdout.flush()
     sys.stderr.flush()
