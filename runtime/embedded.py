@@ -1,5 +1,4 @@
-"""A whole cluster from one process: the JobManager here, TaskManagers as children, or all of it in this
-process."""
+"""A cluster started by one process: the JobManager runs in it, TaskManagers run as child processes or in it too."""
 
 from __future__ import annotations
 
@@ -47,18 +46,18 @@ def print_to_terminal(job_id: str, lines: list[str], is_error: bool) -> None:
 
 
 class TaskManagers(Protocol):
-    """The part of a cluster that runs tasks: children, or threads of this process."""
+    """The part of a cluster that runs tasks: child processes, or threads of this process."""
 
     @property
     def address(self) -> str:
-        """Where result sinks find the client."""
+        """The address to which result sinks send rows for the client."""
 
     @property
     def transport(self) -> Transport: ...
 
     @property
     def process_ids(self) -> tuple[int, ...]:
-        """Processes besides this one."""
+        """The process ids of the TaskManagers, without this process."""
 
     def start(self) -> None: ...
 
@@ -66,25 +65,24 @@ class TaskManagers(Protocol):
 
     @property
     def slots_max(self) -> int:
-        """Slots that there can ever be."""
+        """The most slots that the cluster can have."""
 
     def reserve(self, slots: int) -> None:
-        """Make sure that a job which needs so many slots can run."""
+        """Make sure that a job which needs that many slots can run."""
 
     def request_slots(self, slots_missing: int) -> None: ...
 
     def release(self, resource_id: str) -> None:
-        """Give a TaskManager up that does not answer."""
+        """Give up a TaskManager that does not answer."""
 
 
 class EmbeddedCluster:
     """JobManager and TaskManagers that live as long as this object, from `start` to `stop`. All methods are
     thread-safe.
 
-    `task_managers` children (by default one a core) with `taskmanager.numberOfTaskSlots` slots each; with
-    `in_process`, tasks are threads of this process, which starts at once but shares one interpreter: for jobs
-    that have next to nothing to do. State: jobs and their results, until `stop`. Children end with this
-    process, however it ends."""
+    `task_managers` children (by default one per core) have `taskmanager.numberOfTaskSlots` slots each. With
+    `in_process`, tasks are threads of this process: they start at once but share one interpreter, which suits short jobs.
+    State: jobs and their results, until `stop`. Children end with this process, however it ends."""
 
     def __init__(
         self,
@@ -164,8 +162,8 @@ class EmbeddedCluster:
     # --- jobs
 
     def submit(self, job_graph: JobGraph) -> str:
-        """Take a job in; returns its id. UserError or JobError when it cannot run."""
-        # As over the wire: what cannot be sent to a TaskManager fails here, before it can trouble other jobs.
+        """Submit a job; returns its id. UserError or JobError when it cannot run."""
+        # Encoded as for the network: a job that cannot be sent to a TaskManager fails here, before it affects others.
         job_graph = decode_job_graph(encode_job_graph(job_graph))
         self._results.open(job_graph.job_id)
         self._task_managers.reserve(max((v.parallelism for v in job_graph.vertices), default=1))
@@ -184,16 +182,16 @@ class EmbeddedCluster:
         try:
             self._shell.wait(job_id)
         except InternalError:
-            # The JobManager is gone; whoever waits for rows must not wait for ever.
+            # The JobManager has ended; callers that wait for rows must not wait for ever.
             return
         finally:
             self._results.close(job_id)
 
     def results(self, job_id: str) -> Iterator[pa.RecordBatch]:
-        """The rows of the job's `collect` sink as they come, until the job is over; ask `status` then how it
-        ended.
+        """The rows of the job's `collect` sink as they come, until the job has ended; `status` then returns its final
+        state.
 
-        Rows wait here up to RESULT_BUFFER_BYTES, then the job waits for the reader.
+        Up to RESULT_BUFFER_BYTES of rows are kept for the reader, then the job waits for it.
         """
         yield from self._results.rows(job_id)
         self._results.forget(job_id)
@@ -202,8 +200,8 @@ class EmbeddedCluster:
         return self._shell.status(job_id)
 
     def wait(self, job_id: str, timeout_s: float | None = None) -> JobStatusReply:
-        """Until the job is over, or TimeoutError. OSError when it was ended because what it prints cannot be
-        written, a BrokenPipeError when nobody reads it any more."""
+        """Wait until the job has ended, or raise TimeoutError. OSError when it ended because its printed lines cannot be
+        written, BrokenPipeError when their reader has closed the pipe."""
         reply = self._shell.wait(job_id, timeout_s)
         if job_id in self._print_errors:
             raise self._print_errors[job_id]
@@ -216,7 +214,7 @@ class EmbeddedCluster:
         return self._shell.details(job_id)
 
     def cancel(self, job_id: str) -> None:
-        """Ask the job to end; `wait` says when it has. Its client takes no more rows."""
+        """Cancel the job, whose client takes no more rows; `wait` returns once it has ended."""
         self._results.forget(job_id)
         self._shell.cancel(job_id)
 
@@ -228,7 +226,7 @@ class EmbeddedCluster:
         return self._task_managers.process_ids
 
     def cpu_seconds(self) -> float:
-        """CPU time of this process since the cluster was made, and of all its children."""
+        """CPU time of this process since the cluster was created, and of all its children."""
         return self._usage.cpu_seconds()
 
     def peak_rss_bytes(self) -> int:
@@ -236,12 +234,12 @@ class EmbeddedCluster:
         return self._usage.peak_rss_bytes()
 
     def stop(self) -> None:
-        """End everything, also what runs; harmless when repeated. No child and no thread of a task is
-        left, and no file of a job that did not finish, unless it does not end within END_JOBS_TIMEOUT_S."""
+        """Cancel all jobs and end the cluster; harmless when repeated. No child, no task thread and no file of an unfinished
+        job is left, unless a job does not end within END_JOBS_TIMEOUT_S."""
         self._results.close_all()
         if self._is_started:
             self._is_started = False
-            # A JobManager that broke off has no jobs to end.
+            # A crashed JobManager has no jobs to end.
             with contextlib.suppress(InternalError, TimeoutError):
                 self._end_jobs()
         self._task_managers.stop()
@@ -263,5 +261,5 @@ class EmbeddedCluster:
         self._shell.receive(message)
 
     def _on_crash(self, _: ErrorInfo) -> None:
-        # Whoever waits for rows learns that there are no more.
+        # Callers that wait for rows get the end of the rows.
         self._results.close_all()

@@ -1,4 +1,4 @@
-"""One thread that takes events from a queue, and ticks when time is up: the frame around a pure machine."""
+"""One thread that passes events from a queue, and ticks when they are due, to a pure state machine."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ STOP_TIMEOUT_S = 5.0
 
 
 class EventLoop(Generic[Event]):
-    """Calls `handle` for each event, one at a time, on one thread, and `tick` when time is up.
+    """Calls `handle` for each event, one at a time, on one thread, and `tick` when one is due.
 
-    `tick_after_ms` says how long the next tick may be in coming. It is asked after each event and each tick, so that a machine
-    that waits for nothing wakes no processor. An error of `handle` ends the loop: it is our bug, and is given to `on_crash`.
+    `tick_after_ms` returns the time until the next tick. It is called after each event and each tick, so that an idle machine
+    wakes no processor. An error of `handle` ends the loop: it is our bug, and is passed to `on_crash`.
     State: the events not yet handled, dropped when the loop stops.
     """
 

@@ -1,4 +1,4 @@
-"""Logging of a process: one line an event, to standard error, quiet unless asked."""
+"""Logging of a process: one line per event, to standard error, only critical ones by default."""
 
 from __future__ import annotations
 

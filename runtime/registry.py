@@ -1,4 +1,4 @@
-"""Hand-written lists of classes: an identifier to `module:Class`, imported when it is first asked for."""
+"""Hand-written lists of classes: an identifier to `module:Class`, imported at its first use."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from sqlstream.spi.connector import AbortsCommittables
 
 
 class ConnectorCommitter:
-    """Asks each sink's connector. No state. Implements the JobManager shell's `Committer`."""
+    """Calls each sink's connector. No state. Implements the JobManager shell's `Committer`."""
 
     def __init__(self, files: Any) -> None:
         self._files = files

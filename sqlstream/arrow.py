@@ -38,7 +38,7 @@ def timestamp_unit(precision: int) -> str:
 
 
 def to_arrow_type(t: LogicalType) -> pa.DataType:
-    """The one Arrow type that carries a logical type on every edge of a job."""
+    """The one Arrow type that represents a logical type on every edge of a job."""
     simple = _SIMPLE.get(t.root)
     if simple is not None:
         return simple
@@ -87,7 +87,7 @@ def row_kinds(batch: pa.RecordBatch) -> np.ndarray[Any, np.dtype[np.int8]]:
 
 
 def is_accumulate(kinds: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """bool[n]: rows that add (+I, +U) rather than take back (-U, -D)."""
+    """bool[n]: whether a row adds (+I, +U) rather than retracts (-U, -D)."""
     return (kinds == RowKind.INSERT) | (kinds == RowKind.UPDATE_AFTER)
 
 

@@ -6,7 +6,7 @@ import enum
 
 
 class RowKind(enum.IntEnum):
-    """The meaning of one row. The numbers are Flink's and stand in the int8 column of a changelog batch."""
+    """The meaning of one row. The numbers are Flink's and are the values of a changelog batch's int8 column."""
 
     INSERT = 0
     UPDATE_BEFORE = 1
@@ -26,7 +26,7 @@ class ChangelogMode(enum.Enum):
     """Which row kinds flow over an edge.
 
     INSERT_ONLY: +I alone. UPSERT: +I, +U and -D by a unique key, no -U (a +U replaces the row with its key; a -D carries at
-    least the key). RETRACT: +I, -U, +U, -D; every -U and -D carries the whole row it takes back.
+    least the key). RETRACT: +I, -U, +U, -D; every -U and -D carries the whole row that it retracts.
     """
 
     INSERT_ONLY = "INSERT_ONLY"

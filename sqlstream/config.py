@@ -1,6 +1,6 @@
-"""Every setting a user can SET: key, type, default, bounds, one sentence. Keys and defaults are Flink's where Flink has them.
+"""The settings that a user can SET, with type, default and bounds; keys and defaults are Flink's where Flink has them.
 
-Unknown keys are refused. Keys that only tune Flink's own machinery are taken with a note (sqlstream/flink_tuning.py).
+Unknown keys are refused. Keys that only tune Flink's own machinery are accepted with a note (sqlstream/flink_tuning.py).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class ConfigType(enum.Enum):
 
 
 class ConfigOption(msgspec.Struct, frozen=True):
-    """`default` as text. `refused` are choices of Flink's that are not built.
-    `minimum`/`maximum` bound numbers (milliseconds for durations, bytes for sizes)."""
+    """One setting. `default` is text. `refused` are choices of Flink that are not built.
+    `minimum` and `maximum` bound numbers (milliseconds for durations, bytes for sizes)."""
 
     key: str
     type: ConfigType
@@ -142,7 +142,7 @@ def parse_time_zone(text: str) -> str:
     try:
         zoneinfo.ZoneInfo(text)
     except (zoneinfo.ZoneInfoNotFoundError, OSError) as error:
-        # A machine without the database of zones cannot tell; the operators will.
+        # A machine without the time zone database cannot check the name; the operators check it.
         if zoneinfo.available_timezones():
             raise ValueError(text) from error
     return text
@@ -217,7 +217,7 @@ OPTIONS: dict[str, ConfigOption] = {
         ConfigOption("table.display.max-column-width", _I, "30",
                      "Widest column of texts in a printed table, in force when it is set; by default the terminal decides.",
                      minimum=1),
-        ConfigOption("heartbeat.interval", _D, "10 s", "How often TaskManagers are asked for a sign of life.", minimum=10),
+        ConfigOption("heartbeat.interval", _D, "10 s", "Interval between heartbeat requests to each TaskManager.", minimum=10),
         ConfigOption("heartbeat.timeout", _D, "50 s", "A TaskManager silent for this long is lost.", minimum=20),
         ConfigOption("task.cancellation.timeout", _D, "3 min",
                      "A TaskManager whose task does not end this long after its cancellation ends itself.", minimum=1),
@@ -243,5 +243,5 @@ def option(key: str, span: Span | None = None) -> ConfigOption:
 
 
 def get(config: Mapping[str, str], key: str) -> Any:
-    """The parsed value in force: the one set, else the default."""
+    """The parsed value in force: the value that was SET, else the default."""
     return option(key).parse(config.get(key, OPTIONS[key].default))

@@ -1,4 +1,4 @@
-"""What flows between tasks besides batches (Flink: StreamElement and RuntimeEvent).
+"""The elements that flow between tasks besides batches (Flink: StreamElement and RuntimeEvent).
 
 A stream is a sequence of `pyarrow.RecordBatch` and of these. Watermarks, barriers and end-of-input never overtake batches.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 WATERMARK_MIN = -(2**63)
-"""No event time known yet."""
+"""The watermark before the first one: event time is unknown."""
 
 WATERMARK_MAX = 2**63 - 1
 """Event time is complete: all timers fire, all windows close. Sent before EndOfInput of a bounded source."""

@@ -2,7 +2,7 @@
 
     SqlStreamError(code, message, detail, hint)
       UserError(span)                  the statement, option or input is wrong; never retried; underlined in the SQL
-      ExternalError(retry)             something we talk to failed: a disk, a file, a peer
+      ExternalError(retry)             something outside failed: a disk, a file, a peer
       JobError(vertex, attempt, reason)  a running job failed; policy reads the reason, never the text
       InternalError(story)             our bug; carries the recent events
 

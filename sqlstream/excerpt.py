@@ -1,4 +1,4 @@
-"""The line of a script in which something stands, with a mark below it."""
+"""The line of a script that contains a span, with a mark below the span."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sqlstream.secrets import MASK, secret_ranges
 from sqlstream.terminal_text import display_width, shown
 
 EXCERPT_COLUMNS = 160
-"""A longer line is shown in part: what is marked, and what stands around it."""
+"""A longer line is shown in part: the marked text and the text around it."""
 
 _BEFORE_COLUMNS = 60
 _CUT = "…"
@@ -35,10 +35,10 @@ def line_and_column(text: str, offset: int) -> tuple[int, int]:
 
 
 def excerpt(text: str, span: Span) -> list[str]:
-    """Two lines: that of the script in which the span begins, and a mark below what the span covers of it.
+    """Two lines: the line of the script in which the span begins, and a mark below the part that the span covers.
 
-    Control characters are escapes, values of secrets are masked, and of a line that needs more than EXCERPT_COLUMNS only
-    the part around the mark is there, with an ellipsis where it was cut. Tabs stay tabs.
+    Control characters become escapes, values of secrets are masked, and a line wider than EXCERPT_COLUMNS is cut to the part
+    around the mark, with an ellipsis at each cut. Tabs stay tabs.
 
     >>> print("\\n".join(excerpt("SELECT usr_id FROM t", Span(7, 13))))
       1 | SELECT usr_id FROM t
@@ -72,7 +72,7 @@ def _secrets_in(text: str, start: int, length: int) -> list[tuple[int, int]]:
 
 
 def _cells(line: str, secrets: list[tuple[int, int]]) -> list[str]:
-    """What is shown for each character of a line; the mask of a secret stands at its first one."""
+    """The text shown for each character of a line; a secret's mask replaces its first character."""
     cells = [c if c == "\t" else shown(c) for c in line]
     for first, after in secrets:
         cells[first:after] = [MASK, *[""] * (after - first - 1)]
@@ -92,7 +92,7 @@ def _shown_part(widths: list[int], first: int, after: int) -> tuple[int, int]:
     while stop < len(widths) and columns + widths[stop] <= EXCERPT_COLUMNS:
         columns += widths[stop]
         stop += 1
-    # Where the line ends soon after the mark there is room for more of what stands before it.
+    # When the line ends soon after the mark, there is room for more text before it.
     while stop == len(widths) and begin and columns + widths[begin - 1] <= EXCERPT_COLUMNS:
         begin -= 1
         columns += widths[begin]

@@ -1,6 +1,6 @@
 """Resolved, typed expressions: what the binder makes, rules rewrite, plans carry and the runtime compiles.
 
-An expression names its inputs by column index and knows its type; there is no name left to resolve. The tree is data
+An expression names its inputs by column index and carries its type; there is no name left to resolve. The tree is data
 (msgspec), so it crosses the wire inside specs. Positions are no part of its meaning: expressions that differ in nothing
 else are equal, so that sub-plans are shared and columns are computed once.
 """

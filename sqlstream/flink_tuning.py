@@ -1,7 +1,7 @@
-"""Settings that tune Flink's own machinery: taken, so that Flink's scripts run, though they have no effect here.
+"""Settings that tune Flink's own machinery: accepted, so that Flink's scripts run, though they have no effect here.
 
-Each changes how fast Flink computes a result and never the result. What would change it, or would be a promise (a bound on
-memory, a restart), is refused as long as it is not kept.
+Each changes how fast Flink computes a result and never the result. A setting that would change the result, or that
+guarantees something not built here (a bound on memory, a restart), is refused.
 """
 
 from __future__ import annotations
@@ -130,6 +130,6 @@ TUNING: dict[str, ConfigOption] = {
 
 
 def tuning_note(key: str) -> str:
-    """What to tell a user who sets a key that has no effect; empty for one that has."""
+    """The note for a user who sets a key that has no effect; empty for a key that has one."""
     found = TUNING.get(key)
     return f"note: '{key}' has no effect here: {found.description}" if found is not None else ""

@@ -35,13 +35,13 @@ def masked(key: str, value: str) -> str:
 
 
 def secret_ranges(text: str) -> list[tuple[int, int]]:
-    """Where values of secrets stand in SQL, in order: `'key' = 'value'`, and the unquoted form of SET."""
+    """The spans of secret values in SQL, in order: `'key' = 'value'`, and the unquoted form of SET."""
     found = (match for pattern in (_PAIR, _BARE_PAIR) for match in pattern.finditer(text))
     return sorted({m.span("value") for m in found if m["value"] and is_secret(m["key"])})
 
 
 def without_secrets(text: str, script: str = "") -> str:
-    """The text with all such values masked, also where it quotes one that stands in `script`.
+    """The text with all secret values masked, also where it quotes one from `script`.
 
     >>> without_secrets("WITH ('api-key' = 'k''1', 'path' = 'p')")
     "WITH ('api-key' = '******', 'path' = 'p')"

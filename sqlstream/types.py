@@ -11,7 +11,7 @@ DECIMAL_PRECISION_MAX = 38
 
 
 class TypeRoot(enum.Enum):
-    """Flink's LogicalTypeRoot, as it stands on the wire."""
+    """Flink's LogicalTypeRoot, as messages carry it."""
 
     CHAR = "CHAR"
     VARCHAR = "VARCHAR"

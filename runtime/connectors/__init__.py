@@ -29,5 +29,5 @@ def connector(identifier: str) -> Connector:
 
 
 def descriptors() -> Mapping[str, ConnectorDescriptor]:
-    """What the planner is told of every connector."""
+    """The descriptors of all connectors, for the planner."""
     return Descriptors(CONNECTORS, lambda identifier: connector(identifier).descriptor)

@@ -1,4 +1,4 @@
-"""Connector `blackhole`: a sink that takes every change and keeps none, for measuring the query alone."""
+"""Connector `blackhole`: a sink that accepts every change and keeps none, to measure the query alone."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class BlackholeWriter:
     """No state."""
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """The rows end here."""
+        """Drop the rows."""
 
     def finish(self) -> list[dict[str, Any]]:
         return []
 
     def abort(self) -> None:
-        """There is nothing to remove."""
+        """Nothing to do: nothing was written."""

@@ -1,4 +1,4 @@
-"""The connector `checksum`: takes rows, keeps none, and says how many the final table has and what they sum up to."""
+"""Connector `checksum`: a sink that keeps no rows and reports the number of rows of the final table and their checksum."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _HASH_BITS = np.uint64(0xFFFF_FFFF)
 
 
 def row_checksum(columns: list[pa.Array]) -> np.ndarray[Any, Any]:
-    """What each row adds to the sum, int64[n]."""
+    """The hash that each row adds to the checksum, int64[n]."""
     from runtime.kernels.hashing import hash_columns
 
     return (hash_columns(columns) & _HASH_BITS).astype(np.int64)
 
 
 class ChecksumWriter:
-    """Adds each row's hash (32 bits of it), and subtracts it when the row is taken back: independent of order and batches."""
+    """Adds each row's hash (32 bits of it), and subtracts it when the row is retracted: independent of order and batches."""
 
     def __init__(self, context: ConnectorContext) -> None:
         self._count = context.count

@@ -1,4 +1,4 @@
-"""Connector `collect`: the rows of a SELECT, on their way to the client that submitted it."""
+"""Connector `collect`: a sink that sends the rows of a SELECT to the client that submitted it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Collect(SinkOnlyConnector):
-    """A sink without format or options, which takes every change and hands on row kinds as they are."""
+    """A sink without format or options, which accepts every change and sends row kinds unchanged."""
 
     descriptor = ConnectorDescriptor(
         identifier="collect",
@@ -31,7 +31,7 @@ class Collect(SinkOnlyConnector):
 
 
 class CollectWriter:
-    """Hand every batch to the client as it comes, under the result's column names; waits while the client is behind.
+    """Sends every batch to the client as it comes, under the result's column names; waits while the client is behind.
     No state."""
 
     def __init__(self, spec: SinkSpec, context: ConnectorContext) -> None:
@@ -47,4 +47,4 @@ class CollectWriter:
         return []
 
     def abort(self) -> None:
-        """What the client has been given, it has."""
+        """Nothing to do: rows sent to the client cannot be recalled."""

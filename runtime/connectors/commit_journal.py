@@ -1,5 +1,4 @@
-"""What makes the files of a job appear as one: a journal that names them for as long as some are in place and some are
-not."""
+"""Commits the files of a job atomically: a journal names them until all are in place."""
 
 from __future__ import annotations
 
@@ -37,10 +36,10 @@ def commit_files(path: str, committables: list[dict[str, Any]], files: Any) -> N
     """Move every hidden file to its name, all or none.
 
     The journal `.commit-<id>` in the table's directory names them all before the first is moved, and is removed after the
-    last: that is the moment at which the job is committed. Readers of the table pass over what a journal names
-    (`uncommitted_files`), and when the process dies in between, the next job that writes to the table undoes the moves
-    (`undo_broken_commits`). The journal is locked by the process that commits, so a commit under way is left alone. What
-    has been moved already is left alone. ExternalError when a file cannot be moved; nothing of the job is visible then."""
+    last: its removal commits the job. Readers of the table skip files that a journal names (`uncommitted_files`), and when
+    the process dies in between, the next job that writes to the table undoes the moves (`undo_broken_commits`). The
+    committing process locks the journal, so nobody undoes a commit under way. Files that were moved already are skipped.
+    ExternalError when a file cannot be moved; nothing of the job is visible then."""
     moves = [_relative(path, c) for c in committables if files.status(c["hidden"]) is not None]
     vanished = [c["final"] for c in committables if not _is_anywhere(c, files)]
     if vanished:
@@ -72,7 +71,7 @@ def commit_files(path: str, committables: list[dict[str, Any]], files: Any) -> N
 
 
 def uncommitted_files(path: str, files: Any) -> frozenset[str]:
-    """The normal paths of files of jobs that have not put all of their files into place, or never will."""
+    """The normalised paths of all files that the journals of unfinished commits name."""
     names = set()
     for journal in _journals(path, files):
         for move in _read(journal, files):
@@ -81,7 +80,7 @@ def uncommitted_files(path: str, files: Any) -> frozenset[str]:
 
 
 def undo_broken_commits(path: str, files: Any) -> None:
-    """Remove what commits whose process has died had moved into place, and what they had not."""
+    """Remove all files, moved or still hidden, of commits whose process has died."""
     for journal in _journals(path, files):
         lock = files.lock(journal)
         if lock is None:
@@ -124,15 +123,15 @@ def _read(journal: str, files: Any) -> list[Move]:
         with files.open_read(journal) as stream:
             return _moves(journal, stream)
     except ExternalError:
-        # One that was there a moment ago and is gone belongs to a job that is committed.
+        # A journal that was removed meanwhile belongs to a job that is committed.
         if files.status(journal) is None:
             return []
         raise
 
 
 def _moves(journal: str, stream: Any) -> list[Move]:
-    """What a journal names. ExternalError SS5018 for one that no sink of ours has written: a journal is complete and on
-    the disk before it has its name, so what is wrong in it may lead to any file."""
+    """The files that a journal names. ExternalError SS5018 for a journal that no sink of ours has written: ours are complete
+    on the disk before they get their name, so a faulty one may name any file."""
     try:
         moves = _decode(stream.read())
         strange = next((move for move in moves if not _is_of_a_sink(move)), None)
@@ -151,8 +150,8 @@ def _moves(journal: str, stream: Any) -> list[Move]:
 
 
 def _is_of_a_sink(move: Move) -> bool:
-    """Whether both paths are such as a sink gives out, so that they lead to nothing but its own files. ValueError for
-    what is no path."""
+    """Whether both paths have the form that a sink writes, so that they name only its own files. ValueError for text that
+    is no path."""
     os.fsencode(move.hidden + move.final)
     hidden = _HIDDEN.fullmatch(move.hidden)
     directories, _, name = move.final.rpartition("/")

@@ -1,4 +1,4 @@
-"""Connector `datagen`: made-up rows, each a pure function of its number and the seed."""
+"""Connector `datagen`: generated rows, each a pure function of its number and the seed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 
 _OPTIONS = (
     OptionDescriptor(
-        "rows-per-second", OptionType.LONG, "How many rows all subtasks make in a second.", "10000", minimum=1
+        "rows-per-second",
+        OptionType.LONG,
+        "Rows that all subtasks generate per second, in total.",
+        "10000",
+        minimum=1,
     ),
     OptionDescriptor(
         "number-of-rows",
@@ -33,13 +37,13 @@ _OPTIONS = (
         "How many rows the table has; without it, it has no end.",
         minimum=0,
     ),
-    OptionDescriptor("seed", OptionType.LONG, "Another seed gives other values.", "0"),
+    OptionDescriptor("seed", OptionType.LONG, "Seed of the random values.", "0"),
     OptionDescriptor("scan.parallelism", OptionType.INTEGER, "How many subtasks make rows.", minimum=1),
     *FIELD_OPTIONS,
 )
 
 _CELL_BYTES = 100
-"""A value's size, on the high side: a string of the default length."""
+"""An upper estimate of a value's size in bytes: a string of the default length."""
 
 
 class Datagen(SourceOnlyConnector):
@@ -57,7 +61,7 @@ class Datagen(SourceOnlyConnector):
     def validate(
         self, table: str, schema: Schema, options: dict[str, str], partition_keys: tuple[str, ...] = ()
     ) -> None:
-        """Every field option fits its column's type and is of use. UserError SS4002, SS4003, SS4005."""
+        """Check that every field option fits its column's type and has an effect. UserError SS4002, SS4003, SS4005."""
         make_generators(schema, options)
 
     def source(
@@ -70,7 +74,7 @@ class Datagen(SourceOnlyConnector):
 
 
 class DatagenReader:
-    """Make every row from its number, none before the clock says that it is due. State: one position a split."""
+    """Generates each row from its number, once it is due by the clock. State: one position per split."""
 
     def __init__(
         self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
@@ -112,7 +116,7 @@ class DatagenReader:
         return self._rows.snapshot()
 
     def close(self) -> None:
-        """Nothing outside this process is held."""
+        """Nothing to do: the reader holds no resources."""
 
     def _make(self, start: int, stop: int) -> pa.RecordBatch:
         import numpy as np

@@ -24,7 +24,7 @@ _DAY_MS = 86_400_000
 
 
 class Generator(Protocol):
-    """`rows`: after how many values it has no more; None when it never ends."""
+    """`rows` is the number of values after which the generator ends; None when it never does."""
 
     rows: int | None
 
@@ -37,7 +37,7 @@ def draw_key(seed: int, path: str) -> int:
 
 
 def draw(key: int, numbers: Numbers) -> Numbers:
-    """64 random bits a number."""
+    """64 random bits per number."""
     with np.errstate(over="ignore"):
         x = numbers * np.uint64(STEP) + np.uint64(key)
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -211,7 +211,7 @@ class RandomArray:
 
 
 class RandomMap:
-    """Maps of up to `length` entries: of keys that come twice in a row, the first stays. A MULTISET maps to its counts."""
+    """Maps of up to `length` entries; of equal keys in a row the first is kept. A MULTISET maps elements to counts."""
 
     def __init__(self, t: LogicalType, length: int, keys: Generator, values: Generator) -> None:
         self._type = to_arrow_type(t)

@@ -62,7 +62,7 @@ _DAY_MS = 86_400_000
 
 
 class FieldOptions:
-    """The options of one field, taken one by one, so that those which nobody took can be refused."""
+    """The options of one field. It records which were read, so that an option without an effect is refused."""
 
     def __init__(self, options: dict[str, str]) -> None:
         self._left = {key: value for key, value in options.items() if key.startswith("fields.")}
@@ -80,7 +80,7 @@ class FieldOptions:
 
 
 def make_generators(schema: Schema, options: dict[str, str]) -> list[Generator]:
-    """One generator a column. UserError SS4002, SS4003, SS4005 for an option that does not fit."""
+    """One generator per column. UserError SS4002, SS4003, SS4005 for an option that does not fit."""
     fields = FieldOptions(options)
     seed = int(options.get("seed", "0"))
     generators = [_make(f.name, f.type, fields, seed) for f in schema.fields]

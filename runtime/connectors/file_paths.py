@@ -50,7 +50,7 @@ def staging_directory(path: str, job_id: str, writer_id: str) -> str:
 
 
 def staging_pattern(path: str, job_id: str) -> str:
-    """The staging directories of all writers of a job, whether or not they have told of them."""
+    """The staging directories of all writers of a job, also of those that have returned no committables."""
     return staging_directory(path, job_id, "*")
 
 
@@ -89,7 +89,7 @@ def find_files(path: str, pattern: str, files: Any, *, may_be_empty: bool) -> li
             hint="check the option 'path'; a relative one starts where sqlstream was started",
         )
     matcher = re.compile(pattern) if pattern else None
-    # Asked again: a commit may have begun while the files were listed.
+    # Read again: a commit may have begun while the files were listed.
     uncommitted |= uncommitted_files(root_of(path), files)
     return [
         f

@@ -10,7 +10,7 @@ from sqlstream.elements import WATERMARK_MIN
 
 @dataclasses.dataclass
 class FileSplit:
-    """A file of this subtask; `rows` have been emitted, and `is_done` says that there are no more.
+    """A file of this subtask. `rows` counts the emitted rows; `is_done`: the file has no more.
 
     `watermark_ms` is the file's own: the highest watermark of the emitted rows, at first that of the reader when it found
     the file. `least_ms` is what the first rows promise before they are emitted: none of the file's rows becomes late by it.

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import BinaryIO
 
 FIRST_BYTES = 1 << 16
-"""How much of a file is read at once to see its first rows: a few hundred of them, and hardly dearer than opening it."""
+"""Bytes read at once to decode a file's first rows: a few hundred rows, at hardly more cost than opening the file."""
 
 
 SIDE_BY_SIDE_BYTES = 1 << 20
-"""How much is read at once of files that are open beside others: what is decoded of all of them is in memory, a block of
-4 MiB with 17 MB."""
+"""Bytes read at once of a file when others are open too: the decoded block of each is in memory, and one of 4 MiB takes
+17 MB."""
 
 
 class _Part:
-    """What readers of text call of a stream; everything is the underlying stream's."""
+    """Forwards the methods that readers of text call to the underlying stream."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream

@@ -12,7 +12,7 @@ _Form = tuple[int, int]
 
 @dataclasses.dataclass
 class _Candidate:
-    """A file that is not known to be complete; `changes` counts the looks that found another form than the one before."""
+    """A file that is not yet found complete; `changes` counts the looks that found another form than the look before."""
 
     form: _Form
     changes: int = 0

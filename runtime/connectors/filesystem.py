@@ -71,7 +71,7 @@ _OPTIONS = (
     OptionDescriptor(
         "sink.rolling-policy.file-size",
         OptionType.MEMORY_SIZE,
-        "Go on in another file when one has this size.",
+        "Start a new file when one has this size.",
         "128MB",
         minimum=1,
     ),

@@ -31,7 +31,7 @@ from sqlstream.spi.connector import ConnectorContext
 from sqlstream.spi.format import FileWriter
 
 OPEN_FILES_MAX = 100
-"""Partitions that are written at once; with more, the one opened first goes on in another file later."""
+"""The most partitions with an open file; with more, the one opened first is closed and later continues in a new file."""
 
 
 @dataclass
@@ -43,9 +43,9 @@ class _OpenFile:
 
 
 class FileSinkWriter:
-    """Write one file at a time for each partition.
+    """Writes one file at a time for each partition.
 
-    Files stand in a directory of this writer alone, `.staging-<job>-<id>` within the table's, which readers pass over.
+    Files are written to a directory of this writer alone, `.staging-<job>-<id>` within the table's, which readers skip.
     State: the open files, and the names of the finished ones until the job commits.
     """
 
@@ -96,7 +96,7 @@ class FileSinkWriter:
 
     def abort(self) -> None:
         for file in self._open.values():
-            # Whatever the file still wants to write is not wanted any more.
+            # The file is removed, so what it still has to write is dropped.
             with contextlib.suppress(OSError):
                 file.stream.close()
         self._open.clear()
@@ -141,7 +141,7 @@ class FileSinkWriter:
         self._file_count += 1
         hidden = os.path.join(self._staging, name)
         stream = self._context.files.open_write(hidden)
-        # The file is known before anything is written to it, so that `abort` finds it.
+        # The file is recorded before anything is written to it, so that `abort` finds it.
         try:
             writer = self._format.writer(stream, self._file_schema, self._format_options)
         except OSError as error:
@@ -152,8 +152,8 @@ class FileSinkWriter:
         return file
 
     def _check_lengths(self, directory: str, name: str) -> None:
-        """UserError SS5019 for partition values that the file system takes for no path. Asked before anything is written,
-        as the commit would fail on them."""
+        """UserError SS5019 for partition values that make a path which the file system refuses. Checked before anything is
+        written, as the commit would fail otherwise."""
         final = os.path.join(self._path, directory, name)
         path_bytes = len(os.fsencode(os.path.abspath(final)))
         components = directory.split(os.sep) if directory else []

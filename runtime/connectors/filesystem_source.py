@@ -1,4 +1,4 @@
-"""Reads the files of one subtask: one behind the other, or side by side in the order of their event times."""
+"""Reads the files of one subtask: one after another, or several at once in the order of their event times."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ OPEN_FILES_DEFAULT = 16
 """Each open file has a decoded block in memory, a few megabytes; more files than this rarely overlap in time."""
 
 _FIRST_ROWS = 256
-"""How many of its first rows say when a file begins."""
+"""How many of a file's first rows are read to find its first event time."""
 
 _FILES_ORDERED_A_POLL = 64
 """A first look at a file takes about a millisecond, and a poll should end within a tenth of a second."""
 
 _TURNS_A_BATCH = 16
-"""Files that overlap take turns within a batch: often enough for rows about in order of time, not for pieces of few rows."""
+"""Files that overlap take at most so many turns within a batch: rows are about in order of time, and pieces are not tiny."""
 
 
 class FileSourceReader:
-    """Emit batches of exactly `batch_rows` rows, the last one of all files (or of those found so far) excepted.
+    """Emits batches of exactly `batch_rows` rows, except the last batch of all files (or of those found so far).
 
-    Without a watermark files are read one behind the other, in order of their paths. With one, each file has its own, and
-    the file whose watermark is lowest is the next to be read; one that is not open yet is there with what its first rows
-    promise (`FileSplit.least_ms`), and opened when its turn comes, unless `source.open-files.max` are open.
+    Without a watermark, files are read one after another, in order of their paths. With one, each file has its own, and
+    the file with the lowest watermark is read next; a file that is not open yet counts with the lower bound from its first
+    rows (`FileSplit.least_ms`), and is opened in its turn, unless `source.open-files.max` files are open.
 
-    State: a position and a watermark a file; an open file's decoded rows, one block at most. With a monitor interval, files
+    State: a position and a watermark per file; an open file's decoded rows, one block at most. With a monitor interval, files
     that were read are remembered for good, so that none is read twice; otherwise they are forgotten.
     """
 
@@ -114,14 +114,14 @@ class FileSourceReader:
     # --- which files --------------------------------------------------------------------------------------------------
 
     def _found(self) -> list[FileSplit]:
-        """Splits of this subtask that are not known yet."""
+        """The new splits of this subtask."""
         mine, readers = self._context.subtask, self._context.parallelism
         found = find_files(
             self._path, self._pattern, self._context.files, may_be_empty=self._watch is not None
         )
         if self._watch is None:
             return [FileSplit(status.path) for status in found[mine::readers]]
-        # Places in the list change as files come; what a path hashes to does not.
+        # Indexes in the list change as files are added; the hash of a path does not.
         found = [status for status in found if zlib.crc32(status.path.encode()) % readers == mine]
         look = self._watch.look(found, self._context.now_ms())
         self._speak_of(look)
@@ -154,7 +154,7 @@ class FileSourceReader:
         heapq.heappush(self._waiting, (split.progress_ms, self._places, split))
 
     def _order_some(self) -> bool:
-        """See when files begin; whether this is known of all."""
+        """Read the first event times of files; returns whether they are known for all files."""
         for _ in range(_FILES_ORDERED_A_POLL):
             if not self._unordered:
                 break
@@ -235,7 +235,7 @@ class FileSourceReader:
         return min(self._open, key=lambda f: f.split.progress_ms, default=None)
 
     def _rival_ms(self, file: _OpenFile) -> int | None:
-        """The lowest watermark among the other files that could have this turn."""
+        """The lowest watermark among the other files that could be read now."""
         rivals = [other.split.progress_ms for other in self._open if other is not file]
         if self._waiting and len(self._open) < self._open_files_max:
             rivals.append(self._waiting[0][0])
@@ -259,7 +259,7 @@ class FileSourceReader:
 
     def _advance_watermark(self) -> None:
         if self._watch is not None and self._watch.has_new_candidates:
-            # They are complete at the next look, or not to be waited for.
+            # They are complete at the next look, or change too often to wait for.
             return
         progress = [file.split.progress_ms for file in self._open]
         if self._waiting:
@@ -268,7 +268,7 @@ class FileSourceReader:
 
 
 class _OpenFile:
-    """A file under way. State: rows that are decoded and not taken, with the watermark behind each of them."""
+    """A file being read. State: decoded rows that are not emitted yet, with the watermark after each of them."""
 
     def __init__(
         self,
@@ -285,7 +285,7 @@ class _OpenFile:
         self._running: Milliseconds | None = None
 
     def fill(self) -> bool:
-        """Have rows to take; false at the end of the file."""
+        """Decode the next block unless rows are left; returns False at the end of the file."""
         while self._rows.num_rows == 0:
             rows = next(self._batches, None)
             if rows is None:

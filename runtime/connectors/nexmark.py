@@ -80,7 +80,7 @@ _SPAN_BATCHES_MAX = 16
 _BLOCKS_MIN = 4
 
 _FIGURE_DESCRIPTIONS = {
-    "nexmark.seed": "Another seed gives other events.",
+    "nexmark.seed": "Seed of the random events.",
     "nexmark.rate": "Events in a second of event time and, for a paced table, of the clock.",
     "nexmark.base-time": "Event time of the first event, in UTC.",
     "nexmark.person.proportion": "Persons in each round of events.",
@@ -110,7 +110,7 @@ _OPTIONS = (
     OptionDescriptor(
         "nexmark.table",
         OptionType.ENUM,
-        "Which events the table has: one kind, or all of them with a ROW column a kind.",
+        "Which events the table has: one kind, or all of them with one ROW column per kind.",
         DEFAULT_TABLE,
         choices=tuple(_SCHEMAS),
     ),
@@ -130,10 +130,10 @@ _OPTIONS = (
 
 
 class Nexmark(SourceOnlyConnector):
-    """A source without format: columns are fixed, a table declares those it wants, in any order.
+    """A source without format: its columns are fixed, and a table declares any of them, in any order.
 
-    All readers of all tables with equal figures share one stream of event numbers, and make of it what their
-    table has.
+    All readers of all tables with an equal configuration share one stream of event numbers; each generates the events of
+    its own table.
     """
 
     descriptor = ConnectorDescriptor(
@@ -193,7 +193,7 @@ def _check_column(
 
 
 class NexmarkReader:
-    """Makes one block a poll; a paced reader makes what is due. State: one position a split."""
+    """Generates one block per poll; a paced reader generates the events that are due. State: one position per split."""
 
     def __init__(
         self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
@@ -223,7 +223,7 @@ class NexmarkReader:
             if isinstance(events, SourceStatus):
                 return events
             batch = self._make(*events)
-            # A block of a rare kind can be empty; whoever polls wants rows.
+            # A block of a rare kind can be empty: generate on until there are rows.
             if batch.num_rows:
                 return batch
 
@@ -234,7 +234,7 @@ class NexmarkReader:
         return self._events.snapshot()
 
     def close(self) -> None:
-        """Nothing outside this process is held."""
+        """Nothing to do: the reader holds no resources."""
 
     def _make(self, start: int, stop: int) -> pa.RecordBatch:
         match self._table:
@@ -262,7 +262,7 @@ def _block_events(options: NexmarkOptions, context: ConnectorContext) -> int:
 
 
 def _generated_columns(spec: SourceSpec) -> list[str]:
-    """What to ask the generator for: of a ROW column, the fields that the table declares."""
+    """The columns to generate: of a ROW column, only the fields that the table declares."""
     declared = dict(zip(spec.schema.names, spec.schema.types, strict=True))
     wanted = []
     for column in spec.columns:

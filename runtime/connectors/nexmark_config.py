@@ -1,4 +1,4 @@
-"""What a Nexmark stream is made of: the figures that decide every event, and how a table reads it."""
+"""The configuration of a Nexmark stream, which determines every event, and how a table reads the stream."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ACTIVE_MAX = 1_000_000_000
 class NexmarkConfig:
     """The figures of one stream; the defaults are the public suite's.
 
-    Two generators of equal configuration make equal events. `rate` is in events a second of event time,
+    Two generators of equal configuration make equal events. `rate` is in events per second of event time,
     the `*_bytes` are average row sizes, and a hot ratio of r gives the hot choice a probability of 1 - 1/r.
     """
 
@@ -88,7 +88,7 @@ class NexmarkOptions:
         return NexmarkOptions(
             table=options.get("nexmark.table", DEFAULT_TABLE).lower(),
             event_count=None if written is None else int(written),
-            # A stream without end that nobody slows down would only ever fill memory.
+            # An unpaced stream without end would only fill memory.
             is_paced=parse_boolean(options.get("nexmark.paced", "true" if written is None else "false")),
             config=NexmarkConfig(**figures),
         )

@@ -83,10 +83,10 @@ _STRING_BYTES_MAX = 2**31 - 1
 
 @dataclass
 class _Events:
-    """The events of a range that one column after the other is made for.
+    """The events of a range, for which columns are generated one by one.
 
-    `numbers` are event numbers and `epochs` their rounds, int64 each. `validity` marks the rows of the wanted
-    kind when there are others among them. `picked` keeps what two columns share (the channel and its url,
+    `numbers` are event numbers and `epochs` their rounds, int64 each. `validity` marks the rows of the generated
+    kind when the range has other kinds too. `picked` keeps values that two columns share (the index of channel and url,
     lengths that `extra` needs).
     """
 
@@ -125,7 +125,7 @@ class _Spread:
 
 
 class NexmarkGenerator:
-    """Makes the events of any range of positions, and of each only the columns that are asked for.
+    """Generates the events of any range of positions, with the requested columns only.
 
     Positions are event numbers, but that within a group of `out_of_order_group_size` the numbers are
     shuffled. Equal configuration gives equal events, however the range is cut. With `dictionary`, columns
@@ -189,7 +189,7 @@ class NexmarkGenerator:
     def events(
         self, start: int, stop: int, columns: Sequence[str] = tuple(EVENT_SCHEMA.names)
     ) -> pa.RecordBatch:
-        """All events at positions [start, stop), a row each, as the public suite's combined table.
+        """All events at positions [start, stop), one row per event, as the public suite's combined table.
 
         A column is `event_type` (0 person, 1 auction, 2 bid), a whole row (`bid`) or parts of it
         (`bid.price`); parts of one row come as one ROW column, at the place of the first.

@@ -1,4 +1,4 @@
-"""Which rows of a sequence that is numbered from 0 a subtask makes, and when."""
+"""Which rows of a sequence, numbered from 0, a subtask generates, and when."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ class Split:
         return (self.position // self.block_rows + 1) * self.block_rows
 
     def advance(self, stop: int) -> None:
-        """Go on at `stop`, or in the next block of this share when the block ends there."""
+        """Continue at `stop`, or in the next block of this share when the block ends there."""
         skipped = (self.shares - 1) * self.block_rows if stop == self.block_end else 0
         self.position = stop + skipped
 
 
 class NumberedRows:
-    """The next rows of this subtask's splits, a block at most, of the split that is furthest behind.
+    """The next rows of the split that is furthest behind, one block at most.
 
-    With a `rate` (rows a second of all subtasks together) no row is taken before the clock, which counts from the first
-    `take`, says that it is due; `at_once` rows are due from the start. A restored reader goes on at the rate from where it
-    stands, and does not make up for the time between. State: a position a split; a split is forgotten at `end` (None: never).
+    With a `rate` (rows per second, over all subtasks) a row is taken only once it is due by the clock, which starts at the
+    first `take`; `at_once` rows are due from the start. A restored reader continues at the rate from its position, and does
+    not make up for the time between. State: one position per split; a split is forgotten at `end` (None: never).
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class NumberedRows:
         return start, stop
 
     def next_due_ms(self) -> int | None:
-        """When the clock says that a further row is due; None: it does not say."""
+        """The time at which the next row is due; None without a rate."""
         if self._rate is None or self._origin_ms is None or not self._splits:
             return None
         ahead = min(s.position for s in self._splits) + 1 - self._first_due
@@ -88,7 +88,7 @@ class NumberedRows:
         return [asdict(split) for split in self._splits]
 
     def _due(self) -> int:
-        """The first row that must not be made yet."""
+        """The first row that is not due yet."""
         if self._rate is None:
             return self._end
         now_ms = self._now_ms()

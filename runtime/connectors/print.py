@@ -1,4 +1,4 @@
-"""Connector `print`: a line for every row on the terminal of the user."""
+"""Connector `print`: a sink that writes one line per row to the user's terminal."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Print(SinkOnlyConnector):
 
 
 def line_prefix(identifier: str, subtask: int, parallelism: int) -> str:
-    """What Flink puts before a row: the identifier, when there is one, and the number of the subtask, from 1, when there are
+    """Flink's prefix of a row: the identifier, when there is one, and the number of the subtask, from 1, when there are
     several.
 
     >>> line_prefix("late", 1, 4)
@@ -78,4 +78,4 @@ class PrintWriter:
         return []
 
     def abort(self) -> None:
-        """What is printed, is printed."""
+        """Nothing to do: printed lines cannot be removed."""

@@ -19,7 +19,7 @@ _NULL = "null"
 
 
 def row_lines(batch: pa.RecordBatch, schema: Schema, prefix: str) -> list[str]:
-    """A line a row, such as `late:2> +I[1, abc, null]`."""
+    """One line per row, such as `late:2> +I[1, abc, null]`."""
     data = without_row_kinds(batch)
     kinds = _SYMBOLS.take(pa.array(row_kinds(batch).astype(np.int32)))
     fields = _joined(data.columns, schema.types)

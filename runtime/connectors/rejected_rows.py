@@ -40,8 +40,8 @@ def rejected_rows_name(job_id: str, writer: str = "*") -> str:
 
 
 class RejectedRows:
-    """With a directory one file a subtask: an object a row with `file`, `line`, `reason` and `text`; none when nothing is
-    rejected. Without one the first rows are printed as errors.
+    """With a directory, writes one file per subtask: one object per row with `file`, `line`, `reason` and `text`; no file
+    when nothing is rejected. Without one, prints the first rows as errors.
 
     State: the open file, how many rows were shown. Rows are on disk when `keep` returns, so that a failing job keeps them too.
     """
@@ -79,7 +79,7 @@ class RejectedRows:
 
     def close(self) -> None:
         if self._stream is not None:
-            # What is left to write at this point is what `keep` has failed to write, and has said so.
+            # Only rows that `keep` failed to write are left, and `keep` has raised that error.
             with contextlib.suppress(OSError):
                 self._stream.close()
             self._stream = None

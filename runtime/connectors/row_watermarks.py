@@ -55,8 +55,8 @@ class RowWatermarks:
         return batch, running
 
     def least_ms(self, columns: Sequence[Any], rows: int) -> int:
-        """What the first rows of a file promise: the watermark of the first row that has one, by which no row behind
-        it becomes late that is not late by its own file; and it is below the times of the rows up to that one.
+        """A lower bound of a file's watermark, from its first rows: the watermark of the first row that has one, and below
+        the times of the rows up to that one. It makes no row late that is not late by its own file.
 
         WATERMARK_MIN when none of the rows has a watermark.
         """

@@ -1,4 +1,4 @@
-"""What the connectors that can only be written have in common."""
+"""The common part of connectors that can only be written."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class SinkOnlyConnector:
     def validate(
         self, table: str, schema: Schema, options: dict[str, str], partition_keys: tuple[str, ...] = ()
     ) -> None:
-        """Anything goes."""
+        """Accept any options beyond the descriptor's checks."""
 
     def source(
         self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
@@ -30,4 +30,4 @@ class SinkOnlyConnector:
         )
 
     def commit(self, spec: SinkSpec, committables: list[dict[str, Any]], files: Any) -> None:
-        """Nothing is left to do."""
+        """Nothing to do: rows are out when they are written."""

@@ -1,4 +1,4 @@
-"""What the connectors that can only be read have in common."""
+"""The common part of connectors that can only be read."""
 
 from __future__ import annotations
 

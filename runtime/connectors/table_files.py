@@ -42,7 +42,7 @@ class TableFiles:
     def open(
         self, status: Any, skip_rows: int, size_max: int = -1, is_beside_others: bool = False
     ) -> tuple[FileReader, Iterator[pa.RecordBatch]]:
-        """The rows behind the first `skip_rows`; of a text file only the first `size_max` bytes, unless that is negative,
+        """The rows after the first `skip_rows`; of a text file only the first `size_max` bytes, unless that is negative,
         and in small blocks when other files are open too."""
         stream = self._context.files.open_read(status.path)
         if self._format.descriptor.is_text:
@@ -58,7 +58,7 @@ class TableFiles:
     def first_rows(self, status: Any, places: frozenset[int], rows: int) -> tuple[list[Any], int]:
         """At most `rows` of the file's first, with the columns at `places` of the source's layout and None for the others.
 
-        Rows that are rejected are passed over without a word: the reader of all rows speaks of them.
+        Rejected rows are skipped without a report: the reader of all rows reports them.
         """
         constants = self._constants(status)
         wanted = [name if i in places else None for i, name in enumerate(self._names())]

@@ -25,7 +25,7 @@ def format_of(identifier: str) -> Format:
 
 
 def descriptors() -> Mapping[str, FormatDescriptor]:
-    """What the planner is told of every format."""
+    """The descriptors of all formats, for the planner."""
     return Descriptors(FORMATS, lambda identifier: format_of(identifier).descriptor)
 
 

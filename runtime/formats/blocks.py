@@ -13,10 +13,10 @@ from runtime.host.files import file_error
 from sqlstream.errors import UserError
 
 BLOCK_BYTES = 4 << 20
-"""How much is decoded at once: enough to pay for the calls, little enough to stay near the caches."""
+"""Bytes decoded at once: enough that the calls cost little, few enough to stay near the caches."""
 
 ROW_BYTES_MAX = 256 << 20
-"""A row of a text file that is longer than this is taken for a missing line end or quote."""
+"""A longer row of a text file is an error: most likely a line end or a quote is missing."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BEGINNING_BYTES = 16
@@ -24,7 +24,7 @@ _BEGINNING_BYTES = 16
 
 class Block(msgspec.Struct, frozen=True):
     """Whole rows; `first_line` is the 1-based line of the file on which they begin, `newlines` counts those among them.
-    `is_plain` is what the format said of them when it cut them off."""
+    `is_plain` is the mark that the format's cut gave them."""
 
     data: bytes
     first_line: int
@@ -33,14 +33,14 @@ class Block(msgspec.Struct, frozen=True):
 
 
 class Cut(NamedTuple):
-    """How many of some bytes are whole rows (0: not even one), and what the format wants to know of these later."""
+    """How many of some bytes are whole rows (0: not even one), and a mark of these rows for the format's decoder."""
 
     end: int
     is_plain: bool = True
 
 
 CutRows = Callable[[bytes, bool], Cut]
-"""Cuts bytes that start with a row; the second argument says whether they go to the end of the file."""
+"""Cuts bytes that start with a row; the second argument is true when they reach the end of the file."""
 
 
 def read_blocks(
@@ -49,10 +49,10 @@ def read_blocks(
     cut_rows: CutRows,
     block_bytes: Callable[[], int] = lambda: BLOCK_BYTES,
 ) -> Iterator[Block]:
-    """All rows of a file; what is behind the last row end is a row too.
+    """All rows of a file; text after the last row end is a row too.
 
-    `block_bytes` is asked how much to read before each block. Blocks of a compressed file are of its text,
-    decompressed as they are asked for.
+    `block_bytes` is called before each block and returns how much to read. Blocks of a compressed file hold its text,
+    which is decompressed as they are read.
     """
     stream = decompressed(stream, path)
     rest, line, want = b"", 1, block_bytes()
@@ -60,7 +60,7 @@ def read_blocks(
     while chunk := _read(stream, path, want):
         data = rest + chunk
         if is_first:
-            # The first read may give less than the mark, or than what compressed files begin with.
+            # The first read may return less than the byte order mark, or than the magic number of a compressed file.
             while len(data) < _BEGINNING_BYTES and (chunk := _read(stream, path, _BEGINNING_BYTES)):
                 data += chunk
             refuse_compressed(data, path)

@@ -1,4 +1,4 @@
-"""Compressed files of text, read as the text: the suffix of the name says how, as in Flink."""
+"""Reads compressed files as their text; the suffix of the name selects the codec, as in Flink."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def is_compressed(path: str) -> bool:
 
 
 def decompressed(stream: BinaryIO, path: str) -> BinaryIO:
-    """The text of a file piece by piece; `read` raises OSError without `errno` where it is not what its suffix says."""
+    """The text of a file piece by piece; `read` raises OSError without `errno` where it does not match its suffix."""
     suffix = os.path.splitext(path)[1].lower()
     if suffix == ".xz":
         return _Xz(stream)  # type: ignore[return-value]
@@ -42,7 +42,7 @@ def decompressed(stream: BinaryIO, path: str) -> BinaryIO:
 
 
 class _Xz:
-    """What Arrow has no codec for. State: the stream's position."""
+    """Decompresses formats that Arrow has no codec for. State: the stream's position."""
 
     def __init__(self, stream: BinaryIO) -> None:
         import lzma
@@ -66,7 +66,7 @@ def undecompressible(path: str, error: OSError) -> UserError:
 
 
 def refuse_compressed(data: bytes, path: str) -> None:
-    """`data` is the beginning of what should be text. UserError SS5011 when it is that of a compressed file."""
+    """Check that `data`, the beginning of a text file, is text. UserError SS5011 when it begins a compressed file."""
     for beginning, (kind, suffix) in _BEGINNINGS.items():
         if data.startswith(beginning):
             raise UserError(

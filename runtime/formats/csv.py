@@ -28,7 +28,7 @@ _FALSE = ["false", "False", "FALSE"]
 
 
 class Csv:
-    """Columns stand in the table's order or, with a header, where the header names them."""
+    """Columns are in the table's order or, with a header, in the header's."""
 
     descriptor = FormatDescriptor("csv", OPTIONS, ".csv", is_text=True)
 
@@ -56,7 +56,7 @@ class Csv:
 
 @dataclass(frozen=True)
 class _Records:
-    """A block, cut into records as the kernel `tidy` says; those with the right number of fields are also in `text`."""
+    """A block, cut into records by the kernel `tidy`; those with the right number of fields are also in `text`."""
 
     text: pa.Buffer
     starts: np.ndarray[Any, Any]
@@ -67,9 +67,9 @@ class _Records:
 
 
 class CsvReader(FileRows):
-    """Decode the requested columns block by block.
+    """Decodes the requested columns block by block.
 
-    A block goes through Arrow's reader as it is. One that this refuses (or whose dialect it does not know) is cut into
+    Arrow's reader decodes a block as it is. A block that Arrow refuses (or whose dialect Arrow does not have) is cut into
     records by a kernel and converted column by column, which finds the bad records and their lines.
     """
 
@@ -100,7 +100,7 @@ class CsvReader(FileRows):
             yield self._decode(block)
 
     def _cut_rows(self, data: bytes, is_last: bool) -> Cut:
-        """Arrow's reader knows what is plain; malformed quotes it takes for text."""
+        """Whole rows, marked plain when Arrow's reader decodes them correctly; it takes malformed quotes for text."""
         quote, escape = self._dialect.quote.encode(), self._dialect.escape.encode()
         if (not quote or quote not in data) and (not escape or escape not in data):
             # Where lines end with carriage returns alone, the last one may be half of a line end.
@@ -169,10 +169,10 @@ class CsvReader(FileRows):
                 if not self._hexadecimals_are_in(block.data, text):
                     return self._convert(text), []
             except pa.ArrowInvalid:
-                pass  # Which record is at fault, the records themselves will tell.
+                pass  # Decoding record by record finds the one at fault.
         return self._decode_records(block)
 
-    # --- the fast way -------------------------------------------------------------------------------------------------
+    # --- by Arrow's reader -------------------------------------------------------------------------------------------------
 
     def _convert(self, text: pa.Buffer) -> pa.RecordBatch:
 
@@ -311,7 +311,7 @@ class CsvReader(FileRows):
             )
 
     def _fault(self, fault: int, count: int) -> str:
-        """`fault` and `count` of a record that is no row, as the kernel `tidy` gives them."""
+        """The reason for a rejected record, from the `fault` and `count` that the kernel `tidy` returns."""
         from runtime.kernels import csv_records as kernel
 
         where = f'column "{self._names[count - 1]}"' if count <= len(self._names) else f"field {count}"

@@ -14,7 +14,7 @@ OPTIONS = (
     OptionDescriptor("field-delimiter", _STRING, "The character between fields; \\t is a tab.", ","),
     OptionDescriptor("quote-character", _STRING, "The character around values that hold special ones.", '"'),
     OptionDescriptor("disable-quote-character", _BOOLEAN, "Whether quotes are plain characters.", "false"),
-    OptionDescriptor("escape-character", _STRING, "The character before one that is to be taken as it is."),
+    OptionDescriptor("escape-character", _STRING, "The character that makes the one after it plain text."),
     OptionDescriptor(
         "null-literal",
         _STRING,
@@ -27,7 +27,7 @@ OPTIONS = (
         "false",
     ),
     OptionDescriptor("header", _BOOLEAN, "Whether the first line of each file names its columns.", "false"),
-    OptionDescriptor("allow-comments", _BOOLEAN, "Whether lines that begin with # are passed over.", "false"),
+    OptionDescriptor("allow-comments", _BOOLEAN, "Whether lines that begin with # are skipped.", "false"),
     OptionDescriptor("trim-spaces", _BOOLEAN, "Whether blanks around unquoted values are dropped.", "false"),
     OptionDescriptor(
         "ignore-trailing-unmappable", _BOOLEAN, "Whether further fields of a row are dropped.", "false"

@@ -18,8 +18,8 @@ from sqlstream.types import BINARY_ROOTS, STRING_ROOTS, LogicalType
 class CsvWriter:
     """Write each batch as one piece of text; values are quoted where they need it. No state but the stream.
 
-    NULL is `csv.null-literal`, or an empty field, never in quotes; a text that is the same is quoted, so that whoever looks at
-    quotes tells them apart (PostgreSQL's and DuckDB's COPY write the same).
+    NULL is `csv.null-literal`, or an empty field, never in quotes. An equal text is quoted, so that a reader which
+    distinguishes quotes can tell the two apart (PostgreSQL's and DuckDB's COPY write the same).
     """
 
     def __init__(self, stream: BinaryIO, schema: Schema, dialect: CsvDialect) -> None:

@@ -1,4 +1,4 @@
-"""What the readers of all formats have in common."""
+"""The common part of the readers of all formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Format `json`: one JSON object a line."""
+"""Format `json`: one JSON object per line."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _check_keys(column: str, t: LogicalType) -> None:
 
 
 def _check_names(place: str, names: tuple[str, ...]) -> None:
-    """DuckDB, which takes objects apart, does not tell such fields from one another."""
+    """Refuse fields whose names differ in case alone: DuckDB, which splits objects into fields, takes them for one."""
     seen: dict[str, str] = {}
     for name in names:
         other = seen.setdefault(name.lower(), name)

@@ -1,4 +1,4 @@
-"""JSON objects taken apart by DuckDB."""
+"""Splits JSON objects into fields, with DuckDB."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from runtime.evaluate.duckdb_function import duckdb_connection, evaluate_in_duck
 from sqlstream.types import NESTED_ROOTS, LogicalType, TypeRoot
 
 _RAW_NUMBERS = "$raw_numbers"
-"""A field of no line. Asked for as DECIMAL, it makes DuckDB keep numbers as they are written instead of as doubles."""
+"""A field that no line has. When it is requested as DECIMAL, DuckDB keeps numbers as written instead of as doubles."""
 
 
 def take_apart(lines: pa.Array, structure: str) -> pa.StructArray:
-    """The fields that `structure`, a literal for DuckDB's json_transform, asks for; NULL for a line that is no object.
+    """The fields that `structure`, a literal for DuckDB's json_transform, names; NULL for a line that is no object.
 
     ArrowInvalid when a line is no JSON.
     """
@@ -25,7 +25,7 @@ def take_apart(lines: pa.Array, structure: str) -> pa.StructArray:
     connection = duckdb_connection()
     connection.register("lines", pa.table({"line": lines}))
     try:
-        # A relation hands over its rows as they are; the result of `execute` would copy them once more.
+        # A relation returns its rows without a copy; the result of `execute` would copy them once more.
         taken = connection.sql(
             f"SELECT json_transform(line, {structure}) AS fields FROM lines"
         ).to_arrow_table()
@@ -47,7 +47,7 @@ def holds(lines: pa.Array, condition: str) -> np.ndarray[Any, Any]:
 
 
 def structure_of(types: dict[str, LogicalType], *, keeps_numbers: bool) -> str:
-    """The literal for `take_apart` that asks for these fields, all their values as text.
+    """The literal for `take_apart` that requests these fields, all their values as text.
 
     `keeps_numbers`: as they are written, not as doubles are printed.
     """
@@ -58,9 +58,9 @@ def structure_of(types: dict[str, LogicalType], *, keeps_numbers: bool) -> str:
 
 
 def has_shape_of(types: dict[str, LogicalType]) -> str:
-    """The SQL condition on an object `a0` that rows, arrays and maps are such at every depth, or NULL, or not there.
+    """The SQL condition on an object `a0` that values of ROW, ARRAY and MAP types have that shape, or are NULL or missing.
 
-    `take_apart` makes NULLs of what has another shape. Empty when no type is nested.
+    It is checked at every depth, because `take_apart` turns another shape into NULL. Empty when no type is nested.
     """
     return " AND ".join(
         _is_shaped(_member("a0", name), t, depth=0) for name, t in types.items() if t.root in NESTED_ROOTS
@@ -88,7 +88,7 @@ def _member(value: str, name: str) -> str:
 
 
 def holds_decimal(t: LogicalType) -> bool:
-    """Whether a DECIMAL stands anywhere in a type: its digits must be kept as they are written."""
+    """Whether a type contains a DECIMAL, at any depth: its digits must be kept as they are written."""
     parts = (t.element, t.key, *(f.type for f in t.fields))
     return t.root is TypeRoot.DECIMAL or any(holds_decimal(part) for part in parts if part is not None)
 

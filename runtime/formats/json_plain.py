@@ -21,17 +21,17 @@ from sqlstream.types import NESTED_ROOTS, LogicalType, TypeRoot, is_integer
 _KERNEL = "runtime.kernels.json_rows"
 
 _BYTES_BEFORE_LOADING = 96 << 20
-"""To load numba and a first kernel takes 0.25 s, what this kernel saves with about as many bytes."""
+"""Bytes of JSON from which on the kernel saves time: loading numba and a first kernel takes 0.25 s."""
 
 _BYTES_BEFORE_LOADING_ONE_MORE = 4 << 20
-"""The same where numba is there: 12 ms."""
+"""The same when numba is loaded already: loading this kernel takes 12 ms."""
 
 _LIMITS = {TypeRoot.TINYINT: 2**7 - 1, TypeRoot.SMALLINT: 2**15 - 1, TypeRoot.INTEGER: 2**31 - 1}
 _NUMBERS = (TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL)
 
 
 class KernelDemand:
-    """How many bytes of JSON this process has decoded without the kernel. Tasks may lose each other's counts, at no harm."""
+    """Bytes of JSON that this process has decoded without the kernel. A race between tasks may lose counts, which is harmless."""
 
     def __init__(self) -> None:
         self._bytes = 0
@@ -40,7 +40,7 @@ class KernelDemand:
         self._bytes += data_bytes
 
     def is_met(self) -> bool:
-        """Whether the kernel is loaded, or there is so much to decode that this pays."""
+        """Whether to use the kernel: it is loaded already, or there is enough to decode to load it."""
         if _KERNEL in sys.modules:
             return True
         has_numba = "numba" in sys.modules
@@ -51,13 +51,13 @@ KERNEL_DEMAND = KernelDemand()
 
 
 def is_nested(t: LogicalType) -> bool:
-    """Whether the kernel only finds where values of a type end, and DuckDB takes them apart."""
+    """Whether the kernel only finds where values of a type end, and DuckDB decodes them."""
     return t.root in NESTED_ROOTS
 
 
 @dataclass(frozen=True)
 class PlainRows:
-    """The rows of the lines that are plain; for every other line, its number from 0 and how many rows stand before it."""
+    """The rows of the plain lines; for every other line, its number from 0 and the number of rows before it."""
 
     batch: pa.RecordBatch
     odd_lines: np.ndarray[Any, Any]
@@ -65,10 +65,10 @@ class PlainRows:
 
 
 class PlainObjects:
-    """Decode what the kernel understands.
+    """Decodes plainly written lines with the kernel.
 
     State: memory for the texts of a block, used again for the next one. Columns get copies of the size they need, so that
-    rows which somebody keeps hold no more than themselves.
+    rows kept by an operator hold no more memory than their own.
     """
 
     def __init__(self, types: dict[str, LogicalType], *, needs_fields: bool) -> None:
@@ -138,7 +138,7 @@ class PlainObjects:
         return self._take_apart(texts, t) if column.form == NESTED else parse_values(texts, t)
 
     def _take_apart(self, texts: pa.Array, t: LogicalType) -> pa.Array:
-        """Each text becomes the one field of an object, since DuckDB takes only objects apart."""
+        """Each text becomes the one field of an object, since `take_apart` splits only objects."""
         if not len(texts):
             return parse_values(pa.array([], text_type_of({"v": t})).field(0), t)
         objects = pc.binary_join_element_wise('{"v":', pc.fill_null(texts, "null"), "}", "")
@@ -151,7 +151,7 @@ class PlainObjects:
 
 @dataclass(frozen=True)
 class _Column:
-    """Where the kernel puts a column's values or text, its offsets, and a byte a row that says whether it is not NULL."""
+    """The kernel's output arrays of a column: its values or text, its offsets, and one byte per row, 1 when it is not NULL."""
 
     name: np.ndarray[Any, Any]
     form: int
@@ -161,7 +161,7 @@ class _Column:
     valid: np.ndarray[Any, Any]
 
     def row(self) -> list[int]:
-        """What the kernel's table of columns says of it."""
+        """The column's entry in the kernel's table of columns."""
         name, *addresses = (p.ctypes.data for p in (self.name, self.values, self.offsets, self.valid))
         return [name, len(self.name), self.form, self.limit, *addresses, 0, 0]
 

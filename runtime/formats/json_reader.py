@@ -1,7 +1,7 @@
 """Lines of JSON as batches.
 
-A kernel decodes what is plainly written. DuckDB takes the other objects apart, and Arrow turns the texts of their values into
-columns.
+A kernel decodes plainly written objects. DuckDB splits the others into fields, and Arrow turns the texts of their values
+into columns.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from sqlstream.schema import Schema
 from sqlstream.spi.format import Rejected
 
 KERNEL_BLOCK_BYTES = 1 << 20
-"""The kernel is fastest with what stays in the caches."""
+"""Bytes per block for the kernel, which is fastest when a block stays in the caches."""
 
 DUCKDB_BLOCK_BYTES = 8 << 20
 """DuckDB takes larger pieces apart half as fast again as small ones; a poll should still end within 0.1 s."""
@@ -47,8 +47,8 @@ _ODD_LINES_MAX = 1 / 16
 class JsonReader(FileRows):
     """Decode the requested fields block by block.
 
-    All values are asked for as text, at every depth, so that what is no value of the column's type is found and never
-    bent into one.
+    All values are requested as text, at every depth, so that a value which is none of the column's type is found and
+    never converted into one.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class JsonReader(FileRows):
         try:
             return self._plain.decode(block)
         except pa.ArrowInvalid:
-            # Which line is at fault, a closer look at the lines will tell.
+            # Decoding line by line finds the one at fault.
             return None
 
     def _decode_lines(self, lines: pa.Array, numbers: np.ndarray[Any, Any]) -> _Rows:
@@ -197,7 +197,7 @@ class JsonReader(FileRows):
 
 @dataclass(frozen=True)
 class _Rows:
-    """Rows decoded from lines, which of the lines they were, and the lines that are no rows."""
+    """Rows decoded from lines, the index of each row's line, and the lines that were rejected."""
 
     batch: pa.RecordBatch
     lines: np.ndarray[Any, Any]

@@ -1,4 +1,4 @@
-"""Lines of JSON as strict readers take them, for DuckDB, which is lenient."""
+"""Checks of JSON lines that DuckDB, which is lenient, does not make."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def may_repeat_members(lines: pa.Array, values: pa.StructArray, types: dict[str,
     data = bytes(buffer) if buffer is not None else b""
     for name, count in found.items():
         key = b'"' + name.encode() + b'"'
-        # More occurrences may be nulls, of which there is one a line.
+        # More occurrences may be nulls, of which there is one per line.
         if data.count(key) > count and pc.max(pc.count_substring(lines, key)).as_py() > 1:
             return True
     return False

@@ -72,7 +72,7 @@ def _entries(column: pa.MapArray) -> pa.StructArray:
 
 
 def _offsets(column: pa.Array) -> pa.Array:
-    """Where each list would begin if the elements of those that are not NULL stood one behind the other."""
+    """The offset of each list when the elements of all non-NULL lists are concatenated."""
     if pa.types.is_map(column.type):
         starts = np.frombuffer(column.buffers()[1], dtype=np.int32)[
             column.offset : column.offset + len(column) + 1
@@ -93,6 +93,6 @@ def _parse_integer(column: pa.Array, t: LogicalType) -> pa.Array:
     try:
         return parse_text(column, t)
     except pa.ArrowInvalid:
-        # JSON knows no integers: 2.0 and 2e3 are such numbers too, as long as nothing is lost.
+        # JSON has no integer type: 2.0 and 2e3 are integers too, as long as no digit is lost.
         whole = parse_decimals(column, pa.decimal128(38, 18))
         return pc.cast(whole, to_arrow_type(t))

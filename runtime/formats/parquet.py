@@ -57,7 +57,7 @@ class Parquet:
 
 
 class ParquetReader(FileRows):
-    """Read row group by row group, at most `batch_rows` rows at once; groups to be passed over are not read at all."""
+    """Reads row group by row group, at most `batch_rows` rows at once; skipped groups are not read at all."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class ParquetReader(FileRows):
 
         from runtime.formats.row_count import empty_columns
 
-        # Spark's old INT96 holds years that nanoseconds do not, and would silently come as others.
+        # Spark's old INT96 holds years outside the range of nanoseconds, which would silently become other years.
         unit = "ns" if any("timestamp[ns" in str(t) for t in self._targets.values()) else "us"
         file = pq.ParquetFile(self._stream, coerce_int96_timestamp_unit=unit)
         self._check_columns(file.schema_arrow)
@@ -116,7 +116,7 @@ class ParquetReader(FileRows):
             for batch in file.iter_batches(
                 batch_size=self._batch_rows, row_groups=groups, columns=list(self._targets), use_threads=False
             ):
-                # Arrow takes texts and offsets as they stand in the file.
+                # Arrow does not check texts and offsets of a file.
                 batch.validate(full=True)
                 yield batch
 
@@ -201,7 +201,7 @@ class ParquetReader(FileRows):
 
 def _rows_of_groups(metadata: Any) -> list[int]:
     """The rows of each row group. ValueError where they are not those of the file."""
-    # Of a group's columns pyarrow is not asked: what is broken in them ends the process.
+    # The columns of a group are not read: pyarrow ends the process when they are broken.
     rows = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
     if sum(rows) != metadata.num_rows or min(rows, default=0) < 0:
         raise ValueError(f"its {metadata.num_rows} rows are not those of its row groups")
@@ -210,8 +210,8 @@ def _rows_of_groups(metadata: Any) -> list[int]:
 
 @functools.cache
 def _arrow_writer() -> Any:
-    """pyarrow's writer without its destructor, which would write the rest of a file that a task has given up, and complain
-    on standard error that the stream is closed."""
+    """pyarrow's writer without its destructor, which would write the rest of an aborted file, and print to standard error
+    that the stream is closed."""
     import pyarrow.parquet as pq
 
     class Writer(pq.ParquetWriter):  # type: ignore[misc]
@@ -222,7 +222,7 @@ def _arrow_writer() -> Any:
 
 
 class ParquetWriter:
-    """Gather rows to row groups. State: the rows of the group that is not full."""
+    """Collects rows into row groups. State: the rows of the group that is not full."""
 
     def __init__(self, stream: BinaryIO, schema: Schema, compression: str) -> None:
         from sqlstream.arrow import to_arrow_schema

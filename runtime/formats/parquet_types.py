@@ -1,4 +1,4 @@
-"""What the columns of a Parquet file are in SQL's words, and which of them a table may declare otherwise."""
+"""The SQL types of a Parquet file's columns, and the types that a table may declare for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The errors that say what of a file could not be decoded."""
+"""The errors for a file's undecodable rows and missing columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TEXT_CHARACTERS_MAX = 200
 
 
 def undecodable(path: str, row: Rejected, option: str = "") -> UserError:
-    """`option` is the full key of the option that makes the format go on without such rows."""
+    """The error for a rejected row; `option` is the full key of the option that makes the format skip such rows."""
     hint = f"correct the file, or set '{option}' = 'true' to count such rows and keep them in a file apart"
     return UserError(
         "SS5011",
@@ -22,7 +22,7 @@ def undecodable(path: str, row: Rejected, option: str = "") -> UserError:
 
 
 def absent_column(file: str, wanted: str, names: Sequence[str]) -> UserError:
-    """`file` says what has the columns `names`, but not the wanted one."""
+    """The error for a missing column: `file` describes the file, which has the columns `names` but not `wanted`."""
     return UserError(
         "SS5012",
         f'{file} has no column "{wanted}"',

@@ -1,4 +1,4 @@
-"""Which CSV text Arrow must not read as DECIMAL: numbers that crash it, or of which it makes other numbers."""
+"""Finds CSV texts that Arrow must not read as DECIMAL: they crash it, or it reads them as other numbers."""
 
 from __future__ import annotations
 
@@ -35,6 +35,6 @@ class RiskyDecimals:
             return True
         from runtime.kernels.csv_records import may_hold_risky_number
 
-        # The expression knows where numbers begin and end, but takes twenty times as long as the kernel.
+        # The expression finds exactly where numbers begin and end, but takes twenty times as long as the kernel.
         is_suspect = may_hold_risky_number(np.frombuffer(data, dtype=np.uint8), self._digits_max)
         return is_suspect and self._risky.search(data) is not None

@@ -6,5 +6,5 @@ import pyarrow as pa
 
 
 def empty_columns(rows: int) -> pa.RecordBatch:
-    """What `SELECT COUNT(*)` reads: so many rows of nothing."""
+    """A batch of `rows` rows without columns, as `SELECT COUNT(*)` reads them."""
     return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), rows, [None]))

@@ -53,7 +53,7 @@ def require_times(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedAr
 
 
 def holds_hexadecimal(column: pa.Array) -> bool:
-    """Whether texts may hold integers like 0x10, which Arrow reads and SQL does not know."""
+    """Whether texts may hold integers like 0x10, which Arrow reads and SQL does not have."""
     found = (pc.any(pc.match_substring(column, x)).as_py() for x in ("0x", "0X"))
     return any(found)
 

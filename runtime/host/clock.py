@@ -14,8 +14,8 @@ _BEGIN_MS = now_ms() - time.monotonic_ns() // 1_000_000
 
 
 def steady_ms() -> int:
-    """Milliseconds on a clock that nobody sets and that never goes back. It began with the epoch when this process
-    did; since then it may differ from `now_ms` by what that was set by."""
+    """Milliseconds on a monotonic clock, which changes of the machine's clock do not affect. It started equal to `now_ms`
+    when this process started."""
     return _BEGIN_MS + time.monotonic_ns() // 1_000_000
 
 

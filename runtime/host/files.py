@@ -16,7 +16,7 @@ import msgspec
 from sqlstream.errors import ExternalError, Retry, UserError
 
 _CANNOT_EXIST = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP})
-"""What the operating system says of a path at which nothing is, or ever can be."""
+"""The operating system's error numbers for a path at which nothing exists, or nothing can exist."""
 
 _KINDS = {
     stat.S_IFIFO: "a named pipe",
@@ -46,7 +46,7 @@ class LocalFiles:
     def open_read(self, path: str) -> BinaryIO:
         """A regular file. UserError SS5017 for a pipe, socket or device, which could block for ever or never end."""
         try:
-            # Looked at before, as opening a device can act on it; and after, as another may have come in its place.
+            # Checked before, as opening a device can act on it; and after, as the file may have been replaced meanwhile.
             _check_kind(path, os.stat(path).st_mode)
             number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             try:
@@ -67,8 +67,9 @@ class LocalFiles:
             raise file_error("write", path, error) from error
 
     def lock(self, path: str) -> BinaryIO | None:
-        """The file, to be read, and ours alone until it is closed or this process ends, however it ends. None when it
-        is somebody else's or gone, and where the file system knows no locks. UserError SS5017 when it is no file."""
+        """The file, opened for reading and locked until it is closed or this process ends, however it ends. None when another
+        process has locked it, when it was removed, and where the file system has no locks. UserError SS5017 when it is no
+        regular file."""
         try:
             stream = self.open_read(path)
         except ExternalError:
@@ -91,7 +92,7 @@ class LocalFiles:
         os.fsync(stream.fileno())
 
     def status(self, path: str) -> FileStatus | None:
-        """None when nothing is there, or ever can be."""
+        """None when nothing exists at the path, or nothing can exist there."""
         try:
             found = os.stat(path)
         except OSError as error:
@@ -155,7 +156,7 @@ class LocalFiles:
                 raise file_error("remove", path, error) from error
 
     def remove_directory_if_empty(self, path: str) -> None:
-        """Something else than a directory is left alone."""
+        """Leave anything but a directory unchanged."""
         try:
             os.rmdir(path)
         except OSError as error:
@@ -185,7 +186,7 @@ def _raise(error: OSError) -> None:
 
 
 def file_error(action: str, path: str, error: OSError) -> ExternalError:
-    """What the operating system said, as an error of ours; a full disk says so."""
+    """The operating system's error as an ExternalError; the hint depends on its cause, such as a full disk."""
     hints = {
         errno.ENOSPC: "free space on the disk, then run the statement again",
         errno.EACCES: "give the user that runs sqlstream access to the path",

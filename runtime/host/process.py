@@ -35,14 +35,14 @@ def start_python_module(
         stderr=subprocess.STDOUT,
         env={**os.environ, "PYTHONPATH": path, **environment},
         close_fds=True,
-        # Ctrl-C is for the parent alone, also before the child can say that it ignores it.
+        # Ctrl-C is for the parent alone, also before the child has set its signal handlers.
         process_group=0,
     )
 
 
 def open_missing_streams() -> None:
-    """Give this process the standard streams that it was started without (`>&-`): what it writes there is for nobody. The next
-    file that is opened would take their place otherwise."""
+    """Open the standard streams that this process was started without (`>&-`) on the null device. Otherwise the next files
+    opened would take their descriptors."""
     for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:
             os.dup2(os.open(os.devnull, os.O_RDWR), descriptor)
@@ -83,7 +83,7 @@ def give_back_memory() -> None:
 
 
 def cpu_seconds(process_id: int) -> float:
-    """User and system time of a process, 0 when it is gone."""
+    """User and system time of a process, 0 when it has ended."""
     if process_id == os.getpid():
         own = os.times()
         return own.user + own.system
@@ -97,7 +97,7 @@ def cpu_seconds(process_id: int) -> float:
 
 
 def peak_rss_bytes(process_id: int) -> int:
-    """The most memory a process ever held, 0 when it is gone."""
+    """The peak memory of a process, 0 when it has ended."""
     try:
         status = Path(f"/proc/{process_id}/status").read_text()
     except OSError:

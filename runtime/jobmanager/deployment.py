@@ -1,4 +1,4 @@
-"""What each TaskManager is told to run: descriptors that name every channel's two ends."""
+"""Deployment descriptors of a job's tasks: they name both ends of every channel."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def partition_id(producer: ExecutionVertex, edge: JobEdge) -> str:
 
 
 def describe_tasks(graph: ExecutionGraph, result_address: str) -> dict[str, TaskDeploymentDescriptor]:
-    """By execution id. Every execution has its slot already."""
+    """The descriptors by execution id. Every execution must have its slot already."""
     job = graph.job_graph
     return {
         s.execution.execution_id: TaskDeploymentDescriptor(

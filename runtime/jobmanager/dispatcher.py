@@ -1,4 +1,4 @@
-"""Accepts jobs, keeps a JobMaster for each that lives and a record of the others (Flink: Dispatcher)."""
+"""Accepts jobs, keeps a JobMaster for each live job and a record of each ended one (Flink: Dispatcher)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sqlstream.messages.rpc import JobDetails, JobMetrics, JobOverviewEntry, Job
 
 @dataclass(frozen=True)
 class ArchivedJob:
-    """What is left of a job that is over."""
+    """What is kept of a job that has ended."""
 
     job_graph: JobGraph
     details: JobDetails
@@ -29,7 +29,7 @@ class ArchivedJob:
 class Dispatcher:
     """Stores a job before it runs, and runs it once, however often it is submitted.
 
-    State: the live JobMasters, and the newest `archive_max` jobs that are over; older ones are forgotten.
+    State: the live JobMasters, and the newest `archive_max` ended jobs; older ones are forgotten.
     """
 
     def __init__(
@@ -44,8 +44,7 @@ class Dispatcher:
     # --- submission
 
     def check_submission(self, job_graph: JobGraph) -> None:
-        """UserError when the job cannot be taken: options out of bounds, a graph that cannot run, an id used
-        before."""
+        """UserError when the job is refused: options out of bounds, a graph that cannot run, an id used before."""
         self._config_of(job_graph)
         check_job_graph(job_graph)
         self._check_slots(job_graph)
@@ -68,7 +67,7 @@ class Dispatcher:
             )
 
     def on_submit(self, job_graph: JobGraph, now_ms: int) -> list[StoreJob]:
-        """A submission that `check_submission` has passed; repeated ones do nothing."""
+        """Start a job that `check_submission` has passed; a repeated submission does nothing."""
         if self._known_graph(job_graph.job_id) is not None:
             return []
         master = JobMaster(job_graph, self._config_of(job_graph), now_ms)
@@ -91,14 +90,14 @@ class Dispatcher:
             self.archive.popitem(last=False)
         return [RemoveJob(master.job_id)]
 
-    # --- questions
+    # --- queries
 
     def status(self, job_id: str) -> JobStatusReply:
         details = self.details(job_id)
         return JobStatusReply(job_id, details.status, details.error)
 
     def details(self, job_id: str) -> JobDetails:
-        """UserError when no such job is known (any more)."""
+        """UserError when there is no such job, or its record is already forgotten."""
         master = self.masters.get(job_id)
         return describe_job(master) if master is not None else self._archived(job_id).details
 
@@ -107,7 +106,7 @@ class Dispatcher:
         return measure_job(master) if master is not None else self._archived(job_id).metrics
 
     def overview(self) -> tuple[JobOverviewEntry, ...]:
-        """Live jobs first, then those that are over, oldest first."""
+        """Live jobs first, then ended ones, oldest first."""
         live = [describe_job(m) for m in self.masters.values()]
         return tuple(summarise_job(d) for d in (*live, *(a.details for a in self.archive.values())))
 
@@ -131,7 +130,7 @@ class Dispatcher:
         return replace(
             self._job_master_config,
             slot_request_timeout_ms=config.get(job_graph.config, "slot.request.timeout"),
-            # The TaskManager ends itself at its own timeout; given up here only when that did not help.
+            # The TaskManager ends itself at its own timeout; the job gives it up only when that did not help.
             cancellation_timeout_ms=cancellation_ms + config.get(job_graph.config, "heartbeat.timeout"),
         )
 

@@ -1,4 +1,4 @@
-"""What happens to a JobManager, and what it wants done: the events and instructions of its machines."""
+"""The events that a JobManager's state machines take in, and the instructions that they return."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class SinksAborted:
 
 @dataclass(frozen=True)
 class TaskManagerExited:
-    """A resource provider saw the process end."""
+    """A resource provider reports that the TaskManager's process has ended."""
 
     resource_id: str
     error: ErrorInfo
@@ -79,21 +79,21 @@ class TaskManagerExited:
 
 @dataclass(frozen=True)
 class NoTaskManagerLeft:
-    """A resource provider has none running, and starts no other for the jobs that there are."""
+    """A resource provider has no TaskManager running, and starts no other for the present jobs."""
 
     error: ErrorInfo
 
 
 @dataclass(frozen=True)
 class MetricsRequested:
-    """Somebody looks at the job's figures; `metrics` and `details` are read apart from it."""
+    """A client reads the job's figures. The event only asks for fresh ones: `metrics` and `details` return them."""
 
     job_id: str
 
 
 @dataclass(frozen=True)
 class Tick:
-    """Time went by."""
+    """Time has passed."""
 
 
 JobManagerEvent = (
@@ -134,7 +134,7 @@ class MetricsReceived:
 
 @dataclass(frozen=True)
 class TaskManagerLost:
-    """All executions of this registration are over, whatever they were doing."""
+    """All executions of this registration have ended, whatever their state was."""
 
     task_manager_id: str
     error: ErrorInfo
@@ -160,7 +160,7 @@ JobMasterEvent = (
 
 @dataclass(frozen=True)
 class Send:
-    """To the TaskManager registered under the message's `task_manager_id`, which listens at `address`."""
+    """Send the message to the TaskManager registered as its `task_manager_id`, which listens at `address`."""
 
     address: str
     message: ToTaskManager
@@ -175,14 +175,14 @@ class StoreJob:
 
 @dataclass(frozen=True)
 class RemoveJob:
-    """The job is over: what StoreJob kept can go."""
+    """The job has ended: delete what StoreJob kept."""
 
     job_id: str
 
 
 @dataclass(frozen=True)
 class RequestSlots:
-    """The job needs this many slots in all (Flink: declareRequiredResources); to the ResourceManager."""
+    """To the ResourceManager: the job needs this many slots in all (Flink: declareRequiredResources)."""
 
     job_id: str
     slots: int
@@ -190,22 +190,21 @@ class RequestSlots:
 
 @dataclass(frozen=True)
 class WithdrawRequest:
-    """The job has the slots that it needs, or gives up: it takes no more, and no other in place of a lost
-    one."""
+    """The job has all its slots or has given up: it gets no more, and no replacement for a lost one."""
 
     job_id: str
 
 
 @dataclass(frozen=True)
 class ReleaseSlots:
-    """The job needs no slot any more; to the ResourceManager."""
+    """To the ResourceManager: the job needs no slots any more."""
 
     job_id: str
 
 
 @dataclass(frozen=True)
 class GiveUpTaskManager:
-    """A task there did not end in time and its job goes on without it; to the ResourceManager."""
+    """To the ResourceManager: a task in this TaskManager did not end in time, and its job continues without it."""
 
     task_manager_id: str
 
@@ -220,8 +219,7 @@ class CommitSinks:
 
 @dataclass(frozen=True)
 class AbortSinks:
-    """Remove what finished subtasks of a job left behind that will not be committed; answered by
-    SinksAborted."""
+    """Remove the uncommitted output of a job's finished subtasks; answered by SinksAborted."""
 
     job_id: str
     commits: tuple[SinkCommit, ...]
@@ -238,15 +236,14 @@ class JobFinished:
 
 @dataclass(frozen=True)
 class RequestTaskManagers:
-    """Jobs wait for this many slots that no registered TaskManager has; 0 when none waits any more."""
+    """Jobs wait for this many slots that no registered TaskManager has; 0 once no job waits."""
 
     slots_missing: int
 
 
 @dataclass(frozen=True)
 class ReleaseTaskManager:
-    """This TaskManager was silent for too long, or a task in it is stuck, and has been given up: whoever started its process
-    may end it."""
+    """This TaskManager is given up: it was silent for too long, or a task in it is stuck. Its provider may end the process."""
 
     resource_id: str
 

@@ -13,11 +13,11 @@ from sqlstream.messages.rpc import SinkCommittables, TaskMetrics
 
 
 class Execution:
-    """One attempt to run one subtask. Its state moves along `EXECUTION_TRANSITIONS` only, and each move is
+    """One attempt to run one subtask. Its state changes along `EXECUTION_TRANSITIONS` only, and each change is
     timed.
 
-    State: where it runs, the last sequence number its TaskManager reported, its committables once FINISHED,
-    its latest metrics. Kept as long as the job.
+    State: its TaskManager and slot, the last sequence number that its TaskManager reported, its committables once
+    FINISHED, its latest metrics. Kept as long as the job.
     """
 
     def __init__(self, execution_id: str, attempt: int, now_ms: int, story: Story) -> None:
@@ -40,14 +40,14 @@ class Execution:
         return self.state.is_terminal
 
     def transition(self, target: ExecutionState, now_ms: int) -> None:
-        """InternalError with the job's story when the diagram has no such arrow."""
+        """InternalError with the job's story when `EXECUTION_TRANSITIONS` has no such transition."""
         check_execution_transition(self.state, target, self.execution_id, self._story)
         self._story.add(now_ms, f"{self.execution_id} {self.state.value} -> {target.value}")
         self.state = target
         self.timestamps_ms[target.value] = now_ms
 
     def follow(self, reported: ExecutionState, now_ms: int) -> None:
-        """Move to the state that the TaskManager reports, through those whose reports were lost."""
+        """Change to the state that the TaskManager reports, through the states whose reports were lost."""
         if self.is_terminal or reported is self.state:
             return
         for state in steps_to(self.state, reported):
@@ -117,7 +117,7 @@ _ORDER_OF_VERTEX_STATES = (
 
 
 def vertex_state(subtasks: tuple[ExecutionVertex, ...]) -> ExecutionState:
-    """One state for a vertex: what went wrong first, else the least advanced (Flink:
+    """The state of a vertex: FAILED or a cancellation if any subtask has it, else the least advanced (Flink:
     getAggregateJobVertexState)."""
     present = {s.execution.state for s in subtasks}
     return next(state for state in _ORDER_OF_VERTEX_STATES if state in present)

@@ -1,4 +1,4 @@
-"""Which moves between states are legal; the diagrams stand in `sqlstream.messages.job_state`."""
+"""Checks state transitions against the diagrams in `sqlstream.messages.job_state`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def check_execution_transition(
 
 
 def steps_to(current: ExecutionState, reported: ExecutionState) -> tuple[ExecutionState, ...]:
-    """The moves from `current` to what a TaskManager reports, whose earlier reports may have been lost.
+    """The transitions from `current` to the state that a TaskManager reports; its earlier reports may be lost.
 
     >>> [s.value for s in steps_to(ExecutionState.DEPLOYING, ExecutionState.RUNNING)]
     ['INITIALIZING', 'RUNNING']
@@ -65,7 +65,7 @@ def steps_to(current: ExecutionState, reported: ExecutionState) -> tuple[Executi
     ['CANCELED']
     """
     if current is _E.CANCELING:
-        # A task that ran to its end before the cancellation reached it is a cancelled one to its job.
+        # A task that finished before the cancellation reached it counts as cancelled.
         return (_E.CANCELED,) if reported in (_E.FINISHED, _E.CANCELED) else _only_terminal(reported)
     if reported in (_E.CANCELED, _E.CANCELING):
         return (_E.CANCELING, _E.CANCELED) if reported is _E.CANCELED else (_E.CANCELING,)

@@ -77,7 +77,7 @@ def _describe_subtask(subtask: ExecutionVertex) -> SubtaskDetails:
 
 
 def details_at(details: JobDetails, clock: Callable[[int], int]) -> JobDetails:
-    """The details of a job with every moment as `clock` dates it."""
+    """The details of a job; `clock` turns its steady-clock times into wall-clock times."""
     subtasks = [
         tuple(replace(s, timestamps_ms=_timestamps_at(s.timestamps_ms, clock)) for s in vertex.subtasks)
         for vertex in details.vertices

@@ -1,4 +1,4 @@
-"""One JobManager: its Dispatcher, ResourceManager and JobMasters, and who hears of what."""
+"""One JobManager: its Dispatcher, ResourceManager and JobMasters, and which of them receives which event."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ from sqlstream.messages.rpc import (
 )
 
 TICK_MS = 50
-"""Between two ticks while something is to be sent again, to start or to end."""
+"""Interval between ticks while something has to be sent again, started or ended."""
 
 SETTLED_TICK_MS = 1000
-"""Between two ticks while all jobs run and all is acknowledged: heartbeats are all that time brings."""
+"""Interval between ticks while all jobs run and all messages are acknowledged: only heartbeats are due then."""
 
 
 @dataclass(frozen=True)
 class JobManagerConfig:
-    """`slots_max` is set where there can never be more slots: a job that needs more is refused at once instead of
+    """`slots_max` is set for a cluster that cannot grow: a job that needs more slots is refused at once instead of
     waiting for slot.request.timeout."""
 
     resource_manager: ResourceManagerConfig = field(default_factory=ResourceManagerConfig)
@@ -67,8 +67,8 @@ class JobManagerConfig:
 
 
 class JobManager:
-    """Takes one event in, lets its machines talk to each other until they are quiet, and gives out what is
-    for outside.
+    """Takes one event in, passes events between its machines until none is left, and returns the instructions for
+    the shell.
 
     State: that of its machines, and per TaskManager the number of the last metrics report.
     """
@@ -79,7 +79,7 @@ class JobManager:
         self._metrics_sequence: dict[str, int] = {}
 
     def handle(self, event: JobManagerEvent, now_ms: int) -> list[JobManagerInstruction]:
-        """What to do outside, in order. InternalError when a machine's own rules are broken."""
+        """The instructions for the shell, in order. InternalError when a machine's own rules are broken."""
         pending: deque[Any] = deque(self._on_event(event, now_ms))
         out: list[JobManagerInstruction] = []
         while pending:
@@ -94,11 +94,11 @@ class JobManager:
         return out
 
     def tick_after_ms(self) -> int:
-        """How long the next Tick may be in coming after the last event."""
+        """How long after the last event the next Tick is due, at the latest."""
         masters = self.dispatcher.masters.values()
         if not self.resource_manager.is_settled() or not all(m.is_settled() for m in masters):
             return TICK_MS
-        # Heartbeats and silence are noticed a tick late: by a tenth of what is allowed, at most.
+        # Heartbeats and silence are noticed up to a tick late, so a tick is at most a tenth of the timeout.
         heartbeats = self.resource_manager.config
         shortest_ms = min(heartbeats.heartbeat_interval_ms, heartbeats.heartbeat_timeout_ms)
         return max(TICK_MS, min(SETTLED_TICK_MS, shortest_ms // 10))
@@ -130,7 +130,7 @@ class JobManager:
                 return [*self.resource_manager.on_tick(now_ms), *self._tell_masters(event, now_ms)]
 
     def _carry_out_inside(self, instruction: Any, now_ms: int) -> list[Any] | None:
-        """What follows from an instruction between the machines; None when it is for outside."""
+        """The results of an instruction from one machine to another; None when it is for the shell."""
         match instruction:
             case RequestSlots(job_id, slots):
                 return list(self.resource_manager.on_request_slots(job_id, slots, now_ms))
@@ -152,7 +152,7 @@ class JobManager:
     def _on_message(self, message: Any, now_ms: int) -> list[Any]:
         if isinstance(message, RegisterTaskManager):
             return list(self.resource_manager.on_register(message, now_ms))
-        address = self.resource_manager.heard(message.task_manager_id, now_ms)
+        address = self.resource_manager.on_message_from(message.task_manager_id, now_ms)
         if address is None:
             return list(self.resource_manager.on_stranger(message.task_manager_id))
         match message:
@@ -178,7 +178,7 @@ class JobManager:
     def _on_update(self, message: TaskStateUpdate, address: str, now_ms: int) -> list[Any]:
         if message.job_id in self.dispatcher.masters:
             return self._tell_master(message.job_id, TaskStateChanged(message), now_ms)
-        # The job is over and its slots are being freed: the report only has to stop.
+        # The job has ended and its slots are being freed: acknowledge, so that the report stops.
         return [Send(address, TaskStateAck(message.task_manager_id, message.execution_id, message.sequence))]
 
     def _on_metrics(self, message: MetricsReport, now_ms: int) -> list[Any]:

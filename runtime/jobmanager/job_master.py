@@ -51,16 +51,16 @@ from sqlstream.messages.rpc import (
 from sqlstream.specs import SinkSpec
 
 METRICS_REQUEST_INTERVAL_MS = 1000
-"""Between two requests for figures, however often somebody looks: each is good for several seconds."""
+"""Interval between requests for figures, however often clients read them: each lasts for several seconds."""
 
 _SETTLED = (ExecutionState.INITIALIZING, ExecutionState.RUNNING, ExecutionState.FINISHED)
-"""States of an execution in which no answer is awaited from its TaskManager."""
+"""States of an execution in which no answer of its TaskManager is due."""
 
 
 @dataclass(frozen=True)
 class JobMasterConfig:
-    """`result_address` is where sinks send rows for the client. `cancellation_timeout_ms`: a task that did
-    not end by then is given up; its TaskManager ends itself for the same reason."""
+    """`result_address` is where sinks send rows for the client. A task that does not end within
+    `cancellation_timeout_ms` is given up; its TaskManager ends itself for the same reason."""
 
     result_address: str = ""
     slot_request_timeout_ms: int = 300_000
@@ -73,9 +73,9 @@ class JobMaster:
 
     One failed task fails the job: the others are cancelled and the first cause is kept (a failed task or a lost
     TaskManager replaces the broken connections that it caused). Sinks are committed when every task has
-    FINISHED, before the job is FINISHED; a cancellation that comes during the commit comes too late.
-    Committables of a job that does not finish are aborted, also when one of its commits is what failed. State:
-    the ExecutionGraph, the slots, the cause. Forgotten with the job.
+    FINISHED, before the job is FINISHED; a cancellation during the commit is too late and has no effect.
+    Committables of a job that does not finish are aborted, also when the failure was one of its commits.
+    State: the ExecutionGraph, the slots, the cause. Forgotten with the job.
     """
 
     def __init__(self, job_graph: JobGraph, config: JobMasterConfig, now_ms: int) -> None:
@@ -98,7 +98,7 @@ class JobMaster:
         self._instructions: list[JobMasterInstruction] = []
 
     def start(self, now_ms: int) -> list[JobMasterInstruction]:
-        """Schedule all tasks and ask for slots."""
+        """Schedule all tasks and request their slots."""
         self._instructions = []
         self._transition(JobStatus.CREATED, now_ms)
         self._transition(JobStatus.RUNNING, now_ms)
@@ -109,7 +109,7 @@ class JobMaster:
         return self._instructions
 
     def handle(self, event: JobMasterEvent, now_ms: int) -> list[JobMasterInstruction]:
-        """Take one event in and say what to do. InternalError when the machine's own rules are broken."""
+        """Take one event in and return the instructions. InternalError when the machine's own rules are broken."""
         self._instructions = []
         match event:
             case SlotsOffered():
@@ -134,13 +134,13 @@ class JobMaster:
         return self._instructions
 
     def is_settled(self) -> bool:
-        """Whether time alone changes nothing: all tasks are deployed, and none is to end."""
+        """Whether a Tick changes nothing: all tasks are deployed, and none has to end."""
         is_deployed = self.status is JobStatus.RUNNING and bool(self._descriptors)
         is_finishing = self._is_committing or self._is_aborting
         return is_deployed and not is_finishing and all(e.state in _SETTLED for e in self.graph.executions())
 
     def check(self) -> None:
-        """What has to hold after every step; InternalError with the story otherwise."""
+        """Check the invariants that hold after every step; InternalError with the story when one is broken."""
         if self.status.is_globally_terminal and not self.graph.are_all_terminal():
             raise InternalError(f"job {self.job_id} ended before its tasks", story=self.story.lines())
         if self.status is JobStatus.FINISHED and not self.graph.are_all(ExecutionState.FINISHED):
@@ -210,7 +210,7 @@ class JobMaster:
     def _on_metrics(self, event: MetricsReceived) -> None:
         for metrics in event.metrics:
             subtask = self.graph.find(metrics.execution_id)
-            # The last figures of an ended task came with its final state; a report overtaken by it is older.
+            # The last figures of an ended task came with its final state; this delayed report is older.
             if subtask is not None and not subtask.execution.is_terminal:
                 subtask.execution.metrics = metrics
 
@@ -247,7 +247,7 @@ class JobMaster:
     # --- ending
 
     def fail_before_start(self, error: ErrorInfo, now_ms: int) -> list[JobMasterInstruction]:
-        """The job could not be stored, so it is not run."""
+        """The job could not be stored, so it does not run."""
         self._instructions = []
         if self.status is JobStatus.INITIALIZING:
             self.error = error
@@ -271,7 +271,7 @@ class JobMaster:
         self._cancel_tasks(now_ms)
 
     def _replace_broken_connection(self, error: ErrorInfo) -> None:
-        """A producer that failed or died breaks its consumers' connections, of which may be heard first."""
+        """A failed producer breaks its consumers' connections, and their failures may be reported first."""
         is_effect = self.error is not None and self.error.reason is FailureReason.PARTITION_LOST
         if is_effect and error.reason is not FailureReason.PARTITION_LOST:
             self.error = error
@@ -293,7 +293,7 @@ class JobMaster:
         )
 
     def _proceed(self, now_ms: int) -> None:
-        """Go on when the last task has ended: commit, or clean up and end the job."""
+        """Continue once the last task has ended: commit, or clean up and end the job."""
         if self.status.is_terminal or self._is_committing or self._is_aborting:
             return
         if not self.graph.are_all_terminal():
@@ -306,7 +306,7 @@ class JobMaster:
             else:
                 self._finish(JobStatus.FINISHED, now_ms)
             return
-        # A TaskManager that died or was given up has not cleaned up after its tasks.
+        # A lost TaskManager has not cleaned up after its tasks.
         leftovers = tuple(c for c in commits if c.committables or self._has_lost_tasks)
         if leftovers:
             self._is_aborting = True
@@ -340,8 +340,8 @@ class JobMaster:
         self._instructions.append(JobFinished(self.job_id, status, self.error))
 
     def _commits(self) -> tuple[SinkCommit, ...]:
-        """Every sink of the job, with or without committables: a sink that got no rows has something to show
-        too."""
+        """Every sink of the job, also those without committables: a sink without rows may have to create an
+        empty result."""
         commits = []
         for vertex in self.job_graph.vertices:
             finished = [s.execution.committables for s in self.graph.vertices[vertex.id]]
@@ -378,7 +378,7 @@ class JobMaster:
                 lost[execution.task_manager_id] = None
                 execution.transition(ExecutionState.FAILED, now_ms)
 
-        # Better lost than with one more user of the slot: the TaskManager has to start from nothing.
+        # The stuck task still uses its slot, so no other task may get it: the TaskManager has to restart.
         self._has_lost_tasks = self._has_lost_tasks or bool(lost)
         self._instructions += [GiveUpTaskManager(task_manager_id) for task_manager_id in lost]
 
@@ -406,7 +406,7 @@ class JobMaster:
 def _no_cause(subtask: ExecutionVertex) -> ErrorInfo:
     return ErrorInfo(
         code="SS9001",
-        message="a task failed without saying why",
+        message="a task failed without reporting a cause",
         reason=FailureReason.INTERNAL,
         vertex=subtask.vertex.name,
         attempt=subtask.execution.attempt,

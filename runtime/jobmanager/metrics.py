@@ -1,4 +1,4 @@
-"""Figures of subtasks put together: per operator, per vertex, per job."""
+"""Figures of subtasks combined: per operator, per vertex, per job."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlstream.specs import SinkSpec, SourceSpec, ValuesSpec
 
 
 def combine(parts: Iterable[Metrics]) -> Metrics:
-    """Counters are added; `…TimeMsPerSecond` is averaged; a watermark is as far as the slowest.
+    """Counters are added; `…TimeMsPerSecond` is averaged; of watermarks the smallest counts.
 
     >>> combine([{"numRecordsIn": 2, "busyTimeMsPerSecond": 100, "currentInputWatermark": 5},
     ...          {"numRecordsIn": 3, "busyTimeMsPerSecond": 300, "currentInputWatermark": 4}])
@@ -30,7 +30,7 @@ def _combine_one(name: str, values: list[int | float]) -> int | float:
 
 
 def combine_operators(tasks: Iterable[TaskMetrics]) -> dict[int, Metrics]:
-    """By operator id, its subtasks together."""
+    """The figures by operator id, combined over its subtasks."""
     parts: dict[int, list[Metrics]] = {}
     for task in tasks:
         for operator_id, metrics in task.operators.items():
@@ -45,10 +45,9 @@ _EVERYWHERE = (
 
 
 def job_totals(job_graph: JobGraph, operators: dict[int, Metrics]) -> Metrics:
-    """What the progress line shows: numRecordsRead and numBytesRead of the sources, numRecordsWritten and
-    numBytesWritten of the sinks, what was rejected, late,
-    dropped for a NULL or expired anywhere, state, and the sources' watermark where
-    there is one."""
+    """The figures of the progress line: numRecordsRead and numBytesRead of the sources, numRecordsWritten and
+    numBytesWritten of the sinks, rows of any operator that were rejected, late, dropped for a NULL or expired, the size
+    of state, and the sources' watermark where there is one."""
     specs = {o.id: o.spec for v in job_graph.vertices for o in v.operators}
     sources = [m for id, m in operators.items() if isinstance(specs.get(id), SourceSpec | ValuesSpec)]
     sinks = [m for id, m in operators.items() if isinstance(specs.get(id), SinkSpec)]

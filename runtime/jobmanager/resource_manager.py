@@ -1,4 +1,4 @@
-"""Which TaskManagers live, and whose slots are whose (Flink: ResourceManager, SlotManager)."""
+"""The registered TaskManagers, and which job each slot is leased to (Flink: ResourceManager, SlotManager)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from sqlstream.messages.rpc import (
 )
 
 GONE_MAX = 4096
-"""How many lost registrations are remembered, so that they are told to register anew."""
+"""How many lost registrations are remembered, so that their messages are answered with a request to register anew."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,11 @@ class Slot:
 
 @dataclass
 class RegisteredTaskManager:
-    """`heard_ms` is when its last message came."""
+    """`last_message_ms` is the time of its last message, on the steady clock."""
 
     registration: RegisterTaskManager
     registered_ms: int
-    heard_ms: int
+    last_message_ms: int
     slots: list[Slot]
     next_heartbeat_ms: int = 0
     heartbeat_sequence: int = 0
@@ -87,8 +87,8 @@ class RegisteredTaskManager:
 
 @dataclass
 class Requirement:
-    """What a job asked for. `leases` counts its allocations so far: it makes their ids. Not open: it takes no
-    more."""
+    """The slots that a job requested. `leases` counts its allocations so far and numbers their ids. A job whose
+    requirement is not open gets no more slots."""
 
     slots: int
     leases: int = 0
@@ -96,13 +96,12 @@ class Requirement:
 
 
 class ResourceManager:
-    """Gives a job all the slots that it needs at once, in the order of asking; a job that fits may pass one
+    """Allocates all slots of a job at once, in the order of the jobs' requests; a job that fits may overtake one
     that does not.
 
-    A slot is somebody's from the moment it is asked for until its TaskManager says that it is freed. A
-    TaskManager that is silent for `heartbeat_timeout_ms`, holds a task that does not end, registers anew or exits is lost,
-    with all its slots. State: TaskManagers, slots, requirements of live jobs, and the ids of lost registrations up to a
-    bound.
+    A slot is leased to a job from the moment it is requested until its TaskManager reports it freed. A TaskManager is
+    lost, with all its slots, when it is silent for `heartbeat_timeout_ms`, holds a task that does not end, registers anew
+    or exits. State: TaskManagers, slots, requirements of live jobs, and the ids of lost registrations up to a bound.
     """
 
     def __init__(self, config: ResourceManagerConfig) -> None:
@@ -129,7 +128,7 @@ class ResourceManager:
     def on_task_manager_message(
         self, message: HeartbeatReply | OfferSlots | SlotRefused | SlotFreed, now_ms: int
     ) -> list[ResourceManagerInstruction]:
-        """The sender is registered: `is_registered` was asked before."""
+        """Handle a message of a registered TaskManager; the caller has checked `is_registered`."""
         self._begin()
         found = self.task_managers[message.task_manager_id]
         match message:
@@ -171,7 +170,7 @@ class ResourceManager:
         return self._end(now_ms)
 
     def on_given_up(self, task_manager_id: str, now_ms: int) -> list[ResourceManagerInstruction]:
-        """A task in it does not end: none of its slots may be anybody's before it has started from nothing."""
+        """A task in it does not end: none of its slots may be leased again before the process has restarted."""
         self._begin()
         found = self.task_managers.get(task_manager_id)
         if found is not None:
@@ -183,7 +182,7 @@ class ResourceManager:
     def on_tick(self, now_ms: int) -> list[ResourceManagerInstruction]:
         self._begin()
         for found in list(self.task_managers.values()):
-            if now_ms - found.heard_ms > self.config.heartbeat_timeout_ms:
+            if now_ms - found.last_message_ms > self.config.heartbeat_timeout_ms:
                 self._lose(found, _silent(found, self.config.heartbeat_timeout_ms), now_ms)
                 self._instructions.append(ReleaseTaskManager(found.registration.resource_id))
                 continue
@@ -195,25 +194,25 @@ class ResourceManager:
         return self._end(now_ms)
 
     def is_settled(self) -> bool:
-        """Whether no TaskManager owes an answer about a slot."""
+        """Whether no answer of a TaskManager about a slot is due."""
         owed = (SlotState.REQUESTED, SlotState.RELEASING)
         return not any(s.state in owed for t in self.task_managers.values() for s in t.slots)
 
-    def heard(self, task_manager_id: str, now_ms: int) -> str | None:
-        """Note a sign of life; the address of the sender, None when it is not registered."""
+    def on_message_from(self, task_manager_id: str, now_ms: int) -> str | None:
+        """Record the time of a message; returns the sender's address, None when it is not registered."""
         found = self.task_managers.get(task_manager_id)
         if found is None:
             return None
-        found.heard_ms = now_ms
+        found.last_message_ms = now_ms
         return found.address
 
     def on_stranger(self, task_manager_id: str) -> list[ResourceManagerInstruction]:
-        """A message of a registration that is not in force: if it is a lost one, tell it."""
+        """Answer a message of a registration that is not in force: a lost one is requested to register anew."""
         address = self._gone.get(task_manager_id)
         return [Send(address, UnknownTaskManager(task_manager_id))] if address is not None else []
 
     def allocated(self, task_manager_id: str, allocation_id: str) -> bool:
-        """Whether the lease is in force: an offer that was overtaken by the end of its lease is not."""
+        """Whether the lease is in force; it is not when it ended before this offer arrived."""
         found = self.task_managers[task_manager_id]
         return any(s.allocation_id == allocation_id and s.state is SlotState.ALLOCATED for s in found.slots)
 
@@ -225,7 +224,7 @@ class ResourceManager:
                 slots=len(t.slots),
                 free_slots=len(t.free_slots()),
                 registered_ms=t.registered_ms,
-                last_heartbeat_ms=t.heard_ms,
+                last_heartbeat_ms=t.last_message_ms,
                 process_id=t.registration.process_id,
                 cores=t.registration.cores,
                 memory_bytes=t.registration.memory_bytes,
@@ -234,7 +233,7 @@ class ResourceManager:
         )
 
     def check(self) -> None:
-        """What has to hold after every step; InternalError with the story otherwise."""
+        """Check the invariants that hold after every step; InternalError with the story when one is broken."""
         leased: dict[str, int] = {}
         for found in self.task_managers.values():
             for slot in found.slots:
@@ -253,14 +252,14 @@ class ResourceManager:
     def _refuse(self, message: RegisterTaskManager) -> None:
         error = ErrorInfo(
             code="SS6007",
-            message=f"TaskManager speaks protocol {message.protocol_version}, JobManager {PROTOCOL_VERSION}",
+            message=f"TaskManager has protocol version {message.protocol_version}, JobManager {PROTOCOL_VERSION}",
             reason=FailureReason.EXTERNAL,
             hint="run the same version of sqlstream on all hosts",
         )
         self._send(message.address, RegistrationRefused(message.task_manager_id, error))
 
     def _is_overtaken(self, message: RegisterTaskManager) -> bool:
-        """A later incarnation of the same process is here: this message was delayed."""
+        """Whether a later registration of the same process is in force, so that this message is a delayed one."""
         return any(
             t.registration.resource_id == message.resource_id
             and t.registration.incarnation > message.incarnation
@@ -318,7 +317,7 @@ class ResourceManager:
                 slot.state, slot.allocation_id, slot.job_id = SlotState.FREE, "", ""
 
     def _free_unknown(self, found: RegisteredTaskManager, message: HeartbeatReply, now_ms: int) -> None:
-        """A lease that nobody here holds can only be one that ended: allocation ids are never used twice."""
+        """A lease that is not in force here has ended: allocation ids are never used twice."""
         held = {s.allocation_id for s in found.slots}
         for status in message.slots:
             if status.allocation_id and status.allocation_id not in held:
@@ -359,7 +358,7 @@ class ResourceManager:
             self._instructions.append(RequestTaskManagers(missing))
 
     def _lease_one(self, job_id: str, requirement: Requirement, now_ms: int) -> None:
-        # The emptiest TaskManager first: work spreads over processes before it doubles up in one.
+        # The TaskManager with the most free slots first, so that tasks spread over processes.
         found = max(self.task_managers.values(), key=lambda t: len(t.free_slots()))
         slot = found.free_slots()[0]
         requirement.leases += 1
@@ -394,7 +393,7 @@ def _silent(found: RegisteredTaskManager, timeout_ms: int) -> ErrorInfo:
         code="SS6001",
         message=f"TaskManager {found.id} at {found.address} sent nothing for {timeout_ms / 1000:g} s",
         reason=FailureReason.TASK_MANAGER_LOST,
-        hint="look at its log; heartbeat.timeout says how long silence is allowed",
+        hint="look at its log; heartbeat.timeout sets how long silence is allowed",
     )
 
 
@@ -403,7 +402,7 @@ def _stuck(found: RegisteredTaskManager) -> ErrorInfo:
         code="SS6005",
         message=f"TaskManager {found.id} at {found.address} was given up: a task does not react to its cancellation",
         reason=FailureReason.TASK_MANAGER_LOST,
-        hint="look at its log; task.cancellation.timeout says how long a task may take to end",
+        hint="look at its log; task.cancellation.timeout sets how long a task may take to end",
     )
 
 

@@ -7,7 +7,7 @@ from sqlstream.graph.job_graph import JobGraph
 
 
 def sharing_groups(job_graph: JobGraph) -> dict[str, int]:
-    """Slots that each slot sharing group needs: its highest parallelism. In the order of the vertices."""
+    """The slots that each slot sharing group needs, in the order of the vertices: its highest parallelism."""
     groups: dict[str, int] = {}
     for vertex in job_graph.vertices:
         groups[vertex.slot_sharing_group] = max(groups.get(vertex.slot_sharing_group, 0), vertex.parallelism)
@@ -21,9 +21,9 @@ def slots_needed(job_graph: JobGraph) -> int:
 def assign_slots(
     job_graph: JobGraph, slots: tuple[AllocatedSlot, ...]
 ) -> dict[tuple[str, int], AllocatedSlot]:
-    """By (vertex id, subtask). Subtask `i` of every vertex of a group shares the group's slot `i`.
+    """The slot by (vertex id, subtask). Subtask `i` of every vertex of a group shares the group's slot `i`.
 
-    A FORWARD edge then never leaves its slot. `slots` has exactly `slots_needed` members.
+    A FORWARD edge then stays within one slot. `slots` has exactly `slots_needed` members.
     """
     first_slot: dict[str, int] = {}
     taken = 0

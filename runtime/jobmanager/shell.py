@@ -91,18 +91,18 @@ class Committer(Protocol):
 
 
 class ResourceProvider(Protocol):
-    """Where TaskManagers come from. Tells the shell of processes that end by `task_manager_exited`, and by
-    `no_task_manager_left` when there are none and it gives up."""
+    """Starts TaskManagers. Calls `task_manager_exited` of the shell when a process ends, and `no_task_manager_left`
+    when none is left and it starts no other."""
 
     def request_slots(self, slots_missing: int) -> None:
-        """Jobs wait for so many slots more than are registered; called when the number changes."""
+        """Jobs wait for this many slots beyond the registered ones; called when the number changes."""
 
     def release(self, resource_id: str) -> None:
-        """This TaskManager does not answer and has been given up: end its process where that can be done."""
+        """This TaskManager is given up: end its process where that is possible."""
 
 
 class KeepNothing:
-    """The JobStore of a cluster that ends with its only client: nothing would ever read what it kept."""
+    """The JobStore of a cluster that ends with its only client: it keeps nothing, as nothing would read it."""
 
     def put(self, job_graph: JobGraph) -> None:
         del job_graph
@@ -134,7 +134,7 @@ class JobManagerShell:
 
     Clients: submit, cancel, status, wait, metrics, details, exceptions, overview, cluster; `answer` takes
     them as messages. Network: `receive`. Resource provider: `task_manager_exited`, `no_task_manager_left`. `on_crash(error)` is
-    called when the JobManager's own rules are broken; it serves nobody after that. All deadlines are on the clock
+    called when the JobManager's own rules are broken; it answers nothing after that. All deadlines are on the clock
     `steady_ms`; `now_ms` dates what clients are shown.
     """
 
@@ -172,13 +172,13 @@ class JobManagerShell:
         self._loop.start()
 
     def stop(self) -> None:
-        """End the loop and its threads; jobs are left as they are. Whoever waits gets a JobManager that is
-        gone."""
+        """End the loop and its threads; jobs stay as they are. Callers that wait get the error that the JobManager was
+        stopped."""
         self._end = InternalError("the JobManager was stopped")
         self._loop.stop()
         for pool in (self._store_thread, self._provider_thread):
             pool.shutdown(wait=False, cancel_futures=True)
-        # A commit under way is completed: a part of it may be visible.
+        # A commit under way is completed, as a part of it may already be visible.
         self._commit_threads.shutdown(wait=True, cancel_futures=True)
         self._fail_waits(self._end)
 
@@ -196,13 +196,13 @@ class JobManagerShell:
     # --- clients
 
     def submit(self, job_graph: JobGraph) -> str:
-        """Take a job in; returns its id once it is accepted. UserError or JobError when it cannot run."""
+        """Submit a job; returns its id once it is accepted. UserError or JobError when it cannot run."""
         answer: Future[str] = Future()
         self._put(_Submission(job_graph, answer))
         return self._result(answer)
 
     def cancel(self, job_id: str) -> None:
-        """Ask a job to end; harmless when it is over. UserError when it is not known."""
+        """Cancel a job; returns before it has ended, and does nothing when it ended before. UserError when there is none."""
         self.status(job_id)
         self._put(CancelRequested(job_id))
 
@@ -210,23 +210,23 @@ class JobManagerShell:
         return self._ask(lambda d: d.status(job_id))
 
     def wait(self, job_id: str, timeout_s: float | None = None) -> JobStatusReply:
-        """Until the job is over, or TimeoutError. UserError when it is not known."""
+        """Wait until the job has ended, or raise TimeoutError. UserError when there is no such job."""
         answer: Future[JobStatusReply] = Future()
         self._put(_Wait(job_id, answer))
         return self._wait_for(answer, timeout_s)
 
     def metrics(self, job_id: str) -> JobMetrics:
-        """The latest figures; TaskManagers are asked for later ones, so that who looks again soon sees them move."""
+        """The latest figures. Also requests fresh ones from the TaskManagers, for the next call."""
         self._put(MetricsRequested(job_id))
         return self._ask(lambda d: d.metrics(job_id))
 
     def details(self, job_id: str) -> JobDetails:
-        """With figures like those of `metrics`."""
+        """The job's vertices and subtasks, with their latest figures; requests fresh ones as `metrics` does."""
         self._put(MetricsRequested(job_id))
         return details_at(self._ask(lambda d: d.details(job_id)), self._wall_ms)
 
     def exceptions(self, job_id: str) -> tuple[ErrorInfo, ...]:
-        """What went wrong: the job's cause first, then what else its tasks reported."""
+        """The job's failures: its cause first, then the other failures that its tasks reported."""
         details = self.details(job_id)
         own = [s.error for v in details.vertices for s in v.subtasks]
         return tuple(dict.fromkeys(e for e in (details.error, *own) if e is not None))
@@ -240,11 +240,11 @@ class JobManagerShell:
         return tuple(task_manager_at(found, self._wall_ms) for found in self._result(answer))
 
     def _wall_ms(self, ms: int) -> int:
-        """A moment of the steady clock as users know it."""
+        """A time of the steady clock as wall-clock time."""
         return ms + self._now_ms() - self._steady_ms()
 
     def answer(self, request: ClientRequest) -> ClientReply:
-        """A client's request as a message; what goes wrong becomes RequestFailed."""
+        """Answer a client's request message; an error becomes RequestFailed."""
         try:
             return self._answer(request)
         except SqlStreamError as error:
@@ -285,7 +285,7 @@ class JobManagerShell:
             raise InternalError("the JobManager does not answer") from error
 
     def _wait_for(self, answer: Future[Answer], timeout_s: float | None) -> Answer:
-        """In slices: a question that was still queued when the loop ended is never answered."""
+        """Wait in slices: a call that was still queued when the loop ended is never answered."""
         waited_s = 0.0
         while True:
             slice_s = END_CHECK_S if timeout_s is None else min(END_CHECK_S, max(timeout_s - waited_s, 0.0))
@@ -372,7 +372,7 @@ class JobManagerShell:
                     answer.set_exception(error)
         self._waits.clear()
 
-    # --- threads of their own
+    # --- outside the loop's thread
 
     def _store_job(self, job_graph: JobGraph) -> None:
         try:
@@ -394,24 +394,24 @@ class JobManagerShell:
         try:
             self._committer.abort(instruction.job_id, instruction.commits)
         finally:
-            # The job ends either way: what an abort left behind was never visible.
+            # The job ends either way: output that a failed abort leaves behind was never visible.
             self._loop.put(SinksAborted(instruction.job_id))
 
 
 def _answer_with(answer: Future[Any], ask: Callable[[], Any]) -> None:
-    """Give the caller's thread the result or the error of a question; our own bugs end the loop as well."""
+    """Pass the result or the error of a call to the caller's thread; an InternalError ends the loop as well."""
     try:
         answer.set_result(ask())
     except SqlStreamError as error:
         answer.set_exception(error)
         if isinstance(error, InternalError):
             raise
-    except Exception as error:  # our own bug: the caller hears of it, and the loop ends
+    except Exception as error:  # our own bug: the caller gets the error, and the loop ends
         answer.set_exception(InternalError(f"the JobManager broke off: {type(error).__name__}: {error}"))
         raise
 
 
 def _log_error(done: Future[Any]) -> None:
-    """Of calls whose failure no job depends on."""
+    """Log the failure of a call that no job depends on."""
     if not done.cancelled() and (error := done.exception()) is not None:
-        logger.warning("the JobManager could not carry something out: %s", error, exc_info=error)
+        logger.warning("the JobManager could not carry out an instruction: %s", error, exc_info=error)

@@ -16,8 +16,7 @@ class AllocatedSlot:
 
 
 class SlotPool:
-    """Takes the slots that TaskManagers offer, up to what the job needs; forgets those of a lost
-    TaskManager."""
+    """Accepts the slots that TaskManagers offer, up to the job's need; forgets those of a lost TaskManager."""
 
     def __init__(self, needed: int) -> None:
         self.needed = needed
@@ -31,7 +30,7 @@ class SlotPool:
         return len(self._slots)
 
     def offer(self, task_manager_id: str, address: str, offer: SlotOffer) -> bool:
-        """True when the slot is (already) the job's; False when it is one too many."""
+        """Whether the slot is now, or was already, the job's; False when the job has all its slots."""
         if offer.allocation_id in self._slots:
             return True
         if self.is_complete:
@@ -42,7 +41,7 @@ class SlotPool:
         return True
 
     def slots(self) -> tuple[AllocatedSlot, ...]:
-        """In the order of TaskManager and slot, so that neighbouring subtasks are neighbours."""
+        """The slots ordered by TaskManager and slot, so that neighbouring subtasks share a TaskManager."""
         return tuple(sorted(self._slots.values(), key=lambda s: (s.task_manager_id, s.slot)))
 
     def remove_task_manager(self, task_manager_id: str) -> None:

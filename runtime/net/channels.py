@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 ELEMENT_BYTES = 64
-"""What an element counts for in a channel's bound."""
+"""The bytes that an element counts in a channel's bound."""
 
 ABANDONED_CHECK_S = 1.0
 
@@ -17,17 +17,16 @@ StreamItem = Any
 
 
 class ChannelClosed(Exception):
-    """The channel was closed by the other side or by its own task's end; who sees it has nothing left to do
-    there."""
+    """The channel was closed by the other end, or because its own task ends; the caller stops using it."""
 
 
 class Channel:
     """What one subtask sends to another, in order, at most `capacity_bytes` (and one batch) ahead of the
     reader.
 
-    Within a process the batch itself is handed over. Between processes there is one channel on each side: the
-    sender's holds what has no credit yet, the receiver's what has arrived; `on_read` then tells how much was
-    taken out. State: the queued items; gone once read."""
+    Within a process the batch itself is passed. Between processes there is one channel on each side: the
+    sender's holds items without credit, the receiver's holds items that have arrived and calls `on_read` with the bytes
+    taken out. State: the queued items, until they are read."""
 
     def __init__(self, capacity_bytes: int) -> None:
         self._capacity_bytes = capacity_bytes
@@ -48,7 +47,7 @@ class Channel:
         return self._is_closed
 
     def put_if_room(self, item: StreamItem, size: int) -> bool:
-        """Append an item unless the channel is full; never waits. ChannelClosed when nobody will read it."""
+        """Append an item unless the channel is full; never waits. ChannelClosed when it will not be read."""
         with self._changed:
             if self._is_closed:
                 raise ChannelClosed
@@ -60,7 +59,7 @@ class Channel:
         return True
 
     def put(self, item: StreamItem, size: int) -> None:
-        """Append an item, waiting while the channel is full. ChannelClosed when nobody will read it."""
+        """Append an item, waiting while the channel is full. ChannelClosed when it will not be read."""
         with self._changed:
             while self._queued_bytes >= self._capacity_bytes and not self._is_closed:
                 self._changed.wait()
@@ -79,7 +78,7 @@ class Channel:
         return is_first
 
     def take(self) -> tuple[StreamItem | None, bool]:
-        """The next item (None: nothing there) and whether more follow; never waits."""
+        """The next item (None: the channel is empty) and whether more are queued; never waits."""
         with self._changed:
             if not self._items:
                 return None, False
@@ -94,8 +93,8 @@ class Channel:
         return item, has_more
 
     def take_waiting(self, is_abandoned: Callable[[], bool]) -> tuple[StreamItem, int, int]:
-        """Wait for the next item; returns it, its size and the bytes still queued. ChannelClosed when none
-        will come, or when `is_abandoned`, asked once a second, says that nobody waits for it any more."""
+        """Wait for the next item; returns it, its size and the bytes still queued. ChannelClosed when none will come,
+        or when `is_abandoned`, called once per second, returns True: the reader's peer no longer waits."""
         with self._changed:
             while not self._items and not self._is_closed:
                 if not self._changed.wait(ABANDONED_CHECK_S) and is_abandoned():
@@ -125,13 +124,13 @@ class Channel:
             self._changed.notify_all()
 
     def connect(self) -> None:
-        """Both ends have the channel."""
+        """Mark the channel as opened by both ends."""
         with self._changed:
             self._is_connected = True
             self._changed.notify_all()
 
     def wait_connected(self) -> None:
-        """Wait until both ends have the channel, so that what is queued will be read. ChannelClosed when it
+        """Wait until both ends have opened the channel, so that the queued items will be read. ChannelClosed when they
         will not."""
         with self._changed:
             while not self._is_connected and not self._is_closed:
@@ -140,7 +139,7 @@ class Channel:
                 raise ChannelClosed
 
     def close(self) -> None:
-        """Drop what is queued and wake whoever waits."""
+        """Drop the queued items and wake both ends."""
         with self._changed:
             self._is_closed = True
             self._items.clear()

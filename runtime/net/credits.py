@@ -1,7 +1,7 @@
 """Credit-based flow control, as arithmetic: how much a sender may send and what a receiver grants (Flink:
 credit-based flow control).
 
-The receiver grants bytes; the sender spends them and says with each batch how much more it has (its backlog).
+The receiver grants bytes; the sender spends them and sends with each batch how much more it has (its backlog).
 A sender with any credit left may send one batch, whatever its size, so that a batch larger than the window
 cannot block a channel for ever: a receiver holds at most its window and one batch."""
 
@@ -13,7 +13,7 @@ from runtime.net.memory import NetworkMemory
 
 
 class CreditBalance:
-    """The sender's side: what was granted and not spent; below zero after a batch larger than the rest. One
+    """The sender's side: the bytes granted and not spent, below zero after a batch larger than the rest. One
     thread."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class CreditWindow:
             return lent
 
     def on_read(self, size: int) -> int:
-        """The task took `size` bytes; returns the bytes to grant, 0 while they are not worth a message."""
+        """The task read `size` bytes; returns the bytes to grant, 0 while they are not worth a message."""
         with self._lock:
             self._ungranted_bytes += size
             if self._ungranted_bytes < self._exclusive_bytes // 4:
@@ -80,7 +80,7 @@ class CreditWindow:
             return granted
 
     def release(self) -> None:
-        """The channel is done: the floating memory goes back. Harmless when repeated."""
+        """The channel has ended: return its floating memory. Harmless when repeated."""
         with self._lock:
             borrowed, self._borrowed_bytes = self._borrowed_bytes, 0
             self._maximum_bytes = 0

@@ -1,4 +1,4 @@
-"""How a task gets at its channels: the seam between tasks and whatever network connects them."""
+"""How a task gets its channels: the interface between tasks and the network."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from runtime.net.results import ClientStream, DirectClientStream, ResultReceiver
 from sqlstream.messages.rpc import InputChannelDescriptor
 
 OnLost = Callable[[str], None]
-"""Called by any thread when a producer cannot be reached any more, with what is known of the cause."""
+"""Called by any thread when the connection to a producer is lost, with the cause as far as it can be seen here."""
 
 
 class DataExchange(Protocol):
-    """What a task needs of the network. `capacity_bytes` bounds what may wait in a channel."""
+    """What a task needs of the network. `capacity_bytes` bounds the items queued in a channel."""
 
     def open_output(
         self, job_id: str, partition_id: str, subpartition: int, capacity_bytes: int
@@ -28,12 +28,12 @@ class DataExchange(Protocol):
     def open_client_stream(self, address: str, job_id: str, operator_id: int) -> ClientStream: ...
 
     def release_job(self, job_id: str) -> None:
-        """No task of the job runs here any more, and it was not their rows' end that ended them."""
+        """Release the job's channels: its last task here has ended, and one of them failed or was cancelled."""
 
 
 class LocalExchange:
-    """All tasks and the client in one process: batches are handed over as they are. State: the partition
-    table's."""
+    """All tasks and the client are in one process: batches are passed without a copy. State: that of the partition
+    table."""
 
     def __init__(self, table: PartitionTable, receiver: ResultReceiver) -> None:
         self.table = table

@@ -1,4 +1,4 @@
-"""Arrow Flight as this project uses it: one server a process, one client a peer, a token on every call."""
+"""Arrow Flight as this project uses it: one server per process, one client per peer, a token on every call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from runtime.net.socket_directory import flight_location, make_socket_directory,
 from sqlstream.elements import Element, EndOfInput
 
 MESSAGES = "messages"
-"""Action of one-way control messages: those that were waiting, in order."""
+"""Action that carries one-way control messages, in order."""
 
 REQUEST = "request"
 """Action of a client's request; its one result is the reply."""
@@ -32,20 +32,20 @@ OnRequest = Callable[[bytes], bytes]
 
 
 class BatchHeader(msgspec.Struct, frozen=True, array_like=True):
-    """Goes with each batch: what it costs in credit, and the bytes the sender has waiting behind it."""
+    """Sent with each batch: the credit that it costs, and the bytes queued behind it (the sender's backlog)."""
 
     size: int
     backlog_bytes: int
 
 
 class CreditGrant(msgspec.Struct, frozen=True, array_like=True):
-    """Goes up the stream: bytes that the sender may send on top of what it was granted before."""
+    """Sent from the receiver to the sender: bytes that it may send beyond its earlier grants."""
 
     size: int
 
 
 class ResultStreamId(msgspec.Struct, frozen=True, tag="result"):
-    """What a result sink sends: rows of an operator, and printed lines."""
+    """The result stream of a sink: rows of an operator, and printed lines."""
 
     job_id: str
     operator_id: int
@@ -81,11 +81,11 @@ class _TokenCheck(flight.ServerMiddlewareFactory):  # type: ignore[misc]
 
 
 class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
-    """One process's end of everything: control messages, requests of clients, subpartitions and results.
+    """The server of one process, for control messages, requests of clients, subpartitions and results.
 
-    Listens on a socket in `directory`, which others must not be able to enter; without one, in a directory of its own, which
-    lasts until `shutdown`. `on_message` and `on_request` are called by the server's threads. State: the partition table is
-    the caller's; none here."""
+    Listens on a socket in `directory`, which other users must not be able to enter; without one, in a directory of its own,
+    which lasts until `shutdown`. `on_message` and `on_request` are called by the server's threads. State: none; the partition
+    table belongs to the caller."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         super().__init__(flight_location(self.address), middleware={"token": _TokenCheck(token)})
 
     def shutdown(self) -> None:
-        # First, as the server waits for its calls, and the process may end meanwhile.
+        # The directory first: the server waits for its calls, and the process may end meanwhile.
         if self._own_directory:
             shutil.rmtree(self._own_directory, ignore_errors=True)
         super().shutdown()
@@ -138,7 +138,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         except ChannelClosed:
             return
         finally:
-            # Also when the consumer has gone away: its producer must not fill a channel that nobody empties.
+            # Also when the consumer has disconnected: its producer must not fill a channel that is never read.
             channel.close()
             self._table.forget(subpartition, channel)
 
@@ -155,15 +155,14 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
                     receiver.put_rows(stream.job_id, stream.operator_id, chunk.data, context.is_cancelled)
         except ChannelClosed as error:
             raise flight.FlightCancelledError("the client wants no more rows") from error
-        # The sink waits for this: what it sent is in the client's hands.
+        # The sink waits for this confirmation: the client has received what it sent.
         writer.write_metadata(b"received")
 
 
 def send_subpartition(channel: Channel, reader: Any, writer: Any, is_abandoned: Callable[[], bool]) -> None:
-    """Send a channel's items down a stream for as long as the receiver grants credit, until its end.
+    """Send a channel's items over a stream, as far as the receiver's credit allows, until the channel ends.
 
-    Grants are read only when the credit is used up; there are few of them, so they wait in the stream until
-    then."""
+    Grants are read only when the credit is used up; they are few and wait in the stream until then."""
     credit = CreditBalance()
     schema = None
     while True:
@@ -186,16 +185,15 @@ def send_subpartition(channel: Channel, reader: Any, writer: Any, is_abandoned: 
 
 
 def under_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch under the schema that its stream began with: NOT NULL marks and metadata may differ, types
-    may not."""
+    """The batch with the schema of its stream: nullability and metadata of a batch may differ from it, types may
+    not."""
     if batch.schema.equals(schema):
         return batch
     return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
 
 def _drain(reader: Any) -> None:
-    """Wait for the receiver to hang up: the stream must not be torn down under grants that are still on their
-    way."""
+    """Wait until the receiver closes: the stream must stay open while grants are still arriving."""
     while True:
         try:
             reader.read_chunk()
@@ -204,7 +202,7 @@ def _drain(reader: Any) -> None:
 
 
 class FlightConnections:
-    """One client a peer, shared by all streams and calls to it. State: the open clients; thread-safe."""
+    """One client per peer, shared by all streams and calls to it. State: the open clients; thread-safe."""
 
     def __init__(self, token: str) -> None:
         self._headers = [(_AUTHORIZATION.encode(), f"Bearer {token}".encode())]
@@ -215,21 +213,21 @@ class FlightConnections:
         return flight.FlightCallOptions(timeout=timeout_s, headers=self._headers)
 
     def client(self, address: str) -> Any:
-        """The client of a peer; connects with the first call."""
+        """The client for a peer; connects with the first call."""
         with self._lock:
             if address not in self._clients:
                 self._clients[address] = flight.FlightClient(flight_location(address))
             return self._clients[address]
 
     def send_messages(self, address: str, messages: list[bytes], timeout_s: float) -> None:
-        """One-way control messages in one call; returns when the peer has them. pyarrow.ArrowException when it
-        cannot be reached."""
+        """Send one-way control messages in one call; returns when the peer has received them. pyarrow.ArrowException
+        when it cannot be reached."""
         action = flight.Action(MESSAGES, encode(messages))
         for _ in self.client(address).do_action(action, self.options(timeout_s)):
             pass
 
     def request(self, address: str, data: bytes, timeout_s: float) -> bytes:
-        """A client's request and its reply."""
+        """Send a client's request; returns the reply."""
         results = list(self.client(address).do_action(flight.Action(REQUEST, data), self.options(timeout_s)))
         reply: bytes = results[0].body.to_pybytes()
         return reply

@@ -1,4 +1,4 @@
-"""Channels between processes: a Flight stream each, credits up, batches and elements down."""
+"""Channels between processes: one Flight stream per channel carries batches and elements, and credits the other way."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from sqlstream.messages.rpc import InputChannelDescriptor
 class RemoteInput(Channel):
     """The receiver's side of a channel whose producer runs in another process.
 
-    A thread takes what arrives and puts it in the queue, which the granted credit bounds; reading it grants
-    anew. State: the queue, the credit window, the stream; released by `close` or with the end of input."""
+    A thread moves arriving items into a queue, which the granted credit bounds; reading the queue grants more credit.
+    State: the queue, the credit window, the stream; released by `close` or at the end of input."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class RemoteInput(Channel):
         self._grant(self._window.initial_grant())
 
     def _take_all(self) -> bool:
-        """Returns whether the producer said that its rows have ended."""
+        """Returns whether the producer has sent its end of input."""
         assert self._stream is not None
         writer, reader = self._stream
         try:
@@ -117,7 +117,7 @@ class RemoteInput(Channel):
         with self._writing:
             self._is_done = True
             writer.done_writing()
-        # The task need not wait until both ends have hung up.
+        # The task need not wait until both ends have closed.
         self._window.release()
         self.put(element, 0)
         with suppress(StopIteration):
@@ -125,8 +125,8 @@ class RemoteInput(Channel):
         return True
 
     def _close_stream(self) -> None:
-        """Closed by hand: a stream that is broken or was cancelled complains on standard error when it is
-        left to its end."""
+        """Close explicitly: a broken or cancelled stream writes to standard error when it is closed by its
+        destructor."""
         with self._writing:
             self._is_done = True
             stream = self._stream
@@ -152,8 +152,8 @@ class RemoteInput(Channel):
 
 
 class FlightClientStream:
-    """The way of a result sink's rows and lines to the client's process: one Flight stream, opened with the
-    first of them.
+    """Sends a result sink's rows and lines to the client's process over one Flight stream, opened with the first of
+    them.
 
     Flow control is the transport's: a client that is behind stops the writer, until `abort` breaks the
     stream. The transport takes one writer at a time, so `abort` ends the write under way before it closes."""
@@ -211,8 +211,8 @@ class FlightClientStream:
 
 @contextmanager
 def _closed_when_broken() -> Iterator[None]:
-    """A client that is gone or wants no more rows: the JobManager, which lives where the client does, ends
-    the job. Any other failure is the task's own."""
+    """Raise ChannelClosed when the client has disconnected or takes no more rows: the JobManager, in the client's process,
+    ends the job then. Any other failure is the task's own."""
     try:
         yield
     except (flight.FlightCancelledError, flight.FlightUnavailableError) as error:
@@ -220,7 +220,7 @@ def _closed_when_broken() -> Iterator[None]:
 
 
 class FlightExchange:
-    """Tasks of several processes: within this one batches are handed over, from others they come by Flight.
+    """Tasks of several processes: batches within this process are passed directly, others come over Flight.
 
     State: the partition table, the network memory and the connections, all of the whole process.
     """
@@ -245,7 +245,7 @@ class FlightExchange:
     ) -> Channel:
         if descriptor.address == self._address:
             return self.open_output(job_id, descriptor.partition_id, descriptor.subpartition, capacity_bytes)
-        # A quarter of the bound belongs to the channel, the rest is lent while the sender is ahead.
+        # A quarter of the bound is the channel's own; the rest is borrowed while the sender has a backlog.
         window = CreditWindow(capacity_bytes // 4, capacity_bytes, self._memory)
         subpartition = SubpartitionId(job_id, descriptor.partition_id, descriptor.subpartition)
         remote = RemoteInput(self._connections, descriptor.address, subpartition, window, on_lost)

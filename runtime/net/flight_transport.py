@@ -20,10 +20,10 @@ logger = logging.getLogger(__name__)
 
 
 class FlightTransport:
-    """A queue and a thread for each peer, so that one that hangs delays no other. Implements `Transport`.
+    """A queue and a thread for each peer, so that a peer that hangs delays no other. Implements `Transport`.
 
-    What cannot be delivered is dropped: senders repeat what matters. State: messages not yet sent, at most
-    OUTBOX_MESSAGES_MAX a peer; a peer is forgotten when nothing was sent to it for `idle_timeout_s`.
+    A message that cannot be delivered is dropped: senders repeat what needs an answer. State: messages not yet sent, at
+    most OUTBOX_MESSAGES_MAX per peer; a peer is forgotten when nothing was sent to it for `idle_timeout_s`.
     """
 
     def __init__(self, connections: FlightConnections, idle_timeout_s: float = IDLE_TIMEOUT_S) -> None:
@@ -59,8 +59,8 @@ class FlightTransport:
                 logger.debug("could not reach %s: %s", address, error)
 
     def _waiting(self, address: str, outbox: queue.Queue[bytes | None]) -> list[bytes]:
-        """The next message and those right behind it, as a call costs more than a message; none at the end, and when
-        there was none for so long that the peer must be gone."""
+        """The queued messages, waiting for the first: one call for several costs less. Empty at the end, and when
+        nothing was sent for `idle_timeout_s`."""
         first = self._next(address, outbox)
         messages = [] if first is None else [first]
         while messages and len(messages) < CALL_MESSAGES_MAX and not outbox.empty():
@@ -76,7 +76,7 @@ class FlightTransport:
             return outbox.get(timeout=self._idle_timeout_s)
         except queue.Empty:
             with self._lock:
-                # Messages are put under the lock: what came in between is still sent.
+                # Messages are queued under the lock: one that came in between is still sent.
                 if outbox.empty():
                     self._outboxes.pop(address, None)
                     return None

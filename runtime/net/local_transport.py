@@ -10,7 +10,7 @@ Receive = Callable[[ControlMessage], None]
 
 
 class LocalTransport:
-    """Addresses are names of this process. Receivers only queue what they get, so a send never waits.
+    """Addresses are names within this process. Receivers only queue a message, so a send never waits.
 
     Implements `Transport`. State: the receivers by address; a message to an address without one is dropped.
     """

@@ -7,8 +7,7 @@ import threading
 
 
 class NetworkMemory:
-    """A bounded count of bytes, shared by all channels of a process. State: how many are lent;
-    thread-safe."""
+    """A bounded number of bytes, shared by all channels of a process. State: the bytes lent; thread-safe."""
 
     def __init__(self, total_bytes: int) -> None:
         self.total_bytes = total_bytes
@@ -20,7 +19,7 @@ class NetworkMemory:
         return self._lent_bytes
 
     def borrow(self, wanted_bytes: int) -> int:
-        """Bytes lent: as many as wanted, fewer when the pool is nearly dry, 0 when it is."""
+        """Lend bytes; returns how many: those requested, or as many as are left, which may be 0."""
         with self._lock:
             lent = min(wanted_bytes, self.total_bytes - self._lent_bytes)
             self._lent_bytes += lent

@@ -1,5 +1,5 @@
-"""Where the two ends of a channel meet: the producer's TaskManager holds what one of them opened and the
-other has not."""
+"""The channels of a process by subpartition: it holds each channel that one end has opened and the other has
+not."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ class SubpartitionId(msgspec.Struct, frozen=True, tag="subpartition"):
 
 
 class PartitionTable:
-    """Channels by their subpartition. Tasks are deployed in any order, so whoever comes first makes the
-    channel.
+    """Channels by their subpartition. Tasks are deployed in any order, so the first end to ask creates the channel.
 
     State: channels that only one end has fetched, dropped when the other comes or when their job is released.
     """
@@ -30,8 +29,8 @@ class PartitionTable:
         self._lock = threading.Lock()
 
     def meet(self, subpartition: SubpartitionId, capacity_bytes: int) -> Channel:
-        """The channel of a subpartition. Each end calls once; the producer's `capacity_bytes` is the bound, 0
-        leaves it as it is."""
+        """The channel of a subpartition. Each end calls once; the producer passes the bound as `capacity_bytes`, 0 leaves
+        it unchanged."""
         with self._lock:
             channel = self._waiting.pop(subpartition, None)
             if channel is None:
@@ -43,13 +42,13 @@ class PartitionTable:
         return channel
 
     def forget(self, subpartition: SubpartitionId, channel: Channel) -> None:
-        """The end that fetched `channel` is done with it, whether or not the other ever came."""
+        """Forget `channel`: one end has closed it, whether or not the other has opened it."""
         with self._lock:
             if self._waiting.get(subpartition) is channel:
                 del self._waiting[subpartition]
 
     def release_job(self, job_id: str) -> None:
-        """No task of the job is left here: close what still waits for an end that will not come."""
+        """No task of the job is left here: close the channels that only one end has opened."""
         with self._lock:
             left = [s for s in self._waiting if s.job_id == job_id]
             channels = [self._waiting.pop(s) for s in left]

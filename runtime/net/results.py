@@ -1,4 +1,4 @@
-"""Rows and printed lines on their way back to the client that submitted a job."""
+"""Passes result rows and printed lines to the client that submitted the job."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class ResultReceiver(Protocol):
     def put_rows(
         self, job_id: str, operator_id: int, batch: pa.RecordBatch, is_abandoned: Callable[[], bool]
     ) -> None:
-        """Hand over rows; waits while the client is behind. ChannelClosed when nobody wants them, or when
-        `is_abandoned`, asked while waiting, says that their sink is gone."""
+        """Deliver rows; waits while the client is behind. ChannelClosed when the job's rows are no longer read, or when
+        `is_abandoned`, called while waiting, returns True: their sink has ended."""
 
     def put_lines(self, job_id: str, lines: list[str], is_error: bool) -> None: ...
 
@@ -40,7 +40,7 @@ class ClientStream(Protocol):
         """Return when the client has received everything."""
 
     def abort(self) -> None:
-        """The task was cancelled or failed: wake a writer that waits. Any thread; harmless when repeated."""
+        """The task was cancelled or failed: wake a writer that waits. Called by any thread; harmless when repeated."""
 
 
 class DirectClientStream:
@@ -66,11 +66,11 @@ class DirectClientStream:
 
 
 class ResultStore:
-    """Result rows of jobs until the client takes them, at most `capacity_bytes` (and a batch a writer) a job.
+    """Holds result rows until the client takes them: at most `capacity_bytes`, and one batch per writer, for each job.
 
-    State: a queue a job, from `open` until `forget`, or until `close` when nothing is in it; thread-safe. Lines are
-    handed to `print_lines` at once, one call at a time, so that two subtasks never mix within a line; when they cannot
-    be printed, `on_unprinted` is told, and the sink that no more of them are wanted."""
+    State: a queue per job, from `open` until `forget`, or until `close` when it is empty; thread-safe. Lines go to
+    `print_lines` at once, one call at a time, so that lines of two subtasks never mix; when they cannot be printed,
+    `on_unprinted` is called, and the sink gets ChannelClosed."""
 
     def __init__(
         self,
@@ -88,14 +88,14 @@ class ResultStore:
         self._closed: set[str] = set()
 
     def open(self, job_id: str) -> None:
-        """Accept rows of a job, which is about to be submitted."""
+        """Accept rows of a job; called before the job is submitted."""
         with self._changed:
             self._queues.setdefault(job_id, deque())
             self._queued_bytes.setdefault(job_id, 0)
 
     @property
     def jobs(self) -> tuple[str, ...]:
-        """The jobs that are kept."""
+        """The jobs that have a queue."""
         with self._changed:
             return tuple(self._queues)
 
@@ -124,7 +124,7 @@ class ResultStore:
                 raise ChannelClosed from error
 
     def rows(self, job_id: str) -> Iterator[pa.RecordBatch]:
-        """The rows of a job as they come, until `close`; what came before the close is still given out."""
+        """The rows of a job as they come, until `close`; rows that came before it are still returned."""
         while True:
             with self._changed:
                 while self._is_wanted(job_id) and not self._queues[job_id]:
@@ -138,7 +138,7 @@ class ResultStore:
             yield batch
 
     def close(self, job_id: str) -> None:
-        """No more rows are taken in: the job is over, or its client has lost interest."""
+        """Accept no more rows: the job has ended, or its client reads no further."""
         with self._changed:
             if self._queues.get(job_id):
                 self._closed.add(job_id)
@@ -147,7 +147,7 @@ class ResultStore:
             self._changed.notify_all()
 
     def forget(self, job_id: str) -> None:
-        """Drop what is left of a job's rows."""
+        """Drop the remaining rows of a job."""
         with self._changed:
             self._drop(job_id)
             self._changed.notify_all()

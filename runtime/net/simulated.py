@@ -1,5 +1,5 @@
-"""An in-memory network for simulations: messages are lost, doubled, delayed and overtaken, as a seed
-decides."""
+"""An in-memory network for simulations: a seed decides which messages are lost, doubled, delayed or
+reordered."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class SimulatedNetwork:
     """Carries encoded messages between addresses under a virtual clock. Implements `Transport` for one sender
     at a time.
 
-    State: messages under way, and the addresses that are cut off. A message is delivered when `deliver` is
-    asked for the time that has come; two messages between the same two peers may arrive in either order."""
+    State: messages under way, and the addresses that are cut off. `deliver` returns a message once its time has
+    come; two messages between the same two peers may arrive in either order."""
 
     def __init__(self, random: random.Random, faults: NetworkFaults) -> None:
         self.faults = faults
@@ -37,7 +37,7 @@ class SimulatedNetwork:
         self._cut_off: set[str] = set()
 
     def cut_off(self, address: str) -> None:
-        """From here on nothing reaches this address."""
+        """Drop every further message to this address."""
         self._cut_off.add(address)
 
     def reconnect(self, address: str) -> None:

@@ -12,15 +12,15 @@ from runtime.host.random import random_id
 from sqlstream.errors import ExternalError
 
 SOCKET_PATH_BYTES_MAX = 103
-"""What the systems we run on take at least as the path of a socket."""
+"""The longest socket path, in bytes, that every supported system accepts."""
 
 _SCHEME = "unix:"
 _NAME_CHARACTERS = 8
 
 
 def make_socket_directory() -> str:
-    """A new directory that only this user may enter, below that for temporary files, or below /tmp where its path is too
-    long for sockets. ExternalError SS6013 when there is no place for one."""
+    """Create a directory that only this user may enter, below that for temporary files, or below /tmp when the path would
+    be too long for sockets. ExternalError SS6013 when neither is possible."""
     for parent in (None, "/tmp"):
         try:
             directory = tempfile.mkdtemp(prefix="sqlstream-", dir=parent)
@@ -39,7 +39,7 @@ def make_socket_directory() -> str:
 
 
 def new_address(directory: str) -> str:
-    """The address of a socket that nobody has yet, as messages carry it."""
+    """A new, unused socket address, as messages carry it."""
     return f"{_SCHEME}{os.path.join(directory, random_id()[:_NAME_CHARACTERS])}"
 
 
@@ -48,7 +48,7 @@ def directory_of(address: str) -> str:
 
 
 def flight_location(address: str) -> str:
-    """An address as Arrow Flight takes it."""
+    """An address as a URI of Arrow Flight."""
     if address.startswith(_SCHEME):
         return "grpc+unix://" + urllib.parse.quote(_path_of(address))
     return f"grpc://{address}"
@@ -62,7 +62,7 @@ def remove_socket(address: str) -> None:
 
 
 def remove_directory_without(address: str) -> None:
-    """Remove the directory of a cluster when nobody listens at `address`, its JobManager's, any more."""
+    """Remove the directory of a cluster once its JobManager, at `address`, no longer listens."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(1.0)
         try:

@@ -1,4 +1,4 @@
-"""What a child process says: kept while it comes up, passed on afterwards."""
+"""The output of a child process: kept while the child starts, passed on afterwards."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ LINE_BYTES_MAX = 4096
 
 
 class ChildOutput:
-    """Keep the last lines of a child until it is up: one that dies before says in them why, and its many replacements would
-    say the same again. Those of a child that is up go where this process's errors go.
+    """Keeps the last lines of a child until it is up, as the cause when it dies before; printed, the same lines would
+    repeat for each replacement. Lines of a child that is up go to this process's standard error.
 
     State: LINES_KEPT lines until `release`."""
 
@@ -31,7 +31,7 @@ class ChildOutput:
         _pass_on(text)
 
     def release(self) -> None:
-        """The child is up."""
+        """The child is up: pass its lines on from here."""
         with self._lock:
             self._is_released = True
             text = "".join(self._kept)
@@ -39,7 +39,7 @@ class ChildOutput:
         _pass_on(text)
 
     def last_words(self) -> str:
-        """What is kept, without the end of its last line."""
+        """The kept lines, without the line end of the last one."""
         with self._lock:
             return "".join(self._kept).rstrip()
 

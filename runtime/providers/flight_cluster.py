@@ -17,8 +17,8 @@ SHUTDOWN_TIMEOUT_S = 1.0
 
 
 class ChildTaskManagers:
-    """A server on a socket of this user alone and `count` child processes that know its token. State: both, until
-    `stop`."""
+    """A server on a socket that only this user can reach, and `count` child processes that have its token. State: both,
+    until `stop`."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class ChildTaskManagers:
         self._provider.stop()
         self.transport.close()
         self._connections.close()
-        # In a thread: the server waits for its calls, and one of them may print to a terminal that nobody reads.
+        # In a thread: the server waits for its calls, and one of them may block on a terminal that is not read.
         shutdown = threading.Thread(target=self._server.shutdown, name="server-shutdown", daemon=True)
         shutdown.start()
         shutdown.join(SHUTDOWN_TIMEOUT_S)

@@ -19,7 +19,7 @@ from sqlstream.errors import ErrorInfo, FailureReason
 STOP_TIMEOUT_S = 5.0
 REPLACEMENTS_MAX = 10
 TASK_MANAGERS_MAX = 64
-"""Children at most: a wider job is refused instead of filling the machine with processes."""
+"""The most children: a job that needs more is refused instead of filling the machine with processes."""
 
 KEEP_FREED_MEMORY = {
     "MALLOC_ARENA_MAX": "1",
@@ -29,15 +29,14 @@ KEEP_FREED_MEMORY = {
 }
 """Environment of a child: glibc and (for 10 s) Arrow's allocator keep the memory of one batch for the next instead of
 returning it to the system and faulting it in again, page by page (measured: 0 to 60 % of the CPU time of windows with
-millions of keys). One arena, as only its memory grows in one piece, which large arrays can be cut from; a TaskManager
-that has nothing to do gives it back (runtime.taskmanager.idle_memory)."""
+millions of keys). glibc uses one arena, because only the main arena grows contiguously and has room for large arrays. An
+idle TaskManager returns the memory to the system (runtime.taskmanager.idle_memory)."""
 
 OnExit = Callable[[str, ErrorInfo], None]
-"""Called with the resource id of a child that ended without being asked to, and what is known of the
-cause."""
+"""Called with the resource id of a child that ended without a request, and the cause as far as it can be seen here."""
 
 OnGivenUp = Callable[[ErrorInfo], None]
-"""Called when the last child has ended and is not replaced any more, and what is known of the cause."""
+"""Called with the cause, as far as it can be seen here, when the last child has ended and is not replaced."""
 
 
 @dataclass(frozen=True)
@@ -47,18 +46,18 @@ class _Child:
 
 
 class LocalProvider:
-    """Keeps a number of TaskManagers running, more when a job is wider, and tells of each that dies. Implements
-    `ResourceProvider`.
+    """Keeps a number of TaskManagers running, more when a job needs more slots, and reports each one that dies.
+    Implements `ResourceProvider`.
 
-    Children start at once and side by side. One that dies is replaced, so that the next job finds its slots,
-    at most REPLACEMENTS_MAX times a job: what kills every new child is not cured by another, and when none is left
-    `on_given_up` is told. State: the children that run, how many were started, and how many replaced since the
-    last job came."""
+    Children start at once and in parallel. A child that dies is replaced, so that the next job finds its slots, at most
+    REPLACEMENTS_MAX times per job: a fault that kills every new child is not cured by another child. When none is left,
+    `on_given_up` is called. State: the running children, how many were started, and how many were replaced since the last
+    job came."""
 
     def __init__(
         self, options: TaskManagerOptions, count: int, on_exit: OnExit, on_given_up: OnGivenUp
     ) -> None:
-        """`options` are every child's but for the resource id, which gets the child's number."""
+        """`options` are the options of every child; the child's number is appended to the resource id."""
         self._options = options
         self._count = count
         self._on_exit = on_exit
@@ -79,12 +78,12 @@ class LocalProvider:
             self._start_one()
 
     def reserve(self, slots: int) -> None:
-        """Start children until there are that many slots; a wider job than there are cores shares them."""
+        """Start children until there are that many slots; there may be more slots than cores."""
         with self._lock:
             wanted = min(-(-slots // self._options.slots), TASK_MANAGERS_MAX)
             self._count = max(self._count, wanted)
             self._replaced = 0
-            # Also those that were not replaced any more: a job is worth another try.
+            # Also children that were not replaced any more: a new job is a reason to try again.
             missing = self._count - len(self._children)
         for _ in range(missing):
             self._start_one()
@@ -97,7 +96,7 @@ class LocalProvider:
             resource_id = f"{self._options.resource_id}-{self._started}"
             child = _Child(process.start_python_module("runtime.taskmanager", [], KEEP_FREED_MEMORY))
             self._children[resource_id] = child
-            # Under the lock: `stop` must not close the pipe while it is written to.
+            # Under the lock: `stop` must not close the pipe during a write.
             _tell(
                 child.process, encode_options(msgspec.structs.replace(self._options, resource_id=resource_id))
             )
@@ -105,19 +104,19 @@ class LocalProvider:
         threading.Thread(target=self._watch, args=(resource_id, child), name=name, daemon=True).start()
 
     def request_slots(self, slots_missing: int) -> None:
-        """`reserve` has started what the widest job needs: a job whose slots others hold waits for them, and fails by
-        slot.request.timeout."""
+        """Nothing to do: `reserve` has started enough slots for the widest job. A job whose slots other jobs hold waits for
+        them, and fails by slot.request.timeout."""
         del slots_missing
 
     def release(self, resource_id: str) -> None:
-        """Kill a child that does not answer; it is replaced like any that dies."""
+        """Kill a child that does not answer; it is replaced like any other that dies."""
         with self._lock:
             child = self._children.get(resource_id)
         if child is not None:
             child.process.kill()
 
     def registered(self, resource_id: str) -> None:
-        """A child has come up: what it says from now on is for the user."""
+        """A child is up: its further output goes to the user."""
         with self._lock:
             child = self._children.get(resource_id)
         if child is not None:
@@ -143,7 +142,7 @@ class LocalProvider:
             self._on_given_up(describe_end(error))
 
     def stop(self) -> None:
-        """End all children: they stop when their input ends, and are killed when they do not."""
+        """End all children: they stop when their standard input ends; those that do not are killed."""
         with self._lock:
             self._is_stopping = True
             children = [child.process for child in self._children.values()]
@@ -159,7 +158,7 @@ class LocalProvider:
 
 
 def _tell(child: subprocess.Popen[bytes], line: bytes) -> None:
-    """Hand a child its options. One that died already is noticed by who watches it."""
+    """Write a child's options to it. The thread that watches the child notices when it has died already."""
     assert child.stdin is not None
     try:
         child.stdin.write(line)
@@ -169,7 +168,7 @@ def _tell(child: subprocess.Popen[bytes], line: bytes) -> None:
 
 
 def _hang_up(child: subprocess.Popen[bytes]) -> None:
-    """Close a child's input. What one that died early has not read is lost with it."""
+    """Close a child's standard input. Options that a dead child has not read are dropped."""
     assert child.stdin is not None
     with contextlib.suppress(BrokenPipeError):
         child.stdin.close()
@@ -196,7 +195,7 @@ def describe_end(last: ErrorInfo) -> ErrorInfo:
         code="SS6003",
         message=f"no TaskManager is left and {REPLACEMENTS_MAX} replacements have ended too: {last.message}",
         reason=FailureReason.NO_RESOURCES,
-        hint="mend what the last lines tell, then run the statement again"
+        hint="correct the cause in the last lines, then run the statement again"
         if last.detail
         else last.hint or "see what else ends processes of this user, then run the statement again",
     )

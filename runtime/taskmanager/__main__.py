@@ -13,10 +13,10 @@ from runtime.taskmanager.task_manager_options import decode_options
 
 STOP_TIMEOUT_S = 2.0
 IDLE_CHECK_S = 10.0
-"""How long a TaskManager without tasks keeps the memory that the last ones freed, at least."""
+"""How long a TaskManager without tasks keeps the memory that its last tasks freed, at least."""
 SWITCH_INTERVAL_S = 0.0002
-"""How long a thread may keep the interpreter while another waits. Tasks leave it for every kernel, some of which take
-20 µs: at Python's 5 ms each return could wait for longer than the work took."""
+"""How long a thread may hold the interpreter's lock while another waits. A task releases it for every kernel, and some
+kernels take 20 µs: with Python's default of 5 ms a task could wait longer for the lock than the kernel took."""
 
 
 def main() -> int:
@@ -27,7 +27,7 @@ def main() -> int:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     line = sys.stdin.buffer.readline()
     if not line:
-        # The process that started this one is gone already.
+        # The process that started this one has ended already.
         return 0
     options = decode_options(line)
     from runtime.taskmanager.task_manager import TaskManager
@@ -44,15 +44,15 @@ def main() -> int:
 
 
 def _watch_parent(over: threading.Event) -> None:
-    # Unbuffered: at the end of the process nobody may hold the lock of a buffered reader.
+    # Unbuffered: no thread may hold the lock of a buffered reader when the process ends.
     while os.read(0, 4096):
         continue
     over.set()
 
 
 if __name__ == "__main__":
-    # Past this point only daemon threads are left, some of them inside the network library: no orderly exit
-    # waits for them.
+    # After `main` only daemon threads are left, some of them inside the network library: a normal exit does
+    # not wait for them.
     code = main()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""Memory that tasks have freed and the process has kept for the next ones: given back when none come."""
+"""Returns memory that the process kept for its next tasks to the system, once no tasks come."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 
 class IdleMemory:
-    """Calls `give_back` once a process that ran tasks has had none between two calls of `check`.
+    """Calls `give_back` once after tasks have run and none ran or started between two calls of `check`.
 
-    `tasks_started` counts all that ever were, `tasks_running` those that run. State: the count at the last check, and the
-    count for which memory was given back.
+    `tasks_started` counts all tasks of the process so far, `tasks_running` the running ones. State: the count at the last
+    check, and the count at which memory was last returned.
     """
 
     def __init__(
@@ -25,7 +25,7 @@ class IdleMemory:
         self._given_back = 0
 
     def check(self) -> None:
-        """To be called every few seconds."""
+        """Return memory if the process is idle; to be called every few seconds."""
         started = self._tasks_started()
         was_idle = started == self._seen and self._tasks_running() == 0
         self._seen = started

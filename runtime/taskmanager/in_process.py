@@ -1,4 +1,4 @@
-"""A TaskManager inside the client's process, for jobs that are over before a child would have started."""
+"""A TaskManager inside the client's process, for jobs that end before a child process would have started."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ class InProcessTaskManager:
         self._shell.stop()
 
     def reserve(self, slots: int) -> None:
-        """There is one TaskManager, whose slots are fixed."""
+        """Nothing to do: there is one TaskManager, whose slots are fixed."""
         del slots
 
     def request_slots(self, slots_missing: int) -> None:
-        """There is one TaskManager: a job that wants more slots waits, and fails by slot.request.timeout."""
+        """Nothing to do: there is one TaskManager. A job that needs more slots waits, and fails by slot.request.timeout."""
         del slots_missing
 
     def release(self, resource_id: str) -> None:
-        """The TaskManager is this process, which nobody but its user ends."""
+        """Nothing to do: the TaskManager is this process, which only its user ends."""
         del resource_id

@@ -9,8 +9,8 @@ from runtime.taskmanager.mailbox import Mailbox
 
 
 class InputChannel:
-    """One channel of a task's input. `input_index` is the head's input; `position` counts the channels of
-    that input."""
+    """One channel of a task's input. `input_index` is the input of the head operator; `position` is the channel's
+    index among those of that input."""
 
     __slots__ = ("_mailbox", "channel", "input_index", "position")
 
@@ -27,7 +27,7 @@ class InputChannel:
         self._mailbox.announce(self)
 
     def take(self) -> StreamItem | None:
-        """The next item; a channel with more stands in line again."""
+        """The next item; a channel that has more is announced as readable again."""
         item, has_more = self.channel.take()
         if has_more:
             self._mailbox.announce(self)
@@ -35,8 +35,8 @@ class InputChannel:
 
 
 class InputGate:
-    """All channels of all inputs of a task. Several edges into one input are a union: their channels count
-    together.
+    """All channels of all inputs of a task. Several edges into one input are a union: their channels belong to that
+    one input.
 
     State: which channels have not ended.
     """
@@ -67,7 +67,7 @@ class InputGate:
             channel.open()
 
     def on_end(self, channel: InputChannel, on_input_end: Callable[[int], None]) -> None:
-        """One channel has ended; `on_input_end` is called with its input when that was the last one."""
+        """One channel has ended; calls `on_input_end` with its input when it was the input's last channel."""
         self._open_channels[channel.input_index] -= 1
         if self._open_channels[channel.input_index] == 0:
             on_input_end(channel.input_index)

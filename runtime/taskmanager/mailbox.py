@@ -1,4 +1,4 @@
-"""The one queue a task waits on: mail for it, and the input channels that have something to read."""
+"""The one queue that a task waits on: mail, and input channels that have become readable."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Mailbox:
     """Mail before input; input channels in turn, so that none starves another.
 
     Any thread posts; the task's thread takes. State: mail not yet run and the channels announced as readable.
-    Both are bounded by those who post: mail is rare, a channel is announced once until it has been read."""
+    Both stay small: mail is rare, and a channel is announced once until it has been read."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
@@ -23,13 +23,13 @@ class Mailbox:
         self._readable: deque[object] = deque()
 
     def post(self, mail: Mail) -> None:
-        """Have the task's thread call `mail` before it reads more input."""
+        """Queue `mail`, which the task's thread calls before it reads more input."""
         with self._condition:
             self._mail.append(mail)
             self._condition.notify()
 
     def announce(self, channel: object) -> None:
-        """A channel turned readable; it is handed out once."""
+        """Announce that a channel has become readable; `take_readable` returns it once per announcement."""
         with self._condition:
             self._readable.append(channel)
             self._condition.notify()
@@ -41,7 +41,7 @@ class Mailbox:
         return self._mail.popleft()
 
     def wait(self, timeout_s: float | None) -> None:
-        """Return when there is mail or input, or when the time is over."""
+        """Wait until there is mail or input, or the timeout has passed."""
         with self._condition:
             if not self._mail and not self._readable:
                 self._condition.wait(timeout_s)

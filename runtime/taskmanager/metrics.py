@@ -1,4 +1,4 @@
-"""What a task counts and how it spends its time; names are Flink's."""
+"""Counters and time shares of a task, under Flink's names."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class OperatorCounters:
         self._named: dict[str, int] = {}
 
     def count(self, name: str, n: int) -> None:
-        """Add to a counter of the operator's own."""
+        """Add to a counter that the operator defines."""
         self._named[name] = self._named.get(name, 0) + n
 
     def record(self, name: str, value: int) -> None:
-        """Set a figure of the operator's own to its latest value."""
+        """Set a gauge that the operator defines to its latest value."""
         self._named[name] = value
 
     def read(self) -> Metrics:
@@ -41,8 +41,8 @@ class TaskTimes:
     """How a task's thread spends its time: waiting for input is idle, waiting for room in an output is
     backpressured, the rest is busy.
 
-    State: seconds waited so far and the wait going on, if any. Written by the task's thread, read by any;
-    `read_ratios` is for one reader, which gets the ratios since it last asked."""
+    State: seconds waited so far and the present wait, if any. Written by the task's thread, read by any thread;
+    `read_ratios` is for one reader, which gets the ratios since its previous call."""
 
     def __init__(self) -> None:
         self._waited_s = {"idle": 0.0, "backpressured": 0.0}
@@ -81,7 +81,7 @@ class TaskTimes:
         )
 
     def total_ratios(self) -> Metrics:
-        """The same over the task's whole life, for its last report. The task's thread calls."""
+        """The same over the task's whole life, for its last report. Called by the task's thread."""
         lived_s = steady_s() - self._started_s
         return _ratios(lived_s, self._waited_s["idle"], self._waited_s["backpressured"])
 

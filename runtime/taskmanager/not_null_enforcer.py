@@ -1,4 +1,4 @@
-"""NOT NULL columns of a sink: a NULL on its way into one fails the job or drops its row."""
+"""Enforces a sink's NOT NULL columns: a NULL in one fails the job or drops the row."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ ENFORCER = "table.exec.sink.not-null-enforcer"
 
 
 class NotNullEnforcer:
-    """Holds rows to the sink's constraints as the option says (Flink: ConstraintEnforcer).
+    """Applies option `table.exec.sink.not-null-enforcer` to the rows of a sink (Flink: ConstraintEnforcer).
 
-    ERROR fails with the column's name; DROP leaves such rows out and counts them as `numNullRecordsDropped`. Rows that
-    take others back pass: of a deletion by key only the key counts. The rows of a SELECT have no constraints: a value that
-    turned out NULL (a decimal that overflowed) is shown as such. No state.
+    ERROR fails with the column's name; DROP drops such rows and counts them as `numNullRecordsDropped`. Retractions (-U, -D)
+    pass unchecked: a deletion by key needs only the key. The rows of a SELECT have no constraints: a value that overflowed
+    to NULL is shown as NULL. No state.
     """
 
     def __init__(self, spec: SinkSpec, context: OperatorContext) -> None:

@@ -24,7 +24,7 @@ from sqlstream.graph.job_graph import ChainedOperator
 
 
 class ChainPosition:
-    """Which operator the task's thread is in: whom to blame for an exception."""
+    """The operator that the task's thread is running, which an exception is attributed to."""
 
     def __init__(self) -> None:
         self.current: ChainedOperator | None = None
@@ -34,7 +34,7 @@ class ChainOutput:
     """Where one operator's rows go: the operators after it in the chain, and result partitions. Implements
     `Output`.
 
-    State: the last watermark and status handed on, so that watermarks only rise and no status is said twice.
+    State: the last watermark and status sent, so that watermarks only rise and no status is sent twice.
     """
 
     def __init__(self, counters: OperatorCounters, check_cancelled: Callable[[], None]) -> None:
@@ -54,7 +54,7 @@ class ChainOutput:
         rows = batch.num_rows
         if rows == 0:
             return
-        # Here too: one batch of a join can be minutes of output.
+        # Checked here too: one input batch of a join can emit for minutes.
         self._check_cancelled()
         self._counters.records_out += rows
         for node in self._nodes:
@@ -84,7 +84,7 @@ class ChainOutput:
         self._broadcast(marker)
 
     def finish(self, now_ms: int) -> None:
-        """No row follows: event time is complete, then the input of all that follow ends."""
+        """Send the last watermark, then the end of input: no row follows."""
         self.emit_watermark(WATERMARK_MAX)
         for node in self._nodes:
             node.on_end_of_input(0)
@@ -97,7 +97,7 @@ class ChainOutput:
 
 
 class OperatorNode:
-    """One operator of the chain with its output and its counters. All calls come from the task's thread."""
+    """One operator of the chain with its output and its counters. Called by the task's thread only."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class OperatorNode:
     def on_watermark(self, watermark_ms: int) -> None:
         caller = self._enter()
         handed_on = self.operator.on_watermark(watermark_ms, self.output)
-        # The last watermark goes on with the end of input, after the rows that the operator emits when it
+        # The last watermark is sent with the end of input, after the rows that the operator emits when it
         # finishes.
         if handed_on is not None and handed_on != WATERMARK_MAX:
             self.output.emit_watermark(handed_on)
@@ -169,11 +169,11 @@ class OperatorNode:
 
 
 class OperatorChain:
-    """All operators of a task, built head first, so that an output is known before what follows it.
+    """All operators of a task, built head first: each is appended to the output of the operator that it reads.
 
     `head_output` belongs to a source; `head` to a task that reads the network. `check_cancelled` raises when the task
     is to end.
-    State: the operators', which are asked for their size by `update_state_bytes` and released by `close`.
+    State: that of the operators; `update_state_bytes` measures it and `close` releases it.
     """
 
     def __init__(
@@ -215,14 +215,14 @@ class OperatorChain:
         return node
 
     def connect(self, operator_id: int, partition: ResultPartition) -> None:
-        """Send an operator's rows to a result partition too."""
+        """Send an operator's rows to a result partition as well."""
         self._outputs[operator_id].add_partition(partition)
 
     def operators(self) -> Sequence[Operator[Any]]:
         return [node.operator for node in self.nodes]
 
     def flush(self) -> None:
-        """Have operators emit what they hold back only to put it together, those nearest to the head first."""
+        """Flush the rows that operators hold back only to merge them into larger batches, from the head on."""
         for node in self.nodes:
             node.flush()
 
@@ -231,8 +231,7 @@ class OperatorChain:
             node.counters.state_bytes = node.operator.state_bytes()
 
     def close(self) -> None:
-        """Close every operator, the last first, also when one of them fails to; a failure is raised at the
-        end."""
+        """Close every operator, the last first, even when one of them fails; the failure is raised at the end."""
         with contextlib.ExitStack() as stack:
             for node in self.nodes:
                 stack.callback(node.operator.close)

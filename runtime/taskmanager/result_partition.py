@@ -12,11 +12,11 @@ from sqlstream.elements import Element
 from sqlstream.graph.stream_graph import Exchange, ExchangeKind
 
 Split = Callable[[pa.RecordBatch], list[tuple[int, pa.RecordBatch]]]
-"""A batch as parts, each with the number of the subpartition it goes to."""
+"""Splits a batch into parts, each with the index of the subpartition that it goes to."""
 
 
 class ResultPartition:
-    """One output edge of one subtask: batches go where the exchange says, elements go everywhere.
+    """One output edge of one subtask: the exchange selects the subpartition of a row, elements go to all of them.
 
     A full channel makes the task wait, which is counted as backpressure. State: what is queued in the
     channels."""
@@ -28,8 +28,7 @@ class ResultPartition:
         self.bytes_out = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Hand over a batch; waits while its channel is full. ChannelClosed when the task is being
-        cancelled."""
+        """Send a batch; waits while its channel is full. ChannelClosed when the task is being cancelled."""
         for subpartition, part in self._split(batch):
             size = part.nbytes
             self.bytes_out += size
@@ -45,14 +44,12 @@ class ResultPartition:
                 channel.put(item, size)
 
     def wait_connected(self) -> None:
-        """Wait until every consumer has found its channel: the rows outlive the task only in hands that will
-        read them."""
+        """Wait until every consumer has opened its channel: only then are the queued rows read after the task ends."""
         for channel in self._channels:
             channel.wait_connected()
 
     def close(self) -> None:
-        """Wake the task if it waits for room, and drop what nobody has read: the task failed or was
-        cancelled."""
+        """Wake the task if it waits for room, and drop the unread items: the task failed or was cancelled."""
         for channel in self._channels:
             channel.close()
 
@@ -60,7 +57,7 @@ class ResultPartition:
 def splitter(exchange: Exchange, subpartitions: int, subtask: int, max_parallelism: int) -> Split:
     """How an exchange spreads batches of one producer subtask over its subpartitions.
 
-    REBALANCE and RESCALE go round batch by batch; producers start at different consumers, so that few batches
+    REBALANCE and RESCALE are round-robin by batch; each producer starts at another consumer, so that few batches
     spread too."""
     if subpartitions == 1:
         return _send_to_first
@@ -74,7 +71,7 @@ def splitter(exchange: Exchange, subpartitions: int, subtask: int, max_paralleli
         case ExchangeKind.SINGLETON:
             return _send_to_first
         case ExchangeKind.FORWARD:
-            raise AssertionError(f"a FORWARD edge has one consumer a subtask, not {subpartitions}")
+            raise AssertionError(f"a FORWARD edge has one consumer per subtask, not {subpartitions}")
 
 
 def _send_to_first(batch: pa.RecordBatch) -> list[tuple[int, pa.RecordBatch]]:
@@ -82,7 +79,7 @@ def _send_to_first(batch: pa.RecordBatch) -> list[tuple[int, pa.RecordBatch]]:
 
 
 class _RoundRobin:
-    """Each batch to the next subpartition. State: whose turn it is."""
+    """Each batch goes to the next subpartition. State: the index of that subpartition."""
 
     def __init__(self, subpartitions: int, first: int) -> None:
         self._subpartitions = subpartitions

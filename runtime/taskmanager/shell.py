@@ -37,16 +37,16 @@ class TaskRunner(Protocol):
         raised."""
 
     def cancel(self, execution_id: str) -> None:
-        """Ask the task to end soon; harmless when it ended already."""
+        """Request that the task end soon; does nothing when it ended already."""
 
     def metrics(self) -> tuple[TaskMetrics, ...]:
-        """The present figures of the tasks that run."""
+        """The latest figures of the running tasks."""
 
 
 class TaskExecutorShell:
     """One thread around a TaskExecutor. Thread-safe: `receive`, `task_state_changed`, `disconnected`, `stop`.
 
-    All deadlines are on the clock `steady_ms`: setting the machine's clock loses nothing.
+    All deadlines are on the clock `steady_ms`: a change of the machine's clock does not trigger a timeout.
     `on_terminate(error)` is called once, on the loop's thread, when the process has to end.
     """
 
@@ -84,7 +84,7 @@ class TaskExecutorShell:
         self._loop.put(MessageReceived(message))
 
     def task_state_changed(self, change: TaskStateChanged) -> None:
-        """The runner's report."""
+        """A report of the TaskRunner: the task's new state."""
         self._loop.put(change)
 
     def disconnected(self) -> None:

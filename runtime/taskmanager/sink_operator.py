@@ -13,9 +13,9 @@ from sqlstream.spi.connector import SinkWriter
 
 
 class SinkOperator(Operator[SinkSpec]):
-    """Write every batch whose NOT NULL columns hold no NULL, and at the end keep what the writer wants to have committed.
+    """Writes the rows that pass the NOT NULL check, and at the end of input keeps the writer's committables.
 
-    Nothing is emitted. A task that ends before its input does aborts the writer, which removes what it wrote.
+    Emits nothing. A task that ends before its input does aborts the writer, which removes what it wrote.
     State: the committables, once the writer has finished."""
 
     def __init__(self, spec: SinkSpec, context: OperatorContext, writer: SinkWriter) -> None:

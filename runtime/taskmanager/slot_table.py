@@ -1,4 +1,4 @@
-"""The slots of one TaskManager: whose each is, and which tasks run in it (Flink: TaskSlotTable)."""
+"""The slots of one TaskManager: the allocation that holds each, and the tasks in it (Flink: TaskSlotTable)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from sqlstream.errors import InternalError
 from sqlstream.messages.rpc import SlotOffer, SlotStatus
 
 TOMBSTONES_MAX = 4096
-"""How many freed allocations are remembered; a RequestSlot delayed by that many leases could be taken for a
-fresh one."""
+"""How many freed allocation ids are remembered; a RequestSlot delayed past that many leases would pass for a new one."""
 
 
 class SlotState(enum.Enum):
@@ -46,7 +45,7 @@ class SlotTable:
         self._freed: OrderedDict[str, None] = OrderedDict()
 
     def allocate(self, slot: int, allocation_id: str, job_id: str) -> bool:
-        """Reserve a slot; True when it is (already) this allocation's, False when it cannot be."""
+        """Reserve a slot; True when this allocation now holds it, or held it before; False when it is refused."""
         if allocation_id in self._freed or not 0 <= slot < len(self._slots):
             return False
         found = self._slots[slot]
@@ -58,7 +57,7 @@ class SlotTable:
         return True
 
     def activate(self, allocation_id: str) -> bool:
-        """The JobMaster took the slot; False when it is not (any more) its to take."""
+        """The JobMaster accepted the slot; False when the allocation no longer holds it."""
         found = self._find(allocation_id)
         if found is None or found.state is SlotState.RELEASING:
             return False
@@ -72,8 +71,7 @@ class SlotTable:
         found.tasks.add(execution_id)
 
     def remove_task(self, allocation_id: str, execution_id: str) -> bool:
-        """The task ended; True when that was the last one a slot in release waited for, which makes it
-        free."""
+        """The task ended; True when it was the last task of a slot in RELEASING, which is FREE then."""
         found = self._find(allocation_id)
         if found is None:
             return False
@@ -84,8 +82,7 @@ class SlotTable:
         return False
 
     def free(self, allocation_id: str) -> frozenset[str]:
-        """End an allocation, known or not; returns the tasks that have to end first. Empty: the slot is
-        free."""
+        """End an allocation, which may be unknown here; returns the tasks that have to end first. Empty: the slot is FREE."""
         found = self._find(allocation_id)
         if found is None:
             self._bury(allocation_id)
@@ -97,7 +94,7 @@ class SlotTable:
         return frozenset(found.tasks)
 
     def offers(self) -> dict[str, tuple[SlotOffer, ...]]:
-        """By job, the slots whose JobMaster has not answered."""
+        """By job, the offered slots that its JobMaster has not answered yet."""
         waiting: dict[str, tuple[SlotOffer, ...]] = {}
         for s in self._slots:
             if s.state is SlotState.ALLOCATED:
@@ -119,7 +116,7 @@ class SlotTable:
                     f"slot {s.slot} is {s.state.value} with {s.allocation_id!r} and {sorted(s.tasks)}"
                 )
             if s.state is SlotState.RELEASING and not s.tasks:
-                raise InternalError(f"slot {s.slot} waits for no task and is not free")
+                raise InternalError(f"slot {s.slot} is releasing, but no task is left in it")
 
     def _find(self, allocation_id: str) -> TaskSlot | None:
         return (

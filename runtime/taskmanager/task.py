@@ -54,17 +54,17 @@ from sqlstream.spi.connector import ConnectorContext, MakesWatermarks, SourceRea
 logger = logging.getLogger(__name__)
 
 POLL_PAUSE_S = 0.01
-"""How long a source task waits at least before it asks a reader again that had nothing."""
+"""How long a source task waits at least before it polls a reader again that had no rows."""
 
 POLL_PAUSE_MAX_S = 1.0
-"""How long it waits at most: the reader's clock may be set forward meanwhile."""
+"""How long a source task waits at most: the reader's clock may be set forward meanwhile."""
 
 STATE_SIZE_INTERVAL_S = 0.5
-"""How often a task measures its state, which only its own thread may look at."""
+"""How often a task measures its state, which only its own thread may read."""
 
 PARTITION_LOST_GRACE_S = 2.0
-"""How long a consumer whose producer has vanished waits for the JobManager, who knows the real cause, to
-cancel it."""
+"""How long a consumer that lost its producer waits to be cancelled. The JobManager cancels it once it has the real
+cause."""
 
 
 class TaskCancelled(Exception):
@@ -73,7 +73,7 @@ class TaskCancelled(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class TaskEnvironment:
-    """What surrounds a task, handed in. `report` is called by the task's thread with each state it enters."""
+    """What a task needs of its surroundings. The task's thread calls `report` with each state that it enters."""
 
     now_ms: Callable[[], int]
     files: Any
@@ -115,13 +115,13 @@ class Task:
         return not self._thread.is_alive()
 
     def cancel(self) -> None:
-        """Ask the task to stop: whatever it waits for is woken. Any thread; returns at once."""
+        """Request that the task stop, and wake it where it waits. Called by any thread; returns at once."""
         self._cancelled.set()
         self._mailbox.post(self._check_cancelled)
         self._close_outputs()
 
     def _close_outputs(self) -> None:
-        """Wake the task where it waits for room, and tell remote readers that no more rows come."""
+        """Wake the task where it waits for room, and close the channels that remote readers read."""
         with self._resources:
             partitions, streams = list(self._partitions), list(self._client_streams)
         for partition in partitions:
@@ -148,7 +148,7 @@ class Task:
                 raise
             self._release()
         except ChannelClosed:
-            # Who reads our rows is gone. Why, the JobManager knows or will soon, and then it cancels this
+            # The consumer of our rows has ended. The JobManager gets the cause and then cancels this
             # task.
             self._cancelled.wait()
         except Exception as error:  # the thread's boundary: every failure becomes data
@@ -198,16 +198,16 @@ class Task:
         )
 
     def _give_up(self) -> None:
-        """Release everything after a failure or a cancellation, which is what the job is to hear of: what cannot be cleaned
-        up because of it (a full disk, a broken file) is an effect."""
+        """Release everything after a failure or a cancellation. A failure to clean up (a full disk, a broken file) is only
+        logged: the job has to report the first cause."""
         try:
             self._release()
-        except Exception as error:  # whatever it is, it must not take the cause's place
+        except Exception as error:  # whatever it is, it must not replace the cause
             logger.warning("task %s could not clean up: %s", self.descriptor.task_name, error)
 
     def _release(self) -> None:
-        """Everything goes, also when a part of it refuses to; outputs of a task that finished keep what is
-        not read yet."""
+        """Release everything, even when a part fails; outputs of a finished task keep the items that are not read
+        yet."""
         blamed = self._position.current
         try:
             if self._source is not None:
@@ -263,7 +263,7 @@ class Task:
                     self._on_element(channel, item)
             self._chain.timers.fire_due()
             self._measure_state_at_times()
-        # Bounded inputs have said so themselves; operators are promised the last watermark in any case.
+        # Bounded inputs have sent the last watermark; operators get it in any case.
         if self._watermarks.watermark_ms != WATERMARK_MAX:
             head.on_watermark(WATERMARK_MAX)
 
@@ -302,8 +302,8 @@ class Task:
             raise TaskCancelled
 
     def _on_partition_lost(self, cause: str) -> None:
-        """Any thread. The JobManager's word on why a producer is gone is better than ours: speak up only when
-        it is silent."""
+        """Called by any thread. The JobManager gets the real cause of a lost producer: report our own only when no
+        cancellation comes."""
 
         def fail() -> None:
             raise JobError(
@@ -478,8 +478,7 @@ class Task:
 
 
 class _LazyClientStream:
-    """The stream of an operator to the client, opened with the first row: most operators never need
-    theirs."""
+    """An operator's stream to the client, opened with the first row: most operators never send one."""
 
     def __init__(self, open_stream: Callable[[], ClientStream]) -> None:
         self._open_stream = open_stream

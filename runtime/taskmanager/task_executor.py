@@ -38,23 +38,22 @@ from sqlstream.messages.rpc import (
 )
 
 TICK_MS = 50
-"""Between two ticks while something is to be sent again, to end, or to be measured."""
+"""Interval between ticks while something has to be sent again, ended or measured."""
 
 SETTLED_TICK_MS = 1000
-"""Between two ticks while everything is acknowledged: only silence of the JobManager can be noticed then."""
+"""Interval between ticks while everything is acknowledged: only the heartbeat timeout is checked then."""
 
 METRICS_INTERVAL_MS = 250
-"""Between two reports of figures while somebody looks at them."""
+"""Interval between reports of figures while a client reads them."""
 
 UNWATCHED_METRICS_INTERVAL_MS = 10_000
-"""Between two reports while nobody does."""
+"""Interval between reports while no client reads them."""
 
 METRICS_WATCHED_MS = 5_000
-"""How long after a task's start, or after a RequestMetrics, somebody is taken to look."""
+"""How long after a task's start, or after a RequestMetrics, a client is assumed to read the figures."""
 
 FINISHED_EXECUTIONS_MAX = 4096
-"""How many ended executions are remembered; a DeployTask delayed past that many could start a second
-attempt."""
+"""How many ended executions are remembered; a DeployTask delayed past that many would run its attempt again."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ class MessageReceived:
 
 @dataclass(frozen=True)
 class TaskStateChanged:
-    """What the runner says of a task: RUNNING, then FINISHED, CANCELED or FAILED; or one of these at once."""
+    """The runner's report on a task: RUNNING, then FINISHED, CANCELED or FAILED; or one of these three at once."""
 
     execution_id: str
     state: ExecutionState
@@ -97,12 +96,12 @@ class MetricsCollected:
 
 @dataclass(frozen=True)
 class Disconnected:
-    """The JobManager is known to be gone."""
+    """The connection to the JobManager is lost for good."""
 
 
 @dataclass(frozen=True)
 class Tick:
-    """Time went by. Also the first event of all: it makes the TaskManager register."""
+    """Time has passed. The first event is a Tick: it makes the TaskManager register."""
 
 
 TaskExecutorEvent = MessageReceived | TaskStateChanged | MetricsCollected | Disconnected | Tick
@@ -123,7 +122,7 @@ class StartTask:
 
 @dataclass(frozen=True)
 class StopTask:
-    """Cancel a task; given once an execution, and TaskStateChanged with a final state has to follow."""
+    """Cancel a task; returned once per execution. TaskStateChanged with a final state has to follow."""
 
     execution_id: str
 
@@ -163,12 +162,11 @@ class TaskEntry:
 
 
 class TaskExecutor:
-    """Runs what its JobManager deploys, once each, and reports until it is heard.
+    """Runs each task that its JobManager deploys once, and repeats its reports until they are acknowledged.
 
-    Repeated messages change nothing; updates are sent again until acknowledged. A TaskManager that loses its
-    JobManager (no heartbeat, or told that it is unknown) ends all tasks, frees all slots, and registers under
-    its next incarnation. State: the registration, the slot table, one entry an execution until its end is
-    acknowledged, and the ids of ended executions up to a bound.
+    Repeated messages change nothing. A TaskManager that loses its JobManager (no heartbeat, or UnknownTaskManager
+    received) ends all tasks, frees all slots, and registers under its next incarnation. State: the registration, the slot
+    table, one entry per execution until its end is acknowledged, and the ids of ended executions up to a bound.
     """
 
     def __init__(self, config: TaskExecutorConfig) -> None:
@@ -181,7 +179,7 @@ class TaskExecutor:
         self._ended: OrderedDict[str, None] = OrderedDict()
         self._is_leaving = False
         self._is_terminated = False
-        self._heard_ms = 0
+        self._last_message_ms = 0
         self._heartbeat_timeout_ms = 0
         self._register_sent_ms: int | None = None
         self._offers_sent_ms = 0
@@ -196,7 +194,7 @@ class TaskExecutor:
         return f"{self.config.resource_id}#{self.incarnation}"
 
     def handle(self, event: TaskExecutorEvent, now_ms: int) -> list[TaskExecutorInstruction]:
-        """Take one event in and say what to do. InternalError when the machine's own rules are broken."""
+        """Take one event in and return the instructions. InternalError when the machine's own rules are broken."""
         self._instructions = []
         if self._is_terminated:
             return []
@@ -216,21 +214,21 @@ class TaskExecutor:
         return self._instructions
 
     def tick_after_ms(self) -> int:
-        """How long the next Tick may be in coming after the last event."""
+        """How long after the last event the next Tick is due, at the latest."""
         if not self._is_settled():
             return TICK_MS
         longest_ms = METRICS_INTERVAL_MS if self._is_watched and self.tasks else SETTLED_TICK_MS
-        # Silence is noticed a tick late: by a tenth of what is allowed, at most.
+        # Silence is noticed up to a tick late, so a tick is at most a tenth of the timeout.
         return max(TICK_MS, min(longest_ms, self._heartbeat_timeout_ms // 10))
 
     def _is_settled(self) -> bool:
-        """Whether the JobManager has acknowledged all there is, and no task is to end."""
+        """Whether the JobManager has acknowledged everything, and no task has to end."""
         if not self.is_connected or self._is_leaving or self.slots.offers():
             return False
         return all(t.is_acknowledged and t.stopping_since_ms < 0 for t in self.tasks.values())
 
     def check(self) -> None:
-        """What has to hold after every step; InternalError with the story otherwise."""
+        """Check the invariants that hold after every step; InternalError with the story when one is broken."""
         self.slots.check()
         held = set(self.slots.allocations())
         for task in self.tasks.values():
@@ -246,7 +244,7 @@ class TaskExecutor:
         if handler is None:
             raise InternalError(f"a TaskManager got {type(message).__name__}", story=self.story.lines())
         if self.is_connected or isinstance(message, _ANSWERS_TO_REGISTRATION):
-            self._heard_ms = now_ms
+            self._last_message_ms = now_ms
             handler(self, message, now_ms)
 
     def _on_accepted(self, message: RegistrationAccepted, now_ms: int) -> None:
@@ -319,8 +317,8 @@ class TaskExecutor:
         if task is None:
             if message.execution_id in self._ended:
                 return
-            # The deployment is still under way, or lost: remembered as cancelled, it will not start when it
-            # comes.
+            # The deployment is delayed or lost: the execution is remembered as cancelled, so it does not start
+            # when it arrives.
             task = TaskEntry(message.job_id, message.execution_id, "", ExecutionState.CANCELED)
             self.tasks[message.execution_id] = task
         if task.state.is_terminal:
@@ -413,7 +411,7 @@ class TaskExecutor:
             self._register_anew_when_empty(now_ms)
         elif not self.is_connected:
             self._register(now_ms)
-        elif now_ms - self._heard_ms > self._heartbeat_timeout_ms:
+        elif now_ms - self._last_message_ms > self._heartbeat_timeout_ms:
             self._leave("no heartbeat from the JobManager", now_ms)
         else:
             self._resend(now_ms)
@@ -439,7 +437,7 @@ class TaskExecutor:
                 )
                 return
 
-    # --- the tie to the JobManager
+    # --- the connection to the JobManager
 
     def _register(self, now_ms: int) -> None:
         if self._register_sent_ms is not None and now_ms - self._register_sent_ms < self.config.resend_ms:
@@ -489,7 +487,7 @@ class TaskExecutor:
     # --- sending
 
     def _send(self, message: ToJobManager) -> None:
-        # Whatever a TaskManager on its way out could say is about a registration that is over.
+        # A TaskManager that leaves sends nothing more: its registration has ended.
         if not self._is_leaving:
             self._instructions.append(SendToJobManager(message))
 

@@ -1,5 +1,4 @@
-"""The parts of a TaskManager process put together: server, connections, tasks and the TaskExecutor's
-shell."""
+"""Wires the parts of a TaskManager process: server, connections, tasks and the TaskExecutor's shell."""
 
 from __future__ import annotations
 
@@ -30,9 +29,9 @@ logger = logging.getLogger(__name__)
 
 
 class TaskManager:
-    """Registers with its JobManager and runs what that deploys, until `stop`.
+    """Registers with its JobManager and runs the tasks that it deploys, until `stop`.
 
-    `on_over` is called when it cannot go on, from any thread. State: its tasks' and its TaskExecutor's.
+    `on_over` is called, by any thread, when the TaskManager cannot continue. State: that of its tasks and TaskExecutor.
     """
 
     def __init__(self, options: TaskManagerOptions, on_over: Callable[[], None]) -> None:
@@ -71,12 +70,12 @@ class TaskManager:
         threading.Thread(target=_load_kernels, name="load-kernels", daemon=True).start()
 
     def stop(self, timeout_s: float) -> None:
-        """End all tasks, so that sinks remove what they had begun, and leave."""
+        """End all tasks, so that sinks remove unfinished output, and disconnect."""
         self._runner.stop(timeout_s)
         self._shell.stop()
         self._transport.close()
         remove_socket(self._server.address)
-        # Who was killed leaves a socket without a listener, and a directory that only we still know.
+        # A killed JobManager leaves a socket without a listener, and a directory that only we can remove.
         remove_directory_without(self._job_manager_address)
 
     def _receive(self, data: bytes) -> None:

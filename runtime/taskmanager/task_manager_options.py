@@ -1,5 +1,5 @@
-"""What a TaskManager process is told when it starts: one line of JSON on its standard input, so that no
-secret is in its arguments."""
+"""The options of a TaskManager process: one line of JSON on its standard input, so that no secret is in its
+arguments."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from sqlstream.messages.rpc import TaskDeploymentDescriptor, TaskMetrics
 class ThreadTaskRunner:
     """Runs each task on a thread of its own. Implements `TaskRunner`.
 
-    State: the tasks that have not ended, and the jobs of which one here did not finish, until their last task has ended.
+    State: the tasks that have not ended, and the jobs with a failed or cancelled task here, until their last task has ended.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class ThreadTaskRunner:
 
     @property
     def tasks_started(self) -> int:
-        """All that ever were."""
+        """The number of tasks started so far."""
         return self._started
 
     @property
@@ -82,7 +82,7 @@ class ThreadTaskRunner:
         with self._lock:
             task = self._tasks.pop(change.execution_id)
             job_id = task.descriptor.job_id
-            # Its thread has yet to unwind: `stop` waits for it, so that none is left when the interpreter ends.
+            # Its thread still has to unwind: `stop` waits for it, so that none is left when the interpreter ends.
             self._ending = [t for t in self._ending if not t.join(0)]
             self._ending.append(task)
             if change.state is not ExecutionState.FINISHED:

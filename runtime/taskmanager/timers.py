@@ -1,4 +1,4 @@
-"""Processing-time timers of a task: which operators want to be called when."""
+"""Processing-time timers of a task: which operators are due when."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from runtime.operators.operator import Operator
 
 
 class ProcessingTimers:
-    """The operators of one task that work by the clock, in chain order. No state of its own: each operator
-    keeps its times.
+    """The operators of one task that use processing time, in chain order. No state here: each operator keeps its own
+    timers.
 
     `call` runs an operator's `on_processing_time` with the outputs that belong to it.
     """
@@ -20,7 +20,7 @@ class ProcessingTimers:
         self._operators: list[tuple[Operator[Any], Callable[[int], None]]] = []
 
     def add(self, operator: Operator[Any], call: Callable[[int], None]) -> None:
-        """Watch an operator, unless its class never asks for a time."""
+        """Add an operator, unless its class has no processing-time timers."""
         if type(operator).next_processing_time_ms is not Operator.next_processing_time_ms:
             self._operators.append((operator, call))
 
@@ -40,7 +40,7 @@ class ProcessingTimers:
         return due_s if longest_s is None else min(due_s, longest_s)
 
     def fire_due(self) -> None:
-        """Call each operator whose time has come."""
+        """Call each operator that is due."""
         if not self._operators:
             return
         now_ms = self._now_ms()

@@ -13,7 +13,7 @@ from sqlstream.spi.connector import SourceStatus
 
 
 class ValuesReader:
-    """All rows of a VALUES clause, from subtask 0; other subtasks have none. State: the batches not yet
+    """Returns all rows of a VALUES clause in subtask 0; other subtasks have none. State: the batches not yet
     polled."""
 
     def __init__(self, spec: ValuesSpec, schema: Schema, subtask: int, batch_rows: int) -> None:

@@ -20,10 +20,10 @@ class _Part:
 
 
 class WatermarkMinimum:
-    """The watermark and the status of several parts taken together.
+    """The combined watermark and status of several parts.
 
-    State: the last watermark and status of each part, and what was last reported. The watermark never goes
-    back: a part that was idle and comes back with an old watermark does not count until it has caught up."""
+    State: the last watermark and status of each part, and the combined ones last reported. The watermark never
+    falls: a part that was idle and resumes with an older watermark does not count until it has caught up."""
 
     def __init__(self, parts: int) -> None:
         self._parts = [_Part() for _ in range(parts)]
@@ -31,13 +31,13 @@ class WatermarkMinimum:
         self.is_idle = False
 
     def on_watermark(self, part: int, watermark_ms: int) -> bool:
-        """A part's watermark; returns whether the common one rose."""
+        """Set a part's watermark; returns whether the combined one rose."""
         known = self._parts[part]
         known.watermark_ms = max(known.watermark_ms, watermark_ms)
         return self._advance()
 
     def on_status(self, part: int, is_idle: bool) -> tuple[bool, bool]:
-        """A part turned idle or active; returns whether the common watermark rose and whether the common
+        """A part turned idle or active; returns whether the combined watermark rose and whether the combined
         status changed."""
         self._parts[part].is_idle = is_idle
         unfinished = [p for p in self._parts if p.watermark_ms != WATERMARK_MAX]
@@ -55,7 +55,7 @@ class WatermarkMinimum:
             candidate = WATERMARK_MAX
         else:
             active = [p.watermark_ms for p in unfinished if not p.is_idle]
-            # When all are idle, nothing holds event time back any more than the furthest of them says.
+            # When all are idle, the highest of their watermarks counts.
             candidate = min(active) if active else max(p.watermark_ms for p in unfinished)
         if candidate <= self.watermark_ms:
             return False
@@ -66,8 +66,7 @@ class WatermarkMinimum:
 class TaskWatermarks:
     """Event time of a task with several inputs of several channels each.
 
-    Each call returns the new watermark (None: unchanged) and the new status (None: unchanged) of all inputs
-    together."""
+    Each call returns the new combined watermark and the new combined status of all inputs (None: unchanged)."""
 
     def __init__(self, channels_per_input: tuple[int, ...]) -> None:
         self._inputs = [WatermarkMinimum(n) for n in channels_per_input]

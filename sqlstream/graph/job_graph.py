@@ -32,7 +32,7 @@ class ChainedOperator(msgspec.Struct, frozen=True):
 
 
 class JobVertex(msgspec.Struct, frozen=True):
-    """A chain of operators that run in one task a subtask. `id` is 32 hex digits, stable for an unchanged query."""
+    """A chain of operators that run in one task per subtask. `id` is 32 hex digits, stable for an unchanged query."""
 
     id: str
     name: str
@@ -45,7 +45,7 @@ class JobVertex(msgspec.Struct, frozen=True):
 class JobEdge(msgspec.Struct, frozen=True):
     """Operator `source_operator` of vertex `source` sends to input `ordinal` of the head of vertex `target`.
 
-    `id` is unique in the job; each edge is one ResultPartition a source subtask, with one subpartition a consumer subtask.
+    `id` is unique in the job; each edge is one ResultPartition per source subtask, with one subpartition per consumer subtask.
     """
 
     id: int
@@ -79,7 +79,7 @@ class JobGraph(msgspec.Struct, frozen=True):
 
 
 def encode_job_graph(graph: JobGraph) -> bytes:
-    """Versioned msgpack: what crosses the wire and what the Dispatcher stores. InternalError when it holds what is no data."""
+    """Versioned msgpack, for the network and the Dispatcher's store. InternalError when a value cannot be encoded."""
     try:
         return msgspec.msgpack.encode(graph)
     except (TypeError, OverflowError, UnicodeEncodeError, msgspec.MsgspecError) as error:

@@ -19,7 +19,7 @@ class JobStatus(enum.Enum):
              │                │                   ▼
              ├────────────────┴────────► CANCELED (from CANCELLING, and from FAILING through CANCELLING)
              └──► FAILED
-        RECONCILING: a restarted JobManager asks the TaskManagers what still runs, then RUNNING or FAILING.
+        RECONCILING: a restarted JobManager asks the TaskManagers which tasks still run, then RUNNING or FAILING.
 
     FINISHED, CANCELED and FAILED are final everywhere; SUSPENDED is final for one JobManager.
     """
@@ -53,7 +53,7 @@ class ExecutionState(enum.Enum):
            │           │            ├──────────────┴────────────┤
            │           │            ▼                           ▼
            └───────────┴───────► CANCELING ─► CANCELED        FAILED
-                (CREATED and SCHEDULED go to CANCELED at once: nobody runs them yet)
+                (CREATED and SCHEDULED go to CANCELED at once: no task runs yet)
         any state that is not final ─► FAILED;  CREATED ─► RECONCILING ─► any of the running or final states
 
     FINISHED, CANCELED and FAILED are final. INITIALIZING: the TaskManager has the task and opens its

@@ -2,16 +2,16 @@
 name.
 
 Messages between a JobManager and its TaskManagers are one-way and may be lost, doubled, delayed or reordered:
-whoever needs an answer sends again until it has it, and whoever receives treats a repetition as the first.
-What makes that safe:
+a sender that needs an answer sends again until it has one, and a receiver handles a repetition like the first.
+Repetition is safe because:
 
   * ids are never used twice: a `task_manager_id` names one registration of one process (`<resource
     id>#<incarnation>`), an allocation id one lease of one slot, an execution id one attempt of one subtask;
   * a slot or task that was ended stays ended: the TaskManager remembers the ids of freed slots and finished
     executions, so that a late RequestSlot or DeployTask does nothing;
-  * whatever names another registration than the receiver's present one is dropped.
+  * a message that names another registration than the receiver's present one is dropped.
 
-    who asks         message                answered by
+    sender           message                answered by
     TaskManager      RegisterTaskManager    RegistrationAccepted | RegistrationRefused
     ResourceManager  Heartbeat              HeartbeatReply
     ResourceManager  RequestSlot            OfferSlots (to the JobMaster) | SlotRefused
@@ -51,14 +51,14 @@ class RpcMessage(msgspec.Struct, frozen=True, tag_field="type"):
     """Base of all control messages; the tag is the class name."""
 
 
-# --- what a task is made of -----------------------------------------------------------------------
+# --- the parts of a task ---------------------------------------------------------------------------
 
 
 class InputChannelDescriptor(msgspec.Struct, frozen=True):
     """One producer subtask that a gate reads: subpartition `subpartition` of `partition_id`, on the
     TaskManager at `address`.
 
-    The producer may not be there yet when the consumer opens: all tasks are deployed at once, in any order.
+    The producer may start after the consumer opens: all tasks are deployed at once, in any order.
     """
 
     partition_id: str
@@ -78,7 +78,7 @@ class InputGateDescriptor(msgspec.Struct, frozen=True):
 
 
 class ConsumerDescriptor(msgspec.Struct, frozen=True):
-    """Who reads one subpartition."""
+    """The consumer subtask of one subpartition."""
 
     subtask: int
     execution_id: str
@@ -87,9 +87,9 @@ class ConsumerDescriptor(msgspec.Struct, frozen=True):
 
 
 class ResultPartitionDescriptor(msgspec.Struct, frozen=True):
-    """What one subtask offers on one output edge: subpartition `i` is read by `consumers[i]`.
+    """The subpartitions of one subtask on one output edge: `consumers[i]` reads subpartition `i`.
 
-    All-to-all exchanges have one subpartition a consumer subtask, in order; FORWARD has one; RESCALE its
+    All-to-all exchanges have one subpartition per consumer subtask, in order; FORWARD has one; RESCALE its
     share.
     """
 
@@ -103,7 +103,7 @@ class ResultPartitionDescriptor(msgspec.Struct, frozen=True):
 
 
 class TaskDeploymentDescriptor(msgspec.Struct, frozen=True):
-    """All that a TaskManager needs to run one attempt of one subtask (Flink: TaskDeploymentDescriptor).
+    """Everything a TaskManager needs to run one attempt of one subtask (Flink: TaskDeploymentDescriptor).
 
     `inputs` and `outputs` are in the order of the job's edges. Sinks that send rows to the client (`collect`,
     `print`) send them to the data endpoint at `result_address`, under the job id and the operator id.
@@ -128,7 +128,7 @@ class TaskDeploymentDescriptor(msgspec.Struct, frozen=True):
 
 
 class SinkCommittables(msgspec.Struct, frozen=True):
-    """What `SinkWriter.finish` of one sink operator in one subtask returned."""
+    """The committables that `SinkWriter.finish` of one sink operator in one subtask returned."""
 
     operator_id: int
     committables: tuple[dict[str, Any], ...]
@@ -159,7 +159,7 @@ class SlotOffer(msgspec.Struct, frozen=True):
 
 
 class RegisterTaskManager(RpcMessage, frozen=True):
-    """A TaskManager with nothing running asks to join. `address` is `host:port` of both control and data.
+    """A TaskManager without tasks registers. `address` is where it listens for both control and data.
 
     `task_manager_id` is `<resource_id>#<incarnation>`; the incarnation grows with every registration of one
     process.
@@ -192,7 +192,7 @@ class OfferSlots(RpcMessage, frozen=True):
 
 
 class SlotRefused(RpcMessage, frozen=True):
-    """The slot is taken by another allocation, or the allocation was freed before."""
+    """The slot is held by another allocation, or the allocation was freed before."""
 
     task_manager_id: str
     slot: int
@@ -222,8 +222,7 @@ class TaskStateUpdate(RpcMessage, frozen=True):
 
 
 class MetricsReport(RpcMessage, frozen=True):
-    """Figures of the TaskManager's running tasks, by job; `sequence` lets the receiver drop what was
-    overtaken."""
+    """Figures of the TaskManager's running tasks, by job; by `sequence` the receiver drops reports older than the last."""
 
     task_manager_id: str
     sequence: int
@@ -234,7 +233,7 @@ class MetricsReport(RpcMessage, frozen=True):
 
 
 class RequestMetrics(RpcMessage, frozen=True):
-    """Somebody looks at a job that runs here: report figures often for the next few seconds."""
+    """A client reads the figures of a job that runs here: report them often for the next few seconds."""
 
     task_manager_id: str
 
@@ -251,8 +250,7 @@ class RegistrationRefused(RpcMessage, frozen=True):
 
 
 class UnknownTaskManager(RpcMessage, frozen=True):
-    """The JobManager does not know this registration (any more): end all tasks, free all slots, register
-    anew."""
+    """This registration is not in force at the JobManager: end all tasks, free all slots, register anew."""
 
     task_manager_id: str
 
@@ -276,8 +274,8 @@ class AcceptSlots(RpcMessage, frozen=True):
 
 
 class FreeSlot(RpcMessage, frozen=True):
-    """End what runs in the slot, then say SlotFreed. Of an allocation never heard of, say SlotFreed at
-    once."""
+    """End the slot's tasks, then answer SlotFreed. An allocation that is unknown to the TaskManager is answered with
+    SlotFreed at once."""
 
     task_manager_id: str
     allocation_id: str
@@ -372,7 +370,7 @@ class SubtaskDetails(msgspec.Struct, frozen=True):
 
 
 class VertexDetails(msgspec.Struct, frozen=True):
-    """`metrics` are the subtasks' together: counters added, times averaged, watermarks the least."""
+    """`metrics` are combined over the subtasks: counters added, times averaged, the least of the watermarks."""
 
     id: str
     name: str
@@ -383,7 +381,7 @@ class VertexDetails(msgspec.Struct, frozen=True):
 
 
 class JobOverviewEntry(msgspec.Struct, frozen=True):
-    """`end_ms` is -1 while the job is not over. `tasks` counts subtasks by the name of their state."""
+    """`end_ms` is -1 until the job has ended. `tasks` counts subtasks by the name of their state."""
 
     job_id: str
     name: str
@@ -405,10 +403,10 @@ class JobDetails(msgspec.Struct, frozen=True):
 
 
 class JobMetrics(msgspec.Struct, frozen=True):
-    """For the progress line. `total` sums the job: rows read by sources and taken by sinks, rejected and late
-    rows, state.
+    """The figures of the progress line. `total` sums over the job: rows read by sources and written by sinks, rejected and
+    late rows, state.
 
-    `operators` holds each operator's figures, its subtasks together, by operator id.
+    `operators` holds the figures of each operator, combined over its subtasks, by operator id.
     """
 
     job_id: str

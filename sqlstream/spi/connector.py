@@ -1,4 +1,4 @@
-"""What a connector declares (data, read by the planner) and what it does (protocols, called by the runtime).
+"""The two halves of a connector: a declaration, which the planner reads, and protocols, which the runtime calls.
 
 A connector is one file in runtime/connectors plus one line in its registry. The planner sees only the `ConnectorDescriptor`.
 """
@@ -34,8 +34,8 @@ class OptionType(enum.Enum):
 
 
 class OptionDescriptor(msgspec.Struct, frozen=True):
-    """One option of a connector or format. `key` may hold `#` for a column name (datagen: `fields.#.min`). `default` is as
-    text, None when there is none. `choices` belongs to ENUM. `minimum` bounds numbers."""
+    """One option of a connector or format. `key` may hold `#` for a column name (datagen: `fields.#.min`). `default` is
+    text, None when there is none. `choices` is set for ENUM. `minimum` bounds numbers."""
 
     key: str
     type: OptionType
@@ -57,14 +57,15 @@ class Boundedness(msgspec.Struct, frozen=True):
 
 
 class ConnectorDescriptor(msgspec.Struct, frozen=True):
-    """All that the planner knows of a connector.
+    """The declaration of a connector, which is all that the planner reads of it.
 
-    `metadata` maps metadata keys to types. `sink_mode`: the widest changelog the sink takes; `sink_takes_upserts`: it does not
-    need -U rows even when the table has no primary key (blackhole). `filters_exactly`: pushed filters need no second check.
-    `options_physical_columns`: columns are fixed by the connector (nexmark) and a DDL column of another name or type is refused;
-    maps an option value to the schema, chosen by option `schema_option`. `is_internal`: no table can name it. `partitions`: a
-    table may be PARTITIONED BY some of its columns. `watermarks`: readers take `SourceSpec.watermark` and are
-    `MakesWatermarks`, because they read several splits that do not follow one another in time.
+    `metadata` maps metadata keys to types. `sink_mode` is the widest changelog that the sink accepts;
+    `sink_takes_upserts`: it needs no -U rows even when the table has no primary key (blackhole). `filters_exactly`:
+    the reader applies pushed filters exactly, so the plan does not repeat them. `options_physical_columns`: the connector
+    fixes the columns (nexmark); it maps each value of the option `schema_option` to a schema, and a DDL column of another
+    name or type is refused. `is_internal`: no table can name it. `partitions`: a table may be PARTITIONED BY some of its
+    columns. `watermarks`: readers apply `SourceSpec.watermark` and implement `MakesWatermarks`, because they read several
+    splits whose event times overlap.
     """
 
     identifier: str
@@ -87,7 +88,7 @@ class ConnectorDescriptor(msgspec.Struct, frozen=True):
 
 
 class SourceStatus(enum.Enum):
-    """What `poll` says when it has no batch: nothing right now, or nothing ever again."""
+    """What `poll` returns when it has no batch: no rows at present, or the end of the rows."""
 
     NOTHING_YET = "NOTHING_YET"
     END = "END"
@@ -97,10 +98,10 @@ class SourceStatus(enum.Enum):
 class ConnectorContext:
     """What a reader or writer may use of its surroundings.
 
-    `now_ms` is the clock. `batch_rows` is the target (not a limit) of a batch. `count(name, n)` adds to a metric of the
-    operator (`numRecordsRejected`, `numBytesIn`, …). `files` is the file system room of runtime/host (tests pass one that
-    fails). `job_id` and `vertex_id` name temporary files. `emit_result(batch)` sends rows to the client (connector `collect`,
-    which has nowhere else to put them) and `print_line` writes to the user's terminal (connector `print`).
+    `now_ms` is the clock. `batch_rows` is the target (not a limit) for the rows of a batch. `count(name, n)` adds to a metric
+    of the operator (`numRecordsRejected`, `numBytesIn`, …). `files` is the file system of runtime/host (tests pass one that
+    fails). `job_id` and `vertex_id` name temporary files. `emit_result(batch)` sends rows to the client (connector
+    `collect`), and `print_line` writes to the user's terminal (connector `print`).
     """
 
     job_id: str
@@ -121,25 +122,25 @@ class SourceReader(Protocol):
     """Reads the share of one subtask. One thread calls it; `poll` must return within about 100 ms."""
 
     def poll(self) -> pa.RecordBatch | SourceStatus:
-        """The next batch in the layout of the SourceSpec (columns, then metadata), or a status. A batch without rows: ask
-        again at once."""
+        """The next batch in the layout of the SourceSpec (columns, then metadata), or a status. After a batch without rows
+        the caller polls again at once."""
 
     def next_poll_ms(self) -> int | None:
-        """After NOTHING_YET: when, by the context's clock, `poll` is worth another call; None: soon."""
+        """After NOTHING_YET: the time, by the context's clock, at which to call `poll` again; None: soon."""
 
     def snapshot(self) -> list[dict[str, Any]]:
-        """Where to go on: one JSON-able dict a split this reader still has."""
+        """The position to resume from: one JSON-able dict for each split that this reader still has."""
 
     def close(self) -> None: ...
 
 
 @runtime_checkable
 class MakesWatermarks(Protocol):
-    """A reader whose splits have a watermark each (SourceSpec.watermark is set)."""
+    """A reader that computes a watermark for each of its splits (SourceSpec.watermark is set)."""
 
     def watermark_ms(self) -> int:
-        """Behind the rows that `poll` has returned: the minimum over the splits that are not at their end, those included
-        of which nothing is read yet. It never falls; WATERMARK_MIN as long as nothing is known."""
+        """The watermark after the rows that `poll` has returned: the minimum over the unfinished splits, including those
+        not begun. It never falls; WATERMARK_MIN until every such split has a watermark."""
 
 
 class SinkWriter(Protocol):
@@ -149,14 +150,14 @@ class SinkWriter(Protocol):
         """Rows in the layout of the SinkSpec; a changelog batch when the input mode is not INSERT_ONLY."""
 
     def finish(self) -> list[dict[str, Any]]:
-        """All rows are in: flush, and return JSON-able committables for `commit`."""
+        """No row follows: flush, and return JSON-able committables for `commit`."""
 
     def abort(self) -> None:
         """The task failed or was cancelled: remove what was not committed. Called instead of `finish`."""
 
 
 class Connector(Protocol):
-    """The registry's entry. Import of the module must be cheap: heavy libraries are imported inside the methods."""
+    """A connector as the registry holds it. Its module must be cheap to import: methods import heavy libraries."""
 
     descriptor: ConnectorDescriptor
 
@@ -168,7 +169,7 @@ class Connector(Protocol):
     def source(
         self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
     ) -> SourceReader:
-        """A reader of this subtask's share; `splits` are snapshots to go on from, None for a fresh start."""
+        """A reader of this subtask's share; `splits` are the snapshots to resume from, None for a fresh start."""
 
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter: ...
 
@@ -181,27 +182,27 @@ class KeepsRejectedRows(Protocol):
     """A connector that keeps rows which could not be decoded."""
 
     def without_rejected_files(self, spec: SourceSpec) -> SourceSpec:
-        """The source of a SELECT, which leaves nothing beside what it reads: unless the table names a place, undecodable
-        rows are counted, and the first ones printed."""
+        """The source of a SELECT, which writes no files: unless the table names a directory, undecodable rows are counted,
+        and the first ones printed."""
 
     def rejected_rows_directory(self, spec: SourceSpec) -> str | None:
-        """Where it keeps those of this source; None when it only counts them."""
+        """The place where it keeps the undecodable rows of this source; None when it only counts them."""
 
 
 @runtime_checkable
 class MeasuresInput(Protocol):
-    """A connector that can tell before a job starts how much a bounded table holds. Of other tables nothing is known."""
+    """A connector that can estimate the size of a bounded table before a job starts."""
 
     def input_bytes(self, spec: SourceSpec, files: Any) -> int:
-        """About how many bytes the table's rows are now, decompressed; a guess on the high side. Never fails: a table that
-        cannot be read has none."""
+        """An upper estimate of the present bytes of the table's rows, decompressed. Never fails: a table that cannot be
+        read has no estimate."""
 
 
 @runtime_checkable
 class AbortsCommittables(Protocol):
-    """A connector whose subtasks leave something behind when they are not committed, such as hidden files."""
+    """A connector whose subtasks leave uncommitted output, such as hidden files, when they are not committed."""
 
     def abort(self, spec: SinkSpec, job_id: str, committables: list[dict[str, Any]], files: Any) -> None:
-        """The job did not finish: remove what its subtasks wrote, those that had finished (`committables`) and those that
-        could not clean up because their process died. Also what `commit` has made visible, when another sink of the job could
-        not be committed. Idempotent."""
+        """The job did not finish: remove the output of its finished subtasks (`committables`), of subtasks that could not
+        clean up because their process died, and what `commit` has made visible when the commit of another sink of the job
+        failed. Idempotent."""

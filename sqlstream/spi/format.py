@@ -1,4 +1,4 @@
-"""What a format declares and does: bytes of files to batches and back. One file in runtime/formats plus a registry line."""
+"""The declaration and protocols of a format, which is one file in runtime/formats plus one line in its registry."""
 
 from __future__ import annotations
 

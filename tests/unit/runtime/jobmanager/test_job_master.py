@@ -96,7 +96,7 @@ def test_a_slot_too_many_is_given_back(make_job: MakeJob) -> None:
     assert out == [Send("tm1:1", FreeSlot("tm1#0", "j1/9"))]
 
 
-def test_a_deployment_is_repeated_until_the_task_is_heard_of(make_job: MakeJob) -> None:
+def test_a_deployment_is_repeated_until_the_task_reports(make_job: MakeJob) -> None:
     master = deployed(make_job())
     master.handle(update(SOURCE, ExecutionState.INITIALIZING, 0), 20)
     assert messages(master.handle(Tick(), 400), DeployTask) == []

@@ -115,13 +115,13 @@ def test_a_lease_that_nobody_holds_is_freed_when_a_heartbeat_reports_it() -> Non
 def test_a_silent_task_manager_is_lost_and_told_so_when_it_speaks_again() -> None:
     manager = with_task_manager()
     assert sent(manager.on_tick(0), Heartbeat) == [Heartbeat("a#0", 1)]
-    assert manager.heard("a#0", 2000) == "a:1"
+    assert manager.on_message_from("a#0", 2000) == "a:1"
     assert not any(isinstance(i, TaskManagerLost) for i in manager.on_tick(5000))
     lost = manager.on_tick(5001)
     assert isinstance(lost[0], TaskManagerLost)
     assert lost[0].error.reason is FailureReason.TASK_MANAGER_LOST
     assert ReleaseTaskManager("a") in lost
-    assert manager.heard("a#0", 5002) is None
+    assert manager.on_message_from("a#0", 5002) is None
     unknown = [Send("a:1", UnknownTaskManager("a#0"))]
     assert manager.on_stranger("a#0") == unknown
     assert manager.on_register(register(), 5003) == unknown
