@@ -119,8 +119,9 @@ def scripts_of(arguments: argparse.Namespace) -> list[str]:
 def read_script(path: str) -> str:
     """The file's text. UserError SS5001 when it cannot be read."""
     try:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
-        return text.removeprefix("\ufeff")  # the byte order mark that some editors write first
+        text = (sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()).decode("utf-8")
+        # Without the byte order mark that some editors write first, and with one kind of line end.
+        return text.removeprefix("\ufeff").replace("\r\n", "\n")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise UserError(

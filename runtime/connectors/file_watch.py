@@ -65,10 +65,16 @@ class FileWatch:
         self._complete[path] = (size, modified_ms)
         self._told.discard(path)
 
+    def forget(self, path: str) -> None:
+        """The file has vanished before it was read to its end: another one of that name is a new file."""
+        self._complete.pop(path, None)
+        self._told.discard(path)
+
     def reopen(self, path: str, size: int, modified_ms: int) -> None:
         """The file has changed before it was read: it is none of the complete ones yet."""
         del self._complete[path]
         self._candidates[path] = _Candidate((size, modified_ms))
+        self.has_new_candidates = True
 
     def _is_settled(self, form: _Form, before: _Candidate | None, now_ms: int) -> bool:
         is_old = form[1] <= now_ms - self._interval_ms

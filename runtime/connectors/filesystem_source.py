@@ -186,7 +186,8 @@ class FileSourceReader:
             return status
         if status is None:
             del self._splits[split.path]
-            self._warn(split.path, "has vanished before it was read")
+            self._watch.forget(split.path)
+            self._warn(split.path, f"has vanished {'while' if split.rows else 'before'} it was read")
         elif split.rows == 0 and (status.size, status.modified_ms) != (split.size, split.modified_ms):
             del self._splits[split.path]
             self._watch.reopen(split.path, status.size, status.modified_ms)

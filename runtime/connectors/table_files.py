@@ -58,11 +58,13 @@ class TableFiles:
     def first_rows(self, status: Any, places: frozenset[int], rows: int) -> tuple[list[Any], int]:
         """At most `rows` of the file's first, with the columns at `places` of the source's layout and None for the others.
 
-        Rejected rows are skipped without a report: the reader of all rows reports them.
+        Rejected rows are skipped without a report: the reader of all rows reports them. It must find the same rows
+        undecodable, so every column is decoded, but for formats that know no undecodable rows.
         """
         constants = self._constants(status)
         wanted = [name if i in places else None for i, name in enumerate(self._names())]
-        columns = tuple(name for name in wanted if name is not None and name not in constants)
+        decoded = self._spec.columns if self._format.descriptor.is_text else wanted
+        columns = tuple(name for name in decoded if name is not None and name not in constants)
         stream = self._context.files.open_read(status.path)
         if self._format.descriptor.is_text:
             stream = ShortReads(stream, FIRST_BYTES)

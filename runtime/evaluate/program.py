@@ -44,7 +44,7 @@ class Program:
         self._steps: list[_Step] = []
         self._slots: dict[Expression, int] = {}
         self._constants: dict[int, pa.Scalar] = {}
-        self._families = split_families(_eager_calls(expressions)) if is_lazy else {}
+        self._families = split_families(_shared_calls(expressions)) if is_lazy else {}
         self._family_slots: dict[tuple[Call, ...], int] = {}
         self._results = [self._compile(e) for e in expressions]
 
@@ -189,6 +189,11 @@ def _is_deterministic(expression: Expression) -> bool:
     """Whether all its calls return the same value for the same row."""
     calls = (node for node in walk(expression) if isinstance(node, Call))
     return all(SCALAR_FUNCTIONS[call.function].is_deterministic for call in calls)
+
+
+def _shared_calls(expressions: Iterable[Expression]) -> Iterator[Call]:
+    """Of these, the calls whose results can be shared: what is not deterministic is computed for each call."""
+    return (call for call in _eager_calls(expressions) if _is_deterministic(call))
 
 
 def _eager_calls(expressions: Iterable[Expression]) -> Iterator[Call]:

@@ -19,7 +19,7 @@ import stat
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +130,16 @@ def _read(name: str) -> dict[str, bytes]:
     return {}
 
 
+@contextlib.contextmanager
+def _removed_on_error(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        raise
+
+
 def _write(name: str, objects: Mapping[str, bytes]) -> None:
     """Put object code where the next process finds it. Where nothing can be written it is compiled again each time."""
     content = msgspec.msgpack.encode(objects)
@@ -139,7 +149,11 @@ def _write(name: str, objects: Mapping[str, bytes]) -> None:
             if not is_safe(directory):
                 continue
             # A process that reads meanwhile finds the old file or the new one.
-            with tempfile.NamedTemporaryFile(dir=directory, delete=False) as file:
+            with (
+                tempfile.NamedTemporaryFile(dir=directory, delete=False) as file,
+                _removed_on_error(file.name),
+            ):
                 file.write(hashlib.sha256(content).digest() + content)
-            os.replace(file.name, directory / name)
+                file.flush()
+                os.replace(file.name, directory / name)
             return

@@ -92,7 +92,8 @@ class Operator(Generic[SpecT]):
         return None
 
     def flush(self, output: Output) -> None:
-        """Emit rows that are held only to form larger batches; called when the task has no other work."""
+        """Emit rows that are held only to form larger batches. Called when the task has no other work, and from the head of
+        a chain to its tail before `snapshot`."""
 
     def on_end_of_input(self, input_index: int, output: Output) -> None:
         return None

@@ -200,3 +200,20 @@ def test_a_new_file_holds_the_watermark_until_it_is_complete_or_found_growing(tm
     assert len(watched.later()) == 1
     # It was not complete when the others were read: it begins with the watermark that they have made.
     assert watched.reader.watermark_ms() == 30_000
+
+
+def test_a_file_that_vanished_before_it_was_read_is_new_when_it_comes_again() -> None:
+    watch = FileWatch(INTERVAL_MS)
+    assert complete(watch, 20_000, ("f", 1, 0)) == ["f"]
+    watch.forget("f")
+    again = watch.look([FileStatus("f", 2, 15_000)], 30_000)
+    assert ([f.path for f in again.complete], again.changed) == (["f"], [])
+
+
+def test_a_file_that_changed_before_it_was_read_is_waited_for_like_a_new_one() -> None:
+    watch = FileWatch(INTERVAL_MS)
+    complete(watch, 20_000, ("f", 1, 0))
+    assert not watch.has_new_candidates
+    watch.reopen("f", 2, 19_000)
+    assert watch.has_new_candidates, "the watermark must not pass its rows meanwhile"
+    assert complete(watch, 30_000, ("f", 2, 19_000)) == ["f"]

@@ -224,3 +224,20 @@ def test_a_file_that_vanishes_before_its_turn_fails_with_its_name(tmp_path: Path
     (tmp_path / "b.csv").unlink()
     with pytest.raises(UserError, match=r'"[^"]*b.csv" has vanished'):
         reader.poll()
+
+
+def test_a_first_row_that_is_rejected_promises_nothing(tmp_path: Path) -> None:
+    """The first look decodes all columns that the reader does: what one rejects the other must not count."""
+    schema = Schema.of(("ts", TS), ("v", sql.INT))
+    (tmp_path / "a.csv").write_text(
+        "1970-01-01 00:50:00,bad\n1970-01-01 00:00:10,1\n1970-01-01 00:00:30,2\n1970-01-01 00:00:28,3\n"
+    )
+    (tmp_path / "b.csv").write_text("1970-01-01 00:00:20,4\n1970-01-01 00:00:25,5\n")
+    options = {"csv.ignore-parse-errors": "true", "source.rejected-rows.path": ""}
+    reader = reader_of(source_spec(tmp_path, schema=schema, **options), context(batch_rows=1))
+    late, seen = [], WATERMARK_MIN
+    while isinstance(batch := reader.poll(), pa.RecordBatch):
+        for time_ms in batch.column("ts").cast(pa.int64()).to_pylist():
+            late += [time_ms] if time_ms <= seen else []
+        seen = reader.watermark_ms()
+    assert late == []

@@ -178,3 +178,12 @@ def test_a_branch_that_can_fail_finds_its_parts_among_its_own_rows() -> None:
     quotient = call("/", cast(numbers[0], BIGINT), cast(numbers[1], BIGINT))
     case = call("IF", call("IS NOT NULL", numbers[1]), quotient, lit(0, BIGINT))
     assert evaluate(case, [("6/3",), ("7",), (None,)]) == [2, 0, 0]
+
+
+def test_texts_that_are_drawn_anew_for_each_call_are_not_split_together() -> None:
+    text = call("UUID")
+    parts = [
+        call("SPLIT_INDEX", text, lit("-", STRING.not_null()), lit(i, INT.not_null())) for i in (0, 0, 1)
+    ]
+    first, again, _ = Program(parts, EvaluationContext.of(lambda: 0, {})).run([], 4)
+    assert all(a != b for a, b in zip(first.to_pylist(), again.to_pylist(), strict=True))
