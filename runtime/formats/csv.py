@@ -175,7 +175,6 @@ class CsvReader(FileRows):
     # --- by Arrow's reader -------------------------------------------------------------------------------------------------
 
     def _convert(self, text: pa.Buffer) -> pa.RecordBatch:
-
         from runtime.formats.text_values import parse_text, require_times
 
         types = {name: _arrow_type(t) for name, t in self._types.items()}

@@ -87,10 +87,12 @@ def _member(value: str, name: str) -> str:
     return f"json_extract({value}, {_sql_literal('/' + pointer)})"
 
 
-def holds_decimal(t: LogicalType) -> bool:
-    """Whether a type contains a DECIMAL, at any depth: its digits must be kept as they are written."""
-    parts = (t.element, t.key, *(f.type for f in t.fields))
-    return t.root is TypeRoot.DECIMAL or any(holds_decimal(part) for part in parts if part is not None)
+def shows_digits(t: LogicalType) -> bool:
+    """Whether a type contains, at any depth, a DECIMAL or text, which keep the digits of a number as they are written."""
+    parts = (t.element, *(f.type for f in t.fields))
+    return t.root in (TypeRoot.DECIMAL, TypeRoot.CHAR, TypeRoot.VARCHAR) or any(
+        shows_digits(part) for part in parts if part is not None
+    )
 
 
 def _text_structure(t: LogicalType) -> Any:

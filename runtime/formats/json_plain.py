@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.formats.blocks import Block
-from runtime.formats.json_objects import has_shape_of, holds, holds_decimal, structure_of, take_apart
+from runtime.formats.json_objects import has_shape_of, holds, shows_digits, structure_of, take_apart
 from runtime.formats.json_strict import keep_last_members
 from runtime.formats.json_values import parse_values, text_type_of
 from runtime.formats.row_count import empty_columns
@@ -74,7 +74,7 @@ class PlainObjects:
     def __init__(self, types: dict[str, LogicalType], *, needs_fields: bool) -> None:
         self._types = types
         self._needs_fields = needs_fields
-        self._keeps_numbers = any(holds_decimal(t) for t in types.values())
+        self._keeps_numbers = any(shows_digits(t) for t in types.values())
         self._names = {name: np.frombuffer(name.encode(), dtype=np.uint8) for name in types}
         self._texts: dict[str, np.ndarray[Any, Any]] = {}
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from runtime.formats.blocks import Block, cut_at_newline, read_blocks
 from runtime.formats.boolean_option import is_true
 from runtime.formats.file_rows import FileRows
-from runtime.formats.json_objects import has_shape_of, holds, holds_decimal, structure_of, take_apart
+from runtime.formats.json_objects import has_shape_of, holds, shows_digits, structure_of, take_apart
 from runtime.formats.json_plain import KERNEL_DEMAND, PlainObjects, PlainRows, is_nested
 from runtime.formats.json_strict import (
     REASONS,
@@ -69,7 +69,7 @@ class JsonReader(FileRows):
         self._needs_fields = is_true(options, "fail-on-missing-field")
         self._block_bytes = block_bytes
         self._structure = structure_of(
-            self._types, keeps_numbers=any(holds_decimal(t) for t in self._types.values())
+            self._types, keeps_numbers=any(shows_digits(t) for t in self._types.values())
         )
         self._shape = has_shape_of(self._types)
         # Fields that nested objects lack are DuckDB's to find.
