@@ -54,7 +54,7 @@ class PrivateCopy:
         place = self.path / fault.path
         source, before = place.read_bytes(), place.stat()
         place.write_bytes(fault.apply(source))
-        # Byte code and kernels are kept by the file's time and size, and a fault often changes neither.
+        # Byte code is kept by the file's time and size, and a fault often changes neither.
         later_ns = before.st_mtime_ns + next(_LATER_S) * 1_000_000_000
         os.utime(place, ns=(later_ns, later_ns))
         try:
@@ -65,13 +65,13 @@ class PrivateCopy:
 
     def environment(self) -> dict[str, str]:
         """For processes that run in the copy: its packages are found before installed ones, also by their children."""
-        kept = {k: v for k, v in os.environ.items() if k not in ("NUMBA_CACHE_DIR", "PYTEST_ADDOPTS")}
+        kept = {k: v for k, v in os.environ.items() if k not in ("SQLSTREAM_KERNEL_CACHE", "PYTEST_ADDOPTS")}
         plugins = self.path / "tests" / "mutants"
         return {**kept, "PYTHONPATH": f"{self.path}{os.pathsep}{plugins}"}
 
     def warm(self) -> None:
         """Compile the kernels, and make sure that it is the copy that tests import."""
-        program = "import runtime.kernels.warm as w; w.compile_all(); print(w.__file__)"
+        program = "import runtime.kernels.warm as w; w.warm(); print(w.__file__)"
         command = [sys.executable, "-c", program]
         done = subprocess.run(
             command, cwd=self.path, env=self.environment(), check=True, capture_output=True, text=True
