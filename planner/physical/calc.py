@@ -6,7 +6,7 @@ from planner.physical.description import describe, describe_expression, describe
 from planner.physical.node import PhysicalNode
 from planner.physical.planning import Planning, over
 from planner.physical.traits import Traits
-from planner.rules.determinism import can_substitute
+from planner.rules.substitution import can_substitute
 from sqlstream.errors import Span
 from sqlstream.expressions import Expression, InputRef, conjunction, conjuncts, substitute
 from sqlstream.schema import Field, Schema

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from planner.relational.nodes import Filter, RelationalNode, Values
-from planner.rules.determinism import is_deterministic
 from sqlstream.expressions import Expression, Literal, conjunction, conjuncts
+from sqlstream.functions.determinism import is_deterministic
 
 
 def merge_filters(node: RelationalNode) -> RelationalNode:

@@ -17,8 +17,8 @@ from planner.relational.nodes import (
     Union,
     WindowTvf,
 )
-from planner.rules.determinism import is_deterministic
 from sqlstream.expressions import Expression, InputRef, conjunction, conjuncts, inputs_of, remap, substitute
+from sqlstream.functions.determinism import is_deterministic
 from sqlstream.specs.window import WindowKind
 
 Parts = tuple[Expression, ...]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 
 from planner.relational.nodes import Join, RelationalJoinKind, RelationalNode
-from planner.rules.determinism import is_deterministic
 from planner.rules.filter_merge import unique
 from planner.rules.filter_push_down import make_filter, split_by_side
 from sqlstream.expressions import conjunction, conjuncts, remap
+from sqlstream.functions.determinism import is_deterministic
 
 
 def simplify_join_condition(node: RelationalNode) -> RelationalNode:

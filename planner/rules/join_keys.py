@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 from planner.relational.nodes import Join, Project, RelationalNode
-from planner.rules.determinism import is_deterministic
 from sqlstream.expressions import (
     Call,
     Expression,
@@ -15,6 +14,7 @@ from sqlstream.expressions import (
     inputs_of,
     remap,
 )
+from sqlstream.functions.determinism import is_deterministic
 from sqlstream.schema import Field, Schema
 from sqlstream.types import is_interval, is_timestamp
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from planner.relational.nodes import Project, RelationalNode
-from planner.rules.determinism import can_substitute
+from planner.rules.substitution import can_substitute
 from sqlstream.expressions import InputRef, substitute
 
 

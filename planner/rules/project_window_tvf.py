@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from planner.relational.nodes import Project, RelationalNode, WindowTvf
-from planner.rules.determinism import is_deterministic
 from sqlstream.expressions import Expression, InputRef, inputs_of, remap
+from sqlstream.functions.determinism import is_deterministic
 from sqlstream.schema import Field, Schema
 
 

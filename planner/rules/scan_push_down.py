@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Mapping
 
 from planner.relational.nodes import Filter, RelationalNode, Sort, TableScan
-from planner.rules.determinism import is_deterministic
 from planner.rules.filter_merge import unique
 from sqlstream.expressions import conjuncts
+from sqlstream.functions.determinism import is_deterministic
 from sqlstream.spi.connector import ConnectorDescriptor
 
 

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 
 from planner.relational.nodes import Project, RelationalNode, TableScan, Watermark
-from planner.rules.determinism import is_deterministic
 from sqlstream.expressions import Expression, InputRef, substitute, transform
+from sqlstream.functions.determinism import is_deterministic
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.source import SourceWatermark
 from sqlstream.spi.connector import ConnectorDescriptor

@@ -17,8 +17,8 @@ from runtime.evaluate.literal import evaluate_literal
 from runtime.evaluate.split import split_families, split_family
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import InternalError, UserError
-from sqlstream.expressions import Call, Expression, InputRef, Literal, inputs_of, walk
-from sqlstream.functions import SCALAR_FUNCTIONS
+from sqlstream.expressions import Call, Expression, InputRef, Literal, inputs_of
+from sqlstream.functions.determinism import is_deterministic
 from sqlstream.types import BOOLEAN
 
 Columns = Sequence[Any]
@@ -65,7 +65,7 @@ class Program:
         self._steps.append(step)
         slot = len(self._steps) - 1
         # A call that is not deterministic (RAND), and all that depends on it, is one step per place in the expressions.
-        if _is_deterministic(expression):
+        if is_deterministic(expression):
             self._slots[expression] = slot
         if isinstance(expression, Literal):
             self._constants[slot] = step([], (), 0)
@@ -74,7 +74,7 @@ class Program:
         return slot
 
     def _folds(self, expression: Expression) -> bool:
-        if not isinstance(expression, Call) or not _is_deterministic(expression):
+        if not isinstance(expression, Call) or not is_deterministic(expression):
             return False
         slots = [self._slots.get(a) for a in expression.args]
         return bool(slots) and all(s in self._constants for s in slots)
@@ -185,15 +185,9 @@ def _unless_it_fails(eager: Program, lazy: _Step) -> _Step:
     return step
 
 
-def _is_deterministic(expression: Expression) -> bool:
-    """Whether all its calls return the same value for the same row."""
-    calls = (node for node in walk(expression) if isinstance(node, Call))
-    return all(SCALAR_FUNCTIONS[call.function].is_deterministic for call in calls)
-
-
 def _shared_calls(expressions: Iterable[Expression]) -> Iterator[Call]:
     """Of these, the calls whose results can be shared: what is not deterministic is computed for each call."""
-    return (call for call in _eager_calls(expressions) if _is_deterministic(call))
+    return (call for call in _eager_calls(expressions) if is_deterministic(call))
 
 
 def _eager_calls(expressions: Iterable[Expression]) -> Iterator[Call]:

@@ -1,21 +1,8 @@
-"""Which expressions may be moved, merged or evaluated twice without a change of the result."""
+"""Which expressions may be computed over another input without being computed twice."""
 
 from __future__ import annotations
 
-from sqlstream.expressions import Call, Expression, InputRef, Literal, walk
-
-
-def is_deterministic(*expressions: Expression) -> bool:
-    """Whether no call in them gives different values for the same row (RAND, UUID, PROCTIME …)."""
-    from sqlstream.functions import SCALAR_FUNCTIONS
-
-    for expression in expressions:
-        for node in walk(expression):
-            if isinstance(node, Call):
-                function = SCALAR_FUNCTIONS.get(node.function)
-                if function is not None and not function.is_deterministic:
-                    return False
-    return True
+from sqlstream.expressions import Expression, InputRef, Literal, walk
 
 
 def can_substitute(expressions: tuple[Expression, ...], projections: tuple[Expression, ...]) -> bool:
