@@ -23,8 +23,8 @@ _FLAME_GRAPHS_ARE_OFF = -2
 def vertex_routes(view: ClusterView) -> APIRouter:
     router = APIRouter(route_class=RestRoute, prefix="/jobs/{job_id}/vertices/{vertex_id}")
     _add_details(router, view)
-    _add_subtasks(router, view)
     _add_accumulators(router, view)
+    _add_subtasks(router, view)
     return router
 
 
@@ -53,7 +53,7 @@ def _add_details(router: APIRouter, view: ClusterView) -> None:
 
 
 def _add_subtasks(router: APIRouter, view: ClusterView) -> None:
-    @router.get("/subtasks/{index:int}")
+    @router.get("/subtasks/{index}")
     def subtask(job_id: str, vertex_id: str, index: str) -> Response:
         return json_answer(subtask_details(view.subtask(job_id, vertex_id, index), view.now_ms()))
 
