@@ -32,12 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """0, or 2 for a wrong statement."""
     from client.commands.run import parsed, read_script, settings_of
-    from client.session import Rows, Session, Text
+    from client.local_session import local_session
+    from client.session import Rows, Text
     from planner.compile import explain
     from planner.dialect.statements import Explain, Insert, Query, StatementSet
 
     text = read_script(arguments.file)
-    with Session(settings_of(arguments.set)) as session:
+    with local_session(settings_of(arguments.set)) as session:
         try:
             for statement in parsed(text):
                 if isinstance(statement, Query | Insert | StatementSet):

@@ -83,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """0 when all statements ran, 1 when a job failed, 2 for a wrong statement."""
-    from client.session import Session
+    from client.local_session import local_session
     from sqlstream.flink_tuning import tuning_note
 
     if arguments.format == "arrow" and sys.stdout.isatty():
@@ -101,7 +101,7 @@ def execute(arguments: argparse.Namespace) -> int:
         with line.cleared(sys.stderr if is_error else sys.stdout):
             print_to_terminal(job_id, lines, is_error)
 
-    with Session(settings_of(arguments.set), arguments.task_managers, print_lines) as session:
+    with local_session(settings_of(arguments.set), arguments.task_managers, print_lines) as session:
         for key in session.config:
             _tell(tuning_note(key), arguments)
         return run_scripts(texts, session, arguments, line)
