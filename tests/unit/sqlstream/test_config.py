@@ -77,3 +77,21 @@ def test_another_runtime_mode_is_refused_with_what_to_do(mode: str) -> None:
 def test_a_mode_that_nobody_knows_is_no_promise() -> None:
     with pytest.raises(UserError, match=r'cannot be "FAST"$'):
         option("execution.runtime-mode").parse("FAST")
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "key"),
+    [
+        ("SET 'heartbeat.timeout' = '9 s'", "cluster", "heartbeat.timeout"),
+        ("SET 'rest.port' = '1'", "server", "rest.port"),
+        ("RESET 'rest.port'", "server", "rest.port"),
+    ],
+)
+def test_what_a_cluster_or_server_starts_with_is_no_setting_of_a_session(
+    text: str, what: str, key: str
+) -> None:
+    (statement,) = parse_script(text)
+    with Session() as session, pytest.raises(UserError, match=f'"{key}" belongs to the {what}') as caught:
+        session.execute(statement)
+    assert (caught.value.code, caught.value.span is not None) == ("SS4007", True)
+    assert caught.value.hint == f"put it into sqlstream.yaml, or start the {what} with -D {key}=VALUE"
