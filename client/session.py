@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from client.catalog.catalogs import memory_catalogs
 from client.lost_rows import RejectedRowsPlace
 from sqlstream import config as options
-from sqlstream.catalog import MemoryCatalog
-from sqlstream.errors import ErrorInfo, UserError
+from sqlstream.catalog import CatalogConflict, SessionCatalog
+from sqlstream.errors import ErrorInfo, ExternalError, UserError
 from sqlstream.expressions import Literal, LiteralValue
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph
 from sqlstream.messages.job_state import JobStatus
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from planner.compile import CompiledPlan
     from planner.dialect.statements import Statement
     from planner.relational.nodes import Sink
+    from planner.statements.result import DdlResult
     from runtime.embedded import EmbeddedCluster
     from runtime.net.results import PrintLines
     from sqlstream.messages.rpc import JobMetrics
@@ -44,6 +46,9 @@ CLUSTER_OPTIONS = (
 )
 """Settings that a cluster is started with: after a change the next job starts a new cluster."""
 
+
+CONFLICTS_MAX = 100
+"""How often a DDL statement is planned anew because another session has changed the same object of a catalog."""
 
 IN_PROCESS_INPUT = "sqlstream.in-process.max-input-size"
 
@@ -139,7 +144,7 @@ class Session:
         print_lines: PrintLines | None = None,
     ) -> None:
         """`print_lines` receives the lines of connector `print`; by default they go to standard output and error."""
-        self.catalog = MemoryCatalog()
+        self.catalog = SessionCatalog(memory_catalogs())
         self.config: dict[str, str] = {}
         for key, value in (config or {}).items():
             options.option(key).parse(value)
@@ -202,33 +207,50 @@ class Session:
         from runtime.formats import descriptors as format_descriptors
 
         return BindContext(
-            self.catalog,
+            self.catalog.snapshot(),
             descriptors(),
             format_descriptors(),
             self.config,
+            self.catalog.current_catalog,
+            self.catalog.current_database,
             check_expression=check_expression,
         )
 
     def _apply(self, statement: Statement) -> Rows:
         from planner.statements.execute import execute_ddl
-        from planner.statements.result import PutObject, RemoveObject, ResetConfig, SetConfig
 
-        result = execute_ddl(statement, self.bind_context())
+        for _ in range(CONFLICTS_MAX):
+            result = execute_ddl(statement, self.bind_context())
+            try:
+                self._make(result, statement)
+            except CatalogConflict:
+                # Another session was faster: the statement is planned upon what it left.
+                continue
+            return Rows(result.schema, literal_batches(result.schema, result.rows), result.done, result.note)
+        raise ExternalError(
+            "SS5021", "the catalog changes too fast for the statement", hint="run the statement again"
+        )
+
+    def _make(self, result: DdlResult, statement: Statement) -> None:
+        """Make the changes of a statement, of which at most one is of a catalog."""
+        from planner.statements.result import ResetConfig, SetConfig
+        from sqlstream.catalog import PutObject
+
         for change in result.changes:
             match change:
-                case PutObject(entry):
-                    self._validate(entry, statement)
-                    self.catalog.put(entry)
-                case RemoveObject(path):
-                    self.catalog.drop(path)
                 case SetConfig(key, value):
                     self.config[key] = value
                 case ResetConfig(None):
                     self.config.clear()
                 case ResetConfig(key):
                     self.config.pop(str(key), None)
-        batches = literal_batches(result.schema, result.rows)
-        return Rows(result.schema, batches, result.done, result.note)
+                case _:
+                    if isinstance(change, PutObject):
+                        self._validate(change.entry, statement)
+                    try:
+                        self.catalog.apply(change)
+                    except UserError as error:
+                        raise error.at(statement.span) from None
 
     def _validate(self, entry: object, statement: Statement) -> None:
         """Run the connector's own checks, which its descriptor cannot express."""
