@@ -1,4 +1,4 @@
-"""The grammar of SET, RESET, SHOW, DESCRIBE, EXPLAIN, INSERT and statement sets, by their first words."""
+"""The grammar of SET, RESET, SHOW, DESCRIBE, EXPLAIN, INSERT, statement sets and STOP JOB, by their first words."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from planner.dialect.statements import (
     Describe,
     DescribedKind,
     DescribeExtension,
+    DescribeJob,
     Explain,
     Identifier,
     Insert,
@@ -24,6 +25,7 @@ from planner.dialect.statements import (
     ShowKind,
     Statement,
     StatementSet,
+    StopJob,
 )
 from planner.dialect.tokens import is_word, word
 from planner.dialect.tokens import span as token_span
@@ -32,7 +34,7 @@ from sqlstream.errors import Span, UserError, did_you_mean
 _DETAILS = ("ESTIMATED_COST", "CHANGELOG_MODE", "JSON_EXECUTION_PLAN", "PLAN_ADVICE")
 _UNBUILT = (
     *("ADD", "ALTER", "ANALYZE", "CALL", "COMPILE", "DELETE", "LOAD", "MERGE"),
-    *("REMOVE", "STOP", "TRUNCATE", "UNLOAD", "UPDATE", "UPSERT", "USE"),
+    *("REMOVE", "TRUNCATE", "UNLOAD", "UPDATE", "UPSERT", "USE"),
 )
 
 
@@ -239,8 +241,12 @@ def _show_kind(parser: QueryParser, first: Token) -> ShowKind:
     raise unsupported(parser, first)
 
 
-def _describe(parser: QueryParser) -> Describe | DescribeExtension:
+def _describe(parser: QueryParser) -> Describe | DescribeExtension | DescribeJob:
     first = parser.advance()
+    if parser.at("JOB") and _is_name(parser.peek(1)):
+        parser.advance()
+        job = _job_id(parser)
+        return DescribeJob(*extent(parser, first), job_id=job.text, id_span=token_span(job))
     for kind in DescribedKind:
         # A table may have this name too: then nothing follows it.
         if parser.at(kind.value) and _is_name(parser.peek(1)):
@@ -249,10 +255,28 @@ def _describe(parser: QueryParser) -> Describe | DescribeExtension:
     is_extended = parser.at("EXTENDED") and bool(parser.peek(1))
     if is_extended:
         parser.advance()
-    if parser.at_any("CATALOG", "DATABASE", "JOB", "MODEL") and _is_name(parser.peek(1)):
+    if parser.at_any("CATALOG", "DATABASE", "MODEL") and _is_name(parser.peek(1)):
         raise unsupported(parser, first)
     name = parser.qualified_name("a table name")
     return Describe(*extent(parser, first), name=name, is_extended=is_extended)
+
+
+def _stop(parser: QueryParser) -> StopJob:
+    first = parser.expect("STOP")
+    parser.expect("JOB", hint="write STOP JOB 'id'")
+    job = _job_id(parser)
+    if parser.at("WITH"):
+        token = parser.advance()
+        what = parser.accept_any("SAVEPOINT", "DRAIN")
+        if what is None:
+            raise parser.unexpected("SAVEPOINT")
+        hint = "leave it out: the job is cancelled then"
+        raise parser.refusal(f"STOP JOB … WITH {what} is not supported yet", token, hint)
+    return StopJob(*extent(parser, first), job_id=job.text, id_span=token_span(job))
+
+
+def _job_id(parser: QueryParser) -> Token:
+    return parser.string("the id of a job in single quotes", "SHOW JOBS lists the jobs")
 
 
 def _is_name(token: Token) -> bool:
@@ -282,4 +306,5 @@ _READERS: dict[str, Callable[[QueryParser], Statement]] = {
     "DESCRIBE": _describe,
     "DESC": _describe,
     "EXPLAIN": _explain,
+    "STOP": _stop,
 }
