@@ -109,7 +109,9 @@ class Execution:
 def _is_configuration(statement: Statement) -> bool:
     from planner.dialect import statements as kinds
 
-    others = (kinds.Query, kinds.Insert, kinds.StatementSet, kinds.Explain, kinds.Show, kinds.Describe)
-    jobs = (kinds.DescribeExtension, kinds.DescribeJob, kinds.StopJob)
-    is_listing = isinstance(statement, kinds.SetOption) and statement.option is None
-    return not isinstance(statement, (*others, *jobs)) and not is_listing
+    creating = (kinds.CreateTable, kinds.CreateView, kinds.CreateDatabase, kinds.CreateCatalog)
+    altering = (kinds.AlterTableOptions, kinds.AlterView, kinds.AlterDatabase, kinds.RenameObject)
+    dropping = (kinds.DropObject, kinds.DropDatabase, kinds.DropCatalog)
+    if isinstance(statement, kinds.SetOption):
+        return statement.option is not None
+    return isinstance(statement, (*creating, *altering, *dropping, kinds.Use, kinds.ResetOption))
