@@ -37,7 +37,11 @@ COLLECT = "collect"
 CLUSTER_OPTIONS = (
     "heartbeat.interval",
     "heartbeat.timeout",
+    "resourcemanager.taskmanager-registration.timeout",
+    "resourcemanager.taskmanager-timeout",
     "slot.request.timeout",
+    "slotmanager.number-of-slots.max",
+    "slotmanager.number-of-slots.min",
     "task.cancellation.timeout",
     "taskmanager.memory.network.max",
     "taskmanager.numberOfTaskSlots",

@@ -72,7 +72,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a setting in force before the first statement",
     )
     parser.add_argument(
-        "--task-managers", type=count, metavar="N", help="child processes that run tasks (default: cores)"
+        "--task-managers",
+        type=count,
+        metavar="N",
+        help="start this many child processes for tasks at once (default: as many as jobs need)",
     )
     parser.add_argument(
         "--quiet",
