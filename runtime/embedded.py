@@ -116,6 +116,7 @@ class EmbeddedCluster:
                 receiver=self._results,
                 receive=self._receive,
                 on_exit=lambda resource_id, error: self._shell.task_manager_exited(resource_id, error),
+                on_release=self._usage.measure,
             )
         self._shell = JobManagerShell(
             self._job_manager_config(),

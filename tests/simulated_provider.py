@@ -15,8 +15,8 @@ class SimulatedProvider:
     """Obeys RequestTaskManagers and ReleaseTaskManager, and reports each end once, some of them late.
 
     `start(resource_id)` makes a process, `kill(resource_id)` ends it if it is there; `report(resource_id, error)` tells the
-    JobManager. State: the ids of all TaskManagers ever requested, of those whose end is not reported, and of those that
-    run."""
+    JobManager. With `is_deadly` no process lives long. State: the ids of all TaskManagers ever requested and released, of
+    those whose end is not reported, of those that run; and how many ended without a release."""
 
     def __init__(
         self,
@@ -27,6 +27,9 @@ class SimulatedProvider:
         report: Callable[[str, ErrorInfo], None],
     ) -> None:
         self.is_faulty = True
+        self.is_deadly = False
+        self.lost = 0
+        self.released: set[str] = set()
         self.requested: set[str] = set()
         self.unended: set[str] = set()
         self.running: set[str] = set()
@@ -43,11 +46,9 @@ class SimulatedProvider:
         fate = self._rng.random() if self.is_faulty else 1.0
         if fate < 0.1:
             self._after(self._rng.randint(1, 100), lambda: self._ended(resource_id, REFUSED))
-        elif fate < 0.15:
-            self._after(60_000, lambda: self._up(resource_id))
-        else:
+        elif fate > 0.15:
             self._after(self._rng.randint(50, 6000 if fate < 0.25 else 1500), lambda: self._up(resource_id))
-        if 0.25 <= fate < 0.35:
+        if self.is_deadly or 0.25 <= fate < 0.35:
             self._after(self._rng.randint(50, 2500), lambda: self._kill(resource_id))
 
     def _up(self, resource_id: str) -> None:
@@ -62,7 +63,8 @@ class SimulatedProvider:
             else:
                 self._ended(resource_id, KILLED)
 
-        self._after(self._rng.randint(1, 800), end)
+        self.released.add(resource_id)
+        self._after(self._rng.randint(1, 3000 if self.is_faulty else 300), end)
 
     def died(self, resource_id: str) -> None:
         """The process has ended, for whatever reason; that is reported, now and then late."""
@@ -76,4 +78,5 @@ class SimulatedProvider:
     def _ended(self, resource_id: str, error: ErrorInfo) -> None:
         if resource_id in self.unended:
             self.unended.discard(resource_id)
+            self.lost += resource_id not in self.released
             self._report(resource_id, error)

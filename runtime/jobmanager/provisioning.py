@@ -124,9 +124,13 @@ class Provisioning:
         """Whether too many were lost since the last job came, so that none is requested."""
         return self._lost > REPLACEMENTS_MAX
 
-    def check(self) -> None:
+    def check(self, registered: set[str]) -> None:
+        """InternalError when there are too many, or when the registered ones are not those of the ResourceManager."""
         if len(self._task_managers) > self.config.task_managers_max:
             raise InternalError(f"{len(self._task_managers)} TaskManagers are too many")
+        known = {i for i, t in self._task_managers.items() if t.state is TaskManagerState.REGISTERED}
+        if known != registered:
+            raise InternalError(f"TaskManagers {sorted(known ^ registered)} are registered in one place only")
 
     # --- events
 

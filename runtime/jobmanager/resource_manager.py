@@ -202,7 +202,7 @@ class ResourceManager:
             if job_id not in self.requirements or count > self.requirements[job_id].slots:
                 raise InternalError(f"job {job_id} holds {count} slots, too many", story=self.story.lines())
         if self.provisioning is not None:
-            self.provisioning.check()
+            self.provisioning.check({t.resource_id for t in self.task_managers.values()})
 
     # --- registration
 
@@ -348,7 +348,9 @@ class ResourceManager:
     def _provision(self, provisioning: Provisioning, now_ms: int) -> None:
         # Slots that are being released come free within a message, sooner than a TaskManager could start.
         unused = sum(not s.is_leased for t in self.task_managers.values() for s in t.slots)
-        self._instructions += provisioning.request(max(0, self._waiting_slots - unused), now_ms)
+        for instruction in provisioning.request(max(0, self._waiting_slots - unused), now_ms):
+            self.story.add(now_ms, str(instruction))
+            self._instructions.append(instruction)
         for found in self.task_managers.values():
             found.note_idleness(now_ms)
 

@@ -29,9 +29,11 @@ class ChildTaskManagers:
         receiver: ResultReceiver,
         receive: Callable[[Any], None],
         on_exit: OnExit,
+        on_release: Callable[[], None],
     ) -> None:
-        self._slots = slots
+        """`on_release` is called before a child is told to end."""
         self._receive = receive
+        self._on_release = on_release
         self._connections = FlightConnections(token)
         self._server = FlightServer(token, self._on_message, receiver=receiver)
         self.transport = FlightTransport(self._connections)
@@ -72,4 +74,5 @@ class ChildTaskManagers:
         self._provider.request(resource_id)
 
     def release_task_manager(self, resource_id: str, is_lost: bool) -> None:
+        self._on_release()
         self._provider.release(resource_id, is_lost)

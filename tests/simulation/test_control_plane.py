@@ -39,7 +39,7 @@ from runtime.jobmanager.events import (
 )
 from runtime.jobmanager.job_manager import JobManager, JobManagerConfig
 from runtime.jobmanager.job_master import JobMasterConfig
-from runtime.jobmanager.provisioning import ProvisioningConfig
+from runtime.jobmanager.provisioning import REPLACEMENTS_MAX, ProvisioningConfig
 from runtime.jobmanager.registered_task_manager import SlotState
 from runtime.jobmanager.resource_manager import ResourceManagerConfig
 from runtime.jobmanager.scheduler import slots_needed
@@ -82,7 +82,7 @@ def random_job(rng: random.Random, number: int) -> JobGraph:
     """A line of one to three vertices; the last holds a sink. Now and then one is wider than the cluster may be."""
     depth = rng.randint(1, 3)
     parallelism = [rng.randint(1, 3) for _ in range(depth)]
-    if rng.random() < 0.15:
+    if rng.random() < 0.1:
         parallelism[-1] = rng.randint(4, 14)
     source = SourceSpec("t", "values", {}, EMPTY, ())
     sink = SinkSpec("s", "filesystem", {}, EMPTY)
@@ -127,7 +127,7 @@ def random_bounds(rng: random.Random) -> ProvisioningConfig:
     return ProvisioningConfig(
         "child",
         slots,
-        slots_max=slots * rng.randint(2, 5),
+        slots_max=slots * rng.randint(2, 4),
         task_managers_min=rng.randint(0, 2),
         idle_timeout_ms=rng.randint(500, 6000),
         registration_timeout_ms=10_000,
@@ -166,6 +166,7 @@ class Cluster:
             lambda resource_id, error: self.tell_job_manager(TaskManagerExited(resource_id, error)),
         )
         self.provider.is_faulty = not is_calm
+        self.provider.is_deadly = seed % 20 == 5
         self.leases: dict[str, RequestSlot] = {}
         self.now_ms = 0
         # Steady clocks begin anywhere: no machine may compare its time with another's.
@@ -184,7 +185,7 @@ class Cluster:
         self.failed_commits: set[str] = set()
         self.aborts: set[str] = set()
         self.finished: dict[str, JobFinished] = {}
-        self.jobs = [random_job(rng, n) for n in range(rng.randint(1, 4))]
+        self.jobs = [random_job(rng, n) for n in range(rng.randint(1, 6))]
         self._plan()
 
     def _plan(self) -> None:
@@ -426,7 +427,7 @@ class Cluster:
     def end_faults(self) -> None:
         self.say("the network heals")
         self.network.faults = NetworkFaults()
-        self.provider.is_faulty = False
+        self.provider.is_faulty = self.provider.is_deadly = False
         if self.bounds is None and self.any_process() is None:
             self.start_one(20)
 
@@ -499,6 +500,8 @@ class Cluster:
         self._check_slots()
         if self.bounds is not None:
             assert len(self.provider.unended) <= self.bounds.task_managers_max, "too many TaskManagers"
+            resources = {t.resource_id for t in registered.values()}
+            assert not resources & self.provider.released, "a released TaskManager is in use"
         for master in self.job_manager.dispatcher.masters.values():
             for e in master.graph.executions():
                 is_known = e.state.is_terminal or not e.task_manager_id or e.task_manager_id in registered
@@ -555,6 +558,8 @@ class Cluster:
         if self.is_calm:
             assert self.bounds is None, f"{job_id} fits, and failed on a calm day: {end.error}"
             assert reason is FailureReason.NO_RESOURCES, f"{job_id} failed on a calm day: {end.error}"
+        if "no TaskManager is left" in end.error.message:
+            assert self.provider.lost > REPLACEMENTS_MAX
         if reason is FailureReason.OPERATOR_FAILED:
             assert job_id in self.broken_jobs
         if reason is not FailureReason.EXTERNAL:
