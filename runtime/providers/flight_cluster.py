@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from runtime.net.flight import FlightConnections, FlightServer
+from runtime.net.flight import FlightConnections, FlightServer, OnRequest
 from runtime.net.flight_transport import FlightTransport
-from runtime.net.results import ResultReceiver
+from runtime.net.results import ResultStore
 from runtime.providers.local import LocalProvider, OnExit
 from runtime.taskmanager.task_manager_options import TaskManagerOptions
 from sqlstream.messages.rpc import RegisterTaskManager, decode_control_message
@@ -26,16 +26,19 @@ class ChildTaskManagers:
         network_memory_bytes: int,
         cancellation_timeout_ms: int,
         token: str,
-        receiver: ResultReceiver,
+        receiver: ResultStore,
         receive: Callable[[Any], None],
         on_exit: OnExit,
         on_release: Callable[[], None],
+        on_request: OnRequest,
     ) -> None:
         """`on_release` is called before a child is told to end."""
         self._receive = receive
         self._on_release = on_release
         self._connections = FlightConnections(token)
-        self._server = FlightServer(token, self._on_message, receiver=receiver)
+        self._server = FlightServer(
+            token, self._on_message, on_request, receiver=receiver, results_of=receiver.reader
+        )
         self.transport = FlightTransport(self._connections)
         self.address = self._server.address
         child = TaskManagerOptions(

@@ -13,7 +13,9 @@ sys.path.insert(1, str(Path(__file__).resolve().parents[3]))
 
 from serve import serve
 
-from client.session import IN_PROCESS_INPUT, Job, Session
+from client.local_cluster import IN_PROCESS_INPUT
+from client.local_session import local_session
+from client.session import Job, Session
 from planner.dialect.parser import parse_script
 from sqlstream.arrow import row_kinds, without_row_kinds
 from sqlstream.changelog import RowKind
@@ -23,7 +25,7 @@ from sqlstream.messages.job_state import JobStatus
 def main() -> None:
     # The processes that run jobs start before the first is measured, as those of the other engines do.
     started = {IN_PROCESS_INPUT: "0", "slotmanager.number-of-slots.min": str(os.cpu_count() or 1)}
-    with Session({**json.loads(sys.argv[1]), **started}) as session:
+    with local_session({**json.loads(sys.argv[1]), **started}) as session:
         session.cluster()
         serve(lambda request: answer(session, request))
 
