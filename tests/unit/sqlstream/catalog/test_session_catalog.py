@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from client.local_cluster import LocalClusterClient
 from client.session import Rows, Session
 from planner.dialect.parser import parse_script
 from sqlstream import types as sql
@@ -98,17 +99,17 @@ def run_at_once(scripts: list[str], manager: CatalogManager | None = None) -> li
     gate = threading.Barrier(len(scripts))
 
     def run(number: int) -> None:
-        with Session() as session:
-            session.catalog = SessionCatalog(manager)
-            statements = parse_script(scripts[number])
-            gate.wait(30)
-            for statement in statements:
-                try:
-                    outcome = session.execute(statement)
-                    assert isinstance(outcome, Rows)
-                    outcomes[number].append(outcome)
-                except UserError as error:
-                    outcomes[number].append(error)
+        # A cluster starts with its first job, and there is none here.
+        session = Session(LocalClusterClient(), catalogs=manager)
+        statements = parse_script(scripts[number])
+        gate.wait(30)
+        for statement in statements:
+            try:
+                outcome = session.execute(statement)
+                assert isinstance(outcome, Rows)
+                outcomes[number].append(outcome)
+            except UserError as error:
+                outcomes[number].append(error)
 
     threads = [threading.Thread(target=run, args=(n,)) for n in range(len(scripts))]
     for thread in threads:
