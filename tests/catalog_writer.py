@@ -29,7 +29,7 @@ from sqlstream.catalog import (
 )
 from sqlstream.catalog.changes import ContentsChange
 
-CALLS = ("fsync", "replace", "rename", "mkdir", "unlink", "rmdir", "pwrite", "write")
+CALLS = ("open", "fdopen", "fsync", "replace", "rename", "mkdir", "unlink", "rmdir", "pwrite")
 
 
 def some_change(random_: random.Random, contents: CatalogContents, number: int) -> ContentsChange:
@@ -81,12 +81,11 @@ def main() -> None:
     directory, seed, changes, call_number = sys.argv[1], *map(int, sys.argv[2:])
     catalog = open_file_catalog(directory)
     random_ = random.Random(seed)
-    write = os.write
     if call_number:
         die_before(call_number)
     for number in range(changes):
         catalog.apply(some_change(random_, catalog.contents(), number))
-        write(1, f"{number}\n".encode())
+        os.write(1, f"{number}\n".encode())
 
 
 if __name__ == "__main__":

@@ -59,12 +59,12 @@ def test_a_writer_killed_at_any_time_loses_no_acknowledged_change(tmp_path: Path
 
 
 @pytest.mark.parametrize("first", [1, pytest.param(2, marks=pytest.mark.slow)])
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 def test_a_writer_killed_before_any_change_of_a_file_loses_no_acknowledged_change(
     tmp_path: Path, first: int
 ) -> None:
-    step = 12
-    numbers = range(1, 120, step) if first == 1 else [n for n in range(2, 120) if n % step != 1]
+    step = 23
+    numbers = range(1, 180, step) if first == 1 else [n for n in range(2, 180) if n % step != 1]
     for number in numbers:
         directory = tmp_path / str(number)
         writer = start(directory, number, 200, number)

@@ -184,6 +184,30 @@ def test_two_catalogs_over_one_directory_see_each_others_changes(tmp_path: Path)
     assert snapshot(first).databases(DEFAULT_CATALOG) == ("d", DEFAULT_DATABASE)
 
 
+class Killed(BaseException):
+    pass
+
+
+def test_others_see_the_change_of_a_writer_that_died_right_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from client.catalog import file_catalog
+
+    writer, reader = open_file_catalog(str(tmp_path)), open_file_catalog(str(tmp_path))
+    assert snapshot(reader).get(path("t")) is None
+    real = file_catalog.write_definition
+
+    def dying(file: str, content: bytes) -> None:
+        real(file, content)
+        raise Killed
+
+    monkeypatch.setattr(file_catalog, "write_definition", dying)
+    with pytest.raises(Killed):
+        writer.apply(PutObject(table("t")))
+    assert snapshot(reader).get(path("t")) == table("t")
+    assert snapshot(writer).get(path("t")) == table("t")
+
+
 def test_after_a_change_only_changed_files_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = open_file_catalog(str(tmp_path)), open_file_catalog(str(tmp_path))
     first.apply(PutObject(table("t")))
