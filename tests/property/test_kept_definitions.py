@@ -77,7 +77,7 @@ VIEWS = st.builds(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(TABLES | VIEWS)
 def test_a_table_or_view_is_read_back_as_it_was(entry: CatalogTable | CatalogView) -> None:
     assert decode_object(encode_object(entry), entry.path) == entry
