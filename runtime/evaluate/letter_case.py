@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.evaluate.kernel import Datum, as_array, rows_of
+
+_BASIC_PLANE = 0x10000
+"""All letters that become several are below this code."""
 
 
 def upper(text: Datum) -> pa.Array:
@@ -33,17 +37,35 @@ def _mapped(
     if pc.all(pc.string_is_ascii(text), min_count=0).as_py():
         return of_ascii(text)
     result = by_letter(text)
-    is_special = pc.fill_null(pc.match_substring_regex(text, _special_letters(in_full)), False)
-    rows = np.flatnonzero(is_special.to_numpy(zero_copy_only=False))
+    rows = _rows_with(_special_letters(in_full), text)
     if not len(rows):
         return result
-    replaced = [in_full(value) for value in text.take(pa.array(rows)).to_pylist()]
-    return pc.replace_with_mask(result, is_special, pa.array(replaced, result.type))
+    values = text.take(pa.array(rows)).to_pylist()
+    replaced = [None if value is None else in_full(value) for value in values]
+    is_replaced = np.zeros(len(text), dtype=bool)
+    is_replaced[rows] = True
+    return pc.replace_with_mask(result, is_replaced, pa.array(replaced, result.type))
 
 
 @functools.cache
-def _special_letters(in_full: Callable[[str], str]) -> str:
-    """A regular expression for a letter that becomes several, or (Σ) one that depends on the letters around it."""
-    basic_plane = (chr(code) for code in range(0x80, 0x10000) if not 0xD800 <= code < 0xE000)
-    several = "".join(letter for letter in basic_plane if len(in_full(letter)) > 1)
-    return f"[{several}Σ]" if in_full is str.lower else f"[{several}]"
+def _special_letters(in_full: Callable[[str], str]) -> np.ndarray[Any, Any]:
+    """bool by code: letters that become several, and Σ, whose small letter depends on the letters around it."""
+    letters = np.zeros(_BASIC_PLANE, dtype=bool)
+    for code in range(0x80, _BASIC_PLANE):
+        letters[code] = len(in_full(chr(code))) > 1
+    letters[ord("Σ")] = in_full is str.lower
+    return letters
+
+
+def _rows_with(letters: np.ndarray[Any, Any], text: pa.StringArray) -> np.ndarray[Any, Any]:
+    """The rows, ascending, in whose UTF-8 one of the letters is found; a row that is NULL may be among them."""
+    _, offsets_buffer, data_buffer = text.buffers()
+    offsets = np.frombuffer(offsets_buffer, dtype=np.int32)[text.offset : text.offset + len(text) + 1]
+    data = np.frombuffer(data_buffer, dtype=np.uint8)[offsets[0] : offsets[-1]]
+    # A letter beyond ASCII begins with a byte from 0xC2; the first byte says of how many bytes the letter is.
+    places = np.flatnonzero(data >= 0xC2)
+    first, second, third = (data.take(places + i, mode="clip").astype(np.int32) for i in range(3))
+    of_two = (first & 0x1F) << 6 | second & 0x3F
+    of_three = (first & 0x0F) << 12 | (second & 0x3F) << 6 | third & 0x3F
+    is_found = letters[np.where(first < 0xE0, of_two, of_three)] & (first < 0xF0)
+    return np.unique(np.searchsorted(offsets - offsets[0], places[is_found], side="right") - 1)

@@ -21,7 +21,7 @@ _OPTIONS = (
     OptionDescriptor(
         "ignore-parse-errors",
         OptionType.BOOLEAN,
-        "Whether undecodable rows are counted and kept in a file apart, instead of failing the job.",
+        "Whether undecodable rows are counted and written to a separate file instead of failing the job.",
         "false",
     ),
     OptionDescriptor(

@@ -16,7 +16,9 @@ VALUE_CHARACTERS_MAX = 60
 
 def undecodable(path: str, row: Rejected, option: str = "") -> UserError:
     """The error for a rejected row; `option` is the full key of the option that makes the format skip such rows."""
-    hint = f"correct the file, or set '{option}' = 'true' to count such rows and keep them in a file apart"
+    hint = (
+        f"correct the file, or set '{option}' = 'true' to count such rows and write them to a separate file"
+    )
     return UserError(
         "SS5011",
         f'could not decode line {row.line} of "{path}": {row.reason}',
