@@ -6,6 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from client.arguments import add_configuration_arguments, configuration_of
 from sqlstream.errors import UserError, line_and_column, render_error
 
 if TYPE_CHECKING:
@@ -34,22 +35,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SQL",
         help="statements to explain after those of the file; may be repeated",
     )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="a setting in force before the first statement",
-    )
+    add_configuration_arguments(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """0, or 2 for a wrong statement."""
-    from client.commands.run import scripts_of, settings_of
-    from client.session import Session
+    from client.commands.run import scripts_of
+    from client.local_session import local_session
 
     texts = scripts_of(arguments)
-    with Session(settings_of(arguments.set)) as session:
+    with local_session(configuration_of(arguments).for_jobs) as session:
         for text in texts:
             try:
                 _explain(text, session)

@@ -13,7 +13,7 @@ from runtime.connectors.file_watch import FileWatch, Look
 from runtime.connectors.row_watermarks import RowWatermarks
 from runtime.connectors.table_files import TableFiles
 from runtime.host.files import FileStatus
-from sqlstream.config import parse_duration_ms
+from sqlstream.config_option import parse_duration_ms
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.errors import UserError
 from sqlstream.specs import SourceSpec
