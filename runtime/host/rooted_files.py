@@ -17,17 +17,17 @@ def files_within(roots: tuple[str, ...] | None) -> LocalFiles:
 
 class RootedFiles(LocalFiles):
     """The files of this machine that really lie below one of `roots`, which are real paths. A path that leads elsewhere is a
-    UserError SS5020; so is one that is led elsewhere between the check and the opening. No state."""
+    UserError SS5030; so is one that is led elsewhere between the check and the opening. No state."""
 
     def __init__(self, roots: tuple[str, ...]) -> None:
         self._roots = roots
 
     def check(self, path: str) -> str:
-        """The real path of what is, or would be, at `path`. UserError SS5020 when it is outside."""
+        """The real path of what is, or would be, at `path`. UserError SS5030 when it is outside."""
         real = os.path.realpath(path)
         if not any(real == root or real.startswith(root.rstrip("/") + "/") for root in self._roots):
             raise UserError(
-                "SS5020",
+                "SS5030",
                 f'"{path}" lies outside of the directories that this server allows for files',
                 hint=f"use a path below {' or '.join(self._roots)}",
             )
@@ -60,7 +60,7 @@ class RootedFiles(LocalFiles):
             return
         except UserError:
             stream.close()
-            raise UserError("SS5020", f'"{path}" was moved outside while it was opened') from None
+            raise UserError("SS5030", f'"{path}" was moved outside while it was opened') from None
 
     def status(self, path: str) -> FileStatus | None:
         self.check(path)
@@ -75,7 +75,7 @@ class RootedFiles(LocalFiles):
         fixed = pattern.split("*", 1)[0].split("?", 1)[0].split("[", 1)[0]
         self.check(os.path.dirname(fixed) or ".")
         if ".." in pattern[len(fixed) :].split("/"):
-            raise UserError("SS5020", f'the pattern "{pattern}" leads upwards behind a wildcard')
+            raise UserError("SS5030", f'the pattern "{pattern}" leads upwards behind a wildcard')
         found = super().match_glob(pattern)
         for path in found:
             self.check(path)
