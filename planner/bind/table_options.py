@@ -9,8 +9,8 @@ from typing import NoReturn
 
 from planner.bind.context import BindContext
 from planner.dialect.statements import Option
-from sqlstream import config
 from sqlstream.catalog import CatalogTable
+from sqlstream.config_option import parse_boolean, parse_duration_ms, parse_memory_bytes
 from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.secrets import masked
 from sqlstream.spi.connector import ConnectorDescriptor, OptionDescriptor, OptionType
@@ -102,6 +102,38 @@ def check_hints(table: CatalogTable, hints: tuple[Option, ...], context: BindCon
     descriptor = find_connector(merged, context, spans.all)
     _check(merged, descriptor, table.physical_schema().names, context, spans)
     return overrides
+
+
+def check_altered_options(
+    table: CatalogTable,
+    written: tuple[Option, ...],
+    reset: Mapping[str, Span],
+    context: BindContext,
+    span: Span | None,
+) -> dict[str, str]:
+    """The options of a table after some are set and others reset, checked as in CREATE TABLE. Its connector stays."""
+    changed = written_options(written)
+    spans = _Spans({o.key: o.key_span for o in written}, {o.key: o.value_span for o in written}, span)
+    connector = spans.keys.get("connector") or reset.get("connector")
+    if connector is not None:
+        raise UserError(
+            "SS4003",
+            "the connector of a table cannot be altered",
+            span=connector,
+            hint="drop the table, and create it with the other connector",
+        )
+    absent = next((key for key in reset if key not in table.options), None)
+    if absent is not None:
+        raise UserError(
+            "SS4003",
+            f'table "{table.path.name}" has no option "{absent}"',
+            span=reset[absent],
+            hint=did_you_mean(absent, list(table.options)),
+        )
+    after = {k: v for k, v in {**table.options, **changed}.items() if k not in reset}
+    descriptor = find_connector(after, context, span)
+    _check(after, descriptor, table.physical_schema().names, context, spans)
+    return after
 
 
 def is_bounded(descriptor: ConnectorDescriptor, options: dict[str, str]) -> bool:
@@ -273,9 +305,9 @@ def _parse(text: str, option: OptionDescriptor) -> float | None:
         case OptionType.DOUBLE:
             return float(text)
         case OptionType.DURATION:
-            return config.parse_duration_ms(text)
+            return parse_duration_ms(text)
         case OptionType.MEMORY_SIZE:
-            return config.parse_memory_bytes(text)
+            return parse_memory_bytes(text)
         case OptionType.BOOLEAN:
-            config.parse_boolean(text)
+            parse_boolean(text)
     return None

@@ -18,6 +18,7 @@ from planner.dialect.parser import parse_expression, parse_query, table_options
 from planner.relational.nodes import Project, RelationalNode, TableScan, Watermark
 from sqlstream import config
 from sqlstream.catalog import CatalogTable, CatalogView, Column, ColumnKind
+from sqlstream.config_option import parse_duration_ms
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression, InputRef, substitute
 from sqlstream.schema import Field, Schema
@@ -56,7 +57,14 @@ def _name_span(node: exp.Table, namespace: Namespace) -> Span | None:
 
 
 def _bind_view(view: CatalogView, namespace: Namespace, span: Span | None) -> RelationalNode:
-    inner = namespace.inside_view(view.path, span)
+    if view.path in namespace.views:
+        raise UserError(
+            "SS2016",
+            f'view "{view.path.name}" reads itself',
+            span=span,
+            hint="alter the query of one of the views",
+        )
+    inner = namespace.inside_view(view, span)
     key = (view.path, inner.fixed_span)
     known = namespace.bound_views.get(key)
     if known is not None:
@@ -190,7 +198,7 @@ def _with_watermark(
         column=column,
         expression=expression,
         emit_strategy=EmitStrategy(options.get("scan.watermark.emit.strategy", "on-periodic").lower()),
-        idle_timeout_ms=config.parse_duration_ms(idle)
+        idle_timeout_ms=parse_duration_ms(idle)
         if idle is not None
         else int(config.get(namespace.context.config, "table.exec.source.idle-timeout")),
         schema=Schema(tuple(fields)),
