@@ -21,7 +21,7 @@ from sqlstream.specs import SinkSpec
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from client.completion import Candidate  # type: ignore[import-not-found,unused-ignore]
+    from client.completion import Candidate
     from client.session import Outcome, Session
     from runtime.net.results import PrintLines
     from sqlstream.graph.job_graph import JobGraph

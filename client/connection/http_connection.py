@@ -29,7 +29,7 @@ from sqlstream.messages.rpc import JobMetrics, JobOverviewEntry, JobStatusReply
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from client.completion import Candidate  # type: ignore[import-not-found,unused-ignore]
+    from client.completion import Candidate
     from client.connection.wire import ResultHead
     from sqlstream.schema import Schema
 
