@@ -32,7 +32,7 @@ def connect(url: str, *, token: str = "", config: Mapping[str, str] | None = Non
         from client.connection.embedded import embedded_connection
 
         return embedded_connection(settings)
-    from client.connection.http import HttpConnection
+    from client.connection.http_connection import HttpConnection
 
     return HttpConnection(address, settings)
 

@@ -129,12 +129,12 @@ def answered_error(status: int, body: bytes, url: str) -> SqlStreamError:
 
 def _error_of(error: Mapping[str, Any]) -> SqlStreamError:
     code, message = str(error["code"]), str(error.get("message", ""))
-    parts = {"detail": str(error.get("detail", "")), "hint": str(error.get("hint", ""))}
+    detail, hint = str(error.get("detail", "")), str(error.get("hint", ""))
     if code.startswith("SS9"):
-        return InternalError(message, detail=parts["detail"])
+        return InternalError(message, detail=detail)
     if code.startswith("SS60") and code < "SS6020":
-        return JobError(code, message, reason=FailureReason.EXTERNAL, **parts)
-    return UserError(code, message, span=_span(error), **parts)
+        return JobError(code, message, reason=FailureReason.EXTERNAL, detail=detail, hint=hint)
+    return UserError(code, message, span=_span(error), detail=detail, hint=hint)
 
 
 def rendered_error(text: str) -> UserError | None:

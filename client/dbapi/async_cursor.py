@@ -87,11 +87,12 @@ class AsyncCursor(CursorState):
         self._check_open()
         self.connection.check_open()
         await self._release()
+        self._forget()
 
     async def _release(self) -> None:
         result, self._result, self._batches = self._result, None, None
         pending, self._pending = self._pending, None
-        self._forget()
+        self._buffer = None
         if result is not None:
             with contextlib.suppress(SqlStreamError):
                 await result.close()

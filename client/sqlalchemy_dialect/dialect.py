@@ -35,7 +35,7 @@ class SqlStreamDialect(Reflects):
     statement_compiler = SqlStreamCompiler
     ddl_compiler = SqlStreamDdlCompiler
     type_compiler_cls = SqlStreamTypeCompiler
-    preparer = SqlStreamIdentifierPreparer
+    preparer = SqlStreamIdentifierPreparer  # type: ignore[assignment]
     construct_arguments = [(schema.Table, {TABLE_OPTIONS: None})]
 
     supports_statement_cache = True
