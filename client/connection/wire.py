@@ -90,11 +90,12 @@ def read_head(schema: pa.Schema) -> ResultHead:
         raise ValueError(f"the result's head lacks {error}") from error
 
 
-def read_ending(metadata: Mapping[bytes, bytes]) -> SqlStreamError | None:
-    """The error that a result ended with, from the metadata of its last batch; None when it is complete."""
+def read_ending(metadata: Mapping[bytes, bytes]) -> tuple[str, ...]:
+    """The warnings of a complete result, from the metadata of its last batch. JobError when it is not complete."""
     found = msgspec.json.decode(metadata[METADATA_KEY])
-    error = found.get("error")
-    return None if error is None else job_failure(error)
+    if "status" in found:
+        return tuple(map(str, found.get("warnings", ())))
+    raise job_failure(found.get("error") or {"message": "; ".join(map(str, found.get("errors", ())))})
 
 
 def job_failure(error: Mapping[str, Any]) -> JobError:

@@ -210,9 +210,12 @@ class AsyncCursor(CursorState):
         with translating(self._statement):
             try:
                 batch = await asyncio.shield(self._pending)
-            finally:
-                if self._pending is not None and self._pending.done():
-                    self._pending = None
+            except asyncio.CancelledError:
+                raise
+            except BaseException:
+                self._pending = None
+                raise
+            self._pending = None
             if batch is None and self._result is not None:
                 self._warn(await self._result.warnings())
         return batch
