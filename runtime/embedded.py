@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -16,6 +15,7 @@ from runtime.host.files import LocalFiles
 from runtime.host.random import random_id, random_token
 from runtime.jobmanager.job_manager import JobManagerConfig
 from runtime.jobmanager.job_master import JobMasterConfig
+from runtime.jobmanager.provisioning import ProvisioningConfig
 from runtime.jobmanager.resource_manager import ResourceManagerConfig
 from runtime.jobmanager.shell import JobManagerShell, KeepNothing
 from runtime.metrics import ProcessUsage
@@ -76,25 +76,18 @@ class TaskManagers(Protocol):
 
     def stop(self) -> None: ...
 
-    @property
-    def slots_max(self) -> int:
-        """The most slots that the cluster can have."""
+    def request_task_manager(self, resource_id: str) -> None: ...
 
-    def reserve(self, slots: int) -> None:
-        """Make sure that a job which needs that many slots can run."""
-
-    def request_slots(self, slots_missing: int) -> None: ...
-
-    def release(self, resource_id: str) -> None:
-        """Give up a TaskManager that does not answer."""
+    def release_task_manager(self, resource_id: str, is_lost: bool) -> None: ...
 
 
 class EmbeddedCluster:
     """JobManager and TaskManagers that live as long as this object, from `start` to `close`. All methods are
     thread-safe.
 
-    `task_managers` children (by default one per core) have `taskmanager.numberOfTaskSlots` slots each. With
-    `in_process`, tasks are threads of this process: they start at once but share one interpreter, which suits short jobs.
+    Children have `taskmanager.numberOfTaskSlots` slots each. They start when jobs need slots; `task_managers` of them start
+    at once and stay (by default what `slotmanager.number-of-slots.min` takes). With `in_process`, tasks are threads of this
+    process: they start at once but share one interpreter, which suits short jobs.
     State: jobs and their results, until `close`. Children end with this process, however it ends."""
 
     def __init__(
@@ -108,6 +101,12 @@ class EmbeddedCluster:
         self._usage = ProcessUsage(lambda: self._task_managers.process_ids)
         self._print_errors: dict[str, OSError] = {}
         self._is_started = False
+        self._cluster_id = random_id()[:8]
+        self._provisioning = (
+            None
+            if in_process
+            else ProvisioningConfig.of(self._config, f"taskmanager-{self._cluster_id}", task_managers)
+        )
         self.token = random_token()
         self._results = ResultStore(RESULT_BUFFER_BYTES, print_lines, self._on_unprinted)
         if in_process:
@@ -124,16 +123,14 @@ class EmbeddedCluster:
             from runtime.providers.flight_cluster import ChildTaskManagers
 
             self._task_managers = ChildTaskManagers(
-                count=task_managers or os.cpu_count() or 1,
                 slots=options.get(self._config, "taskmanager.numberOfTaskSlots"),
                 network_memory_bytes=options.get(self._config, "taskmanager.memory.network.max"),
                 cancellation_timeout_ms=options.get(self._config, "task.cancellation.timeout"),
                 token=self.token,
-                cluster_id=random_id()[:8],
                 receiver=self._results,
                 receive=self._receive,
                 on_exit=lambda resource_id, error: self._shell.task_manager_exited(resource_id, error),
-                on_given_up=lambda error: self._shell.no_task_manager_left(error),
+                on_release=self._usage.measure,
                 on_request=self._answer,
             )
         self._shell = JobManagerShell(
@@ -153,12 +150,17 @@ class EmbeddedCluster:
             return found
 
         return JobManagerConfig(
-            ResourceManagerConfig(value("heartbeat.interval"), value("heartbeat.timeout")),
+            ResourceManagerConfig(
+                value("heartbeat.interval"),
+                value("heartbeat.timeout"),
+                resource_manager_id=self._cluster_id,
+                provisioning=self._provisioning,
+            ),
             JobMasterConfig(
                 result_address=self._task_managers.address,
                 slot_request_timeout_ms=value("slot.request.timeout"),
             ),
-            slots_max=self._task_managers.slots_max,
+            slots_max=self._provisioning.slots_max if self._provisioning is not None else IN_PROCESS_SLOTS,
         )
 
     def start(self) -> None:
@@ -181,7 +183,6 @@ class EmbeddedCluster:
         # Encoded as for the network: a job that cannot be sent to a TaskManager fails here, before it affects others.
         graph = decode_job_graph(encode_job_graph(graph))
         self._results.open(graph.job_id)
-        self._task_managers.reserve(max((v.parallelism for v in graph.vertices), default=1))
         try:
             self._shell.submit(graph)
         except SqlStreamError:

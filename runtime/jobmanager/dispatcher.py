@@ -66,9 +66,9 @@ class Dispatcher:
         if self._slots_max is not None and needed > self._slots_max:
             raise JobError(
                 "SS6003",
-                f'job "{job_graph.name}" needs {needed} slots, the cluster has {self._slots_max}',
+                f'job "{job_graph.name}" needs {needed} slots, the cluster has at most {self._slots_max}',
                 reason=FailureReason.NO_RESOURCES,
-                hint="lower parallelism.default, or start more TaskManagers or slots",
+                hint="lower parallelism.default, or raise slotmanager.number-of-slots.max where the cluster starts",
             )
 
     def on_submit(self, job_graph: JobGraph, now_ms: int) -> list[StoreJob]:

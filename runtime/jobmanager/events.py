@@ -71,16 +71,9 @@ class SinksAborted:
 
 @dataclass(frozen=True)
 class TaskManagerExited:
-    """A resource provider reports that the TaskManager's process has ended."""
+    """A resource provider reports that the TaskManager's process has ended, released or not, or could not be started."""
 
     resource_id: str
-    error: ErrorInfo
-
-
-@dataclass(frozen=True)
-class NoTaskManagerLeft:
-    """A resource provider has no TaskManager running, and starts no other for the present jobs."""
-
     error: ErrorInfo
 
 
@@ -106,7 +99,6 @@ JobManagerEvent = (
     | SinksCommitFailed
     | SinksAborted
     | TaskManagerExited
-    | NoTaskManagerLeft
     | MetricsRequested
     | Tick
 )
@@ -137,6 +129,13 @@ class TaskManagerLost:
     """All executions of this registration have ended, whatever their state was."""
 
     task_manager_id: str
+    error: ErrorInfo
+
+
+@dataclass(frozen=True)
+class NoTaskManagerLeft:
+    """No TaskManager is registered or on its way, and the ResourceManager requests no other for the present jobs."""
+
     error: ErrorInfo
 
 
@@ -236,16 +235,19 @@ class JobFinished:
 
 @dataclass(frozen=True)
 class RequestTaskManagers:
-    """Jobs wait for this many slots that no registered TaskManager has; 0 once no job waits."""
+    """Start one TaskManager under each of these resource ids; TaskManagerExited has to follow for each that ends, or cannot
+    be started."""
 
-    slots_missing: int
+    resource_ids: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class ReleaseTaskManager:
-    """This TaskManager is given up: it was silent for too long, or a task in it is stuck. Its provider may end the process."""
+    """End this TaskManager's process; TaskManagerExited has to follow. One that `is_lost` was silent for too long, or a task
+    in it is stuck; another one is idle and ends itself when it is told to."""
 
     resource_id: str
+    is_lost: bool
 
 
 JobMasterInstruction = (
@@ -258,7 +260,9 @@ JobMasterInstruction = (
     | AbortSinks
     | JobFinished
 )
-ResourceManagerInstruction = Send | TaskManagerLost | RequestTaskManagers | ReleaseTaskManager
+ResourceManagerInstruction = (
+    Send | TaskManagerLost | NoTaskManagerLeft | RequestTaskManagers | ReleaseTaskManager
+)
 JobManagerInstruction = (
     Send
     | StoreJob

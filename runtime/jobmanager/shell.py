@@ -22,7 +22,6 @@ from runtime.jobmanager.events import (
     JobStoreFailed,
     MessageReceived,
     MetricsRequested,
-    NoTaskManagerLeft,
     ReleaseTaskManager,
     RemoveJob,
     RequestTaskManagers,
@@ -96,14 +95,15 @@ class Committer(Protocol):
 
 
 class ResourceProvider(Protocol):
-    """Starts TaskManagers. Calls `task_manager_exited` of the shell when a process ends, and `no_task_manager_left`
-    when none is left and it starts no other."""
+    """Starts and ends TaskManagers. Calls `task_manager_exited` of the shell once for each that was started and has ended,
+    released or not."""
 
-    def request_slots(self, slots_missing: int) -> None:
-        """Jobs wait for this many slots beyond the registered ones; called when the number changes."""
+    def request_task_manager(self, resource_id: str) -> None:
+        """Start a TaskManager of that id; returns before it is up. Any error means that it was not started."""
 
-    def release(self, resource_id: str) -> None:
-        """This TaskManager is given up: end its process where that is possible."""
+    def release_task_manager(self, resource_id: str, is_lost: bool) -> None:
+        """End that TaskManager: by force when it `is_lost`, else it may end itself first. Returns before it has ended, and
+        does nothing when it ended before."""
 
 
 class KeepNothing:
@@ -138,9 +138,9 @@ class JobManagerShell:
     """One thread around a JobManager; all public methods are thread-safe.
 
     Clients: submit, cancel, status, wait, metrics, details, exceptions, overview, cluster; `answer` takes
-    them as messages. Network: `receive`. Resource provider: `task_manager_exited`, `no_task_manager_left`. `on_crash(error)` is
-    called when the JobManager's own rules are broken; it answers nothing after that. All deadlines are on the clock
-    `steady_ms`; `now_ms` dates what clients are shown.
+    them as messages. Network: `receive`. Resource provider: `task_manager_exited`. `on_crash(error)` is called when the
+    JobManager's own rules are broken; it answers nothing after that. All deadlines are on the clock `steady_ms`; `now_ms`
+    dates what clients are shown.
     """
 
     def __init__(
@@ -197,9 +197,6 @@ class JobManagerShell:
 
     def task_manager_exited(self, resource_id: str, error: ErrorInfo) -> None:
         self._loop.put(TaskManagerExited(resource_id, error))
-
-    def no_task_manager_left(self, error: ErrorInfo) -> None:
-        self._loop.put(NoTaskManagerLeft(error))
 
     # --- clients
 
@@ -373,13 +370,14 @@ class JobManagerShell:
                 self._commit_threads.submit(self._commit, instruction)
             case AbortSinks():
                 self._commit_threads.submit(self._abort, instruction).add_done_callback(_log_error)
-            case RequestTaskManagers(slots_missing):
-                asked = self._provider_thread.submit(self._provider.request_slots, slots_missing)
-                asked.add_done_callback(_log_error)
-            case ReleaseTaskManager(resource_id):
-                self._provider_thread.submit(self._provider.release, resource_id).add_done_callback(
-                    _log_error
+            case RequestTaskManagers(resource_ids):
+                for resource_id in resource_ids:
+                    self._provider_thread.submit(self._request_task_manager, resource_id)
+            case ReleaseTaskManager(resource_id, is_lost):
+                released = self._provider_thread.submit(
+                    self._provider.release_task_manager, resource_id, is_lost
                 )
+                released.add_done_callback(_log_error)
             case JobFinished(job_id, status, error):
                 for answer in self._ends_awaited.pop(job_id, []):
                     answer.set_result(JobStatusReply(job_id, status, error))
@@ -402,6 +400,14 @@ class JobManagerShell:
                 answer.set_exception(error)
 
     # --- outside the loop's thread
+
+    def _request_task_manager(self, resource_id: str) -> None:
+        try:
+            self._provider.request_task_manager(resource_id)
+        except (
+            Exception
+        ) as error:  # a thread's boundary: becomes the cause when no TaskManager can be started
+            self._loop.put(TaskManagerExited(resource_id, ErrorInfo.of(error)))
 
     def _store_job(self, job_graph: JobGraph) -> None:
         try:

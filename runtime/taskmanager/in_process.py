@@ -36,7 +36,6 @@ class InProcessTaskManager:
         on_crash: Callable[[ErrorInfo], None],
         cancellation_timeout_ms: int,
     ) -> None:
-        self.slots_max = slots
         self.transport = LocalTransport()
         exchange = LocalExchange(PartitionTable(), receiver)
         self._runner = ThreadTaskRunner(
@@ -73,14 +72,10 @@ class InProcessTaskManager:
         self._runner.stop(STOP_TIMEOUT_S)
         self._shell.stop()
 
-    def reserve(self, slots: int) -> None:
-        """Nothing to do: there is one TaskManager, whose slots are fixed."""
-        del slots
-
-    def request_slots(self, slots_missing: int) -> None:
-        """Nothing to do: there is one TaskManager. A job that needs more slots waits, and fails by slot.request.timeout."""
-        del slots_missing
-
-    def release(self, resource_id: str) -> None:
-        """Nothing to do: the TaskManager is this process, which only its user ends."""
+    def request_task_manager(self, resource_id: str) -> None:
+        """Nothing to do: there is one TaskManager, whose slots are fixed; a job that needs more waits."""
         del resource_id
+
+    def release_task_manager(self, resource_id: str, is_lost: bool) -> None:
+        """Nothing to do: the TaskManager is this process, which only its user ends."""
+        del resource_id, is_lost

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import time
@@ -210,7 +209,7 @@ def start() -> Iterator[Callable[[str], subprocess.Popen[str]]]:
     started: list[subprocess.Popen[str]] = []
 
     def start_one(path: str) -> subprocess.Popen[str]:
-        command = [*SQLSTREAM, "run", path]
+        command = [*SQLSTREAM, "run", "--task-managers", "2", path]
         pipe = subprocess.PIPE
         started.append(subprocess.Popen(command, env=environment(), text=True, stdout=pipe, stderr=pipe))
         return started[-1]
@@ -223,11 +222,11 @@ def start() -> Iterator[Callable[[str], subprocess.Popen[str]]]:
 
 
 def task_managers(process: subprocess.Popen[str]) -> list[psutil.Process]:
-    """The child processes, once all of them are up."""
+    """The two child processes, once they are there."""
     deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline:
         children = psutil.Process(process.pid).children(recursive=True)
-        if len(children) >= max(2, os.cpu_count() or 1) and process.poll() is None:
+        if len(children) == 2 and process.poll() is None:
             return children
         time.sleep(0.05)
     raise AssertionError("the TaskManagers did not come up")
