@@ -28,11 +28,13 @@ UNBOUNDED = "CREATE TEMPORARY TABLE u (id BIGINT) WITH ('connector'='datagen', '
 
 @contextlib.contextmanager
 def gateway_service(
-    options: GatewayOptions | None = None, clock_ms: Callable[[], int] | None = None
+    options: GatewayOptions | None = None,
+    clock_ms: Callable[[], int] | None = None,
+    shares_catalogs: bool = True,
 ) -> Iterator[tuple[GatewayService, EmbeddedCluster]]:
-    """A gateway without HTTP. Its sessions share one cluster, whose tasks are threads, and one set of catalogs."""
+    """A gateway without HTTP, whose sessions share one cluster; its tasks are threads."""
     with EmbeddedCluster(in_process=True, print_lines=lambda *_: None) as cluster:
-        catalogs = memory_catalogs()
+        catalogs = memory_catalogs() if shares_catalogs else None
         clock = {"clock_ms": clock_ms} if clock_ms is not None else {}
         service = GatewayService(lambda config: Session(cluster, config, catalogs), options, **clock)
         try:
@@ -52,9 +54,9 @@ class Server:
 
 
 @contextlib.contextmanager
-def gateway_server(options: GatewayOptions | None = None) -> Iterator[Server]:
+def gateway_server(options: GatewayOptions | None = None, shares_catalogs: bool = True) -> Iterator[Server]:
     """The gateway behind uvicorn, on a free port of loopback."""
-    with gateway_service(options) as (service, cluster), socket.socket() as listening:
+    with gateway_service(options, None, shares_catalogs) as (service, cluster), socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         config = uvicorn.Config(gateway_app(service), log_level="warning", lifespan="off")
         server = uvicorn.Server(config)
