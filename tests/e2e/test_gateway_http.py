@@ -52,7 +52,13 @@ def errors(answer: httpx.Response) -> list[str]:
 
 @pytest.mark.parametrize(
     ("method", "path"),
-    [("GET", "/v5/info"), ("GET", "/v4/nothing"), ("POST", "/v4/info"), ("GET", "/v4/sessions"), ("GET", "/v1")],
+    [
+        ("GET", "/v5/info"),
+        ("GET", "/v4/nothing"),
+        ("POST", "/v4/info"),
+        ("GET", "/v4/sessions"),
+        ("GET", "/v1"),
+    ],
 )
 def test_what_is_no_path_or_method_is_not_found(server: Server, method: str, path: str) -> None:
     answer = httpx.request(method, server.url + path)
@@ -190,7 +196,11 @@ def test_the_versions_answer_alike(server: Server) -> None:
 
 def test_row_formats_are_read_in_any_case(client: Client) -> None:
     operation = client.execute("SELECT CAST(1.50 AS DECIMAL(10, 2)), TRUE, CAST(NULL AS INT)")
-    assert client.page(operation, 0, "plain_text")["results"]["data"][0]["fields"] == ["1.50", "TRUE", "<NULL>"]
+    assert client.page(operation, 0, "plain_text")["results"]["data"][0]["fields"] == [
+        "1.50",
+        "TRUE",
+        "<NULL>",
+    ]
     assert client.page(operation, 0, "Json")["results"]["data"][0]["fields"] == [1.5, True, None]
 
 
@@ -225,7 +235,9 @@ def test_arrow_says_that_a_result_is_not_ready(client: Client) -> None:
 
 
 def test_a_script_is_deployed_and_its_errors_come_back(client: Client) -> None:
-    tables = f"{UNBOUNDED.format(rate=10)}; CREATE TEMPORARY TABLE k (id BIGINT) WITH ('connector'='blackhole');"
+    tables = (
+        f"{UNBOUNDED.format(rate=10)}; CREATE TEMPORARY TABLE k (id BIGINT) WITH ('connector'='blackhole');"
+    )
     answer = client.http.post(
         f"{client.path}/scripts", json={"script": f"{tables} INSERT INTO k SELECT id FROM u;"}
     )
