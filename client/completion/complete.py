@@ -274,7 +274,6 @@ def _rank(proposal: _Proposal, cursor: Cursor) -> int | None:
         return None
     text, prefix = proposal.text.strip("'`").lower(), cursor.prefix.lower()
     if text.startswith(prefix):
-        # A keyword that is complete already would only stand in the way of Enter.
         return None if text == prefix and not is_name else 0
     parts = text.replace("-", ".").replace("_", ".").split(".")
     return 1 if is_name and any(part.startswith(prefix) for part in parts[1:]) else None

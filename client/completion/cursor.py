@@ -43,18 +43,18 @@ def read_cursor(text: str, position: int) -> Cursor | None:
     position = min(max(position, 0), len(text))
     if len(text) > TEXT_CHARACTERS_MAX:
         return None
-    tokens, opening = _tolerant_tokens(text[:position])
+    tokens, opening = tolerant_tokens(text[:position])
     if opening is not None:
         quote = text[opening]
         if quote not in "'`":
             return None
         is_closed = text.startswith(quote, position)
-        after = _tolerant_tokens(text[position + is_closed :])[0]
+        after = tolerant_tokens(text[position + is_closed :])[0]
         prefix = text[opening + 1 : position].replace(quote * 2, quote)
         return _cursor(tokens, after, prefix, opening, quote, is_closed)
     if _ends_in_comment(text, tokens, position):
         return None
-    after = _tolerant_tokens(text[position:])[0]
+    after = tolerant_tokens(text[position:])[0]
     if not tokens or tokens[-1].end + 1 < position:
         return _cursor(tokens, after, "", position)
     last = tokens[-1]
@@ -98,7 +98,7 @@ def is_name(token: Token) -> bool:
     return token.token_type is TokenType.IDENTIFIER or is_word(token)
 
 
-def _tolerant_tokens(text: str) -> tuple[list[Token], int | None]:
+def tolerant_tokens(text: str) -> tuple[list[Token], int | None]:
     """The tokens, without the characters that are none, and where a literal or comment without an end begins."""
     tokens: list[Token] = []
     position = 0

@@ -212,9 +212,9 @@ def test_any_text_is_read_at_any_position(text: str) -> None:
     "text", ["(" * 20_000, "SELECT (" * 5_000, "a." * 20_000, '"' * 20_000, "WITH a AS (" * 3_000]
 )
 def test_deep_text_is_read_in_little_time(text: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     complete(text, len(text), Words())
-    assert time.monotonic() - started < 3
+    assert time.process_time() - started < 5
 
 
 def test_a_query_that_names_itself_ends() -> None:
