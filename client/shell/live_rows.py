@@ -14,6 +14,7 @@ from sqlstream.changelog import RowKind
 
 if TYPE_CHECKING:
     from runtime.operators.row_multiset import RowMultiset
+
     from sqlstream.schema import Schema
 
 _ROUNDS_MAX = 16
