@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("client.commands.run", "run every statement of a SQL file"),
     "explain": ("client.commands.explain", "print the plans of a SQL file's queries, down to the JobGraph"),
     "server": ("client.commands.server", "run jobs and answer clients until it is stopped"),
+    "token": ("client.commands.token", "say who may use a server, and in which role"),
     "config": ("client.commands.config", "show every option with its value and where it comes from"),
     "bench": ("client.commands.bench", "measure the engine with a standard workload"),
     "version": ("client.commands.version", "print the version"),

@@ -70,7 +70,7 @@ def server_config(configuration: Configuration) -> ServerConfig:
         configuration.get("rest.bind-address"),
         ports_of(configuration.get("rest.port"), configuration.get("rest.bind-port")),
     )
-    shares = rest.ports == gateway.ports and rest.ports != (0,)
+    shares = rest.ports == gateway.ports
     is_open = not (gateway.is_loopback and (shares or rest.is_loopback))
     return ServerConfig(
         gateway=gateway,
