@@ -70,6 +70,10 @@ class GatewayService:
     def session_count(self) -> int:
         return len(self._sessions)
 
+    def sessions(self) -> tuple[GatewaySession, ...]:
+        """The open sessions; looking at them is no use of them."""
+        return self._sessions.all()
+
     def open_session(self, properties: Mapping[str, str], name: str = "") -> str:
         """Open a session and return its handle. UserError for a wrong setting, or when there are too many sessions."""
         self._sessions.require_room()
