@@ -155,6 +155,10 @@ def test_beyond_loopback_a_token_is_required_and_its_role_counts(tmp_path: Path)
         assert server.request("DELETE", "/cluster", rest=True).status_code == 403
         server.headers = {"Authorization": f"Bearer {added['hands']}"}
         server.execute(server.open_session(), "CREATE VIEW v AS SELECT 1 AS n")
+        session = server.open_session()
+        server.execute(session, files_table("tokens", data / "tokens.json"))
+        with pytest.raises(AssertionError, match="belongs to the server itself"):
+            server.execute(session, "SELECT n FROM tokens")
         removed = sqlstream("token", "remove", "hands", "--data-dir", str(data))
         assert removed.returncode == 0, removed.stderr
         assert server.request("GET", "/overview").status_code == 401

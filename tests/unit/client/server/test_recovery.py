@@ -30,6 +30,9 @@ class RecordingCommitter:
         if job_id in self._broken:
             raise ExternalError("SS5015", "the file written for it has vanished")
 
+    def recover(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
+        self.commit(job_id, commits)
+
     def abort(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
         self.calls.append(("abort", job_id, sum(len(c.committables) for c in commits)))
 
