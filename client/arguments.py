@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from client.configuration import Configuration
 
 
 def count(text: str) -> int:
@@ -15,3 +19,24 @@ def count(text: str) -> int:
     if not digits.isdecimal() or int(digits) < 1:
         raise argparse.ArgumentTypeError(f'"{text}" is no whole number from 1')
     return int(digits)
+
+
+def add_configuration_arguments(parser: argparse.ArgumentParser) -> None:
+    """--config, and -D with its other name --set."""
+    parser.add_argument("--config", metavar="FILE", help="the configuration file (default: sqlstream.yaml)")
+    parser.add_argument(
+        "-D",
+        "--set",
+        dest="settings",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting in force from the start; may be repeated",
+    )
+
+
+def configuration_of(arguments: argparse.Namespace) -> Configuration:
+    """The settings of a command with the arguments above. UserError for a wrong one."""
+    from client.configuration import load_configuration
+
+    return load_configuration(arguments.config, arguments.settings)

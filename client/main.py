@@ -30,6 +30,7 @@ DELIVER_AGAIN_S = 0.05
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("client.commands.run", "run every statement of a SQL file"),
     "explain": ("client.commands.explain", "print the plans of a SQL file's queries, down to the JobGraph"),
+    "config": ("client.commands.config", "show every option with its value and where it comes from"),
     "bench": ("client.commands.bench", "measure the engine with a standard workload"),
     "version": ("client.commands.version", "print the version"),
 }

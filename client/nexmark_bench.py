@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import time
 from collections.abc import Callable, Iterable
@@ -63,7 +64,7 @@ class NexmarkBench:
     """Measures queries one after the other, each on a cluster of its own. `rate` None makes event time span 10 s."""
 
     def __init__(self, events: int, parallelism: int, rate: int | None, settings: dict[str, str]) -> None:
-        from client.session import IN_PROCESS_INPUT
+        from client.local_cluster import IN_PROCESS_INPUT
 
         self._events = events
         self._parallelism = parallelism
@@ -81,11 +82,13 @@ class NexmarkBench:
         """The figures of one query. JobError when its job fails."""
         if query == GENERATOR:
             return self._generate(runs)
+        from client.local_cluster import LocalClusterClient
         from client.session import Session
 
-        with Session(self._settings) as session:
+        with contextlib.closing(LocalClusterClient(self._settings)) as clusters:
+            session = Session(clusters, self._settings)
             measured = self._measure(session, _text(query), runs)
-            peak = session.cluster().peak_rss_bytes()
+            peak = clusters.cluster().peak_rss_bytes()
             rows, checksum = self._check(session, query) if with_checksum else (None, None)
         wall_s = statistics.median(wall for wall, _ in measured)
         cpu_s = statistics.median(cpu for _, cpu in measured)
@@ -98,10 +101,10 @@ class NexmarkBench:
         them. `net_ns` is the difference: the cost of the query over existing rows, which is what DuckDB's figure is.
         """
         from client.duckdb_bench import answer_in_duckdb
-        from client.session import Session
+        from client.local_session import local_session
         from runtime.connectors.nexmark_config import NexmarkConfig
 
-        with Session(self._settings) as session:
+        with local_session(self._settings) as session:
             sink, sources = self.bound(session, query)
             gross_s = statistics.median(cpu for _, cpu in self._measure(session, _text(query), runs))
             source_s = statistics.median(cpu for _, cpu in self._measure(session, sources, runs))
@@ -124,7 +127,7 @@ class NexmarkBench:
 
     def _measure(self, session: Any, text: str, runs: int) -> list[tuple[float, float]]:
         """(elapsed seconds, CPU seconds) of each run of a script into `blackhole`, after a warm-up on a tenth of the events."""
-        cluster = session.cluster()
+        cluster = session.cluster.cluster()
         self._run_text(session, text, max(1, self._events // 10), "blackhole")
         measured = []
         for _ in range(runs):

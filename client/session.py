@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from client.lost_rows import RejectedRowsPlace
 from sqlstream import config as options
-from sqlstream.catalog import MemoryCatalog
+from sqlstream.catalog import Catalog, MemoryCatalog
 from sqlstream.errors import ErrorInfo, UserError
 from sqlstream.expressions import Literal, LiteralValue
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph
@@ -24,31 +24,15 @@ from sqlstream.spi.connector import KeepsRejectedRows
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from client.cluster_client import ClusterClient
     from planner.bind.context import BindContext
     from planner.compile import CompiledPlan
     from planner.dialect.statements import Statement
     from planner.relational.nodes import Sink
-    from runtime.embedded import EmbeddedCluster
-    from runtime.net.results import PrintLines
-    from sqlstream.messages.rpc import JobMetrics
+    from runtime.net.results import JobResults
+    from sqlstream.messages.rpc import JobMetrics, JobStatusReply
 
 COLLECT = "collect"
-
-CLUSTER_OPTIONS = (
-    "heartbeat.interval",
-    "heartbeat.timeout",
-    "slot.request.timeout",
-    "task.cancellation.timeout",
-    "taskmanager.memory.network.max",
-    "taskmanager.numberOfTaskSlots",
-)
-"""Settings that a cluster is started with: after a change the next job starts a new cluster."""
-
-
-IN_PROCESS_INPUT = "sqlstream.in-process.max-input-size"
-
-IN_PROCESS_PARALLELISM_MAX = 4
-"""Highest parallelism of a job in this process; wider jobs run in child processes, since threads share one interpreter lock."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,40 +62,49 @@ class Job:
     label: str
     is_bounded: bool
     schema: Schema | None
-    cluster: EmbeddedCluster | None
+    cluster: ClusterClient
     rejected: Mapping[int, RejectedRowsPlace]
+
+    def results(self) -> JobResults:
+        """The query's changelog, for one reader."""
+        return self.cluster.results(self.id)
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """The query's changelog, batch by batch as rows arrive, until the job has ended."""
-        assert self.cluster is not None
-        return self.cluster.results(self.id)
+        return iter(self.results())
 
     def wait(self, timeout_s: float | None = None) -> tuple[JobStatus, ErrorInfo | None]:
         """Wait for the end of the job; returns its status, and its error if it failed. TimeoutError after `timeout_s`."""
-        assert self.cluster is not None
         reply = self.cluster.wait(self.id, timeout_s)
         return reply.status, reply.error
 
+    def when_ended(self, callback: Callable[[JobStatusReply], None]) -> None:
+        """Call once when the job has ended, from any thread."""
+        self.cluster.when_ended(self.id, callback)
+
     def metrics(self) -> JobMetrics:
-        assert self.cluster is not None
         return self.cluster.metrics(self.id)
 
     def cancel(self) -> None:
-        assert self.cluster is not None
         self.cluster.cancel(self.id)
 
 
 @dataclasses.dataclass(frozen=True)
 class LiteralJob(Job):
-    """A query over literal rows that computes nothing: its answer needs no cluster."""
+    """A query over literal rows that computes nothing: its answer needs no cluster, which knows nothing of it."""
 
     batches: tuple[pa.RecordBatch, ...]
 
-    def rows(self) -> Iterator[pa.RecordBatch]:
-        return iter(self.batches)
+    def results(self) -> JobResults:
+        return LiteralResults(self.batches)
 
     def wait(self, timeout_s: float | None = None) -> tuple[JobStatus, ErrorInfo | None]:
         return JobStatus.FINISHED, None
+
+    def when_ended(self, callback: Callable[[JobStatusReply], None]) -> None:
+        from sqlstream.messages.rpc import JobStatusReply
+
+        callback(JobStatusReply(self.id, JobStatus.FINISHED))
 
     def metrics(self) -> JobMetrics:
         from sqlstream.messages.rpc import JobMetrics
@@ -122,43 +115,50 @@ class LiteralJob(Job):
         """Nothing runs, so nothing is cancelled."""
 
 
+class LiteralResults:
+    """Rows that are there from the start. Implements `JobResults`. State: the batches not yet taken."""
+
+    def __init__(self, batches: tuple[pa.RecordBatch, ...]) -> None:
+        self._batches = list(batches)
+
+    @property
+    def is_ended(self) -> bool:
+        return not self._batches
+
+    def poll(self) -> pa.RecordBatch | None:
+        return self._batches.pop(0) if self._batches else None
+
+    def when_ready(self, callback: Callable[[], None]) -> None:
+        callback()
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        while (batch := self.poll()) is not None:
+            yield batch
+
+    def close(self) -> None:
+        self._batches.clear()
+
+
 Outcome = Rows | Text | Job
 
 
 class Session:
-    """Runs statements one after the other. State: catalog, settings, and the clusters started so far.
+    """One user's catalog and settings. Runs statements in the order of the calls, which come one at a time.
 
-    The cluster of child processes starts with the first job that needs it, with one TaskManager per core. A job with little
-    to read runs in this process, where it finishes before child processes would have started. `close` stops everything.
+    The cluster belongs to the caller, and may serve other sessions too. State: catalog and settings; jobs are the cluster's.
     """
 
     def __init__(
-        self,
-        config: Mapping[str, str] | None = None,
-        task_managers: int | None = None,
-        print_lines: PrintLines | None = None,
+        self, cluster: ClusterClient, config: Mapping[str, str] | None = None, catalog: Catalog | None = None
     ) -> None:
-        """`print_lines` receives the lines of connector `print`; by default they go to standard output and error."""
-        self.catalog = MemoryCatalog()
-        self.config: dict[str, str] = {}
+        """`config` holds the settings that the session starts with, and that RESET returns to. UserError SS4001 or SS4002 for a
+        wrong one."""
+        self.cluster = cluster
+        self.catalog: Catalog = MemoryCatalog() if catalog is None else catalog
         for key, value in (config or {}).items():
             options.option(key).parse(value)
-            self.config[key] = value
-        self._task_managers = task_managers
-        self._print_lines = print_lines
-        self._clusters: dict[tuple[object, ...], EmbeddedCluster] = {}
-
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(self, *ignored: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Stop the clusters; running jobs are cancelled with them."""
-        for cluster in self._clusters.values():
-            cluster.stop()
-        self._clusters.clear()
+        self._first_config = dict(config or {})
+        self.config: dict[str, str] = dict(self._first_config)
 
     # -- statements --------------------------------------------------------------------------------
 
@@ -223,12 +223,18 @@ class Session:
                     self.catalog.drop(path)
                 case SetConfig(key, value):
                     self.config[key] = value
-                case ResetConfig(None):
-                    self.config.clear()
                 case ResetConfig(key):
-                    self.config.pop(str(key), None)
+                    self._reset(key)
         batches = literal_batches(result.schema, result.rows)
         return Rows(result.schema, batches, result.done, result.note)
+
+    def _reset(self, key: str | None) -> None:
+        """Return one setting, or all, to what it was at the start of the session."""
+        keys = set(self.config) | set(self._first_config) if key is None else {key}
+        for reset in keys:
+            self.config.pop(reset, None)
+            if reset in self._first_config:
+                self.config[reset] = self._first_config[reset]
 
     def _validate(self, entry: object, statement: Statement) -> None:
         """Run the connector's own checks, which its descriptor cannot express."""
@@ -247,7 +253,7 @@ class Session:
     # -- jobs --------------------------------------------------------------------------------------
 
     def submit(self, plan: CompiledPlan) -> Job:
-        """Start the job of a plan on the cluster that suits it."""
+        """Start the job of a plan."""
         graph = plan.job_graph
         sinks = [o.spec for v in graph.vertices for o in v.operators if isinstance(o.spec, SinkSpec)]
         collected = [s.schema for s in sinks if s.connector == COLLECT]
@@ -257,41 +263,22 @@ class Session:
         label = "SELECT" if collected else f"INSERT INTO {tables}"
         literals = literal_rows(graph)
         if literals is not None:
-            return LiteralJob(graph.job_id, label, True, collected[0], None, {}, literal_batches(*literals))
-        cluster = self.cluster(self._runs_in_process(graph))
-        cluster.submit(graph)
+            batches = literal_batches(*literals)
+            return LiteralJob(graph.job_id, label, True, collected[0], self.cluster, {}, batches)
+        self.cluster.submit(graph)
         return Job(
             graph.job_id,
             label,
             is_bounded(graph),
             collected[0] if collected else None,
-            cluster,
+            self.cluster,
             rejected_rows_places(graph),
         )
-
-    def _runs_in_process(self, graph: JobGraph) -> bool:
-        if is_trivial(graph):
-            return True
-        # An explicit number of TaskManagers is obeyed, however small the job.
-        input_max = options.get(self.config, IN_PROCESS_INPUT) if self._task_managers is None else 0
-        return input_max > 0 and is_small(graph, input_max)
-
-    def cluster(self, in_process: bool = False) -> EmbeddedCluster:
-        """The cluster of child processes, or the one in this process; started at the first call."""
-        kind = (in_process, *(options.get(self.config, key) for key in CLUSTER_OPTIONS))
-        if kind not in self._clusters:
-            from runtime.embedded import EmbeddedCluster, print_to_terminal
-
-            print_lines = self._print_lines or print_to_terminal
-            cluster = EmbeddedCluster(self.config, self._task_managers, in_process, print_lines)
-            self._clusters[kind] = cluster
-            cluster.start()
-        return self._clusters[kind]
 
 
 def literal_batches(schema: Schema, rows: tuple[tuple[object, ...], ...]) -> tuple[pa.RecordBatch, ...]:
     """One batch of rows in the encoding of `Literal.value`."""
-    from runtime.operators.values import values_batches
+    from runtime.evaluate.values import values_batches
     from sqlstream.specs import ValuesSpec
 
     return tuple(values_batches(ValuesSpec(rows), schema, max(1, len(rows))))  # type: ignore[arg-type]
@@ -353,28 +340,3 @@ def literal_rows(graph: JobGraph) -> tuple[Schema, tuple[tuple[LiteralValue, ...
             return None
         rows = (tuple(values),) * len(rows)
     return sink.schema, rows
-
-
-def is_trivial(graph: JobGraph) -> bool:
-    """Whether the job reads literal rows only and runs in one subtask, so that no child process is worth its start."""
-    has_source = any(isinstance(o.spec, SourceSpec) for v in graph.vertices for o in v.operators)
-    return not has_source and all(v.parallelism == 1 for v in graph.vertices)
-
-
-def is_small(graph: JobGraph, input_bytes_max: int) -> bool:
-    """Whether all tables of the job end, hold at most `input_bytes_max` by their connectors' estimates, and few subtasks run."""
-    from runtime.connectors import connector
-    from runtime.host.files import LocalFiles
-    from sqlstream.spi.connector import MeasuresInput
-
-    if not is_bounded(graph) or any(v.parallelism > IN_PROCESS_PARALLELISM_MAX for v in graph.vertices):
-        return False
-    total, files = 0, LocalFiles()
-    for source in (o.spec for v in graph.vertices for o in v.operators if isinstance(o.spec, SourceSpec)):
-        measuring = connector(source.connector)
-        if not isinstance(measuring, MeasuresInput):
-            return False
-        total += measuring.input_bytes(source, files)
-        if total > input_bytes_max:
-            return False
-    return True

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import threading
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Protocol
+
+import msgspec
 
 from runtime.host.clock import now_ms, steady_ms, steady_s
 from runtime.host.files import LocalFiles
@@ -17,16 +19,27 @@ from runtime.jobmanager.job_master import JobMasterConfig
 from runtime.jobmanager.resource_manager import ResourceManagerConfig
 from runtime.jobmanager.shell import JobManagerShell, KeepNothing
 from runtime.metrics import ProcessUsage
-from runtime.net.results import PrintLines, ResultStore
+from runtime.net.results import JobResults, PrintLines, ResultStore
 from runtime.sink_committer import ConnectorCommitter
 from runtime.transport import Transport
 from sqlstream import config as options
 from sqlstream.errors import ErrorInfo, InternalError, SqlStreamError
 from sqlstream.graph.job_graph import JobGraph, decode_job_graph, encode_job_graph
-from sqlstream.messages.rpc import JobDetails, JobMetrics, JobStatusReply, ToJobManager
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from sqlstream.messages.job_state import JobStatus
+from sqlstream.messages.rpc import (
+    CancelJob,
+    JobDetails,
+    JobMetrics,
+    JobOverviewEntry,
+    JobStatusReply,
+    JobSubmitted,
+    RequestFailed,
+    SubmitJob,
+    TaskManagerOverview,
+    ToJobManager,
+    decode_client_request,
+    encode_message,
+)
 
 RESULT_BUFFER_BYTES = 16 * 1024 * 1024
 """Result rows of one job that may wait for the client."""
@@ -35,7 +48,7 @@ IN_PROCESS_SLOTS = 16
 """Enough for a few jobs at once, each of at most four subtasks a vertex."""
 
 END_JOBS_TIMEOUT_S = 3.0
-"""How long `stop` waits for the jobs that it cancels."""
+"""How long `close` waits for the jobs that it cancels."""
 
 
 def print_to_terminal(job_id: str, lines: list[str], is_error: bool) -> None:
@@ -77,12 +90,12 @@ class TaskManagers(Protocol):
 
 
 class EmbeddedCluster:
-    """JobManager and TaskManagers that live as long as this object, from `start` to `stop`. All methods are
+    """JobManager and TaskManagers that live as long as this object, from `start` to `close`. All methods are
     thread-safe.
 
     `task_managers` children (by default one per core) have `taskmanager.numberOfTaskSlots` slots each. With
     `in_process`, tasks are threads of this process: they start at once but share one interpreter, which suits short jobs.
-    State: jobs and their results, until `stop`. Children end with this process, however it ends."""
+    State: jobs and their results, until `close`. Children end with this process, however it ends."""
 
     def __init__(
         self,
@@ -95,6 +108,7 @@ class EmbeddedCluster:
         self._usage = ProcessUsage(lambda: self._task_managers.process_ids)
         self._print_errors: dict[str, OSError] = {}
         self._is_started = False
+        self.token = random_token()
         self._results = ResultStore(RESULT_BUFFER_BYTES, print_lines, self._on_unprinted)
         if in_process:
             from runtime.taskmanager.in_process import InProcessTaskManager
@@ -114,12 +128,13 @@ class EmbeddedCluster:
                 slots=options.get(self._config, "taskmanager.numberOfTaskSlots"),
                 network_memory_bytes=options.get(self._config, "taskmanager.memory.network.max"),
                 cancellation_timeout_ms=options.get(self._config, "task.cancellation.timeout"),
-                token=random_token(),
+                token=self.token,
                 cluster_id=random_id()[:8],
                 receiver=self._results,
                 receive=self._receive,
                 on_exit=lambda resource_id, error: self._shell.task_manager_exited(resource_id, error),
                 on_given_up=lambda error: self._shell.no_task_manager_left(error),
+                on_request=self._answer,
             )
         self._shell = JobManagerShell(
             self._job_manager_config(),
@@ -157,44 +172,29 @@ class EmbeddedCluster:
         return self
 
     def __exit__(self, *ignored: object) -> None:
-        self.stop()
+        self.close()
 
     # --- jobs
 
-    def submit(self, job_graph: JobGraph) -> str:
-        """Submit a job; returns its id. UserError or JobError when it cannot run."""
+    def submit(self, graph: JobGraph) -> None:
+        """Submit a job. UserError or JobError when it cannot run."""
         # Encoded as for the network: a job that cannot be sent to a TaskManager fails here, before it affects others.
-        job_graph = decode_job_graph(encode_job_graph(job_graph))
-        self._results.open(job_graph.job_id)
-        self._task_managers.reserve(max((v.parallelism for v in job_graph.vertices), default=1))
+        graph = decode_job_graph(encode_job_graph(graph))
+        self._results.open(graph.job_id)
+        self._task_managers.reserve(max((v.parallelism for v in graph.vertices), default=1))
         try:
-            job_id = self._shell.submit(job_graph)
+            self._shell.submit(graph)
         except SqlStreamError:
-            self._results.forget(job_graph.job_id)
+            self._results.forget(graph.job_id)
             raise
-        closer = threading.Thread(
-            target=self._close_results, args=(job_id,), name=f"end-{job_id[:8]}", daemon=True
-        )
-        closer.start()
-        return job_id
+        self.when_ended(graph.job_id, lambda reply: self._results.close(reply.job_id))
 
-    def _close_results(self, job_id: str) -> None:
-        try:
-            self._shell.wait(job_id)
-        except InternalError:
-            # The JobManager has ended; callers that wait for rows must not wait for ever.
-            return
-        finally:
-            self._results.close(job_id)
-
-    def results(self, job_id: str) -> Iterator[pa.RecordBatch]:
-        """The rows of the job's `collect` sink as they come, until the job has ended; `status` then returns its final
-        state.
+    def results(self, job_id: str) -> JobResults:
+        """The rows of the job's `collect` sink.
 
         Up to RESULT_BUFFER_BYTES of rows are kept for the reader, then the job waits for it.
         """
-        yield from self._results.rows(job_id)
-        self._results.forget(job_id)
+        return self._results.reader(job_id)
 
     def status(self, job_id: str) -> JobStatusReply:
         return self._shell.status(job_id)
@@ -207,11 +207,37 @@ class EmbeddedCluster:
             raise self._print_errors[job_id]
         return reply
 
+    def when_ended(self, job_id: str, callback: Callable[[JobStatusReply], None]) -> None:
+        """Call once with the job's final status: from the JobManager's thread, so the callback must not wait; at once when the
+        job has ended. When the JobManager ends first, the job is SUSPENDED. UserError when there is no such job."""
+
+        def call(end: Future[JobStatusReply]) -> None:
+            error = end.exception()
+            if error is None:
+                callback(end.result())
+            else:
+                callback(JobStatusReply(job_id, JobStatus.SUSPENDED, ErrorInfo.of(error)))
+
+        self._shell.status(job_id)
+        self._shell.end_of(job_id).add_done_callback(call)
+
     def metrics(self, job_id: str) -> JobMetrics:
         return self._shell.metrics(job_id)
 
     def details(self, job_id: str) -> JobDetails:
         return self._shell.details(job_id)
+
+    def exceptions(self, job_id: str) -> tuple[ErrorInfo, ...]:
+        return self._shell.exceptions(job_id)
+
+    def job_graph(self, job_id: str) -> JobGraph:
+        return self._shell.job_graph(job_id)
+
+    def jobs(self) -> tuple[JobOverviewEntry, ...]:
+        return self._shell.overview()
+
+    def task_managers(self) -> tuple[TaskManagerOverview, ...]:
+        return self._shell.cluster()
 
     def cancel(self, job_id: str) -> None:
         """Cancel the job, whose client takes no more rows; `wait` returns once it has ended."""
@@ -233,7 +259,7 @@ class EmbeddedCluster:
         """Peak memory, summed over this process and its children."""
         return self._usage.peak_rss_bytes()
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """Cancel all jobs and end the cluster; harmless when repeated. No child, no task thread and no file of an unfinished
         job is left, unless a job does not end within END_JOBS_TIMEOUT_S."""
         self._results.close_all()
@@ -252,6 +278,27 @@ class EmbeddedCluster:
             self._shell.cancel(job_id)
         for job_id in running:
             self._shell.wait(job_id, max(0.0, deadline_s - steady_s()))
+
+    @property
+    def address(self) -> str:
+        """Where the JobManager listens; `token` is what its clients must present."""
+        return self._task_managers.address
+
+    def _answer(self, data: bytes) -> bytes:
+        """Answer a request of a client in another process."""
+        try:
+            request = decode_client_request(data)
+            if isinstance(request, SubmitJob):
+                # The results of the job must be open before it runs.
+                self.submit(request.job_graph)
+                return encode_message(JobSubmitted(request.job_graph.job_id))
+        except msgspec.MsgspecError as error:
+            return encode_message(RequestFailed(ErrorInfo("SS6014", f"the request cannot be read: {error}")))
+        except SqlStreamError as error:
+            return encode_message(RequestFailed(ErrorInfo.of(error)))
+        if isinstance(request, CancelJob):
+            self._results.forget(request.job_id)
+        return encode_message(self._shell.answer(request))
 
     def _on_unprinted(self, job_id: str, error: OSError) -> None:
         self._print_errors[job_id] = error

@@ -180,6 +180,18 @@ class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
             fields["retry"] = error.retry
         return ErrorInfo(**fields)
 
+    def to_error(self) -> SqlStreamError:
+        """The exception for the caller of the process that raised it, by who can fix it."""
+        if self.code == "SS9001":
+            return InternalError(self.message, detail=self.detail)
+        if self.reason is FailureReason.USER_DATA and not self.vertex:
+            return UserError(self.code, self.message, span=self.span, detail=self.detail, hint=self.hint)
+        if self.reason is FailureReason.EXTERNAL and not self.vertex:
+            return ExternalError(
+                self.code, self.message, retry=self.retry, detail=self.detail, hint=self.hint
+            )
+        return self.to_job_error()
+
     def to_job_error(self) -> JobError:
         return JobError(
             self.code,

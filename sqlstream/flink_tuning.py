@@ -6,11 +6,11 @@ guarantees something not built here (a bound on memory, a restart), is refused.
 
 from __future__ import annotations
 
-from sqlstream.config import ConfigOption, ConfigType
+from sqlstream.config_option import ConfigOption, ConfigType
 
-_B, _I, _N, _D, _M = (
+_B, _I, _N, _D, _M, _S = (
     *(ConfigType.BOOLEAN, ConfigType.INTEGER, ConfigType.DOUBLE),
-    *(ConfigType.DURATION, ConfigType.MEMORY_SIZE),
+    *(ConfigType.DURATION, ConfigType.MEMORY_SIZE, ConfigType.STRING),
 )
 
 _GROUPS: tuple[tuple[str, tuple[tuple[str, ConfigType, str], ...]], ...] = (
@@ -120,6 +120,20 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, ConfigType, str], ...]], ...] = (
             ("taskmanager.network.memory.buffer-debloat.enabled", _B, "false"),
             ("taskmanager.network.memory.buffer-debloat.target", _D, "1 s"),
         ),
+    ),
+    (
+        "the processes of a cluster meet on Unix sockets of one user, which have no host and no port",
+        (
+            ("jobmanager.rpc.address", _S, ""),
+            ("jobmanager.rpc.port", _I, "6123"),
+            ("jobmanager.bind-host", _S, ""),
+            ("taskmanager.host", _S, ""),
+            ("taskmanager.bind-host", _S, ""),
+        ),
+    ),
+    (
+        "there is no JVM",
+        (("env.java.opts.all", _S, ""), ("env.java.home", _S, "")),
     ),
 )  # fmt: skip
 

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from client.local_cluster import LocalClusterClient
 from client.render import final_rows
 from client.session import Outcome, Session
 from planner.bind.sink import bind_insert
@@ -72,12 +73,13 @@ class Engine:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._session = Session()
+        self._clusters = LocalClusterClient()
+        self._session = Session(self._clusters)
         self._numbers = itertools.count()
         self.catalog = MemoryCatalog()
 
     def close(self) -> None:
-        self._session.close()
+        self._clusters.close()
 
     def configure(self, parallelism: int, batch_rows: int) -> None:
         """Start anew: an empty catalog, and these settings."""
@@ -140,8 +142,9 @@ class Engine:
 
     def job(self, plan: CompiledPlan) -> Finished:
         """Run a job to its end. JobError when it fails."""
-        cluster = self._session.cluster(in_process=True)
-        job_id = cluster.submit(plan.job_graph)
+        cluster = self._clusters.cluster(in_process=True)
+        job_id = plan.job_graph.job_id
+        cluster.submit(plan.job_graph)
         schema = plan.relational[-1].schema
         batches = list(final_rows(schema, cluster.results(job_id)))
         reply = cluster.wait(job_id, TIMEOUT_S)

@@ -110,9 +110,9 @@ def _check_writable(path: str | None) -> None:
 
 
 def _settings(arguments: argparse.Namespace) -> dict[str, str]:
-    from client.commands.run import settings_of
+    from client.configuration import settings_of_words
 
-    return settings_of(arguments.set)
+    return settings_of_words(arguments.set)
 
 
 def _chosen(text: str, available: list[str]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from client.arguments import add_configuration_arguments, configuration_of
 from sqlstream.errors import UserError, line_and_column, render_error
 
 EPILOG = """\
@@ -20,24 +21,19 @@ state of every operator. DDL and SET statements of the file take effect, jobs do
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.add_argument("file", help="the SQL file, or - for standard input")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="a setting in force before the first statement",
-    )
+    add_configuration_arguments(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """0, or 2 for a wrong statement."""
-    from client.commands.run import parsed, read_script, settings_of
-    from client.session import Rows, Session, Text
+    from client.commands.run import parsed, read_script
+    from client.local_session import local_session
+    from client.session import Rows, Text
     from planner.compile import explain
     from planner.dialect.statements import Explain, Insert, Query, StatementSet
 
     text = read_script(arguments.file)
-    with Session(settings_of(arguments.set)) as session:
+    with local_session(configuration_of(arguments).for_jobs) as session:
         try:
             for statement in parsed(text):
                 if isinstance(statement, Query | Insert | StatementSet):

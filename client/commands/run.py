@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from client.arguments import count
+from client.arguments import add_configuration_arguments, configuration_of, count
 from client.live_line import LiveLine
 from client.render import FORMATS
 from client.terminal import columns_of
@@ -64,13 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--changelog", action="store_true", help="print changes as they come, not the final table"
     )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="a setting in force before the first statement",
-    )
+    add_configuration_arguments(parser)
     parser.add_argument(
         "--task-managers", type=count, metavar="N", help="child processes that run tasks (default: cores)"
     )
@@ -83,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """0 when all statements ran, 1 when a job failed, 2 for a wrong statement."""
-    from client.session import Session
+    from client.local_session import local_session
     from sqlstream.flink_tuning import tuning_note
 
     if arguments.format == "arrow" and sys.stdout.isatty():
@@ -101,7 +95,7 @@ def execute(arguments: argparse.Namespace) -> int:
         with line.cleared(sys.stderr if is_error else sys.stdout):
             print_to_terminal(job_id, lines, is_error)
 
-    with Session(settings_of(arguments.set), arguments.task_managers, print_lines) as session:
+    with local_session(configuration_of(arguments).for_jobs, arguments.task_managers, print_lines) as session:
         for key in session.config:
             _tell(tuning_note(key), arguments)
         return run_scripts(texts, session, arguments, line)
@@ -133,17 +127,6 @@ def read_script(path: str) -> str:
             f'"{path}" is not UTF-8 text: {error.reason} at byte {error.start}',
             hint="give the path of a SQL file, or convert it to UTF-8",
         ) from error
-
-
-def settings_of(pairs: list[str]) -> dict[str, str]:
-    """`key=value` words as settings."""
-    settings = {}
-    for pair in pairs:
-        key, separator, value = pair.partition("=")
-        if not separator:
-            raise UserError("SS4001", f'"{pair}" is no setting', hint="write --set KEY=VALUE")
-        settings[key.strip()] = value.strip()
-    return settings
 
 
 def parsed(text: str) -> tuple[Statement, ...]:

@@ -9,8 +9,8 @@ from typing import NoReturn
 
 from planner.bind.context import BindContext
 from planner.dialect.statements import Option
-from sqlstream import config
 from sqlstream.catalog import CatalogTable
+from sqlstream.config_option import parse_boolean, parse_duration_ms, parse_memory_bytes
 from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.secrets import masked
 from sqlstream.spi.connector import ConnectorDescriptor, OptionDescriptor, OptionType
@@ -273,9 +273,9 @@ def _parse(text: str, option: OptionDescriptor) -> float | None:
         case OptionType.DOUBLE:
             return float(text)
         case OptionType.DURATION:
-            return config.parse_duration_ms(text)
+            return parse_duration_ms(text)
         case OptionType.MEMORY_SIZE:
-            return config.parse_memory_bytes(text)
+            return parse_memory_bytes(text)
         case OptionType.BOOLEAN:
-            config.parse_boolean(text)
+            parse_boolean(text)
     return None

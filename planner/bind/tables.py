@@ -18,6 +18,7 @@ from planner.dialect.parser import parse_expression, parse_query, table_options
 from planner.relational.nodes import Project, RelationalNode, TableScan, Watermark
 from sqlstream import config
 from sqlstream.catalog import CatalogTable, CatalogView, Column, ColumnKind
+from sqlstream.config_option import parse_duration_ms
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression, InputRef, substitute
 from sqlstream.schema import Field, Schema
@@ -190,7 +191,7 @@ def _with_watermark(
         column=column,
         expression=expression,
         emit_strategy=EmitStrategy(options.get("scan.watermark.emit.strategy", "on-periodic").lower()),
-        idle_timeout_ms=config.parse_duration_ms(idle)
+        idle_timeout_ms=parse_duration_ms(idle)
         if idle is not None
         else int(config.get(namespace.context.config, "table.exec.source.idle-timeout")),
         schema=Schema(tuple(fields)),

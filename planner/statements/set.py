@@ -18,7 +18,7 @@ def set_option(statement: SetOption, context: BindContext) -> DdlResult:
     if written is None:
         rows = tuple((key, masked(key, value)) for key, value in sorted(context.config.items()))
         return DdlResult(Schema.of(("key", sql.STRING), ("value", sql.STRING)), rows)
-    config.option(written.key, written.key_span).parse(written.value, written.value_span)
+    config.settable_option(written.key, written.key_span).parse(written.value, written.value_span)
     said = masked(written.key, written.value)
     change = SetConfig(written.key, written.value)
     return DdlResult.ok(change, done=f"'{written.key}' is '{said}'", note=tuning_note(written.key))
@@ -27,7 +27,7 @@ def set_option(statement: SetOption, context: BindContext) -> DdlResult:
 def reset_option(statement: ResetOption) -> DdlResult:
     """Reset one option, or all, to the default."""
     if statement.key is not None:
-        config.option(statement.key, statement.span)
+        config.settable_option(statement.key, statement.span)
     done = (
         "all settings have their defaults" if statement.key is None else f"'{statement.key}' has its default"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
-from sqlstream.config import parse_boolean, parse_duration_ms
+from sqlstream.config_option import parse_boolean, parse_duration_ms
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import OptionDescriptor, OptionType

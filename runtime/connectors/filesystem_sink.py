@@ -24,7 +24,7 @@ from runtime.formats.text_values import format_text
 from runtime.host.files import file_error
 from runtime.kernels.group import group
 from runtime.kernels.ordering import argsort_stable_by
-from sqlstream.config import parse_memory_bytes
+from sqlstream.config_option import parse_memory_bytes
 from sqlstream.errors import UserError
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.connector import ConnectorContext

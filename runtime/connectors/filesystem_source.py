@@ -18,7 +18,7 @@ from runtime.connectors.rejected_rows import RejectedRows, rejected_rows_directo
 from runtime.connectors.row_watermarks import Milliseconds, RowWatermarks
 from runtime.connectors.table_files import TableFiles
 from runtime.formats.row_count import empty_columns
-from sqlstream.config import parse_duration_ms
+from sqlstream.config_option import parse_duration_ms
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.errors import UserError
 from sqlstream.specs import SourceSpec

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from runtime.connectors.nexmark_draws import SHUFFLE_FACTOR
-from sqlstream.config import parse_boolean
+from sqlstream.config_option import parse_boolean
 from sqlstream.errors import UserError
 
 DEFAULT_TABLE = "events"

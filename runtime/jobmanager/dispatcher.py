@@ -33,13 +33,18 @@ class Dispatcher:
     """
 
     def __init__(
-        self, job_master_config: JobMasterConfig, archive_max: int = 50, slots_max: int | None = None
+        self,
+        job_master_config: JobMasterConfig,
+        archive_max: int = 50,
+        slots_max: int | None = None,
+        heartbeat_timeout_ms: int = 50_000,
     ) -> None:
         self.masters: dict[str, JobMaster] = {}
         self.archive: OrderedDict[str, ArchivedJob] = OrderedDict()
         self._job_master_config = job_master_config
         self._archive_max = archive_max
         self._slots_max = slots_max
+        self._heartbeat_timeout_ms = heartbeat_timeout_ms
 
     # --- submission
 
@@ -105,6 +110,10 @@ class Dispatcher:
         master = self.masters.get(job_id)
         return measure_job(master) if master is not None else self._archived(job_id).metrics
 
+    def job_graph(self, job_id: str) -> JobGraph:
+        master = self.masters.get(job_id)
+        return master.job_graph if master is not None else self._archived(job_id).job_graph
+
     def overview(self) -> tuple[JobOverviewEntry, ...]:
         """Live jobs first, then ended ones, oldest first."""
         live = [describe_job(m) for m in self.masters.values()]
@@ -131,7 +140,7 @@ class Dispatcher:
             self._job_master_config,
             slot_request_timeout_ms=config.get(job_graph.config, "slot.request.timeout"),
             # The TaskManager ends itself at its own timeout; the job gives it up only when that did not help.
-            cancellation_timeout_ms=cancellation_ms + config.get(job_graph.config, "heartbeat.timeout"),
+            cancellation_timeout_ms=cancellation_ms + self._heartbeat_timeout_ms,
         )
 
 

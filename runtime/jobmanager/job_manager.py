@@ -74,7 +74,12 @@ class JobManager:
     """
 
     def __init__(self, config: JobManagerConfig) -> None:
-        self.dispatcher = Dispatcher(config.job_master, config.archive_max, config.slots_max)
+        self.dispatcher = Dispatcher(
+            config.job_master,
+            config.archive_max,
+            config.slots_max,
+            config.resource_manager.heartbeat_timeout_ms,
+        )
         self.resource_manager = ResourceManager(config.resource_manager)
         self._metrics_sequence: dict[str, int] = {}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -47,6 +48,8 @@ from sqlstream.messages.rpc import (
     ClusterOverviewReply,
     JobDetails,
     JobDetailsReply,
+    JobExceptionsReply,
+    JobGraphReply,
     JobMetrics,
     JobMetricsReply,
     JobOverviewEntry,
@@ -56,6 +59,8 @@ from sqlstream.messages.rpc import (
     RequestClusterOverview,
     RequestFailed,
     RequestJobDetails,
+    RequestJobExceptions,
+    RequestJobGraph,
     RequestJobMetrics,
     RequestJobOverview,
     RequestJobStatus,
@@ -124,7 +129,7 @@ class _Submission:
 
 
 @dataclass(frozen=True)
-class _Wait:
+class _EndAwaited:
     job_id: str
     answer: Future[JobStatusReply]
 
@@ -157,7 +162,10 @@ class JobManagerShell:
         self._committer = committer
         self._provider = provider
         self._on_crash = on_crash
-        self._waits: dict[str, list[Future[JobStatusReply]]] = {}
+        self._ends_awaited: dict[str, list[Future[JobStatusReply]]] = {}
+        # All futures of `end_of` that have no result yet, whether their event was handled or not.
+        self._unanswered: set[Future[JobStatusReply]] = set()
+        self._unanswered_lock = threading.Lock()
         self._end: BaseException | None = None
         # One thread each for the store and the provider keeps their calls in order; commits of jobs are
         # independent.
@@ -174,13 +182,13 @@ class JobManagerShell:
     def stop(self) -> None:
         """End the loop and its threads; jobs stay as they are. Callers that wait get the error that the JobManager was
         stopped."""
-        self._end = InternalError("the JobManager was stopped")
+        end = self._end = InternalError("the JobManager was stopped")
         self._loop.stop()
         for pool in (self._store_thread, self._provider_thread):
             pool.shutdown(wait=False, cancel_futures=True)
         # A commit under way is completed, as a part of it may already be visible.
         self._commit_threads.shutdown(wait=True, cancel_futures=True)
-        self._fail_waits(self._end)
+        self._fail_unanswered(end)
 
     # --- network and provider
 
@@ -211,9 +219,25 @@ class JobManagerShell:
 
     def wait(self, job_id: str, timeout_s: float | None = None) -> JobStatusReply:
         """Wait until the job has ended, or raise TimeoutError. UserError when there is no such job."""
+        return self._wait_for(self.end_of(job_id), timeout_s)
+
+    def end_of(self, job_id: str) -> Future[JobStatusReply]:
+        """The final status of a job, once it has ended: for callers that have no thread to wait with. Its exception is a
+        UserError when there is no such job, and an InternalError when the JobManager ends first."""
         answer: Future[JobStatusReply] = Future()
-        self._put(_Wait(job_id, answer))
-        return self._wait_for(answer, timeout_s)
+        with self._unanswered_lock:
+            self._put(_EndAwaited(job_id, answer))
+            self._unanswered.add(answer)
+        answer.add_done_callback(self._forget_unanswered)
+        return answer
+
+    def _forget_unanswered(self, answer: Future[JobStatusReply]) -> None:
+        with self._unanswered_lock:
+            self._unanswered.discard(answer)
+
+    def job_graph(self, job_id: str) -> JobGraph:
+        """The graph of a job. UserError when there is none, or its record is already forgotten."""
+        return self._ask(lambda d: d.job_graph(job_id))
 
     def metrics(self, job_id: str) -> JobMetrics:
         """The latest figures. Also requests fresh ones from the TaskManagers, for the next call."""
@@ -263,6 +287,10 @@ class JobManagerShell:
                 return JobDetailsReply(self.details(job_id))
             case RequestJobMetrics(job_id):
                 return JobMetricsReply(self.metrics(job_id))
+            case RequestJobExceptions(job_id):
+                return JobExceptionsReply(self.exceptions(job_id))
+            case RequestJobGraph(job_id):
+                return JobGraphReply(self.job_graph(job_id))
             case RequestJobOverview():
                 return JobOverviewReply(self.overview())
             case RequestClusterOverview():
@@ -308,8 +336,8 @@ class JobManagerShell:
                 _answer_with(answer, lambda: ask(self._job_manager))
             case _Submission(job_graph, answer):
                 _answer_with(answer, lambda: self._submit(job_graph))
-            case _Wait(job_id, answer):
-                self._wait(job_id, answer)
+            case _EndAwaited(job_id, answer):
+                self._await_end(job_id, answer)
             case _:
                 self._handle(event)
 
@@ -318,7 +346,7 @@ class JobManagerShell:
         self._handle(SubmitRequested(job_graph))
         return job_graph.job_id
 
-    def _wait(self, job_id: str, answer: Future[JobStatusReply]) -> None:
+    def _await_end(self, job_id: str, answer: Future[JobStatusReply]) -> None:
         try:
             status = self._job_manager.dispatcher.status(job_id)
         except SqlStreamError as error:
@@ -327,7 +355,7 @@ class JobManagerShell:
         if status.status.is_terminal:
             answer.set_result(status)
         else:
-            self._waits.setdefault(job_id, []).append(answer)
+            self._ends_awaited.setdefault(job_id, []).append(answer)
 
     def _handle(self, event: JobManagerEvent) -> None:
         for instruction in self._job_manager.handle(event, self._steady_ms()):
@@ -353,7 +381,7 @@ class JobManagerShell:
                     _log_error
                 )
             case JobFinished(job_id, status, error):
-                for answer in self._waits.pop(job_id, []):
+                for answer in self._ends_awaited.pop(job_id, []):
                     answer.set_result(JobStatusReply(job_id, status, error))
 
     def _crashed(self, error: BaseException) -> None:
@@ -362,15 +390,16 @@ class JobManagerShell:
             logger.critical("the JobManager ends", exc_info=error)
             error = InternalError(f"the JobManager broke off: {described.message}")
         self._end = error
-        self._fail_waits(error)
+        self._fail_unanswered(error)
         self._on_crash(described)
 
-    def _fail_waits(self, error: BaseException) -> None:
-        for answers in self._waits.values():
-            for answer in answers:
-                if not answer.done():
-                    answer.set_exception(error)
-        self._waits.clear()
+    def _fail_unanswered(self, error: BaseException) -> None:
+        with self._unanswered_lock:
+            unanswered, self._unanswered = self._unanswered, set()
+        for answer in unanswered:
+            # Done between the two steps: the job ended just before the JobManager.
+            if not answer.done():
+                answer.set_exception(error)
 
     # --- outside the loop's thread
 

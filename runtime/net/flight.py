@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hmac
+import itertools
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -29,6 +30,8 @@ _AUTHORIZATION = "authorization"
 
 OnMessage = Callable[[bytes], None]
 OnRequest = Callable[[bytes], bytes]
+ResultsOf = Callable[[str], Iterable[pa.RecordBatch]]
+"""The rows of a job, by its id."""
 
 
 class BatchHeader(msgspec.Struct, frozen=True, array_like=True):
@@ -84,7 +87,8 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
     """The server of one process, for control messages, requests of clients, subpartitions and results.
 
     Listens on a socket in `directory`, which other users must not be able to enter; without one, in a directory of its own,
-    which lasts until `shutdown`. `on_message` and `on_request` are called by the server's threads. State: none; the partition
+    which lasts until `shutdown`. `on_message`, `on_request` and `results_of` are called by the server's threads; a client that
+    reads a job's rows holds one of them until the rows end. State: none; the partition
     table belongs to the caller."""
 
     def __init__(
@@ -95,7 +99,9 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         table: PartitionTable | None = None,
         receiver: ResultReceiver | None = None,
         directory: str | None = None,
+        results_of: ResultsOf | None = None,
     ) -> None:
+        self._results_of = results_of
         self._on_message = on_message
         self._on_request = on_request
         self._table = table
@@ -119,6 +125,18 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         if action.type == REQUEST and self._on_request is not None:
             return iter((self._on_request(data),))
         raise flight.FlightServerError(f"unknown action {action.type}")
+
+    def do_get(self, context: Any, ticket: Any) -> Any:
+        """The rows of the job that the ticket names, in one stream; without columns when there are no rows."""
+        if self._results_of is None:
+            raise flight.FlightServerError("no job has results here")
+        batches = iter(self._results_of(ticket.ticket.decode()))
+        first = next(batches, None)
+        if first is None:
+            return flight.GeneratorStream(pa.schema([]), iter(()))
+        schema = first.schema
+        rows = (under_schema(batch, schema) for batch in itertools.chain((first,), batches))
+        return flight.GeneratorStream(schema, rows)
 
     def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
         stream = _decode_stream(descriptor.command)
@@ -231,6 +249,12 @@ class FlightConnections:
         results = list(self.client(address).do_action(flight.Action(REQUEST, data), self.options(timeout_s)))
         reply: bytes = results[0].body.to_pybytes()
         return reply
+
+    def read_results(self, address: str, job_id: str) -> Iterator[pa.RecordBatch]:
+        """The rows of a job, as they come. pyarrow.ArrowException when the connection breaks."""
+        reader = self.client(address).do_get(flight.Ticket(job_id.encode()), self.options())
+        for chunk in reader:
+            yield chunk.data
 
     def close(self) -> None:
         with self._lock:

@@ -17,6 +17,27 @@ PrintLines = Callable[[str, list[str], bool], None]
 """Called with the job id, the lines and whether they are errors."""
 
 
+class JobResults(Protocol):
+    """The rows of one job's query, for one reader: a changelog whose batches have the row-kind column unless it only inserts."""
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether every row was taken and no other comes."""
+
+    def poll(self) -> pa.RecordBatch | None:
+        """The next batch, without waiting; None when there is none at the moment, or `is_ended`."""
+
+    def when_ready(self, callback: Callable[[], None]) -> None:
+        """Call once, from any thread, when `poll` has a batch or `is_ended`: at once if that is so. One callback at a time: a
+        second one replaces the first."""
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """All batches as they come; waits for them."""
+
+    def close(self) -> None:
+        """The reader takes no more rows; their writers get ChannelClosed. Harmless when repeated."""
+
+
 class ResultReceiver(Protocol):
     """The client's end: where the result sinks of all subtasks deliver."""
 
@@ -86,6 +107,7 @@ class ResultStore:
         self._queues: dict[str, deque[pa.RecordBatch]] = {}
         self._queued_bytes: dict[str, int] = {}
         self._closed: set[str] = set()
+        self._callbacks: dict[str, Callable[[], None]] = {}
 
     def open(self, job_id: str) -> None:
         """Accept rows of a job; called before the job is submitted."""
@@ -110,7 +132,8 @@ class ResultStore:
                 raise ChannelClosed
             self._queues[job_id].append(batch)
             self._queued_bytes[job_id] += batch.nbytes
-            self._changed.notify_all()
+            callback = self._changes(job_id)
+        _call(callback)
 
     def _is_wanted(self, job_id: str) -> bool:
         return job_id in self._queues and job_id not in self._closed
@@ -123,19 +146,44 @@ class ResultStore:
                 self._on_unprinted(job_id, error)
                 raise ChannelClosed from error
 
-    def rows(self, job_id: str) -> Iterator[pa.RecordBatch]:
-        """The rows of a job as they come, until `close`; rows that came before it are still returned."""
-        while True:
-            with self._changed:
-                while self._is_wanted(job_id) and not self._queues[job_id]:
-                    self._changed.wait()
-                queue = self._queues.get(job_id)
-                if not queue:
-                    return
-                batch = queue.popleft()
-                self._queued_bytes[job_id] -= batch.nbytes
-                self._changed.notify_all()
-            yield batch
+    def reader(self, job_id: str) -> JobResults:
+        """The reader of a job's rows; rows that came before `close` are still returned."""
+        return _StoredResults(self, job_id)
+
+    def poll(self, job_id: str) -> pa.RecordBatch | None:
+        """The next batch of a job, None when there is none at the moment."""
+        with self._changed:
+            return self._take(job_id)
+
+    def take(self, job_id: str) -> pa.RecordBatch | None:
+        """The next batch of a job, waiting for it; None after the last one."""
+        with self._changed:
+            while self._is_wanted(job_id) and not self._queues[job_id]:
+                self._changed.wait()
+            return self._take(job_id)
+
+    def _take(self, job_id: str) -> pa.RecordBatch | None:
+        queue = self._queues.get(job_id)
+        if not queue:
+            return None
+        batch = queue.popleft()
+        self._queued_bytes[job_id] -= batch.nbytes
+        if not queue and job_id in self._closed:
+            self._drop(job_id)
+        self._changed.notify_all()
+        return batch
+
+    def is_ended(self, job_id: str) -> bool:
+        with self._changed:
+            return not self._is_wanted(job_id) and not self._queues.get(job_id)
+
+    def when_ready(self, job_id: str, callback: Callable[[], None]) -> None:
+        with self._changed:
+            is_ready = not self._is_wanted(job_id) or bool(self._queues[job_id])
+            if not is_ready:
+                self._callbacks[job_id] = callback
+        if is_ready:
+            callback()
 
     def close(self, job_id: str) -> None:
         """Accept no more rows: the job has ended, or its client reads no further."""
@@ -144,13 +192,20 @@ class ResultStore:
                 self._closed.add(job_id)
             else:
                 self._drop(job_id)
-            self._changed.notify_all()
+            callback = self._changes(job_id)
+        _call(callback)
 
     def forget(self, job_id: str) -> None:
         """Drop the remaining rows of a job."""
         with self._changed:
             self._drop(job_id)
-            self._changed.notify_all()
+            callback = self._changes(job_id)
+        _call(callback)
+
+    def _changes(self, job_id: str) -> Callable[[], None] | None:
+        """Wake the threads that wait; returns the callback that is due, to be called without the lock."""
+        self._changed.notify_all()
+        return self._callbacks.pop(job_id, None)
 
     def _drop(self, job_id: str) -> None:
         self._queues.pop(job_id, None)
@@ -158,6 +213,35 @@ class ResultStore:
         self._closed.discard(job_id)
 
     def close_all(self) -> None:
-        with self._changed:
-            self._closed.update(self._queues)
-            self._changed.notify_all()
+        for job_id in self.jobs:
+            self.close(job_id)
+
+
+class _StoredResults:
+    """The rows of one job in a ResultStore."""
+
+    def __init__(self, store: ResultStore, job_id: str) -> None:
+        self._store = store
+        self._job_id = job_id
+
+    @property
+    def is_ended(self) -> bool:
+        return self._store.is_ended(self._job_id)
+
+    def poll(self) -> pa.RecordBatch | None:
+        return self._store.poll(self._job_id)
+
+    def when_ready(self, callback: Callable[[], None]) -> None:
+        self._store.when_ready(self._job_id, callback)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        while (batch := self._store.take(self._job_id)) is not None:
+            yield batch
+
+    def close(self) -> None:
+        self._store.forget(self._job_id)
+
+
+def _call(callback: Callable[[], None] | None) -> None:
+    if callback is not None:
+        callback()

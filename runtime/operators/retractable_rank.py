@@ -14,8 +14,8 @@ from runtime.operators.key_group_column import key_group_column
 from runtime.operators.operator import KEY_GROUP_COLUMN, OperatorContext, OperatorSnapshot, Output
 from runtime.operators.ordering import sort_indices
 from runtime.operators.rank_changes import NO_ROW, RankChanges
-from runtime.operators.row_multiset import RowMultiset
 from runtime.state.arrays import Array, grown
+from runtime.state.row_multiset import RowMultiset
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
 from sqlstream.specs.rank import RankSpec

@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from runtime.operators.operator import KEY_GROUP_COLUMN, Operator, OperatorContext, OperatorSnapshot, Output
 from runtime.operators.ordering import sort_indices
-from runtime.operators.row_multiset import RowMultiset
 from runtime.state.arrays import Array
+from runtime.state.row_multiset import RowMultiset
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.specs.rank import SortSpec
 

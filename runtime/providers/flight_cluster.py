@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from runtime.net.flight import FlightConnections, FlightServer
+from runtime.net.flight import FlightConnections, FlightServer, OnRequest
 from runtime.net.flight_transport import FlightTransport
-from runtime.net.results import ResultReceiver
+from runtime.net.results import ResultStore
 from runtime.providers.local import TASK_MANAGERS_MAX, LocalProvider, OnExit, OnGivenUp
 from runtime.taskmanager.task_manager_options import TaskManagerOptions
 from sqlstream.messages.rpc import RegisterTaskManager, decode_control_message
@@ -28,15 +28,18 @@ class ChildTaskManagers:
         cancellation_timeout_ms: int,
         token: str,
         cluster_id: str,
-        receiver: ResultReceiver,
+        receiver: ResultStore,
         receive: Callable[[Any], None],
         on_exit: OnExit,
         on_given_up: OnGivenUp,
+        on_request: OnRequest,
     ) -> None:
         self._slots = slots
         self._receive = receive
         self._connections = FlightConnections(token)
-        self._server = FlightServer(token, self._on_message, receiver=receiver)
+        self._server = FlightServer(
+            token, self._on_message, on_request, receiver=receiver, results_of=receiver.reader
+        )
         self.transport = FlightTransport(self._connections)
         self.address = self._server.address
         child = TaskManagerOptions(

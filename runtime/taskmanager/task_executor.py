@@ -9,6 +9,7 @@ from typing import Any
 
 from runtime.story import Story
 from runtime.taskmanager.slot_table import SlotTable
+from sqlstream import config as options
 from sqlstream.errors import ErrorInfo, FailureReason, InternalError
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import (
@@ -152,6 +153,7 @@ class TaskEntry:
     execution_id: str
     allocation_id: str
     state: ExecutionState
+    cancellation_timeout_ms: int
     sequence: int = 0
     is_acknowledged: bool = False
     sent_ms: int = 0
@@ -292,7 +294,11 @@ class TaskExecutor:
 
     def _start(self, descriptor: TaskDeploymentDescriptor, now_ms: int) -> None:
         task = TaskEntry(
-            descriptor.job_id, descriptor.execution_id, descriptor.allocation_id, ExecutionState.INITIALIZING
+            descriptor.job_id,
+            descriptor.execution_id,
+            descriptor.allocation_id,
+            ExecutionState.INITIALIZING,
+            self._cancellation_timeout_ms(descriptor),
         )
         self.tasks[task.execution_id] = task
         # The deployment proves that the JobMaster has the slot, even when its AcceptSlots was lost.
@@ -312,6 +318,12 @@ class TaskExecutor:
         self.story.add(now_ms, f"{task.execution_id} {task.state.value}")
         self._send_update(task, now_ms)
 
+    def _cancellation_timeout_ms(self, descriptor: TaskDeploymentDescriptor) -> int:
+        """The job's own timeout, if it has set one."""
+        key = "task.cancellation.timeout"
+        of_job: int = options.get(descriptor.config, key)
+        return of_job if key in descriptor.config else self.config.cancellation_timeout_ms
+
     def _on_cancel(self, message: CancelTask, now_ms: int) -> None:
         task = self.tasks.get(message.execution_id)
         if task is None:
@@ -319,7 +331,7 @@ class TaskExecutor:
                 return
             # The deployment is delayed or lost: the execution is remembered as cancelled, so it does not start
             # when it arrives.
-            task = TaskEntry(message.job_id, message.execution_id, "", ExecutionState.CANCELED)
+            task = TaskEntry(message.job_id, message.execution_id, "", ExecutionState.CANCELED, 0)
             self.tasks[message.execution_id] = task
         if task.state.is_terminal:
             self._send_update(task, now_ms)
@@ -427,7 +439,7 @@ class TaskExecutor:
     def _check_cancellations(self, now_ms: int) -> None:
         for task in self.tasks.values():
             is_stopping = task.stopping_since_ms >= 0 and not task.state.is_terminal
-            if is_stopping and now_ms - task.stopping_since_ms > self.config.cancellation_timeout_ms:
+            if is_stopping and now_ms - task.stopping_since_ms > task.cancellation_timeout_ms:
                 self._terminate(
                     ErrorInfo(
                         code="SS6005",

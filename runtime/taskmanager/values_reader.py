@@ -17,7 +17,7 @@ class ValuesReader:
     polled."""
 
     def __init__(self, spec: ValuesSpec, schema: Schema, subtask: int, batch_rows: int) -> None:
-        from runtime.operators.values import values_batches
+        from runtime.evaluate.values import values_batches
 
         self._batches: deque[pa.RecordBatch] = deque(
             values_batches(spec, schema, batch_rows) if subtask == 0 else ()

@@ -348,6 +348,14 @@ class RequestJobMetrics(RpcMessage, frozen=True):
     job_id: str
 
 
+class RequestJobExceptions(RpcMessage, frozen=True):
+    job_id: str
+
+
+class RequestJobGraph(RpcMessage, frozen=True):
+    job_id: str
+
+
 class RequestJobOverview(RpcMessage, frozen=True):
     pass
 
@@ -447,6 +455,16 @@ class JobMetricsReply(RpcMessage, frozen=True):
     metrics: JobMetrics
 
 
+class JobExceptionsReply(RpcMessage, frozen=True):
+    """The job's failures: its cause first, then what else its tasks reported."""
+
+    errors: tuple[ErrorInfo, ...]
+
+
+class JobGraphReply(RpcMessage, frozen=True):
+    job_graph: JobGraph
+
+
 class JobOverviewReply(RpcMessage, frozen=True):
     jobs: tuple[JobOverviewEntry, ...]
 
@@ -467,6 +485,8 @@ ClientRequest = (
     | RequestJobStatus
     | RequestJobDetails
     | RequestJobMetrics
+    | RequestJobExceptions
+    | RequestJobGraph
     | RequestJobOverview
     | RequestClusterOverview
 )
@@ -475,6 +495,8 @@ ClientReply = (
     | JobStatusReply
     | JobDetailsReply
     | JobMetricsReply
+    | JobExceptionsReply
+    | JobGraphReply
     | JobOverviewReply
     | ClusterOverviewReply
     | RequestFailed

@@ -6,8 +6,8 @@ import pytest
 from differential.nexmark_batch import BATCH_SQL, batch_answer
 
 from client.duckdb_bench import BatchAnswer, answer_in_duckdb
+from client.local_session import local_session
 from client.nexmark_bench import NexmarkBench, available_queries
-from client.session import Session
 from runtime.connectors.checksum import row_checksum
 from runtime.connectors.nexmark_config import NexmarkConfig
 from sqlstream.arrow import to_arrow_schema
@@ -18,7 +18,7 @@ RATE = 1_000
 
 @pytest.mark.parametrize("query", [q for q in available_queries() if q != "gen"])
 def test_the_lowered_query_answers_as_the_hand_written_one(query: str) -> None:
-    with Session() as session, NexmarkBench(EVENTS, 1, RATE, {}) as bench:
+    with local_session() as session, NexmarkBench(EVENTS, 1, RATE, {}) as bench:
         sink, sources = bench.bound(session, query)
     answer = answer_in_duckdb(sink, EVENTS, NexmarkConfig(rate=RATE), 1)
     expected = batch_answer(query, EVENTS, NexmarkConfig(rate=RATE))

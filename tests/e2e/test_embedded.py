@@ -84,6 +84,12 @@ def values_job() -> JobGraph:
     return graph.add(sink("collect", NAMES), NAMES, exchange=ExchangeKind.SINGLETON).build()
 
 
+def submitted(cluster: EmbeddedCluster, graph: JobGraph) -> str:
+    """The id of a job that was submitted."""
+    cluster.submit(graph)
+    return graph.job_id
+
+
 def collected(cluster: EmbeddedCluster, job_id: str) -> list[tuple[object, ...]]:
     rows = [row for b in cluster.results(job_id) for row in zip(*b.to_pydict().values(), strict=True)]
     status = cluster.wait(job_id, WAIT_S)
@@ -123,20 +129,20 @@ def cluster():
 
 
 def test_rows_flow_through_children_and_back_to_the_client(cluster):
-    job_id = cluster.submit(values_job())
+    job_id = submitted(cluster, values_job())
     assert collected(cluster, job_id) == sorted((f"name {i}", 2 * i) for i in range(50, 100))
 
 
 def test_the_same_job_runs_in_process():
     with EmbeddedCluster(in_process=True) as running:
-        job_id = running.submit(values_job())
+        job_id = submitted(running, values_job())
         assert collected(running, job_id) == sorted((f"name {i}", 2 * i) for i in range(50, 100))
         assert running.process_ids == ()
 
 
 def test_every_row_crosses_a_hash_exchange_between_processes_once(cluster):
     graph = Graph().add(bids(events="200000"), BIDS, 2).add(sink("blackhole", BIDS), BIDS, 2)
-    job_id = cluster.submit(graph.build())
+    job_id = submitted(cluster, graph.build())
     assert cluster.wait(job_id, WAIT_S).status is JobStatus.FINISHED
     total = cluster.metrics(job_id).total
     assert total["numRecordsRead"] == total["numRecordsWritten"] == 184_000
@@ -147,7 +153,7 @@ def test_every_row_crosses_a_hash_exchange_between_processes_once(cluster):
 def test_a_client_that_reads_slowly_loses_nothing(cluster):
     graph = Graph().add(bids(events="10000000"), BIDS, 2)
     job = graph.add(sink("collect", BIDS), BIDS, 2, ExchangeKind.FORWARD).build()
-    results = cluster.results(cluster.submit(job))
+    results = iter(cluster.results(submitted(cluster, job)))
     first = next(results)
     # 147 MB of rows against a buffer of 16: the job is still at it when the client goes on.
     assert cluster.status(job.job_id).status is JobStatus.RUNNING
@@ -162,7 +168,7 @@ def failing_job() -> JobGraph:
 
 
 def test_a_failing_operator_is_named_with_its_position(cluster):
-    status = cluster.wait(cluster.submit(failing_job()), WAIT_S)
+    status = cluster.wait(submitted(cluster, failing_job()), WAIT_S)
     assert status.status is JobStatus.FAILED, status
     assert status.error.span == Span(7, 25)
     assert status.error.vertex == "CalcSpec"
@@ -170,7 +176,7 @@ def test_a_failing_operator_is_named_with_its_position(cluster):
 
 def test_a_job_is_cancelled_within_a_second(cluster):
     def cancel_one() -> float:
-        job_id = cluster.submit(endless_job())
+        job_id = submitted(cluster, endless_job())
         wait_running(cluster, job_id)
         started = time.monotonic()
         cluster.cancel(job_id)
@@ -183,8 +189,8 @@ def test_a_job_is_cancelled_within_a_second(cluster):
 
 def test_a_job_whose_client_does_not_read_can_be_cancelled(cluster):
     graph = Graph().add(bids(events="100000000"), BIDS, 2)
-    job_id = cluster.submit(graph.add(sink("collect", BIDS), BIDS).build())
-    next(cluster.results(job_id))
+    job_id = submitted(cluster, graph.add(sink("collect", BIDS), BIDS).build())
+    next(iter(cluster.results(job_id)))
     cluster.cancel(job_id)
     assert cluster.wait(job_id, WAIT_S).status is JobStatus.CANCELED
 
@@ -194,9 +200,9 @@ def test_jobs_leave_no_thread_and_no_open_file_behind(cluster):
 
     def run_some() -> None:
         for _ in range(jobs):
-            collected(cluster, cluster.submit(values_job()))
-            cluster.wait(cluster.submit(failing_job()), WAIT_S)
-            job_id = cluster.submit(endless_job())
+            collected(cluster, submitted(cluster, values_job()))
+            cluster.wait(submitted(cluster, failing_job()), WAIT_S)
+            job_id = submitted(cluster, endless_job())
             cluster.cancel(job_id)
             cluster.wait(job_id, WAIT_S)
 
@@ -213,7 +219,7 @@ def test_jobs_leave_no_thread_and_no_open_file_behind(cluster):
 
 def test_a_killed_task_manager_fails_its_job_at_once_and_is_replaced():
     with EmbeddedCluster(task_managers=2) as running:
-        job_id = running.submit(endless_job())
+        job_id = submitted(running, endless_job())
         wait_running(running, job_id)
         killed = running.process_ids[0]
         started = time.monotonic()
@@ -223,7 +229,7 @@ def test_a_killed_task_manager_fails_its_job_at_once_and_is_replaced():
         assert status.status is JobStatus.FAILED
         assert status.error.reason is FailureReason.TASK_MANAGER_LOST
         assert f"process {killed}" in status.error.message
-        job_id = running.submit(values_job())
+        job_id = submitted(running, values_job())
         assert len(collected(running, job_id)) == 50
 
 
@@ -231,9 +237,9 @@ def test_no_child_is_left_after_stop():
     running = EmbeddedCluster(task_managers=2)
     running.start()
     children = running.process_ids
-    job_id = running.submit(endless_job())
+    job_id = submitted(running, endless_job())
     wait_running(running, job_id)
-    running.stop()
+    running.close()
     assert len(children) == 2
     assert not any(is_alive(p) for p in children)
 
@@ -259,14 +265,14 @@ def test_children_end_when_their_parent_is_killed():
 def test_a_task_manager_that_hangs_fails_its_job_and_is_killed_and_replaced():
     config = {"heartbeat.interval": "100 ms", "heartbeat.timeout": "3 s"}
     with EmbeddedCluster(config, task_managers=2) as running:
-        job_id = running.submit(endless_job())
+        job_id = submitted(running, endless_job())
         wait_running(running, job_id)
         hung = running.process_ids[0]
         os.kill(hung, signal.SIGSTOP)
         status = running.wait(job_id, WAIT_S)
         assert (status.status, status.error.code) == (JobStatus.FAILED, "SS6001")
         wait_until(lambda: not is_alive(hung))
-        job_id = running.submit(values_job())
+        job_id = submitted(running, values_job())
         assert len(collected(running, job_id)) == 50
 
 
@@ -274,8 +280,8 @@ def test_children_are_replaced_for_each_job_that_comes(monkeypatch):
     monkeypatch.setattr("runtime.providers.local.REPLACEMENTS_MAX", 1)
     with EmbeddedCluster(task_managers=1) as running:
         for _ in range(3):
-            job_id = running.submit(
-                Graph().add(bids(rate="1000"), BIDS).add(sink("blackhole", BIDS), BIDS).build()
+            job_id = submitted(
+                running, Graph().add(bids(rate="1000"), BIDS).add(sink("blackhole", BIDS), BIDS).build()
             )
             wait_running(running, job_id)
             os.kill(running.process_ids[0], signal.SIGKILL)
@@ -289,7 +295,7 @@ def test_lines_that_nobody_reads_end_their_job():
     for in_process in (True, False):
         with EmbeddedCluster(task_managers=1, in_process=in_process, print_lines=print_lines) as running:
             graph = Graph().add(bids(rate="1000"), BIDS).add(sink("print", BIDS), BIDS).build()
-            job_id = running.submit(graph)
+            job_id = submitted(running, graph)
             with pytest.raises(BrokenPipeError):
                 running.wait(job_id, WAIT_S)
             assert running.status(job_id).status is JobStatus.CANCELED

@@ -28,7 +28,7 @@ from statement_pieces import (
     TYPES,
 )
 
-from client.session import Session
+from client.local_session import local_session
 from planner.bind.calls import callable_names
 from planner.compile import explain
 from planner.dialect.parser import parse_statements
@@ -219,7 +219,7 @@ def one_script(seed: int) -> str:
 
 def plan_all(text: str) -> None:
     """Every statement up to its JobGraph and its EXPLAIN; the first refusal ends a script, as for a user."""
-    with Session() as session:
+    with local_session() as session:
         for statement in parse_statements(text):
             if isinstance(statement, Query | Insert | StatementSet):
                 plan = session.compile(statement)

@@ -12,7 +12,9 @@ sys.path.insert(1, str(Path(__file__).resolve().parents[3]))
 
 from serve import serve
 
-from client.session import IN_PROCESS_INPUT, Job, Session
+from client.local_cluster import IN_PROCESS_INPUT
+from client.local_session import local_session
+from client.session import Job, Session
 from planner.dialect.parser import parse_script
 from sqlstream.arrow import row_kinds, without_row_kinds
 from sqlstream.changelog import RowKind
@@ -20,7 +22,7 @@ from sqlstream.messages.job_state import JobStatus
 
 
 def main() -> None:
-    with Session({**json.loads(sys.argv[1]), IN_PROCESS_INPUT: "0"}) as session:
+    with local_session({**json.loads(sys.argv[1]), IN_PROCESS_INPUT: "0"}) as session:
         session.cluster()
         serve(lambda request: answer(session, request))
 

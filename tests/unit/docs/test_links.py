@@ -18,6 +18,7 @@ from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SQL_PAGE = (ROOT / "docs" / "sql.md").read_text(encoding="utf-8")
+SERVER_PAGE = (ROOT / "docs" / "server.md").read_text(encoding="utf-8")
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
@@ -42,7 +43,8 @@ def documented(key: str) -> bool:
 
 
 def test_the_sql_page_names_every_setting() -> None:
-    assert [key for key in (*OPTIONS, *TUNING) if not documented(key)] == []
+    settable = [key for key, option in OPTIONS.items() if option.scope.is_settable]
+    assert [key for key in (*settable, *TUNING) if not documented(key)] == []
     assert [o.key for o in _WATERMARK_OPTIONS if not documented(o.key)] == []
 
 
@@ -61,10 +63,12 @@ def test_the_sql_page_names_every_format_and_its_options(identifier: str) -> Non
     assert [o.key for o in options if not documented(f"{identifier}.{o.key}")] == []
 
 
-def test_the_sql_page_gives_the_settings_there_are_and_their_defaults() -> None:
-    page = SQL_PAGE[SQL_PAGE.index("## Settings") : SQL_PAGE.index("## Refused")]
-    rows = dict(re.findall(r"^\| `([^`]+)` \| \w+ \| `?(.*?)`? \|", page, re.MULTILINE))
-    assert rows == {key: o.default or "none" for key, o in OPTIONS.items()}
+def test_the_pages_give_the_settings_there_are_and_their_defaults() -> None:
+    settable = SQL_PAGE[SQL_PAGE.index("## Settings") : SQL_PAGE.index("## Refused")]
+    for page, is_settable in ((settable, True), (SERVER_PAGE, False)):
+        rows = dict(re.findall(r"^\| `([^`]+)` \| \w+ \| `?(.*?)`? \|", page, re.MULTILINE))
+        wanted = {k: o.default or "none" for k, o in OPTIONS.items() if o.scope.is_settable is is_settable}
+        assert rows == wanted
 
 
 def test_the_sql_page_names_every_function() -> None:

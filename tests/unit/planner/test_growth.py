@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from client.session import Session
+from client.local_session import local_session
 from planner.compile import CompiledPlan, explain
 from planner.dialect.parser import parse_script
 from planner.dialect.statements import Query
@@ -43,7 +43,7 @@ def views(link: str, count: int) -> str:
 
 
 def compiled(sql: str, config: dict[str, str] | None = None) -> CompiledPlan:
-    with Session(config) as session:
+    with local_session(config) as session:
         *before, query = parse_script(TABLE + sql)
         for statement in before:
             session.execute(statement)
@@ -142,7 +142,7 @@ def test_deep_expressions_are_planned_or_refused(opening: str, middle: str, clos
 
 
 def test_equal_plans_are_equal_wherever_they_stand_and_rewrites_keep_what_is_shared() -> None:
-    with Session() as session:
+    with local_session() as session:
         table, *queries = parse_script(TABLE + f"{ctes(LINKS['join'], 30)};\n" * 2)
         session.execute(table)
         first, second = (session.compile(query).relational[0] for query in queries)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from client.session import CLUSTER_OPTIONS, Session
+from client.local_session import local_session
 from planner.dialect.parser import parse_script
 from runtime.taskmanager.task_executor import TaskExecutorConfig
 from runtime.taskmanager.task_manager import executor_config
@@ -60,17 +60,16 @@ def test_every_setting_of_a_task_executor_reaches_it() -> None:
     assert same == CONSTANTS
 
 
-def test_jobs_after_another_cancellation_timeout_run_on_a_cluster_that_has_it() -> None:
-    assert "task.cancellation.timeout" in CLUSTER_OPTIONS
-
-
 @pytest.mark.parametrize("mode", ["BATCH", "automatic"])
 def test_another_runtime_mode_is_refused_with_what_to_do(mode: str) -> None:
-    with pytest.raises(UserError, match=f'"{mode}", which is not supported yet') as caught:
-        Session({"execution.runtime-mode": mode})
+    with (
+        pytest.raises(UserError, match=f'"{mode}", which is not supported yet') as caught,
+        local_session({"execution.runtime-mode": mode}),
+    ):
+        pass
     assert (caught.value.code, caught.value.hint) == ("SS4002", "leave it at STREAMING")
     (statement,) = parse_script(f"SET 'execution.runtime-mode' = '{mode}'")
-    with Session() as session, pytest.raises(UserError, match="not supported yet") as caught:
+    with local_session() as session, pytest.raises(UserError, match="not supported yet") as caught:
         session.execute(statement)
     assert caught.value.span is not None
 
@@ -78,3 +77,21 @@ def test_another_runtime_mode_is_refused_with_what_to_do(mode: str) -> None:
 def test_a_mode_that_nobody_knows_is_no_promise() -> None:
     with pytest.raises(UserError, match=r'cannot be "FAST"$'):
         option("execution.runtime-mode").parse("FAST")
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "key"),
+    [
+        ("SET 'heartbeat.timeout' = '9 s'", "cluster", "heartbeat.timeout"),
+        ("SET 'rest.port' = '1'", "server", "rest.port"),
+        ("RESET 'rest.port'", "server", "rest.port"),
+    ],
+)
+def test_what_a_cluster_or_server_starts_with_is_no_setting_of_a_session(
+    text: str, what: str, key: str
+) -> None:
+    (statement,) = parse_script(text)
+    with Session() as session, pytest.raises(UserError, match=f'"{key}" belongs to the {what}') as caught:
+        session.execute(statement)
+    assert (caught.value.code, caught.value.span is not None) == ("SS4007", True)
+    assert caught.value.hint == f"put it into sqlstream.yaml, or start the {what} with -D {key}=VALUE"

@@ -19,6 +19,7 @@ from runtime.jobmanager.events import (
     Tick,
 )
 from runtime.jobmanager.job_manager import JobManager, JobManagerConfig
+from runtime.jobmanager.resource_manager import ResourceManagerConfig
 from sqlstream.errors import ErrorInfo, FailureReason, JobError, UserError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.stream_graph import ExchangeKind
@@ -116,9 +117,8 @@ def test_a_task_is_given_up_when_its_task_manager_should_have_ended_itself_and_b
     make_job: MakeJob,
 ) -> None:
     """task.cancellation.timeout is the TaskManager's; behind it, heartbeat.timeout is what it takes to miss one."""
-    dispatcher = JobManager(JobManagerConfig()).dispatcher
-    settings = {"task.cancellation.timeout": "20 s", "heartbeat.timeout": "3 s"}
-    dispatcher.on_submit(make_job("j1", config=settings), 0)
+    dispatcher = JobManager(JobManagerConfig(ResourceManagerConfig(heartbeat_timeout_ms=3_000))).dispatcher
+    dispatcher.on_submit(make_job("j1", config={"task.cancellation.timeout": "20 s"}), 0)
     dispatcher.on_submit(make_job("j2"), 0)
     assert dispatcher.masters["j1"].config.cancellation_timeout_ms == 23_000
-    assert dispatcher.masters["j2"].config.cancellation_timeout_ms == 180_000 + 50_000
+    assert dispatcher.masters["j2"].config.cancellation_timeout_ms == 180_000 + 3_000

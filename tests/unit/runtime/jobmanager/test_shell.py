@@ -304,3 +304,22 @@ def waiting(ask: Callable[[], Any]) -> Callable[[], InternalError]:
         return errors[0]
 
     return end
+
+
+def test_the_end_of_a_job_comes_without_a_thread_that_waits(cluster: Cluster, make_job: MakeJob) -> None:
+    job_id = cluster.job_manager.submit(make_job("j1", 2, 2))
+    end = cluster.job_manager.end_of(job_id)
+    assert end.result(TIMEOUT_S) == JobStatusReply("j1", JobStatus.FINISHED)
+    assert cluster.job_manager._unanswered == set()
+    with pytest.raises(UserError, match="not known"):
+        cluster.job_manager.end_of("j9").result(TIMEOUT_S)
+
+
+def test_a_job_manager_that_stops_answers_who_awaits_the_end_of_a_job(
+    cluster: Cluster, make_job: MakeJob
+) -> None:
+    cluster.job_manager.submit(make_job("j1", 3, 1))
+    end = cluster.job_manager.end_of("j1")
+    cluster.job_manager.stop()
+    with pytest.raises(InternalError, match="stopped"):
+        end.result(TIMEOUT_S)

@@ -147,7 +147,7 @@ def test_result_rows_and_lines_reach_the_client_before_the_stream_is_finished(pe
     stream.put_lines(["+I[1]", "+I[2]"], False)
     stream.finish()
     peers.store.close("job")
-    assert [b.to_pydict() for b in peers.store.rows("job")] == [{"a": [1, 2]}]
+    assert [b.to_pydict() for b in peers.store.reader("job")] == [{"a": [1, 2]}]
     assert peers.lines == [("job", ["+I[1]", "+I[2]"], False)]
 
 
@@ -165,7 +165,7 @@ def test_a_client_that_wants_no_more_rows_stops_the_sink(peers):
             stopped.set()
 
     threading.Thread(target=write, daemon=True).start()
-    assert next(peers.store.rows("job")).num_rows == 100_000
+    assert next(iter(peers.store.reader("job"))).num_rows == 100_000
     assert not stopped.wait(0.2)
     peers.store.close("job")
     assert stopped.wait(10)
@@ -179,7 +179,7 @@ def test_rows_whose_not_null_marks_differ_go_down_one_result_stream(peers):
         stream.put_rows(pa.record_batch({"a": pa.array([1], pa.int64())}).cast(schema))
     stream.finish()
     peers.store.close("job")
-    assert [b.to_pydict() for b in peers.store.rows("job")] == [{"a": [1]}] * 2
+    assert [b.to_pydict() for b in peers.store.reader("job")] == [{"a": [1]}] * 2
 
 
 def test_rows_that_the_stream_cannot_carry_are_an_error_not_a_lost_client(peers):

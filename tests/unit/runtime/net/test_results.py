@@ -25,7 +25,7 @@ def test_rows_that_came_before_the_end_are_still_given_out():
     stream.put_rows(BATCH)
     stream.put_rows(BATCH)
     store.close("job")
-    assert sum(b.num_rows for b in store.rows("job")) == 200
+    assert sum(b.num_rows for b in store.reader("job")) == 200
     with pytest.raises(ChannelClosed):
         stream.put_rows(BATCH)
 
@@ -36,7 +36,7 @@ def test_a_sink_waits_for_a_client_that_is_behind():
     stream.put_rows(BATCH)
     writer = threading.Thread(target=stream.put_rows, args=(BATCH,), daemon=True)
     writer.start()
-    rows = store.rows("job")
+    rows = iter(store.reader("job"))
     assert next(rows).num_rows == 100
     writer.join(5)
     assert not writer.is_alive()
@@ -60,7 +60,7 @@ def test_rows_of_an_unknown_job_are_refused():
 def test_a_job_that_ends_without_rows_to_fetch_is_forgotten():
     store = make_store()
     store.close("job")
-    assert list(store.rows("job")) == []
+    assert list(store.reader("job")) == []
     with pytest.raises(ChannelClosed):
         DirectClientStream(store, "job", 1).put_rows(BATCH)
     assert store.jobs == ()
@@ -81,7 +81,7 @@ def test_lines_that_cannot_be_printed_stop_their_sink_and_are_reported():
 def ends_reading(store, end):
     """Whether a client that waits for rows returns without any when `end` is called."""
     read = []
-    reader = threading.Thread(target=lambda: read.append(list(store.rows("job"))), daemon=True)
+    reader = threading.Thread(target=lambda: read.append(list(store.reader("job"))), daemon=True)
     reader.start()
     wait_until_it_waits(store)
     end()
@@ -108,7 +108,7 @@ def test_whatever_ends_the_rows_of_a_job_wakes_the_client_that_waits_for_them():
 
 def test_rows_wake_the_client_that_waits_for_them():
     store = make_store()
-    rows, read = store.rows("job"), []
+    rows, read = iter(store.reader("job")), []
     reader = threading.Thread(target=lambda: read.append(next(rows)), daemon=True)
     reader.start()
     wait_until_it_waits(store)
@@ -147,9 +147,49 @@ def test_a_client_that_reads_wakes_the_sink_that_waits_for_room(monkeypatch):
     writer = threading.Thread(target=stream.put_rows, args=(BATCH,), daemon=True)
     writer.start()
     wait_until_it_waits(store)
-    rows = store.rows("job")
+    rows = iter(store.reader("job"))
     assert next(rows) == BATCH
     writer.join(5)
     assert not writer.is_alive()
     store.close_all()
     assert list(rows) == [BATCH]
+
+
+def test_a_reader_without_a_thread_is_called_when_there_is_a_batch_and_at_the_end() -> None:
+    store = make_store()
+    store.open("job")
+    rows, calls = store.reader("job"), []
+    rows.when_ready(lambda: calls.append("first"))
+    assert calls == []
+    assert rows.poll() is None
+    assert not rows.is_ended
+    DirectClientStream(store, "job", 1).put_rows(BATCH)
+    assert calls == ["first"]
+    rows.when_ready(lambda: calls.append("at once"))
+    assert calls == ["first", "at once"]
+    assert rows.poll() is BATCH
+    rows.when_ready(lambda: calls.append("end"))
+    store.close("job")
+    assert calls == ["first", "at once", "end"]
+    assert rows.is_ended
+    assert rows.poll() is None
+
+
+def test_rows_that_came_before_the_end_of_the_job_are_polled_before_the_reader_has_ended() -> None:
+    store = make_store()
+    store.open("job")
+    DirectClientStream(store, "job", 1).put_rows(BATCH)
+    store.close("job")
+    rows = store.reader("job")
+    assert not rows.is_ended
+    assert rows.poll() is BATCH
+    assert rows.is_ended
+    assert store.jobs == ()
+
+
+def test_a_reader_that_goes_away_ends_the_stream_of_its_writer() -> None:
+    store = make_store()
+    store.open("job")
+    store.reader("job").close()
+    with pytest.raises(ChannelClosed):
+        DirectClientStream(store, "job", 1).put_rows(BATCH)

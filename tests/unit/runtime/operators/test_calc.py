@@ -22,8 +22,8 @@ from operator_harness import (
     run_operator,
 )
 
+from runtime.evaluate.values import values_batches
 from runtime.operators import make_operator
-from runtime.operators.values import values_batches
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.elements import WATERMARK_MAX, Watermark, WatermarkStatus

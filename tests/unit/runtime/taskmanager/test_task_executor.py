@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from runtime.taskmanager.task_executor import (
@@ -217,6 +218,17 @@ def test_a_task_that_does_not_react_ends_the_process() -> None:
     out = executor.handle(Tick(), 2101)
     assert isinstance(out[0], Terminate)
     assert out[0].error.code == "SS6005"
+
+
+def test_a_job_sets_how_long_its_tasks_may_take_to_end() -> None:
+    executor = connected()
+    patient = msgspec.structs.replace(descriptor(), config={"task.cancellation.timeout": "9 s"})
+    tell(executor, RequestSlot(TM, 0, "j/1", "j"), 1)
+    tell(executor, DeployTask(TM, patient), 3)
+    tell(executor, CancelTask(TM, "j", "e1"), 100)
+    tell(executor, Heartbeat(TM, 1), 9_000)
+    assert not any(isinstance(i, Terminate) for i in executor.handle(Tick(), 9_100))
+    assert any(isinstance(i, Terminate) for i in executor.handle(Tick(), 9_101))
 
 
 def test_figures_go_out_for_running_tasks_only() -> None:

@@ -1,0 +1,66 @@
+"""What a session needs of the cluster that runs its jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from sqlstream.errors import ErrorInfo
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages.rpc import (
+    JobDetails,
+    JobMetrics,
+    JobOverviewEntry,
+    JobStatusReply,
+    TaskManagerOverview,
+)
+
+if TYPE_CHECKING:
+    from runtime.net.results import JobResults
+
+
+class ClusterClient(Protocol):
+    """Submits jobs and follows them (Flink: ClusterClient). All methods are thread-safe; their errors are SqlStreamError, with
+    UserError SS6009 for a job that is not known, or no longer.
+
+    Implemented by `EmbeddedCluster` (JobManager in this process), `LocalClusterClient` (which starts what a job needs) and
+    `RemoteClusterClient` (JobManager in another process).
+    """
+
+    def submit(self, graph: JobGraph) -> None:
+        """Start the job; returns once it is accepted. UserError or JobError when it cannot run."""
+
+    def results(self, job_id: str) -> JobResults:
+        """The rows of the job's `collect` sink, for one reader. While nobody reads, a bounded number of bytes waits, and then
+        the job waits."""
+
+    def when_ended(self, job_id: str, callback: Callable[[JobStatusReply], None]) -> None:
+        """Call once with the job's final status, from any thread, so the callback must not wait; at once when the job has
+        ended. A job whose JobManager ends first is SUSPENDED."""
+
+    def wait(self, job_id: str, timeout_s: float | None = None) -> JobStatusReply:
+        """Wait until the job has ended; TimeoutError when it takes longer. OSError when the lines of its `print` sink could
+        not be written here."""
+
+    def status(self, job_id: str) -> JobStatusReply: ...
+
+    def cancel(self, job_id: str) -> None:
+        """Cancel the job and drop its rows; returns before it has ended, and does nothing when it has."""
+
+    def metrics(self, job_id: str) -> JobMetrics:
+        """The latest figures. Asking for them makes TaskManagers report fresh ones for the next call."""
+
+    def details(self, job_id: str) -> JobDetails: ...
+
+    def exceptions(self, job_id: str) -> tuple[ErrorInfo, ...]:
+        """The job's failures: its cause first, then what else its tasks reported."""
+
+    def job_graph(self, job_id: str) -> JobGraph: ...
+
+    def jobs(self) -> tuple[JobOverviewEntry, ...]:
+        """Running jobs, then the newest of those that have ended."""
+
+    def task_managers(self) -> tuple[TaskManagerOverview, ...]: ...
+
+    def close(self) -> None:
+        """Disconnect. A cluster that this client started ends with it; harmless when repeated."""

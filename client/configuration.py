@@ -1,0 +1,149 @@
+"""The settings that a command starts with, and where each comes from: default, sqlstream.yaml, environment, command line."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from client.config_file import DIRECTORY_VARIABLE, FILE_VARIABLE, find_config_file, read_config_file
+from sqlstream import config
+from sqlstream.config_option import Scope
+from sqlstream.errors import UserError, did_you_mean
+from sqlstream.flink_tuning import TUNING
+
+VARIABLE_PREFIX = "SQLSTREAM_"
+
+OTHER_VARIABLES = frozenset(
+    {FILE_VARIABLE, DIRECTORY_VARIABLE, *(f"{VARIABLE_PREFIX}{n}" for n in ("KERNEL_CACHE", "URL", "TOKEN"))}
+)
+"""Variables with our prefix that stand for no option."""
+
+
+class Origin(enum.Enum):
+    """Where a value comes from; a later one is stronger."""
+
+    DEFAULT = "default"
+    FILE = "file"
+    ENVIRONMENT = "environment"
+    COMMAND_LINE = "command line"
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """A value in force. `place` is the line of the file, the variable or the word of the command line; empty for a default."""
+
+    key: str
+    value: str
+    origin: Origin
+    place: str
+
+
+class Configuration:
+    """All options with the value in force. Immutable.
+
+    `values` holds what was given, and not defaults, so that it can be passed on; `notes` says what had no effect."""
+
+    def __init__(self, given: Mapping[str, Setting], notes: tuple[str, ...] = ()) -> None:
+        self._given = dict(given)
+        self.notes = notes
+
+    @property
+    def values(self) -> dict[str, str]:
+        return {key: setting.value for key, setting in self._given.items()}
+
+    def of_scopes(self, *scopes: Scope) -> dict[str, str]:
+        """What was given for options of these scopes."""
+        return {k: v for k, v in self.values.items() if config.option(k).scope in scopes}
+
+    @property
+    def for_jobs(self) -> dict[str, str]:
+        """What was given for everything but the server: the settings that a cluster and its sessions start with."""
+        return self.of_scopes(*(s for s in Scope if s is not Scope.SERVER))
+
+    def is_given(self, key: str) -> bool:
+        return key in self._given
+
+    def get(self, key: str) -> Any:
+        """The parsed value of an option."""
+        return config.get(self.values, key)
+
+    def setting(self, key: str) -> Setting:
+        """The value of an option and where it comes from. UserError SS4001 for an unknown option."""
+        default = config.option(key).default
+        return self._given.get(key) or Setting(key, default, Origin.DEFAULT, "")
+
+
+def load_configuration(
+    file: str | None = None, words: Sequence[str] = (), environment: Mapping[str, str] | None = None
+) -> Configuration:
+    """Read all places; `file` is that of --config, `words` are the `key=value` of -D and --set.
+
+    UserError that names the place: SS4001 for an unknown option, SS4002 for a wrong value, SS4008 for a wrong file."""
+    variables = os.environ if environment is None else environment
+    path = find_config_file(file, variables)
+    given: dict[str, Setting] = {}
+    for setting in (*_of_file(path), *_of_environment(variables), *_of_words(words)):
+        _check(setting)
+        given[setting.key] = setting
+    return Configuration(given, tuple(unknown_variables(variables)))
+
+
+def settings_of_words(words: Sequence[str]) -> dict[str, str]:
+    """`key=value` words alone, for a command that no file and no variable may change. UserError SS4001 for another word."""
+    return {setting.key: setting.value for setting in _of_words(words)}
+
+
+def variable_of(key: str) -> str:
+    """The environment variable of an option.
+
+    >>> variable_of("rest.bind-port"), variable_of("sqlstream.log.level")
+    ('SQLSTREAM_REST_BIND_PORT', 'SQLSTREAM_LOG_LEVEL')
+    """
+    name = key.removeprefix("sqlstream.")
+    return VARIABLE_PREFIX + name.replace(".", "_").replace("-", "_").upper()
+
+
+def unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:
+    """A note for each variable with our prefix that stands for nothing. It is no error: others make such names too
+    (Kubernetes does for a service called sqlstream)."""
+    variables = {variable_of(key): key for key in (*config.OPTIONS, *TUNING)}
+    for name in sorted(environment):
+        if name.startswith(VARIABLE_PREFIX) and name not in variables and name not in OTHER_VARIABLES:
+            hint = did_you_mean(name, list(variables))
+            yield f"note: the environment variable {name} is no option{f': {hint}' if hint else ''}"
+
+
+def _of_file(path: str | None) -> Iterator[Setting]:
+    if path is None:
+        return
+    for key, value, line in read_config_file(path):
+        yield Setting(key, value, Origin.FILE, f"{path}:{line}")
+
+
+def _of_environment(environment: Mapping[str, str]) -> Iterator[Setting]:
+    for key in (*config.OPTIONS, *TUNING):
+        name = variable_of(key)
+        if name in environment:
+            yield Setting(key, environment[name], Origin.ENVIRONMENT, name)
+
+
+def _of_words(words: Sequence[str]) -> Iterator[Setting]:
+    for word in words:
+        key, separator, value = word.partition("=")
+        if not separator:
+            raise UserError("SS4001", f'"{word}" is no setting', hint="write -D KEY=VALUE")
+        yield Setting(key.strip(), value.strip(), Origin.COMMAND_LINE, f"-D {key.strip()}")
+
+
+def _check(setting: Setting) -> None:
+    try:
+        config.option(setting.key).parse(setting.value)
+    except UserError as error:
+        if setting.origin is Origin.COMMAND_LINE:
+            raise
+        place, _, line = setting.place.rpartition(":")
+        where = f'"{place}" line {line}' if place else setting.place
+        raise UserError(error.code, f"{where}: {error.message}", hint=error.hint) from error

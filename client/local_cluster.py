@@ -1,0 +1,167 @@
+"""A cluster of this process and its children, started when a job needs it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from sqlstream import config as options
+from sqlstream.errors import ErrorInfo, UserError
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.specs import SourceSpec
+
+if TYPE_CHECKING:
+    from runtime.embedded import EmbeddedCluster
+    from runtime.net.results import JobResults, PrintLines
+    from sqlstream.messages.rpc import (
+        JobDetails,
+        JobMetrics,
+        JobOverviewEntry,
+        JobStatusReply,
+        TaskManagerOverview,
+    )
+
+IN_PROCESS_INPUT = "sqlstream.in-process.max-input-size"
+
+IN_PROCESS_PARALLELISM_MAX = 4
+"""Highest parallelism of a job in this process; wider jobs run in child processes, since threads share one interpreter lock."""
+
+JOBS_REMEMBERED_MAX = 1000
+"""How many jobs are found again by their id."""
+
+
+class LocalClusterClient:
+    """Runs a job with little to read on threads of this process, where it finishes before a child process would have started,
+    and every other job in child processes. Implements `ClusterClient`.
+
+    Each of the two clusters starts with the first job that needs it, and ends with `close`. `task_managers` is the number of
+    children to start, by default one per core; an explicit number is obeyed however small a job is. State: the clusters, and
+    which of them runs each job.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, str] | None = None,
+        task_managers: int | None = None,
+        print_lines: PrintLines | None = None,
+    ) -> None:
+        """`config` holds the settings of the cluster. `print_lines` receives the lines of connector `print`; by default they go
+        to standard output and error."""
+        self._config = dict(config or {})
+        self._task_managers = task_managers
+        self._print_lines = print_lines
+        self._clusters: dict[bool, EmbeddedCluster] = {}
+        self._cluster_of: dict[str, EmbeddedCluster] = {}
+        self._is_closed = False
+        self._lock = threading.Lock()
+
+    def cluster(self, in_process: bool = False) -> EmbeddedCluster:
+        """The cluster of child processes, or the one in this process; started at the first call."""
+        with self._lock:
+            if self._is_closed:
+                raise UserError("SS6012", "the cluster has ended", hint="open another session")
+            if in_process not in self._clusters:
+                from runtime.embedded import EmbeddedCluster, print_to_terminal
+
+                print_lines = self._print_lines or print_to_terminal
+                cluster = EmbeddedCluster(self._config, self._task_managers, in_process, print_lines)
+                self._clusters[in_process] = cluster
+                cluster.start()
+            return self._clusters[in_process]
+
+    def submit(self, graph: JobGraph) -> None:
+        cluster = self.cluster(self._runs_in_process(graph))
+        with self._lock:
+            self._cluster_of[graph.job_id] = cluster
+            while len(self._cluster_of) > JOBS_REMEMBERED_MAX:
+                del self._cluster_of[next(iter(self._cluster_of))]
+        cluster.submit(graph)
+
+    def _runs_in_process(self, graph: JobGraph) -> bool:
+        if is_trivial(graph):
+            return True
+        input_max = options.get(graph.config, IN_PROCESS_INPUT) if self._task_managers is None else 0
+        return input_max > 0 and is_small(graph, input_max)
+
+    def _of(self, job_id: str) -> EmbeddedCluster:
+        with self._lock:
+            found = self._cluster_of.get(job_id)
+        if found is None:
+            raise UserError(
+                "SS6009", f'job "{job_id}" is not known', hint="list the jobs that are: SHOW JOBS"
+            )
+        return found
+
+    def results(self, job_id: str) -> JobResults:
+        return self._of(job_id).results(job_id)
+
+    def when_ended(self, job_id: str, callback: Callable[[JobStatusReply], None]) -> None:
+        self._of(job_id).when_ended(job_id, callback)
+
+    def wait(self, job_id: str, timeout_s: float | None = None) -> JobStatusReply:
+        return self._of(job_id).wait(job_id, timeout_s)
+
+    def status(self, job_id: str) -> JobStatusReply:
+        return self._of(job_id).status(job_id)
+
+    def cancel(self, job_id: str) -> None:
+        self._of(job_id).cancel(job_id)
+
+    def metrics(self, job_id: str) -> JobMetrics:
+        return self._of(job_id).metrics(job_id)
+
+    def details(self, job_id: str) -> JobDetails:
+        return self._of(job_id).details(job_id)
+
+    def exceptions(self, job_id: str) -> tuple[ErrorInfo, ...]:
+        return self._of(job_id).exceptions(job_id)
+
+    def job_graph(self, job_id: str) -> JobGraph:
+        return self._of(job_id).job_graph(job_id)
+
+    def jobs(self) -> tuple[JobOverviewEntry, ...]:
+        return tuple(job for cluster in self._started() for job in cluster.jobs())
+
+    def task_managers(self) -> tuple[TaskManagerOverview, ...]:
+        return tuple(found for cluster in self._started() for found in cluster.task_managers())
+
+    def _started(self) -> tuple[EmbeddedCluster, ...]:
+        with self._lock:
+            return tuple(self._clusters.values())
+
+    def close(self) -> None:
+        """Stop the clusters; running jobs are cancelled with them."""
+        with self._lock:
+            self._is_closed = True
+            clusters = list(self._clusters.values())
+        for cluster in clusters:
+            cluster.close()
+
+
+def is_trivial(graph: JobGraph) -> bool:
+    """Whether the job reads literal rows only and runs in one subtask, so that no child process is worth its start."""
+    has_source = any(isinstance(o.spec, SourceSpec) for v in graph.vertices for o in v.operators)
+    return not has_source and all(v.parallelism == 1 for v in graph.vertices)
+
+
+def is_small(graph: JobGraph, input_bytes_max: int) -> bool:
+    """Whether all tables of the job end, hold at most `input_bytes_max` by their connectors' estimates, and few subtasks run."""
+    from runtime.connectors import connector
+    from runtime.host.files import LocalFiles
+    from sqlstream.spi.connector import MeasuresInput
+
+    if any(v.parallelism > IN_PROCESS_PARALLELISM_MAX for v in graph.vertices):
+        return False
+    sources = [o.spec for v in graph.vertices for o in v.operators if isinstance(o.spec, SourceSpec)]
+    if not all(source.is_bounded for source in sources):
+        return False
+    total, files = 0, LocalFiles()
+    for source in sources:
+        measuring = connector(source.connector)
+        if not isinstance(measuring, MeasuresInput):
+            return False
+        total += measuring.input_bytes(source, files)
+        if total > input_bytes_max:
+            return False
+    return True

@@ -1,0 +1,194 @@
+"""The server's settings, read once from the configuration and checked together."""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import os
+import re
+from pathlib import Path
+
+from client.configuration import Configuration
+from sqlstream.errors import UserError
+
+_PORT_MAX = 65535
+_RANGE = re.compile(r"\s*(\d{1,5})\s*(?:-\s*(\d{1,5})\s*)?")
+
+
+@dataclasses.dataclass(frozen=True)
+class Endpoint:
+    """Where one listener listens: the first free one of `ports`; 0 is any. `name` is the host that clients write."""
+
+    name: str
+    bind_address: str
+    ports: tuple[int, ...]
+
+    @property
+    def is_loopback(self) -> bool:
+        return is_loopback(self.bind_address)
+
+
+@dataclasses.dataclass(frozen=True)
+class GatewayLimits:
+    """Bounds of the gateway; times in milliseconds, 0 for no limit."""
+
+    session_idle_timeout_ms: int
+    session_check_interval_ms: int
+    sessions_max: int
+    worker_threads_max: int
+    statement_bytes_max: int
+    operations_max: int
+
+
+@dataclasses.dataclass(frozen=True)
+class TlsFiles:
+    certificate: str
+    key: str
+    key_password: str
+
+
+@dataclasses.dataclass(frozen=True)
+class ServerConfig:
+    """What `sqlstream server` starts with. `rest` is None when both interfaces share the gateway's port; `file_roots` are
+    None when tables may lie anywhere."""
+
+    gateway: Endpoint
+    rest: Endpoint | None
+    limits: GatewayLimits
+    body_bytes_max: int
+    tls: TlsFiles | None
+    is_token_required: bool
+    file_roots: tuple[str, ...] | None
+    data_directory: str
+    log_level: str
+    log_format: str
+    log_file_bytes_max: int
+    log_files_max: int
+
+
+def server_config(configuration: Configuration) -> ServerConfig:
+    """UserError SS4002 for settings that do not go together, or files that are not there."""
+    gateway = Endpoint(
+        configuration.get("sql-gateway.endpoint.rest.address"),
+        configuration.get("sql-gateway.endpoint.rest.bind-address"),
+        ports_of(
+            configuration.get("sql-gateway.endpoint.rest.port"),
+            configuration.get("sql-gateway.endpoint.rest.bind-port"),
+        ),
+    )
+    rest = Endpoint(
+        configuration.get("rest.address"),
+        configuration.get("rest.bind-address"),
+        ports_of(configuration.get("rest.port"), configuration.get("rest.bind-port")),
+    )
+    shares = rest.ports == gateway.ports and rest.ports != (0,)
+    is_open = not (gateway.is_loopback and (shares or rest.is_loopback))
+    return ServerConfig(
+        gateway=gateway,
+        rest=None if shares else rest,
+        limits=gateway_limits(configuration),
+        body_bytes_max=configuration.get("rest.server.max-content-length"),
+        tls=tls_files(configuration),
+        is_token_required=is_open or configuration.get("sqlstream.server.authentication") == "ALWAYS",
+        file_roots=file_roots(configuration.get("sqlstream.server.file-roots")),
+        data_directory=data_directory(configuration.get("sqlstream.data-dir")),
+        log_level=configuration.get("sqlstream.log.level"),
+        log_format=configuration.get("sqlstream.log.format"),
+        log_file_bytes_max=configuration.get("sqlstream.log.file.max-size"),
+        log_files_max=configuration.get("sqlstream.log.file.max-num"),
+    )
+
+
+def ports_of(port: int, bind_ports: str) -> tuple[int, ...]:
+    """The ports to try: those of the option `bind-port` when it is set. UserError SS4002 when it is wrong.
+
+    >>> ports_of(8081, ""), ports_of(8081, "9000-9002, 80")
+    ((8081,), (9000, 9001, 9002, 80))
+    """
+    if not bind_ports:
+        return (port,)
+    ports: list[int] = []
+    for part in bind_ports.split(","):
+        match = _RANGE.fullmatch(part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match is not None else (1, 0)
+        if first > last or last > _PORT_MAX:
+            raise UserError(
+                "SS4002",
+                f'the option "bind-port" of an endpoint takes ports, not "{bind_ports}"',
+                hint="write a port, a range such as 50100-50200, or several with commas between them",
+            )
+        ports += range(first, last + 1)
+    return tuple(ports)
+
+
+def gateway_limits(configuration: Configuration) -> GatewayLimits:
+    return GatewayLimits(
+        session_idle_timeout_ms=configuration.get("sql-gateway.session.idle-timeout"),
+        session_check_interval_ms=configuration.get("sql-gateway.session.check-interval"),
+        sessions_max=configuration.get("sql-gateway.session.max-num"),
+        worker_threads_max=configuration.get("sql-gateway.worker.threads.max"),
+        statement_bytes_max=configuration.get("sqlstream.gateway.statement.max-length"),
+        operations_max=configuration.get("sqlstream.gateway.operations.max-num"),
+    )
+
+
+def tls_files(configuration: Configuration) -> TlsFiles | None:
+    """The files of `security.ssl.rest.*`, or None when TLS is off."""
+    if not configuration.get("security.ssl.rest.enabled"):
+        return None
+    found = TlsFiles(
+        configuration.get("security.ssl.rest.certificate-file"),
+        configuration.get("security.ssl.rest.key-file"),
+        configuration.get("security.ssl.rest.key-password"),
+    )
+    for option, path in (("certificate-file", found.certificate), ("key-file", found.key)):
+        key = f"security.ssl.rest.{option}"
+        if not path:
+            raise UserError(
+                "SS4002",
+                f'option "{key}" is not set, but TLS is on',
+                hint=f"give a PEM file with -D {key}=FILE",
+            )
+        if not os.path.isfile(path):
+            raise UserError(
+                "SS4002", f'option "{key}" names "{path}", which is no file', hint="give a PEM file"
+            )
+    return found
+
+
+def file_roots(text: str) -> tuple[str, ...] | None:
+    """The directories of `sqlstream.server.file-roots` as real paths. UserError SS4002 for one that is not there."""
+    if not text.strip():
+        return None
+    roots = []
+    for part in filter(None, (p.strip() for p in text.split(";"))):
+        if not os.path.isdir(part):
+            raise UserError(
+                "SS4002",
+                f'option "sqlstream.server.file-roots" names "{part}", which is no directory',
+                hint="make the directory, or correct the path",
+            )
+        roots.append(os.path.realpath(part))
+    return tuple(dict.fromkeys(roots))
+
+
+def data_directory(given: str) -> str:
+    """The given directory, else `sqlstream` below $XDG_STATE_HOME, which is ~/.local/state when it is not set."""
+    if given:
+        return os.path.abspath(os.path.expanduser(given))
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return os.path.join(state, "sqlstream")
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine reaches what listens on the address.
+
+    >>> is_loopback("localhost"), is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0")
+    (True, True, True, False)
+    """
+    if address.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,77 @@
+"""The settings of `sqlstream server`: where it listens, what it keeps, whom it lets in, and its limits."""
+
+from __future__ import annotations
+
+from sqlstream.config_option import ConfigOption, ConfigType, Scope
+
+_B, _I, _D, _M, _S, _E = (
+    ConfigType.BOOLEAN, ConfigType.INTEGER, ConfigType.DURATION, ConfigType.MEMORY_SIZE, ConfigType.STRING, ConfigType.ENUM,
+)  # fmt: skip
+_SERVER = Scope.SERVER
+
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
+_ENDPOINTS = (
+    ConfigOption("sql-gateway.endpoint.rest.address", _S, "localhost",
+                 "The name under which clients reach the gateway; requests for another host are refused.", scope=_SERVER),
+    ConfigOption("sql-gateway.endpoint.rest.bind-address", _S, "127.0.0.1",
+                 "The address that the gateway listens on; beyond loopback a token is required.", scope=_SERVER),
+    ConfigOption("sql-gateway.endpoint.rest.port", _I, "8083", "The gateway's port; 0 takes a free one.",
+                 minimum=0, maximum=65535, scope=_SERVER),
+    ConfigOption("sql-gateway.endpoint.rest.bind-port", _S, "",
+                 "Ports to try for the gateway instead of its port, such as 50100-50200 or 50100,50101.", scope=_SERVER),
+    ConfigOption("rest.address", _S, "localhost",
+                 "The name under which clients reach the JobManager's REST; requests for another host are refused.",
+                 scope=_SERVER),
+    ConfigOption("rest.bind-address", _S, "127.0.0.1",
+                 "The address that the JobManager's REST listens on; beyond loopback a token is required.", scope=_SERVER),
+    ConfigOption("rest.port", _I, "8081", "The port of the JobManager's REST; the gateway's port puts both on one.",
+                 minimum=0, maximum=65535, scope=_SERVER),
+    ConfigOption("rest.bind-port", _S, "", "Ports to try for the JobManager's REST instead of its port.", scope=_SERVER),
+)  # fmt: skip
+
+_LIMITS = (
+    ConfigOption("rest.server.max-content-length", _I, "104857600", "The largest body of a request, in bytes.",
+                 minimum=1024, maximum=2**31 - 1, scope=_SERVER),
+    ConfigOption("sql-gateway.session.idle-timeout", _D, "10 min",
+                 "A session without a request for this long is closed; 0 keeps it.", minimum=0, scope=_SERVER),
+    ConfigOption("sql-gateway.session.check-interval", _D, "1 min",
+                 "How often idle sessions are looked for; 0 never closes one.", minimum=0, scope=_SERVER),
+    ConfigOption("sql-gateway.session.max-num", _I, "1000000", "The most sessions that are open at once.",
+                 minimum=1, scope=_SERVER),
+    ConfigOption("sql-gateway.worker.threads.max", _I, "500", "The most statements that run at once, of all sessions.",
+                 minimum=1, maximum=10_000, scope=_SERVER),
+    ConfigOption("sqlstream.gateway.statement.max-length", _M, "1 mb", "The longest statement.", minimum=1, scope=_SERVER),
+    ConfigOption("sqlstream.gateway.operations.max-num", _I, "1000", "The most operations of one session that are not closed.",
+                 minimum=1, scope=_SERVER),
+)  # fmt: skip
+
+_SECURITY = (
+    ConfigOption("sqlstream.server.authentication", _E, "AUTO",
+                 "Who needs a token: AUTO asks for one beyond loopback, ALWAYS on loopback too.",
+                 choices=("AUTO", "ALWAYS"), scope=_SERVER),
+    ConfigOption("sqlstream.server.file-roots", _S, "",
+                 "Directories, with ; between them, that tables of the connector filesystem may lie in; empty allows all.",
+                 scope=_SERVER),
+    ConfigOption("security.ssl.rest.enabled", _B, "false", "Serve HTTPS instead of HTTP.", scope=_SERVER),
+    ConfigOption("security.ssl.rest.certificate-file", _S, "",
+                 "The server's certificate and those between it and the authority, as PEM.", scope=_SERVER),
+    ConfigOption("security.ssl.rest.key-file", _S, "", "The private key of the certificate, as PEM.", scope=_SERVER),
+    ConfigOption("security.ssl.rest.key-password", _S, "", "The password of the private key; empty for none.", scope=_SERVER),
+)  # fmt: skip
+
+_KEPT = (
+    ConfigOption("sqlstream.data-dir", _S, "",
+                 "Where the server keeps catalog, jobs, tokens and logs; empty: sqlstream below $XDG_STATE_HOME.",
+                 scope=_SERVER),
+    ConfigOption("sqlstream.log.level", _E, "INFO", "The least severe records that are logged.",
+                 choices=LOG_LEVELS, scope=Scope.CLUSTER),
+    ConfigOption("sqlstream.log.format", _E, "TEXT", "One line of text or one JSON object per record.",
+                 choices=("TEXT", "JSON"), scope=Scope.CLUSTER),
+    ConfigOption("sqlstream.log.file.max-size", _M, "10 mb", "A log file of this size is closed, and another begun.",
+                 minimum=4096, scope=_SERVER),
+    ConfigOption("sqlstream.log.file.max-num", _I, "5", "The most closed log files that are kept.",
+                 minimum=0, maximum=1000, scope=_SERVER),
+)  # fmt: skip
+
+SERVER_OPTIONS: tuple[ConfigOption, ...] = (*_ENDPOINTS, *_LIMITS, *_SECURITY, *_KEPT)

@@ -1,0 +1,131 @@
+"""A client in another process than the JobManager: the same answers over the control protocol."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from client.local_session import local_session
+from client.remote_cluster import RemoteClusterClient
+from client.session import Job, Session
+from planner.dialect.parser import parse_script
+from runtime.embedded import EmbeddedCluster
+from sqlstream.errors import ExternalError, UserError
+from sqlstream.messages.job_state import JobStatus
+from sqlstream.messages.rpc import JobStatusReply
+
+WAIT_S = 20
+BIDS = "CREATE TABLE bids (n BIGINT) WITH ('connector' = 'datagen', 'fields.n.kind' = 'sequence', 'fields.n.start' = '1'"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(task_managers=1) as running:
+        yield running
+
+
+@pytest.fixture
+def remote(cluster: EmbeddedCluster) -> Iterator[RemoteClusterClient]:
+    with contextlib.closing(RemoteClusterClient(cluster.address, cluster.token)) as client:
+        yield client
+
+
+def run(session: Session, text: str) -> Job:
+    """Run a script; its last statement is a query or INSERT."""
+    outcomes = [session.execute(statement) for statement in parse_script(text)]
+    assert isinstance(outcomes[-1], Job)
+    return outcomes[-1]
+
+
+def bounded(rows: int) -> str:
+    return f"{BIDS}, 'fields.n.end' = '{rows}');"
+
+
+def endless(rate: int) -> str:
+    return f"{BIDS}, 'fields.n.end' = '1000000000', 'rows-per-second' = '{rate}');"
+
+
+def test_a_query_over_the_control_protocol_gives_the_rows_of_one_in_process(
+    remote: RemoteClusterClient,
+) -> None:
+    text = bounded(200_000) + "SELECT n % 7 AS k, COUNT(*) AS c, SUM(n) AS s FROM bids GROUP BY n % 7;"
+    job = run(Session(remote), text)
+    assert job.schema is not None
+    from client.render import final_rows
+
+    rows = sorted(tuple(row.values()) for b in final_rows(job.schema, job.rows()) for row in b.to_pylist())
+    assert job.wait(WAIT_S)[0] is JobStatus.FINISHED
+    assert job.metrics().total["numRecordsRead"] == 200_000
+    with local_session() as session:
+        local = run(session, text)
+        assert local.schema is not None
+        batches = final_rows(local.schema, local.rows())
+        assert rows == sorted(tuple(row.values()) for b in batches for row in b.to_pylist())
+
+
+def test_the_end_of_a_job_is_told_without_a_thread_that_waits(remote: RemoteClusterClient) -> None:
+    replies: list[JobStatusReply] = []
+    ended = threading.Event()
+    text = (
+        bounded(1000)
+        + "CREATE TABLE gone (n BIGINT) WITH ('connector' = 'blackhole'); INSERT INTO gone SELECT n FROM bids;"
+    )
+    job = run(Session(remote), text)
+    job.when_ended(lambda reply: (replies.append(reply), ended.set()))
+    assert ended.wait(WAIT_S)
+    assert [(r.job_id, r.status) for r in replies] == [(job.id, JobStatus.FINISHED)]
+    job.when_ended(replies.append)
+    assert len(replies) == 2
+
+
+def test_a_reader_that_leaves_and_cancels_frees_the_job(remote: RemoteClusterClient) -> None:
+    job = run(Session(remote), endless(100_000) + "SELECT n FROM bids;")
+    results = job.results()
+    assert next(iter(results)).num_rows > 0
+    results.close()
+    assert results.is_ended
+    job.cancel()
+    assert job.wait(WAIT_S)[0] is JobStatus.CANCELED
+
+
+def test_jobs_task_managers_and_graphs_are_answered(remote: RemoteClusterClient) -> None:
+    job = run(Session(remote), endless(10) + "SELECT n FROM bids;")
+    assert remote.job_graph(job.id).job_id == job.id
+    assert job.id in [entry.job_id for entry in remote.jobs()]
+    assert remote.details(job.id).vertices
+    assert remote.exceptions(job.id) == ()
+    job.cancel()
+    job.wait(WAIT_S)
+    assert [t.slots for t in remote.task_managers()] == [1]
+
+
+def test_an_unknown_job_is_the_users_error_and_a_wrong_token_an_external_one(
+    cluster: EmbeddedCluster, remote: RemoteClusterClient
+) -> None:
+    with pytest.raises(UserError, match='job "nowhere" is not known') as caught:
+        remote.status("nowhere")
+    assert caught.value.code == "SS6009"
+    with (
+        contextlib.closing(RemoteClusterClient(cluster.address, "guessed")) as stranger,
+        pytest.raises(ExternalError, match="could not reach the JobManager") as refused,
+    ):
+        stranger.jobs()
+    assert refused.value.code == "SS6015"
+
+
+def test_a_job_manager_that_has_ended_is_told_by_name() -> None:
+    running = EmbeddedCluster(task_managers=1)
+    running.start()
+    with contextlib.closing(RemoteClusterClient(running.address, running.token)) as client:
+        job = run(Session(client), endless(10) + "SELECT n FROM bids;")
+        replies: list[JobStatusReply] = []
+        ended = threading.Event()
+        job.when_ended(lambda reply: (replies.append(reply), ended.set()))
+        running.close()
+        assert ended.wait(WAIT_S)
+        assert replies[0].status in (JobStatus.CANCELED, JobStatus.SUSPENDED)
+        with pytest.raises(ExternalError, match="could not reach"):
+            client.jobs()
