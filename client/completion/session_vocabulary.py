@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from client.completion.candidates import Name, OptionName
 from sqlstream.catalog import CatalogTable, ObjectPath
-from sqlstream.config import OPTIONS, ConfigOption, ConfigType
+from sqlstream.config import OPTIONS
+from sqlstream.config_option import ConfigOption, ConfigType
 
 if TYPE_CHECKING:
     from client.session import Session
@@ -48,7 +49,7 @@ class SessionVocabulary:
         return _functions()
 
     def settings(self) -> Sequence[OptionName]:
-        return [_setting(o) for o in OPTIONS.values()]
+        return [_setting(o) for o in OPTIONS.values() if o.scope.is_settable]
 
     def connectors(self) -> Sequence[str]:
         return sorted(i for i, d in self._context.connectors.items() if not d.is_internal)

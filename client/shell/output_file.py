@@ -32,7 +32,9 @@ def checked_path(text: str) -> Path:
             "SS4033", f'the name "{text}" says no format', hint=f"end it with one of {', '.join(SUFFIXES)}"
         )
     if not path.parent.is_dir() or path.is_dir():
-        raise UserError("SS4033", f'"{text}" cannot be written', hint="give a file in a directory that exists")
+        raise UserError(
+            "SS4033", f'"{text}" cannot be written', hint="give a file in a directory that exists"
+        )
     return path
 
 
