@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from client.catalog.catalogs import memory_catalogs
 from client.lost_rows import RejectedRowsPlace
 from sqlstream import config as options
-from sqlstream.catalog import Catalog, MemoryCatalog
-from sqlstream.errors import ErrorInfo, UserError
+from sqlstream.catalog import CatalogConflict, SessionCatalog
+from sqlstream.errors import ErrorInfo, ExternalError, UserError
 from sqlstream.expressions import Literal, LiteralValue
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph
 from sqlstream.messages.job_state import JobStatus
@@ -29,10 +30,15 @@ if TYPE_CHECKING:
     from planner.compile import CompiledPlan
     from planner.dialect.statements import Statement
     from planner.relational.nodes import Sink
+    from planner.statements.result import DdlResult
     from runtime.net.results import JobResults
+    from sqlstream.catalog import CatalogManager
     from sqlstream.messages.rpc import JobMetrics, JobStatusReply
 
 COLLECT = "collect"
+
+CONFLICTS_MAX = 100
+"""How often a DDL statement is planned anew because another session has changed the same object of a catalog."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,12 +155,15 @@ class Session:
     """
 
     def __init__(
-        self, cluster: ClusterClient, config: Mapping[str, str] | None = None, catalog: Catalog | None = None
+        self,
+        cluster: ClusterClient,
+        config: Mapping[str, str] | None = None,
+        catalogs: CatalogManager | None = None,
     ) -> None:
-        """`config` holds the settings that the session starts with, and that RESET returns to. UserError SS4001 or SS4002 for a
-        wrong one."""
+        """`config` holds the settings that the session starts with, and that RESET returns to; `catalogs` may be shared with
+        other sessions, and are kept in memory unless given. UserError SS4001 or SS4002 for a wrong setting."""
         self.cluster = cluster
-        self.catalog: Catalog = MemoryCatalog() if catalog is None else catalog
+        self.catalog = SessionCatalog(memory_catalogs() if catalogs is None else catalogs)
         for key, value in (config or {}).items():
             options.option(key).parse(value)
         self._first_config = dict(config or {})
@@ -202,31 +211,48 @@ class Session:
         from runtime.formats import descriptors as format_descriptors
 
         return BindContext(
-            self.catalog,
+            self.catalog.snapshot(),
             descriptors(),
             format_descriptors(),
             self.config,
+            self.catalog.current_catalog,
+            self.catalog.current_database,
             check_expression=check_expression,
         )
 
     def _apply(self, statement: Statement) -> Rows:
         from planner.statements.execute import execute_ddl
-        from planner.statements.result import PutObject, RemoveObject, ResetConfig, SetConfig
 
-        result = execute_ddl(statement, self.bind_context())
+        for _ in range(CONFLICTS_MAX):
+            result = execute_ddl(statement, self.bind_context())
+            try:
+                self._make(result, statement)
+            except CatalogConflict:
+                # Another session was faster: the statement is planned upon what it left.
+                continue
+            return Rows(result.schema, literal_batches(result.schema, result.rows), result.done, result.note)
+        raise ExternalError(
+            "SS5021", "the catalog changes too fast for the statement", hint="run the statement again"
+        )
+
+    def _make(self, result: DdlResult, statement: Statement) -> None:
+        """Make the changes of a statement, of which at most one is of a catalog."""
+        from planner.statements.result import ResetConfig, SetConfig
+        from sqlstream.catalog import PutObject
+
         for change in result.changes:
             match change:
-                case PutObject(entry):
-                    self._validate(entry, statement)
-                    self.catalog.put(entry)
-                case RemoveObject(path):
-                    self.catalog.drop(path)
                 case SetConfig(key, value):
                     self.config[key] = value
                 case ResetConfig(key):
                     self._reset(key)
-        batches = literal_batches(result.schema, result.rows)
-        return Rows(result.schema, batches, result.done, result.note)
+                case _:
+                    if isinstance(change, PutObject):
+                        self._validate(change.entry, statement)
+                    try:
+                        self.catalog.apply(change)
+                    except UserError as error:
+                        raise error.at(statement.span) from None
 
     def _reset(self, key: str | None) -> None:
         """Return one setting, or all, to what it was at the start of the session."""

@@ -31,7 +31,7 @@ from planner.dialect.statements import Insert, Query, Statement, StatementSet
 from planner.lower.duckdb import lower_duckdb
 from planner.relational.nodes import Sort
 from sqlstream.arrow import to_arrow_schema
-from sqlstream.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, CatalogTable, MemoryCatalog
+from sqlstream.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, CatalogTable, SessionCatalog
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.schema import Schema
 
@@ -76,14 +76,14 @@ class Engine:
         self._clusters = LocalClusterClient()
         self._session = Session(self._clusters)
         self._numbers = itertools.count()
-        self.catalog = MemoryCatalog()
+        self.catalog = SessionCatalog()
 
     def close(self) -> None:
         self._clusters.close()
 
     def configure(self, parallelism: int, batch_rows: int) -> None:
         """Start anew: an empty catalog, and these settings."""
-        self.catalog = self._session.catalog = MemoryCatalog()
+        self.catalog = self._session.catalog = SessionCatalog()
         self._session.config.clear()
         self._session.config |= {
             "parallelism.default": str(parallelism),

@@ -9,8 +9,8 @@ from planner.compile import CompiledPlan, compile_statements
 from planner.dialect.parser import parse_statements
 from planner.dialect.statements import Insert, Query, Statement, StatementSet
 from planner.statements.execute import execute_ddl
-from planner.statements.result import PutObject, SetConfig
-from sqlstream.catalog import MemoryCatalog
+from planner.statements.result import SetConfig
+from sqlstream.catalog import PutObject, SessionCatalog
 from sqlstream.changelog import ChangelogMode
 from sqlstream.spi.connector import Boundedness, ConnectorDescriptor, OptionDescriptor, OptionType
 from sqlstream.spi.format import FormatDescriptor
@@ -49,7 +49,7 @@ def compile_script(
 ) -> list[CompiledPlan]:
     """One plan for each SELECT, INSERT and statement set of the script."""
     settings = dict(config or {})
-    context = BindContext(MemoryCatalog(), CONNECTORS | (connectors or {}), formats or {}, settings)
+    context = BindContext(SessionCatalog(), CONNECTORS | (connectors or {}), formats or {}, settings)
     plans = []
     for statement in parse_statements(text):
         sinks = _bind(statement, context)
@@ -58,7 +58,7 @@ def compile_script(
             continue
         for change in execute_ddl(statement, context).changes:
             if isinstance(change, PutObject):
-                context.catalog.put(change.entry)
+                context.catalog.apply(change)  # type: ignore[attr-defined]
             elif isinstance(change, SetConfig):
                 settings[change.key] = change.value
     return plans

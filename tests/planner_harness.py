@@ -12,9 +12,9 @@ from planner.dialect.statements import Insert, Query, Statement
 from planner.relational.explain import explain_relation
 from planner.relational.nodes import RelationalNode
 from planner.statements.execute import execute_ddl
-from planner.statements.result import DdlResult, PutObject, RemoveObject
+from planner.statements.result import DdlResult, ResetConfig, SetConfig
 from sqlstream import types as sql
-from sqlstream.catalog import MemoryCatalog
+from sqlstream.catalog import SessionCatalog
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import Boundedness, ConnectorDescriptor, OptionDescriptor, OptionType
 from sqlstream.spi.format import FormatDescriptor
@@ -97,7 +97,7 @@ class Planner:
     answer."""
 
     def __init__(self) -> None:
-        self.catalog = MemoryCatalog()
+        self.catalog = SessionCatalog()
         self.context = BindContext(self.catalog, CONNECTORS, FORMATS)
 
     def set(self, key: str, value: str) -> None:
@@ -113,10 +113,13 @@ class Planner:
             return bind_insert(statement, self.context)
         result = execute_ddl(statement, self.context)
         for change in result.changes:
-            if isinstance(change, PutObject):
-                self.catalog.put(change.entry)
-            elif isinstance(change, RemoveObject):
-                self.catalog.drop(change.path)
+            if not isinstance(change, SetConfig | ResetConfig):
+                self.catalog.apply(change)
+        self.context = dataclasses.replace(
+            self.context,
+            current_catalog=self.catalog.current_catalog,
+            current_database=self.catalog.current_database,
+        )
         return result
 
     def bind(self, text: str) -> RelationalNode:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 
-from sqlstream.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, Catalog
+from sqlstream.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, CatalogReader
 from sqlstream.expressions import Expression
 from sqlstream.spi.connector import ConnectorDescriptor
 from sqlstream.spi.format import FormatDescriptor
@@ -15,11 +15,12 @@ from sqlstream.spi.format import FormatDescriptor
 class BindContext:
     """Made by the session; the planner has no other source of information, and opens nothing.
 
-    `connectors` and `formats` are keyed by identifier; `config` holds the settings that the user has set.
-    `check_expression` raises a UserError for an expression that type-checks but that the runtime cannot compute.
+    `catalog` is one consistent state of the catalogs: the whole statement is bound to it. `connectors` and `formats` are
+    keyed by identifier; `config` holds the settings that the user has set. `check_expression` raises a UserError for an
+    expression that type-checks but that the runtime cannot compute.
     """
 
-    catalog: Catalog
+    catalog: CatalogReader
     connectors: Mapping[str, ConnectorDescriptor] = dataclasses.field(default_factory=dict)
     formats: Mapping[str, FormatDescriptor] = dataclasses.field(default_factory=dict)
     config: Mapping[str, str] = dataclasses.field(default_factory=dict)

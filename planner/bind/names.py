@@ -26,28 +26,54 @@ def object_path(parts: tuple[str, ...], context: BindContext, span: Span | None)
 
 
 def created_path(parts: tuple[str, ...], context: BindContext, span: Span | None) -> ObjectPath:
-    """The path of an object to create. UserError SS2001 outside the current database, the only one."""
+    """The path of an object to create. UserError SS2014 when there is no such catalog or database."""
     path = object_path(parts, context, span)
-    if (path.catalog, path.database) != (context.current_catalog, context.current_database):
-        raise UserError(
-            "SS2001",
-            f'database "{path.catalog}.{path.database}" does not exist',
-            span=span,
-            hint=f"leave the database out; it is {context.current_catalog}.{context.current_database}",
-        )
+    check_database(path.catalog, path.database, context, span)
     return path
+
+
+def database_path(
+    parts: tuple[str, ...], context: BindContext, span: Span | None, *, exists: bool = True
+) -> tuple[str, str]:
+    """The catalog and the name of a `[catalog.]database`. UserError SS2014 when there is no such catalog or, if it has to
+    exist, database."""
+    catalog, database = (context.current_catalog, *parts)[-2:]
+    if exists:
+        check_database(catalog, database, context, span)
+    else:
+        check_catalog(catalog, context, span)
+    return catalog, database
+
+
+def check_catalog(catalog: str, context: BindContext, span: Span | None) -> None:
+    """UserError SS2014 when there is no such catalog."""
+    known = context.catalog.catalogs()
+    if catalog not in known:
+        hint = suggest(catalog, list(known), "catalogs")
+        raise UserError("SS2014", f'catalog "{catalog}" does not exist', span=span, hint=hint)
+
+
+def check_database(catalog: str, database: str, context: BindContext, span: Span | None) -> None:
+    """UserError SS2014 when there is no such catalog, or no such database in it."""
+    check_catalog(catalog, context, span)
+    if context.catalog.database(catalog, database) is None:
+        hint = suggest(database, list(context.catalog.databases(catalog)), "databases")
+        message = f'database "{catalog}.{database}" does not exist'
+        raise UserError("SS2014", message, span=span, hint=hint)
 
 
 def find_object(
     path: ObjectPath, context: BindContext, span: Span | None, extra_names: tuple[str, ...] = ()
 ) -> CatalogObject:
-    """The table or view at `path`. UserError SS2001 with a suggestion when there is none.
+    """The table or view at `path`. UserError SS2001 with a suggestion when there is none, SS2014 when its catalog or
+    database does not exist.
 
     `extra_names` are further candidates for the suggestion (common table expressions).
     """
     found = context.catalog.get(path)
     if found is not None:
         return found
+    check_database(path.catalog, path.database, context, span)
     here = [entry.path.name for entry in context.catalog.list(path.catalog, path.database)]
     is_here = (path.catalog, path.database) == (context.current_catalog, context.current_database)
     shown = path.name if is_here else f"{path.catalog}.{path.database}.{path.name}"

@@ -10,7 +10,7 @@ from sqlglot import exp
 from planner.bind.context import BindContext
 from planner.dialect.nodes import span_of
 from planner.relational.nodes import RelationalNode
-from sqlstream.catalog import ObjectPath
+from sqlstream.catalog import CatalogView, ObjectPath
 from sqlstream.errors import Span
 
 
@@ -49,12 +49,12 @@ class Namespace:
             self if self.fixed_span is not None else dataclasses.replace(self, fixed_span=span or Span(0, 0))
         )
 
-    def inside_view(self, path: ObjectPath, span: Span | None) -> Namespace:
-        """The namespace of a view's query: its own catalog and database, and no WITH query of the outer query."""
+    def inside_view(self, view: CatalogView, span: Span | None) -> Namespace:
+        """The namespace of a view's query: the catalog and database of its names, and no WITH query of the outer query."""
         return dataclasses.replace(
             self.at(span),
             ctes={},
-            views=(*self.views, path),
-            catalog=path.catalog,
-            database=path.database,
+            views=(*self.views, view.path),
+            catalog=view.query_catalog or view.path.catalog,
+            database=view.query_database or view.path.database,
         )

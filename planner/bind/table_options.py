@@ -104,6 +104,38 @@ def check_hints(table: CatalogTable, hints: tuple[Option, ...], context: BindCon
     return overrides
 
 
+def check_altered_options(
+    table: CatalogTable,
+    written: tuple[Option, ...],
+    reset: Mapping[str, Span],
+    context: BindContext,
+    span: Span | None,
+) -> dict[str, str]:
+    """The options of a table after some are set and others reset, checked as in CREATE TABLE. Its connector stays."""
+    changed = written_options(written)
+    spans = _Spans({o.key: o.key_span for o in written}, {o.key: o.value_span for o in written}, span)
+    connector = spans.keys.get("connector") or reset.get("connector")
+    if connector is not None:
+        raise UserError(
+            "SS4003",
+            "the connector of a table cannot be altered",
+            span=connector,
+            hint="drop the table, and create it with the other connector",
+        )
+    absent = next((key for key in reset if key not in table.options), None)
+    if absent is not None:
+        raise UserError(
+            "SS4003",
+            f'table "{table.path.name}" has no option "{absent}"',
+            span=reset[absent],
+            hint=did_you_mean(absent, list(table.options)),
+        )
+    after = {k: v for k, v in {**table.options, **changed}.items() if k not in reset}
+    descriptor = find_connector(after, context, span)
+    _check(after, descriptor, table.physical_schema().names, context, spans)
+    return after
+
+
 def is_bounded(descriptor: ConnectorDescriptor, options: dict[str, str]) -> bool:
     return descriptor.boundedness.is_bounded(options)
 

@@ -57,7 +57,14 @@ def _name_span(node: exp.Table, namespace: Namespace) -> Span | None:
 
 
 def _bind_view(view: CatalogView, namespace: Namespace, span: Span | None) -> RelationalNode:
-    inner = namespace.inside_view(view.path, span)
+    if view.path in namespace.views:
+        raise UserError(
+            "SS2016",
+            f'view "{view.path.name}" reads itself',
+            span=span,
+            hint="alter the query of one of the views",
+        )
+    inner = namespace.inside_view(view, span)
     key = (view.path, inner.fixed_span)
     known = namespace.bound_views.get(key)
     if known is not None:

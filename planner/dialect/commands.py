@@ -1,38 +1,33 @@
-"""The grammar of SET, RESET, SHOW, DESCRIBE, EXPLAIN, INSERT and statement sets, by their first words."""
+"""Statements by their first words, and the grammar of SET, RESET, EXPLAIN, INSERT and statement sets."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from sqlglot import Token, TokenType, exp
+from sqlglot import Token, exp
 
-from planner.dialect import ddl
-from planner.dialect.ddl import extent, unsupported
+from planner.dialect import alter, catalogs, ddl, show
+from planner.dialect.ddl import unsupported
+from planner.dialect.extent import extent
 from planner.dialect.options import read_option
 from planner.dialect.queries import QueryParser
 from planner.dialect.statements import (
-    Describe,
-    DescribedKind,
-    DescribeExtension,
     Explain,
     Identifier,
     Insert,
     Query,
     ResetOption,
     SetOption,
-    Show,
-    ShowKind,
     Statement,
     StatementSet,
 )
 from planner.dialect.tokens import is_word, word
-from planner.dialect.tokens import span as token_span
 from sqlstream.errors import Span, UserError, did_you_mean
 
 _DETAILS = ("ESTIMATED_COST", "CHANGELOG_MODE", "JSON_EXECUTION_PLAN", "PLAN_ADVICE")
 _UNBUILT = (
-    *("ADD", "ALTER", "ANALYZE", "CALL", "COMPILE", "DELETE", "LOAD", "MERGE"),
-    *("REMOVE", "STOP", "TRUNCATE", "UNLOAD", "UPDATE", "UPSERT", "USE"),
+    *("ADD", "ANALYZE", "CALL", "COMPILE", "DELETE", "LOAD", "MERGE"),
+    *("REMOVE", "STOP", "TRUNCATE", "UNLOAD", "UPDATE", "UPSERT"),
 )
 
 
@@ -199,74 +194,6 @@ def _reset(parser: QueryParser) -> ResetOption:
     return ResetOption(*extent(parser, first), key=key)
 
 
-def _show(parser: QueryParser) -> Show:
-    first = parser.expect("SHOW")
-    kind = _show_kind(parser, first)
-    name = None
-    if kind is ShowKind.COLUMNS:
-        if parser.accept_any("FROM", "IN") is None:
-            raise parser.unexpected("FROM and a table name")
-        name = parser.qualified_name("a table name")
-    elif kind in (ShowKind.CREATE_TABLE, ShowKind.CREATE_VIEW):
-        name = parser.qualified_name("a name")
-    elif parser.at_any("FROM", "IN"):
-        token = parser.advance()
-        raise parser.refusal(f"SHOW {kind.value} {word(token)} is not supported yet", token, "leave it out")
-    like, is_ilike, is_negated = None, False, False
-    if kind in _FILTERED and (parser.at_any("LIKE", "ILIKE") or parser.at("NOT")):
-        is_negated = parser.accept("NOT")
-        operator = parser.accept_any("LIKE", "ILIKE")
-        if operator is None:
-            raise parser.unexpected("LIKE or ILIKE")
-        is_ilike = operator == "ILIKE"
-        like = parser.string("a pattern in single quotes").text
-    return Show(
-        *extent(parser, first), kind=kind, name=name, like=like, is_ilike=is_ilike, is_negated=is_negated
-    )
-
-
-_FILTERED = (
-    *(ShowKind.TABLES, ShowKind.VIEWS, ShowKind.COLUMNS),
-    *(ShowKind.FUNCTIONS, ShowKind.CATALOGS, ShowKind.DATABASES),
-    *(ShowKind.CONNECTORS, ShowKind.FORMATS),
-)
-
-
-def _show_kind(parser: QueryParser, first: Token) -> ShowKind:
-    for kind in ShowKind:
-        if parser.accept(*kind.value.split()):
-            return kind
-    raise unsupported(parser, first)
-
-
-def _describe(parser: QueryParser) -> Describe | DescribeExtension:
-    first = parser.advance()
-    for kind in DescribedKind:
-        # A table may have this name too: then nothing follows it.
-        if parser.at(kind.value) and _is_name(parser.peek(1)):
-            parser.advance()
-            return _describe_extension(parser, first, kind)
-    is_extended = parser.at("EXTENDED") and bool(parser.peek(1))
-    if is_extended:
-        parser.advance()
-    if parser.at_any("CATALOG", "DATABASE", "JOB", "MODEL") and _is_name(parser.peek(1)):
-        raise unsupported(parser, first)
-    name = parser.qualified_name("a table name")
-    return Describe(*extent(parser, first), name=name, is_extended=is_extended)
-
-
-def _is_name(token: Token) -> bool:
-    return is_word(token) or token.token_type in (TokenType.IDENTIFIER, TokenType.STRING)
-
-
-def _describe_extension(parser: QueryParser, first: Token, kind: DescribedKind) -> DescribeExtension:
-    """Read from the name on, which may be quoted (`upsert-kafka`) or a reserved word (LEFT), or from EXTENDED."""
-    is_extended = kind is DescribedKind.FUNCTION and _is_name(parser.peek(1)) and parser.accept("EXTENDED")
-    token = parser.advance()
-    name = Identifier((token.text,), token_span(token))
-    return DescribeExtension(*extent(parser, first), kind=kind, name=name, is_extended=is_extended)
-
-
 _READERS: dict[str, Callable[[QueryParser], Statement]] = {
     "SELECT": _query,
     "WITH": _query,
@@ -276,10 +203,12 @@ _READERS: dict[str, Callable[[QueryParser], Statement]] = {
     "BEGIN": _begin,
     "CREATE": ddl.create,
     "DROP": ddl.drop,
+    "ALTER": alter.alter,
     "SET": _set,
     "RESET": _reset,
-    "SHOW": _show,
-    "DESCRIBE": _describe,
-    "DESC": _describe,
+    "SHOW": show.show,
+    "DESCRIBE": show.describe,
+    "DESC": show.describe,
+    "USE": catalogs.use,
     "EXPLAIN": _explain,
 }

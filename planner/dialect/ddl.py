@@ -1,4 +1,4 @@
-"""The grammar of CREATE and DROP of tables and views."""
+"""The grammar of CREATE and DROP, with that of tables and views."""
 
 from __future__ import annotations
 
@@ -6,14 +6,20 @@ import dataclasses
 
 from sqlglot import Token
 
+from planner.dialect.catalogs import create_catalog, create_database, drop_catalog, drop_database
 from planner.dialect.data_types import data_type
+from planner.dialect.extent import extent, read_comment
 from planner.dialect.options import option_list
 from planner.dialect.queries import QueryParser
 from planner.dialect.statements import (
     ColumnDef,
     ColumnKind,
+    CreateCatalog,
+    CreateDatabase,
     CreateTable,
     CreateView,
+    DropCatalog,
+    DropDatabase,
     DropObject,
     Identifier,
     Option,
@@ -35,8 +41,8 @@ class _TableBody:
     primary_key: tuple[Identifier, ...] = ()
 
 
-def create(parser: QueryParser) -> CreateTable | CreateView:
-    """Read CREATE [TEMPORARY] TABLE | VIEW."""
+def create(parser: QueryParser) -> CreateTable | CreateView | CreateDatabase | CreateCatalog:
+    """Read CREATE [TEMPORARY] TABLE | VIEW, or CREATE DATABASE | CATALOG."""
     first = parser.expect("CREATE")
     if parser.at("OR", "REPLACE"):
         parser.advance()
@@ -51,6 +57,10 @@ def create(parser: QueryParser) -> CreateTable | CreateView:
         return _create_table(parser, first, is_temporary)
     if parser.accept("VIEW"):
         return _create_view(parser, first, is_temporary)
+    if not is_temporary and parser.accept("DATABASE"):
+        return create_database(parser, first)
+    if not is_temporary and parser.accept("CATALOG"):
+        return create_catalog(parser, first)
     raise unsupported(parser, first)
 
 
@@ -65,27 +75,17 @@ def unsupported(parser: QueryParser, first: Token) -> UserError:
             words.append(word(parser.advance()))
         place = Span(first.start, max(first.end + 1, parser.previous_end))
     hint = (
-        "supported are CREATE and DROP of TABLE and VIEW, INSERT INTO, EXECUTE STATEMENT SET, SELECT, "
-        "EXPLAIN, SET, RESET, SHOW and DESCRIBE"
+        "supported are CREATE, ALTER and DROP of TABLE, VIEW and DATABASE, CREATE and DROP of CATALOG, USE, "
+        "INSERT INTO, EXECUTE STATEMENT SET, SELECT, EXPLAIN, SET, RESET, SHOW and DESCRIBE"
     )
     return UserError("SS1002", f'statement "{" ".join(words)}" is not supported yet', span=place, hint=hint)
-
-
-def extent(parser: QueryParser, first: Token) -> tuple[str, Span]:
-    """The text and span of a statement from `first` to the last token read."""
-    end = parser.previous_end
-    return parser.source(first.start, end), Span(first.start, end)
-
-
-def _comment(parser: QueryParser) -> str:
-    return parser.string("the comment in single quotes").text if parser.accept("COMMENT") else ""
 
 
 def _create_table(parser: QueryParser, first: Token, is_temporary: bool) -> CreateTable:
     if_not_exists = parser.accept("IF", "NOT", "EXISTS")
     name = parser.qualified_name("a table name")
     body = _table_body(parser)
-    comment = _comment(parser)
+    comment = read_comment(parser)
     _refuse_clauses(parser)
     partition_keys: tuple[Identifier, ...] = ()
     if parser.accept("PARTITIONED"):
@@ -210,7 +210,7 @@ def _column(parser: QueryParser) -> ColumnDef:
     if parser.accept("AS"):
         expression = parser.value()
         span = Span(start, parser.previous_end)
-        comment = _comment(parser)
+        comment = read_comment(parser)
         return ColumnDef(name.parts[0], ColumnKind.COMPUTED, span, expression=expression, comment=comment)
     if name.parts[0].upper() == "WATERMARK" and word(parser.peek(1)) == "AS":
         raise parser.unexpected('"FOR"', "write WATERMARK FOR column AS expression")
@@ -222,7 +222,7 @@ def _column(parser: QueryParser) -> ColumnDef:
             metadata_key = parser.string("the metadata key in single quotes").text
         is_virtual = parser.accept("VIRTUAL")
     is_primary_key = _column_constraints(parser)
-    comment = _comment(parser)
+    comment = read_comment(parser)
     return ColumnDef(
         name.parts[0],
         kind,
@@ -257,7 +257,7 @@ def _create_view(parser: QueryParser, first: Token, is_temporary: bool) -> Creat
     if_not_exists = parser.accept("IF", "NOT", "EXISTS")
     name = parser.qualified_name("a view name")
     names = column_names(parser) if parser.at("(") else ()
-    comment = _comment(parser)
+    comment = read_comment(parser)
     parser.expect("AS")
     query_start = parser.token.start
     query = parser.query()
@@ -273,10 +273,14 @@ def _create_view(parser: QueryParser, first: Token, is_temporary: bool) -> Creat
     )
 
 
-def drop(parser: QueryParser) -> DropObject:
-    """Read DROP [TEMPORARY] TABLE | VIEW [IF EXISTS] name."""
+def drop(parser: QueryParser) -> DropObject | DropDatabase | DropCatalog:
+    """Read DROP [TEMPORARY] TABLE | VIEW, or DROP DATABASE | CATALOG, with [IF EXISTS] and the name."""
     first = parser.expect("DROP")
     is_temporary = parser.accept("TEMPORARY")
+    if not is_temporary and parser.accept("DATABASE"):
+        return drop_database(parser, first)
+    if not is_temporary and parser.accept("CATALOG"):
+        return drop_catalog(parser, first)
     if not parser.at_any("TABLE", "VIEW"):
         raise unsupported(parser, first)
     is_view = word(parser.advance()) == "VIEW"

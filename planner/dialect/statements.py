@@ -109,6 +109,80 @@ class DropObject(Statement):
 
 
 @dataclasses.dataclass(frozen=True)
+class RenameObject(Statement):
+    """ALTER TABLE | VIEW [IF EXISTS] name RENAME TO target."""
+
+    name: Identifier
+    is_view: bool
+    target: Identifier
+    if_exists: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class AlterTableOptions(Statement):
+    """ALTER TABLE [IF EXISTS] name SET (…) | RESET ('key', …): one of `options` and `reset` is empty."""
+
+    name: Identifier
+    options: tuple[Option, ...] = ()
+    reset: tuple[Identifier, ...] = ()
+    if_exists: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class AlterView(Statement):
+    """ALTER VIEW name AS query."""
+
+    name: Identifier
+    query: exp.Expression
+    query_text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class CreateDatabase(Statement):
+    name: Identifier
+    options: tuple[Option, ...] = ()
+    if_not_exists: bool = False
+    comment: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class AlterDatabase(Statement):
+    """ALTER DATABASE name SET (…)."""
+
+    name: Identifier
+    options: tuple[Option, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class DropDatabase(Statement):
+    name: Identifier
+    if_exists: bool = False
+    is_cascade: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class CreateCatalog(Statement):
+    name: Identifier
+    options: tuple[Option, ...]
+    if_not_exists: bool = False
+    comment: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class DropCatalog(Statement):
+    name: Identifier
+    if_exists: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Use(Statement):
+    """USE [catalog.]database, or USE CATALOG name."""
+
+    name: Identifier
+    is_catalog: bool
+
+
+@dataclasses.dataclass(frozen=True)
 class SetOption(Statement):
     """SET 'key' = 'value', or SET alone to list (`option` None)."""
 
@@ -133,6 +207,7 @@ class ShowKind(enum.Enum):
     CURRENT_DATABASE = "CURRENT DATABASE"
     CREATE_TABLE = "CREATE TABLE"
     CREATE_VIEW = "CREATE VIEW"
+    CREATE_CATALOG = "CREATE CATALOG"
     CONNECTORS = "CONNECTORS"
     FORMATS = "FORMATS"
     JOBS = "JOBS"
@@ -142,7 +217,8 @@ class ShowKind(enum.Enum):
 class Show(Statement):
     """SHOW … [[NOT] LIKE | ILIKE pattern].
 
-    `name` is the table of COLUMNS and CREATE …; `like` filters, `is_ilike` folds case, `is_negated` inverts.
+    `name` is the object of COLUMNS and CREATE …, the database of TABLES and VIEWS, the catalog of DATABASES. `like` filters,
+    `is_ilike` folds case, `is_negated` inverts.
     """
 
     kind: ShowKind
@@ -155,6 +231,15 @@ class Show(Statement):
 @dataclasses.dataclass(frozen=True)
 class Describe(Statement):
     name: Identifier
+    is_extended: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class DescribeNamespace(Statement):
+    """DESCRIBE CATALOG | DATABASE [EXTENDED] name."""
+
+    name: Identifier
+    is_catalog: bool
     is_extended: bool = False
 
 

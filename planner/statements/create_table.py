@@ -15,9 +15,9 @@ from planner.bind.types import can_cast
 from planner.dialect import statements
 from planner.dialect.nodes import span_of
 from planner.dialect.statements import ColumnDef, CreateTable, Identifier
-from planner.statements.result import DdlResult, PutObject
+from planner.statements.result import DdlResult
 from sqlstream import types as sql
-from sqlstream.catalog import CatalogTable, Column, ColumnKind, WatermarkDefinition
+from sqlstream.catalog import CatalogTable, Column, ColumnKind, PutObject, WatermarkDefinition
 from sqlstream.errors import InternalError, Span, UserError
 from sqlstream.expressions import Expression
 from sqlstream.schema import Schema

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from planner.bind.binder import bind_query
+import dataclasses
+
+from msgspec.structs import replace
+from sqlglot import exp
+
+from planner.bind.binder import bind_subquery, root_namespace
 from planner.bind.context import BindContext
 from planner.bind.names import created_path, object_path
-from planner.dialect.statements import CreateView
-from planner.statements.result import DdlResult, PutObject
-from sqlstream.catalog import CatalogView
-from sqlstream.errors import UserError
+from planner.dialect.statements import CreateView, Identifier
+from planner.statements.result import DdlResult
+from sqlstream.catalog import CatalogView, ObjectPath, PutObject
+from sqlstream.errors import Span, UserError
 from sqlstream.schema import Schema
 
 
@@ -30,13 +35,32 @@ def create_view(statement: CreateView, context: BindContext) -> DdlResult:
 
 def apply_create_view(statement: CreateView, context: BindContext) -> CatalogView:
     """The view with the schema of its query."""
-    schema = bind_query(statement.query, context).schema
-    names = tuple(n.parts[-1] for n in statement.column_names)
+    path = object_path(statement.name.parts, context, statement.name.span)
+    view = bind_view(
+        path, statement.query, statement.query_text, statement.column_names, statement.name.span, context
+    )
+    return replace(view, comment=statement.comment, is_temporary=statement.is_temporary)
+
+
+def bind_view(
+    path: ObjectPath,
+    query: exp.Expr,
+    query_text: str,
+    column_names: tuple[Identifier, ...],
+    span: Span,
+    context: BindContext,
+) -> CatalogView:
+    """The view of a query, whose names are those of the current catalog and database; errors about the view point at
+    `span`."""
+    # The view itself counts as being expanded: its query may read an object of the same name that it is to replace or hide.
+    namespace = dataclasses.replace(root_namespace(context), views=(path,))
+    schema = bind_subquery(query, namespace).schema
+    names = tuple(n.parts[-1] for n in column_names)
     if names and len(names) != len(schema):
         raise UserError(
             "SS2011",
             f"number of columns: the view names {len(names)}, its query has {len(schema)}",
-            span=statement.column_names[0].span,
+            span=column_names[0].span,
             hint=f"the query's columns are {', '.join(schema.names)}",
         )
     shown = names or schema.names
@@ -45,14 +69,15 @@ def apply_create_view(statement: CreateView, context: BindContext) -> CatalogVie
         raise UserError(
             "SS2012",
             f'the view would have two columns "{repeated}"',
-            span=statement.name.span,
+            span=span,
             hint="rename one with AS, or list the column names after the view's name",
         )
+    is_own = (context.current_catalog, context.current_database) == (path.catalog, path.database)
     return CatalogView(
-        path=object_path(statement.name.parts, context, statement.name.span),
-        query=statement.query_text,
+        path=path,
+        query=query_text,
         schema=Schema.of(*zip(shown, schema.types, strict=True)),
         column_names=names,
-        comment=statement.comment,
-        is_temporary=statement.is_temporary,
+        query_catalog="" if context.current_catalog == path.catalog else context.current_catalog,
+        query_database="" if is_own else context.current_database,
     )

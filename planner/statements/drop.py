@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from planner.bind.context import BindContext
-from planner.bind.names import object_path, suggest
+from planner.bind.names import check_database, object_path, suggest
 from planner.dialect.statements import DropObject
-from planner.statements.result import DdlResult, RemoveObject
-from sqlstream.catalog import CatalogView
+from planner.statements.result import DdlResult
+from sqlstream.catalog import CatalogView, RemoveObject
 from sqlstream.errors import UserError
 
 
@@ -27,6 +27,7 @@ def drop(statement: DropObject, context: BindContext) -> DdlResult:
     if found is None:
         if statement.if_exists:
             return DdlResult.ok(done=f'{wanted} "{path.name}" does not exist: nothing to drop')
+        check_database(path.catalog, path.database, context, statement.name.span)
         names = [e.path.name for e in context.catalog.list(path.catalog, path.database)]
         hint = suggest(path.name, names)
         raise UserError(
@@ -40,4 +41,4 @@ def drop(statement: DropObject, context: BindContext) -> DdlResult:
             span=statement.name.span,
             hint=f"write DROP {other} {path.name}",
         )
-    return DdlResult.ok(RemoveObject(path), done=f'{wanted} "{path.name}" dropped')
+    return DdlResult.ok(RemoveObject(found), done=f'{wanted} "{path.name}" dropped')

@@ -5,16 +5,27 @@ from __future__ import annotations
 from planner.bind.context import BindContext
 from planner.depth import refuse_depth
 from planner.dialect.statements import (
+    AlterDatabase,
+    AlterTableOptions,
+    AlterView,
+    CreateCatalog,
+    CreateDatabase,
     CreateTable,
     CreateView,
     Describe,
     DescribeExtension,
+    DescribeNamespace,
+    DropCatalog,
+    DropDatabase,
     DropObject,
+    RenameObject,
     ResetOption,
     SetOption,
     Show,
     Statement,
+    Use,
 )
+from planner.statements import alter, catalogs, databases
 from planner.statements.create_table import create_table
 from planner.statements.create_view import create_view
 from planner.statements.describe import describe
@@ -28,7 +39,7 @@ from sqlstream.errors import InternalError
 
 @refuse_depth
 def execute_ddl(statement: Statement, context: BindContext) -> DdlResult:
-    """Rows and changes of a CREATE, DROP, SET, RESET, SHOW or DESCRIBE. UserError with a position for a wrong one."""
+    """Rows and changes of a CREATE, ALTER, DROP, USE, SET, RESET, SHOW or DESCRIBE. UserError with a position for a wrong one."""
     match statement:
         case CreateTable():
             return create_table(statement, context)
@@ -36,6 +47,22 @@ def execute_ddl(statement: Statement, context: BindContext) -> DdlResult:
             return create_view(statement, context)
         case DropObject():
             return drop(statement, context)
+        case RenameObject():
+            return alter.rename(statement, context)
+        case AlterTableOptions():
+            return alter.alter_table_options(statement, context)
+        case AlterView():
+            return alter.alter_view(statement, context)
+        case CreateDatabase() | AlterDatabase() | DropDatabase() | Use():
+            return _execute_database(statement, context)
+        case CreateCatalog():
+            return catalogs.create_catalog(statement, context)
+        case DropCatalog():
+            return catalogs.drop_catalog(statement, context)
+        case DescribeNamespace():
+            is_catalog = statement.is_catalog
+            describe_it = catalogs.describe_catalog if is_catalog else databases.describe_database
+            return describe_it(statement, context)
         case SetOption():
             return set_option(statement, context)
         case ResetOption():
@@ -47,3 +74,17 @@ def execute_ddl(statement: Statement, context: BindContext) -> DdlResult:
         case DescribeExtension():
             return describe_extension(statement, context)
     raise InternalError(f"{type(statement).__name__} is no DDL statement")
+
+
+def _execute_database(
+    statement: CreateDatabase | AlterDatabase | DropDatabase | Use, context: BindContext
+) -> DdlResult:
+    match statement:
+        case CreateDatabase():
+            return databases.create_database(statement, context)
+        case AlterDatabase():
+            return databases.alter_database(statement, context)
+        case DropDatabase():
+            return databases.drop_database(statement, context)
+        case Use():
+            return databases.use(statement, context)

@@ -5,23 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 from sqlstream import types as sql
-from sqlstream.catalog import CatalogObject, ObjectPath
+from sqlstream.catalog import CatalogChange
 from sqlstream.expressions import LiteralValue
 from sqlstream.schema import Schema
-
-
-@dataclasses.dataclass(frozen=True)
-class PutObject:
-    """Add a table or view to the catalog."""
-
-    entry: CatalogObject
-
-
-@dataclasses.dataclass(frozen=True)
-class RemoveObject:
-    """Remove a table or view from the catalog."""
-
-    path: ObjectPath
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +23,7 @@ class ResetConfig:
     key: str | None
 
 
-Change = PutObject | RemoveObject | SetConfig | ResetConfig
+Change = CatalogChange | SetConfig | ResetConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +41,11 @@ class DdlResult:
     def ok(*changes: Change, done: str = "", note: str = "") -> DdlResult:
         """The result of a statement without an answer in rows: `done` describes the changes once they are made."""
         return DdlResult(Schema.of(("result", sql.STRING)), (("OK",),), changes, done or "OK", note)
+
+    @staticmethod
+    def info(rows: list[tuple[str, str | None]]) -> DdlResult:
+        """Properties by name, in the columns of Flink's DESCRIBE CATALOG."""
+        return DdlResult(Schema.of(("info name", sql.STRING), ("info value", sql.STRING)), tuple(rows))
 
     @staticmethod
     def column(name: str, values: list[str]) -> DdlResult:

@@ -6,13 +6,14 @@ import re
 
 from planner.bind.calls import callable_names
 from planner.bind.context import BindContext
-from planner.bind.names import find_object, object_path
+from planner.bind.names import check_catalog, check_database, database_path, find_object, object_path
 from planner.dialect.statements import Show, ShowKind
+from planner.statements.catalogs import show_create_catalog
 from planner.statements.describe import describe_object
 from planner.statements.describe_extension import connector_rows
 from planner.statements.result import DdlResult
 from planner.statements.show_create import show_create_table, show_create_view
-from sqlstream.catalog import CatalogTable, CatalogView
+from sqlstream.catalog import CatalogView
 from sqlstream.errors import UserError
 
 
@@ -20,16 +21,22 @@ def show(statement: Show, context: BindContext) -> DdlResult:
     """The rows of SHOW, filtered by LIKE, with Flink's column names."""
     match statement.kind:
         case ShowKind.TABLES:
-            return _names(statement, "table name", [e.path.name for e in _objects(context)])
+            return _names(
+                statement, "table name", list(context.catalog.names(*_database(statement, context)))
+            )
         case ShowKind.VIEWS:
-            views = [e.path.name for e in _objects(context) if isinstance(e, CatalogView)]
+            views = [
+                e.path.name
+                for e in context.catalog.list(*_database(statement, context))
+                if isinstance(e, CatalogView)
+            ]
             return _names(statement, "view name", views)
         case ShowKind.FUNCTIONS:
             return _names(statement, "function name", [n.lower() for n in callable_names()])
         case ShowKind.CATALOGS:
-            return _names(statement, "catalog name", [context.current_catalog])
+            return _names(statement, "catalog name", list(context.catalog.catalogs()))
         case ShowKind.DATABASES:
-            return _names(statement, "database name", [context.current_database])
+            return _names(statement, "database name", _databases(statement, context))
         case ShowKind.CURRENT_CATALOG:
             return DdlResult.column("current catalog name", [context.current_catalog])
         case ShowKind.CURRENT_DATABASE:
@@ -42,11 +49,25 @@ def show(statement: Show, context: BindContext) -> DdlResult:
             return _columns(statement, context)
         case ShowKind.CREATE_TABLE | ShowKind.CREATE_VIEW:
             return _show_create(statement, context)
+        case ShowKind.CREATE_CATALOG:
+            assert statement.name is not None
+            return DdlResult.column("result", [show_create_catalog(statement.name, context)])
     raise UserError("SS3001", f"SHOW {statement.kind.value} is not supported yet", span=statement.span)
 
 
-def _objects(context: BindContext) -> tuple[CatalogTable | CatalogView, ...]:
-    return context.catalog.list(context.current_catalog, context.current_database)
+def _database(statement: Show, context: BindContext) -> tuple[str, str]:
+    """The catalog and database that FROM names, else the current ones."""
+    if statement.name is None:
+        check_database(context.current_catalog, context.current_database, context, statement.span)
+        return context.current_catalog, context.current_database
+    return database_path(statement.name.parts, context, statement.name.span)
+
+
+def _databases(statement: Show, context: BindContext) -> list[str]:
+    name = statement.name
+    catalog = context.current_catalog if name is None else name.parts[0]
+    check_catalog(catalog, context, statement.span if name is None else name.span)
+    return list(context.catalog.databases(catalog))
 
 
 def _names(statement: Show, column: str, names: list[str]) -> DdlResult:

@@ -91,7 +91,10 @@ def test_what_a_cluster_or_server_starts_with_is_no_setting_of_a_session(
     text: str, what: str, key: str
 ) -> None:
     (statement,) = parse_script(text)
-    with Session() as session, pytest.raises(UserError, match=f'"{key}" belongs to the {what}') as caught:
+    with (
+        local_session() as session,
+        pytest.raises(UserError, match=f'"{key}" belongs to the {what}') as caught,
+    ):
         session.execute(statement)
     assert (caught.value.code, caught.value.span is not None) == ("SS4007", True)
     assert caught.value.hint == f"put it into sqlstream.yaml, or start the {what} with -D {key}=VALUE"

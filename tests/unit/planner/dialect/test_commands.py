@@ -141,9 +141,9 @@ def test_parse_statement_wants_exactly_one(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "ALTER TABLE t ADD a INT",
-        "USE CATALOG c",
-        "CREATE DATABASE d",
+        "ALTER CATALOG c SET ('a' = 'b')",
+        "ALTER FUNCTION f AS 'x'",
+        "CREATE TEMPORARY DATABASE d",
         "DROP FUNCTION f",
         "SHOW MODULES",
         "CALL p()",

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from planner_harness import Planner
 
-from planner.statements.result import PutObject, RemoveObject, ResetConfig, SetConfig
-from sqlstream.catalog import CatalogTable, ObjectPath
+from planner.statements.result import ResetConfig, SetConfig
+from sqlstream.catalog import CatalogTable, ObjectPath, PutObject, RemoveObject
 from sqlstream.errors import UserError
 
 
@@ -67,9 +67,11 @@ def test_a_temporary_table_hides_a_permanent_one(planner: Planner) -> None:
 
 
 def test_drop_answers_ok_and_names_what_goes(planner: Planner) -> None:
+    view = planner.catalog.get(ObjectPath("default_catalog", "default_database", "v"))
+    assert view is not None
     result = planner.ddl("DROP VIEW v")
     assert result.rows == (("OK",),)
-    assert result.changes == (RemoveObject(ObjectPath("default_catalog", "default_database", "v")),)
+    assert result.changes == (RemoveObject(view),)
     assert planner.ddl("DROP VIEW IF EXISTS v").changes == ()
 
 

@@ -1,9 +1,8 @@
-"""Tables and views as the planner sees them, and the Catalog protocol with its in-memory form."""
+"""Databases, tables and views as a catalog holds them and the planner sees them."""
 
 from __future__ import annotations
 
 import enum
-from typing import Protocol
 
 import msgspec
 
@@ -29,7 +28,7 @@ class ColumnKind(enum.Enum):
     METADATA = "METADATA"
 
 
-class Column(msgspec.Struct, frozen=True):
+class Column(msgspec.Struct, frozen=True, omit_defaults=True):
     """A resolved column. COMPUTED keeps its expression as SQL text: the binder binds it anew in each query, so that a stored
     catalog holds no plan."""
 
@@ -74,7 +73,11 @@ class CatalogTable(msgspec.Struct, frozen=True):
 
 
 class CatalogView(msgspec.Struct, frozen=True):
-    """A view: its query's text, bound anew in each use, and the schema it had when it was created."""
+    """A view: its query's text, bound anew in each use, and the schema it had when it was created.
+
+    Names in the query without a catalog or database belong to `query_catalog` and `query_database`, which were the current
+    ones when the view was created; an empty one is the view's own.
+    """
 
     path: ObjectPath
     query: str
@@ -82,50 +85,31 @@ class CatalogView(msgspec.Struct, frozen=True):
     column_names: tuple[str, ...] = ()
     comment: str = ""
     is_temporary: bool = False
+    query_catalog: str = ""
+    query_database: str = ""
 
 
 CatalogObject = CatalogTable | CatalogView
 
 
-class Catalog(Protocol):
-    """What the binder and the DDL statements need of a catalog."""
+class CatalogDatabase(msgspec.Struct, frozen=True):
+    """What CREATE DATABASE declares beside the name."""
 
-    def get(self, path: ObjectPath) -> CatalogObject | None: ...
-
-    def get_kind(self, path: ObjectPath, is_temporary: bool) -> CatalogObject | None: ...
-
-    def list(self, catalog: str, database: str) -> tuple[CatalogObject, ...]: ...
-
-    def put(self, entry: CatalogObject) -> None: ...
-
-    def drop(self, path: ObjectPath) -> None: ...
+    comment: str = ""
+    properties: dict[str, str] = {}
 
 
-class MemoryCatalog:
-    """A session's tables and views, forgotten with it. A temporary object hides a permanent one of the same name."""
+class CatalogDefinition(msgspec.Struct, frozen=True):
+    """What CREATE CATALOG declares beside the name: `options` with the catalog's `type` among them."""
 
-    def __init__(self) -> None:
-        self._permanent: dict[ObjectPath, CatalogObject] = {}
-        self._temporary: dict[ObjectPath, CatalogObject] = {}
+    options: dict[str, str]
+    comment: str = ""
 
-    def get(self, path: ObjectPath) -> CatalogObject | None:
-        return self._temporary.get(path) or self._permanent.get(path)
+    @property
+    def type(self) -> str:
+        return self.options["type"]
 
-    def get_kind(self, path: ObjectPath, is_temporary: bool) -> CatalogObject | None:
-        """The object of that very kind, hidden or not."""
-        return (self._temporary if is_temporary else self._permanent).get(path)
-
-    def list(self, catalog: str, database: str) -> tuple[CatalogObject, ...]:
-        visible = {**self._permanent, **self._temporary}
-        return tuple(
-            entry
-            for path, entry in sorted(visible.items())
-            if path.catalog == catalog and path.database == database
-        )
-
-    def put(self, entry: CatalogObject) -> None:
-        (self._temporary if entry.is_temporary else self._permanent)[entry.path] = entry
-
-    def drop(self, path: ObjectPath) -> None:
-        if self._temporary.pop(path, None) is None:
-            self._permanent.pop(path, None)
+    @property
+    def default_database(self) -> str:
+        """The database that USE CATALOG makes the current one."""
+        return self.options.get("default-database", "default")

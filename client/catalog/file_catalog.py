@@ -1,0 +1,289 @@
+"""A catalog in a directory: one JSON file for each table and view, for several processes at once.
+
+    <path>/catalog.json                               marks the directory as a catalog, with the format's version
+    <path>/lock                                       locked by writers; counts changes
+    <path>/databases/<database>/database.json         comment and properties
+    <path>/databases/<database>/tables/<name>.json    a table or a view
+
+Other directories beside `tables` are left alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+import msgspec
+
+from client.catalog.definition_files import (
+    SUFFIX,
+    entries,
+    file_name,
+    make_directory,
+    read_definition,
+    remove_definition,
+    remove_directory,
+    remove_leftovers,
+    rename_definition,
+    sql_name,
+    write_definition,
+)
+from client.catalog.shared_version import SharedVersion
+from client.catalog.stored import (
+    FORMAT,
+    CatalogHead,
+    DamagedDefinition,
+    decode,
+    decode_database,
+    decode_object,
+    encode,
+    encode_database,
+    encode_object,
+)
+from runtime.host.files import file_error
+from sqlstream.catalog import (
+    DEFAULT_CATALOG,
+    DEFAULT_DATABASE,
+    CatalogContents,
+    CatalogDatabase,
+    CatalogDefinition,
+    CatalogObject,
+    DatabaseContents,
+    ObjectPath,
+    PutDatabase,
+    PutObject,
+    RemoveDatabase,
+    RemoveObject,
+    RenameObject,
+)
+from sqlstream.catalog.changes import ContentsChange
+from sqlstream.catalog.contents import changed
+from sqlstream.errors import SqlStreamError, UserError
+
+logger = logging.getLogger(__name__)
+
+TYPE = "file"
+_HEAD = "catalog.json"
+_DATABASES = "databases"
+_DATABASE = "database.json"
+_TABLES = "tables"
+
+Signature = tuple[int, int, int]
+"""Inode, size and time of modification in nanoseconds: another file of the same name has another one."""
+
+Definition = TypeVar("Definition")
+
+
+@dataclasses.dataclass(frozen=True)
+class _State:
+    """What a directory held when its version was `version`."""
+
+    version: int
+    contents: CatalogContents
+
+
+def open_file_catalog(
+    path: str, name: str = DEFAULT_CATALOG, default_database: str = DEFAULT_DATABASE
+) -> FileCatalog:
+    """The catalog `name` kept in the directory `path`, which is made when it is missing or empty."""
+    options = {"type": TYPE, "path": path, "default-database": default_database}
+    return FileCatalog(name, CatalogDefinition(options))
+
+
+class FileCatalog:
+    """Keeps definitions in files: a change that `apply` has acknowledged survives the death of the process and of the machine
+    at any point, and one that was under way is there whole or not at all.
+
+    Several processes may use one directory: they take turns to write, and each sees the changes of the others with its next
+    statement. A file that cannot be read makes only its own object unusable. Thread-safe. State: the last contents read, and
+    the signatures of their files, so that after a change only changed files are read.
+    """
+
+    def __init__(self, name: str, definition: CatalogDefinition) -> None:
+        """UserError when the directory is no catalog or one of another format; ExternalError when it cannot be used."""
+        self._path = os.path.abspath(definition.options["path"])
+        default = definition.options.get("default-database", DEFAULT_DATABASE)
+        options = definition.options | {"path": self._path, "default-database": default}
+        self.definition = msgspec.structs.replace(definition, options=options)
+        self._name = name
+        self._lock = threading.Lock()
+        self._read: dict[str, tuple[Signature, object]] = {}
+        self._state = _State(-1, CatalogContents())
+        _prepare_directory(self._path)
+        self._version = SharedVersion(os.path.join(self._path, "lock"))
+        try:
+            with self._version.exclusive():
+                self._open(default)
+        except BaseException:
+            self._version.close()
+            raise
+
+    def _open(self, default_database: str) -> None:
+        head = os.path.join(self._path, _HEAD)
+        if os.path.exists(head):
+            try:
+                decode(read_definition(head), CatalogHead)
+            except DamagedDefinition as damage:
+                raise UserError(
+                    "SS5022",
+                    f'"{head}" cannot be read: {damage}',
+                    hint="repair the file, or name another directory",
+                ) from None
+        else:
+            write_definition(head, encode(CatalogHead(FORMAT)))
+        remove_leftovers(self._path)
+        databases = os.path.join(self._path, _DATABASES)
+        if not entries(databases):
+            os.makedirs(databases, 0o700, exist_ok=True)
+            make_directory(
+                self._database_path(default_database),
+                {_DATABASE: encode_database(CatalogDatabase())},
+                (_TABLES,),
+            )
+        self._version.advance()
+        self._reload()
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def contents(self) -> CatalogContents:
+        state = self._state
+        if self._version.read() == state.version:
+            return state.contents
+        with self._lock, self._version.shared():
+            self._refresh()
+            return self._state.contents
+
+    def _refresh(self) -> None:
+        """Read what other processes have changed. Only under the locks."""
+        if self._version.read() != self._state.version:
+            self._reload()
+
+    def _reload(self) -> None:
+        before, self._read = self._read, {}
+        databases, damaged = {}, {}
+        for entry in entries(os.path.join(self._path, _DATABASES)):
+            name = sql_name(entry.name)
+            if name is None or not entry.is_dir(follow_symlinks=False):
+                logger.warning('"%s" belongs to no database and is passed over', entry.path)
+                continue
+            found = self._definition(os.path.join(entry.path, _DATABASE), before, decode_database)
+            if isinstance(found, CatalogDatabase):
+                databases[name] = self._read_database(name, found, before)
+            else:
+                damaged[name] = str(found)
+        self._state = _State(self._version.read(), CatalogContents(databases, damaged))
+
+    def _read_database(
+        self, name: str, database: CatalogDatabase, before: Mapping[str, tuple[Signature, object]]
+    ) -> DatabaseContents:
+        objects: dict[str, CatalogObject] = {}
+        damaged: dict[str, str] = {}
+        for entry in entries(os.path.join(self._database_path(name), _TABLES)):
+            stem = entry.name.removesuffix(SUFFIX)
+            object_name = sql_name(stem)
+            if object_name is None or stem == entry.name:
+                logger.warning('"%s" belongs to no table or view and is passed over', entry.path)
+                continue
+            path = ObjectPath(self._name, name, object_name)
+            found = self._definition(entry.path, before, functools.partial(decode_object, path=path))
+            if isinstance(found, str):
+                damaged[object_name] = found
+            else:
+                objects[object_name] = found
+        return DatabaseContents(database, objects, damaged)
+
+    def _definition(
+        self,
+        path: str,
+        before: Mapping[str, tuple[Signature, object]],
+        decode_content: Callable[[bytes], Definition],
+    ) -> Definition | str:
+        """The definition in a file, decoded anew if the file has changed, or what is wrong with it."""
+        try:
+            signature = _signature(path)
+            if path in before and before[path][0] == signature:
+                self._read[path] = before[path]
+            else:
+                self._read[path] = (signature, decode_content(read_definition(path)))
+        except SqlStreamError as error:
+            return error.message
+        except DamagedDefinition as damage:
+            return f'"{path}": {damage}'
+        return self._read[path][1]  # type: ignore[return-value]
+
+    # -- writing -----------------------------------------------------------------------------------
+
+    def apply(self, change: ContentsChange) -> None:
+        with self._lock, self._version.exclusive():
+            self._refresh()
+            after = changed(self._state.contents, change)
+            write = self._prepared(change)
+            self._version.advance()
+            try:
+                write()
+            except BaseException:
+                # Whether the change is there is unknown: the next reader looks.
+                self._state = dataclasses.replace(self._state, version=-1)
+                raise
+            self._state = _State(self._version.read(), after)
+
+    def _prepared(self, change: ContentsChange) -> Callable[[], None]:
+        """The change of the files, with all that can be wrong with names and texts found before."""
+        match change:
+            case PutObject(entry):
+                path, content = self._object_path(entry.path), encode_object(entry)
+                return lambda: write_definition(path, content)
+            case RemoveObject(entry):
+                path = self._object_path(entry.path)
+                return lambda: remove_definition(path)
+            case RenameObject(entry):
+                path, target = self._object_path(entry.path), self._object_path(change.target)
+                return lambda: rename_definition(path, target)
+            case PutDatabase(_, name, database, expected):
+                path, content = self._database_path(name), encode_database(database)
+                if expected is not None:
+                    return lambda: write_definition(os.path.join(path, _DATABASE), content)
+                return lambda: make_directory(path, {_DATABASE: content}, (_TABLES,))
+            case RemoveDatabase(_, name):
+                path = self._database_path(name)
+                return lambda: remove_directory(path)
+
+    def close(self) -> None:
+        """The catalog is not to be used after this."""
+        self._version.close()
+
+    def _database_path(self, name: str) -> str:
+        return os.path.join(self._path, _DATABASES, file_name(name))
+
+    def _object_path(self, path: ObjectPath) -> str:
+        return os.path.join(self._database_path(path.database), _TABLES, file_name(path.name) + SUFFIX)
+
+
+def _signature(path: str) -> Signature:
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        raise file_error("read", path, error) from error
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _prepare_directory(path: str) -> None:
+    """Make the directory of a catalog; one with other content is refused, so that no catalog mixes with other files."""
+    try:
+        os.makedirs(path, 0o700, exist_ok=True)
+        present = os.listdir(path)
+        if not present:
+            os.chmod(path, 0o700)
+    except OSError as error:
+        raise file_error("make directory", path, error) from error
+    if present and not {_HEAD, "lock"} & set(present):
+        raise UserError(
+            "SS5022",
+            f'"{path}" is not empty and holds no catalog',
+            hint="name an empty directory, one that does not exist yet, or one that a catalog has made",
+        )

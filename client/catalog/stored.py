@@ -1,0 +1,173 @@
+"""How tables, views and databases are written in a catalog's files: JSON for people, exact for us."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from sqlstream.catalog import (
+    CatalogDatabase,
+    CatalogDefinition,
+    CatalogObject,
+    CatalogTable,
+    CatalogView,
+    Column,
+    ObjectPath,
+    WatermarkDefinition,
+)
+from sqlstream.errors import UserError
+from sqlstream.schema import Schema
+
+FORMAT = 1
+"""The version of all files of a catalog. A file of another version is refused."""
+
+
+class DamagedDefinition(Exception):
+    """A file does not hold what it should; the text says why."""
+
+
+class _Head(msgspec.Struct):
+    format: int
+
+
+class StoredTable(
+    msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, tag="TABLE", tag_field="kind"
+):
+    """A table without its path, which is that of its file."""
+
+    format: int
+    columns: tuple[Column, ...]
+    options: dict[str, str]
+    watermark: WatermarkDefinition | None = None
+    primary_key: tuple[str, ...] = ()
+    partition_keys: tuple[str, ...] = ()
+    comment: str = ""
+
+
+class StoredView(
+    msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, tag="VIEW", tag_field="kind"
+):
+    """A view without its path."""
+
+    format: int
+    query: str
+    schema: Schema
+    column_names: tuple[str, ...] = ()
+    comment: str = ""
+    query_catalog: str = ""
+    query_database: str = ""
+
+
+class StoredDatabase(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    format: int
+    comment: str = ""
+    properties: dict[str, str] = {}
+
+
+class StoredCatalog(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A catalog of a CatalogStore."""
+
+    format: int
+    options: dict[str, str]
+    comment: str = ""
+
+
+class CatalogHead(msgspec.Struct, frozen=True):
+    """The file that marks a directory as a catalog."""
+
+    format: int
+
+
+Stored = TypeVar("Stored")
+
+
+def encode_object(entry: CatalogObject) -> bytes:
+    """The file of a permanent table or view."""
+    stored: StoredTable | StoredView
+    if isinstance(entry, CatalogTable):
+        stored = StoredTable(
+            FORMAT,
+            entry.columns,
+            entry.options,
+            entry.watermark,
+            entry.primary_key,
+            entry.partition_keys,
+            entry.comment,
+        )
+    else:
+        stored = StoredView(
+            FORMAT,
+            entry.query,
+            entry.schema,
+            entry.column_names,
+            entry.comment,
+            entry.query_catalog,
+            entry.query_database,
+        )
+    return encode(stored)
+
+
+def decode_object(content: bytes, path: ObjectPath) -> CatalogObject:
+    """The object of a file. DamagedDefinition when the file is no definition of this format."""
+    stored = decode(content, StoredTable | StoredView)  # type: ignore[arg-type]
+    if isinstance(stored, StoredTable):
+        return CatalogTable(
+            path,
+            stored.columns,
+            stored.options,
+            stored.watermark,
+            stored.primary_key,
+            stored.partition_keys,
+            stored.comment,
+        )
+    assert isinstance(stored, StoredView)
+    return CatalogView(
+        path,
+        stored.query,
+        stored.schema,
+        stored.column_names,
+        stored.comment,
+        query_catalog=stored.query_catalog,
+        query_database=stored.query_database,
+    )
+
+
+def encode_database(database: CatalogDatabase) -> bytes:
+    return encode(StoredDatabase(FORMAT, database.comment, database.properties))
+
+
+def decode_database(content: bytes) -> CatalogDatabase:
+    stored = decode(content, StoredDatabase)
+    return CatalogDatabase(stored.comment, stored.properties)
+
+
+def encode_catalog(definition: CatalogDefinition) -> bytes:
+    return encode(StoredCatalog(FORMAT, definition.options, definition.comment))
+
+
+def decode_catalog(content: bytes) -> CatalogDefinition:
+    stored = decode(content, StoredCatalog)
+    if not stored.options.get("type"):
+        raise DamagedDefinition('it names no "type" among its options')
+    return CatalogDefinition(stored.options, stored.comment)
+
+
+def encode(stored: msgspec.Struct) -> bytes:
+    """Indented JSON. UserError SS2017 for text that no file can hold."""
+    try:
+        return msgspec.json.format(msgspec.json.encode(stored), indent=2) + b"\n"
+    except UnicodeEncodeError:
+        raise UserError("SS2017", "a text with half a character cannot be kept in a file") from None
+
+
+def decode(content: bytes, kind: type[Stored]) -> Stored:
+    """DamagedDefinition when `content` is no JSON, of another format, or no `kind`."""
+    try:
+        head = msgspec.json.decode(content, type=_Head)
+        if head.format != FORMAT:
+            raise DamagedDefinition(f"it has format {head.format}; this version reads format {FORMAT}")
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        said = str(error)
+        raise DamagedDefinition(said[:1].lower() + said[1:]) from None

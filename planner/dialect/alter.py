@@ -1,0 +1,86 @@
+"""The grammar of ALTER of tables, views and databases."""
+
+from __future__ import annotations
+
+from sqlglot import Token
+
+from planner.dialect.catalogs import alter_database
+from planner.dialect.ddl import unsupported
+from planner.dialect.extent import extent
+from planner.dialect.options import option_list
+from planner.dialect.queries import QueryParser
+from planner.dialect.statements import (
+    AlterDatabase,
+    AlterTableOptions,
+    AlterView,
+    Identifier,
+    RenameObject,
+)
+from planner.dialect.tokens import span
+
+_TABLE_CHANGES = ("ADD", "MODIFY", "DROP", "RENAME")
+_TABLE_HINT = "ALTER TABLE takes RENAME TO, SET (…) and RESET (…); else drop the table and create it again"
+
+
+def alter(parser: QueryParser) -> RenameObject | AlterTableOptions | AlterView | AlterDatabase:
+    """Read ALTER TABLE | VIEW | DATABASE."""
+    first = parser.expect("ALTER")
+    if parser.accept("TABLE"):
+        return _alter_table(parser, first)
+    if parser.accept("VIEW"):
+        return _alter_view(parser, first)
+    if parser.accept("DATABASE"):
+        return alter_database(parser, first)
+    raise unsupported(parser, first)
+
+
+def _alter_table(parser: QueryParser, first: Token) -> RenameObject | AlterTableOptions:
+    if_exists = parser.accept("IF", "EXISTS")
+    name = parser.qualified_name("a table name")
+    if parser.at("RENAME", "TO"):
+        return _rename(parser, first, name, is_view=False, if_exists=if_exists)
+    if parser.accept("SET"):
+        options = option_list(parser)
+        return AlterTableOptions(*extent(parser, first), name=name, options=options, if_exists=if_exists)
+    if parser.accept("RESET"):
+        keys = _option_keys(parser)
+        return AlterTableOptions(*extent(parser, first), name=name, reset=keys, if_exists=if_exists)
+    if parser.at_any(*_TABLE_CHANGES):
+        token = parser.advance()
+        raise parser.refusal(
+            f"ALTER TABLE … {token.text.upper()} of columns is not supported yet", token, _TABLE_HINT
+        )
+    raise parser.unexpected("RENAME TO, SET or RESET")
+
+
+def _option_keys(parser: QueryParser) -> tuple[Identifier, ...]:
+    """Read `('key', …)`."""
+    parser.expect("(")
+    keys: list[Identifier] = []
+    while not keys or parser.accept(","):
+        token = parser.string("an option key in single quotes")
+        keys.append(Identifier((token.text,), span(token)))
+    parser.expect(")")
+    return tuple(keys)
+
+
+def _alter_view(parser: QueryParser, first: Token) -> RenameObject | AlterView:
+    name = parser.qualified_name("a view name")
+    if parser.at("RENAME"):
+        return _rename(parser, first, name, is_view=True, if_exists=False)
+    if not parser.accept("AS"):
+        raise parser.unexpected("AS and a query, or RENAME TO")
+    start = parser.token.start
+    query = parser.query()
+    text = parser.source(start, parser.previous_end)
+    return AlterView(*extent(parser, first), name=name, query=query, query_text=text)
+
+
+def _rename(
+    parser: QueryParser, first: Token, name: Identifier, is_view: bool, if_exists: bool
+) -> RenameObject:
+    parser.expect("RENAME", "TO")
+    target = parser.qualified_name("the other name")
+    return RenameObject(
+        *extent(parser, first), name=name, is_view=is_view, target=target, if_exists=if_exists
+    )

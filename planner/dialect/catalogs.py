@@ -1,0 +1,89 @@
+"""The grammar of catalogs and databases: CREATE, ALTER, DROP and USE of them."""
+
+from __future__ import annotations
+
+from sqlglot import Token
+
+from planner.dialect.extent import extent, read_comment
+from planner.dialect.options import option_list
+from planner.dialect.queries import QueryParser
+from planner.dialect.statements import (
+    AlterDatabase,
+    CreateCatalog,
+    CreateDatabase,
+    DropCatalog,
+    DropDatabase,
+    Identifier,
+    Use,
+)
+from sqlstream.errors import UserError
+
+
+def database_name(parser: QueryParser) -> Identifier:
+    """Read `[catalog.]database`."""
+    name = parser.qualified_name("a database name")
+    if len(name.parts) > 2:
+        hint = "a database is named database or catalog.database"
+        raise UserError("SS1001", "the name has too many parts", span=name.span, hint=hint)
+    return name
+
+
+def create_database(parser: QueryParser, first: Token) -> CreateDatabase:
+    """Read from behind CREATE DATABASE."""
+    if_not_exists = parser.accept("IF", "NOT", "EXISTS")
+    name = database_name(parser)
+    comment = read_comment(parser)
+    options = option_list(parser) if parser.accept("WITH") else ()
+    return CreateDatabase(
+        *extent(parser, first), name=name, options=options, if_not_exists=if_not_exists, comment=comment
+    )
+
+
+def alter_database(parser: QueryParser, first: Token) -> AlterDatabase:
+    """Read from behind ALTER DATABASE."""
+    name = database_name(parser)
+    parser.expect("SET", hint="write ALTER DATABASE name SET ('key' = 'value')")
+    options = option_list(parser)
+    return AlterDatabase(*extent(parser, first), name=name, options=options)
+
+
+def drop_database(parser: QueryParser, first: Token) -> DropDatabase:
+    """Read from behind DROP DATABASE."""
+    if_exists = parser.accept("IF", "EXISTS")
+    name = database_name(parser)
+    behavior = parser.accept_any("RESTRICT", "CASCADE")
+    return DropDatabase(
+        *extent(parser, first), name=name, if_exists=if_exists, is_cascade=behavior == "CASCADE"
+    )
+
+
+def create_catalog(parser: QueryParser, first: Token) -> CreateCatalog:
+    """Read from behind CREATE CATALOG."""
+    if_not_exists = parser.accept("IF", "NOT", "EXISTS")
+    name = parser.simple_name("a catalog name")
+    comment = read_comment(parser)
+    options = option_list(parser) if parser.accept("WITH") else ()
+    return CreateCatalog(
+        *extent(parser, first), name=name, options=options, if_not_exists=if_not_exists, comment=comment
+    )
+
+
+def drop_catalog(parser: QueryParser, first: Token) -> DropCatalog:
+    """Read from behind DROP CATALOG."""
+    if_exists = parser.accept("IF", "EXISTS")
+    name = parser.simple_name("a catalog name")
+    return DropCatalog(*extent(parser, first), name=name, if_exists=if_exists)
+
+
+def use(parser: QueryParser) -> Use:
+    """Read USE [catalog.]database, or USE CATALOG name."""
+    first = parser.expect("USE")
+    if parser.at("MODULES"):
+        token = parser.advance()
+        raise parser.refusal("modules are not supported", token, "write USE database, or USE CATALOG catalog")
+    # A database may be named catalog: then nothing follows it.
+    is_catalog = parser.at("CATALOG") and bool(parser.peek(1)) and not parser.at("CATALOG", ".")
+    if is_catalog:
+        parser.advance()
+    name = parser.simple_name("a catalog name") if is_catalog else database_name(parser)
+    return Use(*extent(parser, first), name=name, is_catalog=is_catalog)

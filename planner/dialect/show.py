@@ -1,0 +1,109 @@
+"""The grammar of SHOW and DESCRIBE."""
+
+from __future__ import annotations
+
+from sqlglot import Token, TokenType
+
+from planner.dialect.catalogs import database_name
+from planner.dialect.ddl import unsupported
+from planner.dialect.extent import extent
+from planner.dialect.queries import QueryParser
+from planner.dialect.statements import (
+    Describe,
+    DescribedKind,
+    DescribeExtension,
+    DescribeNamespace,
+    Identifier,
+    Show,
+    ShowKind,
+)
+from planner.dialect.tokens import is_word, word
+from planner.dialect.tokens import span as token_span
+
+
+def show(parser: QueryParser) -> Show:
+    """Read SHOW … to its filter."""
+    first = parser.expect("SHOW")
+    kind = _show_kind(parser, first)
+    name = None
+    if kind is ShowKind.COLUMNS:
+        if parser.accept_any("FROM", "IN") is None:
+            raise parser.unexpected("FROM and a table name")
+        name = parser.qualified_name("a table name")
+    elif kind in (ShowKind.CREATE_TABLE, ShowKind.CREATE_VIEW):
+        name = parser.qualified_name("a name")
+    elif kind is ShowKind.CREATE_CATALOG:
+        name = parser.simple_name("a catalog name")
+    elif kind in (ShowKind.TABLES, ShowKind.VIEWS) and parser.accept_any("FROM", "IN"):
+        name = database_name(parser)
+    elif kind is ShowKind.DATABASES and parser.accept_any("FROM", "IN"):
+        name = parser.simple_name("a catalog name")
+    elif parser.at_any("FROM", "IN"):
+        token = parser.advance()
+        raise parser.refusal(f"SHOW {kind.value} {word(token)} is not supported yet", token, "leave it out")
+    like, is_ilike, is_negated = None, False, False
+    if kind in _FILTERED and (parser.at_any("LIKE", "ILIKE") or parser.at("NOT")):
+        is_negated = parser.accept("NOT")
+        operator = parser.accept_any("LIKE", "ILIKE")
+        if operator is None:
+            raise parser.unexpected("LIKE or ILIKE")
+        is_ilike = operator == "ILIKE"
+        like = parser.string("a pattern in single quotes").text
+    return Show(
+        *extent(parser, first), kind=kind, name=name, like=like, is_ilike=is_ilike, is_negated=is_negated
+    )
+
+
+_FILTERED = (
+    *(ShowKind.TABLES, ShowKind.VIEWS, ShowKind.COLUMNS),
+    *(ShowKind.FUNCTIONS, ShowKind.CATALOGS, ShowKind.DATABASES),
+    *(ShowKind.CONNECTORS, ShowKind.FORMATS),
+)
+
+
+def _show_kind(parser: QueryParser, first: Token) -> ShowKind:
+    for kind in ShowKind:
+        if parser.accept(*kind.value.split()):
+            return kind
+    raise unsupported(parser, first)
+
+
+def describe(parser: QueryParser) -> Describe | DescribeExtension | DescribeNamespace:
+    """Read DESCRIBE or DESC of a table, view, catalog, database, connector, format or function."""
+    first = parser.advance()
+    for kind in DescribedKind:
+        # A table may have this name too: then nothing follows it.
+        if parser.at(kind.value) and _is_name(parser.peek(1)):
+            parser.advance()
+            return _describe_extension(parser, first, kind)
+    is_extended = parser.at("EXTENDED") and bool(parser.peek(1))
+    if is_extended:
+        parser.advance()
+    if parser.at_any("CATALOG", "DATABASE") and _is_name(parser.peek(1)):
+        return _describe_namespace(parser, first)
+    if parser.at_any("JOB", "MODEL") and _is_name(parser.peek(1)):
+        raise unsupported(parser, first)
+    name = parser.qualified_name("a table name")
+    return Describe(*extent(parser, first), name=name, is_extended=is_extended)
+
+
+def _describe_namespace(parser: QueryParser, first: Token) -> DescribeNamespace:
+    """Read from CATALOG or DATABASE on."""
+    is_catalog = word(parser.advance()) == "CATALOG"
+    is_extended = parser.at("EXTENDED") and _is_name(parser.peek(1)) and parser.accept("EXTENDED")
+    name = parser.simple_name("a catalog name") if is_catalog else database_name(parser)
+    return DescribeNamespace(
+        *extent(parser, first), name=name, is_catalog=is_catalog, is_extended=is_extended
+    )
+
+
+def _is_name(token: Token) -> bool:
+    return is_word(token) or token.token_type in (TokenType.IDENTIFIER, TokenType.STRING)
+
+
+def _describe_extension(parser: QueryParser, first: Token, kind: DescribedKind) -> DescribeExtension:
+    """Read from the name on, which may be quoted (`upsert-kafka`) or a reserved word (LEFT), or from EXTENDED."""
+    is_extended = kind is DescribedKind.FUNCTION and _is_name(parser.peek(1)) and parser.accept("EXTENDED")
+    token = parser.advance()
+    name = Identifier((token.text,), token_span(token))
+    return DescribeExtension(*extent(parser, first), kind=kind, name=name, is_extended=is_extended)

@@ -1,0 +1,118 @@
+"""CREATE, DROP, DESCRIBE and SHOW CREATE of catalogs."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from planner.bind.context import BindContext
+from planner.bind.names import check_catalog, suggest
+from planner.bind.table_options import written_options
+from planner.dialect.statements import CreateCatalog, DescribeNamespace, DropCatalog, Identifier
+from planner.statements.result import DdlResult
+from planner.statements.show_create import literal, quoted
+from sqlstream.catalog import DEFAULT_CATALOG, CatalogDefinition, PutCatalog, RemoveCatalog
+from sqlstream.errors import UserError, did_you_mean
+from sqlstream.secrets import masked
+
+
+@dataclasses.dataclass(frozen=True)
+class _CatalogType:
+    """The options of a type of catalog, beside `type`."""
+
+    required: tuple[str, ...]
+    optional: tuple[str, ...]
+
+
+_TYPES = {
+    "generic_in_memory": _CatalogType((), ("default-database",)),
+    "file": _CatalogType(("path",), ("default-database",)),
+}
+
+
+def create_catalog(statement: CreateCatalog, context: BindContext) -> DdlResult:
+    """The change that adds the catalog; none for IF NOT EXISTS when it exists."""
+    name = statement.name.parts[-1]
+    if name in context.catalog.catalogs():
+        if statement.if_not_exists:
+            return DdlResult.ok(done=f'catalog "{name}" exists already: nothing changed')
+        raise UserError(
+            "SS2013",
+            f'catalog "{name}" exists already',
+            span=statement.name.span,
+            hint="drop it first, or write CREATE CATALOG IF NOT EXISTS",
+        )
+    _check_options(statement)
+    definition = CatalogDefinition(written_options(statement.options), statement.comment)
+    return DdlResult.ok(PutCatalog(name, definition), done=f'catalog "{name}" created')
+
+
+def _check_options(statement: CreateCatalog) -> None:
+    written = {o.key: o for o in statement.options}
+    choice = f"one of {', '.join(_TYPES)}"
+    kind = written.get("type")
+    if kind is None:
+        hint = f"add 'type' = '…' to WITH (…), {choice}"
+        raise UserError("SS4005", "the catalog names no type", span=statement.name.span, hint=hint)
+    if kind.value not in _TYPES:
+        hint = did_you_mean(kind.value, list(_TYPES)) or f"choose {choice}"
+        raise UserError("SS4004", f'unknown catalog type "{kind.value}"', span=kind.value_span, hint=hint)
+    known = _TYPES[kind.value]
+    for option in statement.options:
+        keys = ("type", *known.required, *known.optional)
+        if option.key not in keys:
+            hint = suggest(option.key, list(keys), "options")
+            message = f'unknown option "{option.key}" of catalog type "{kind.value}"'
+            raise UserError("SS4003", message, span=option.key_span, hint=hint)
+        if not option.value:
+            message = f'option "{option.key}" cannot be empty'
+            raise UserError(
+                "SS4002", message, span=option.value_span, hint="give it a value, or leave it out"
+            )
+    missing = next((key for key in known.required if key not in written), None)
+    if missing is not None:
+        message = f'catalog type "{kind.value}" needs the option "{missing}"'
+        raise UserError("SS4005", message, span=kind.value_span, hint=f"add '{missing}' = '…'")
+
+
+def drop_catalog(statement: DropCatalog, context: BindContext) -> DdlResult:
+    """Forget the catalog, which is not the current one; what it keeps in files stays there."""
+    name, span = statement.name.parts[-1], statement.name.span
+    if name not in context.catalog.catalogs() and statement.if_exists:
+        return DdlResult.ok(done=f'catalog "{name}" does not exist: nothing to drop')
+    check_catalog(name, context, span)
+    if name == context.current_catalog:
+        hint = "make another one current with USE CATALOG"
+        message = f'catalog "{name}" is the current one and cannot be dropped'
+        raise UserError("SS2015", message, span=span, hint=hint)
+    if name == DEFAULT_CATALOG:
+        hint = "sessions begin in it"
+        raise UserError("SS2015", f'catalog "{name}" cannot be dropped', span=span, detail=hint)
+    return DdlResult.ok(RemoveCatalog(name), done=f'catalog "{name}" dropped')
+
+
+def describe_catalog(statement: DescribeNamespace, context: BindContext) -> DdlResult:
+    """Name, type and comment, with EXTENDED its options too (Flink: DescribeCatalogOperation)."""
+    definition = _find(statement.name, context)
+    rows: list[tuple[str, str | None]] = [("name", statement.name.parts[-1]), ("type", definition.type)]
+    rows.append(("comment", definition.comment or None))
+    if statement.is_extended:
+        options = sorted(definition.options.items())
+        rows += [(f"option:{k}", masked(k, v)) for k, v in options if k != "type"]
+    return DdlResult.info(rows)
+
+
+def show_create_catalog(name: Identifier, context: BindContext) -> str:
+    """CREATE CATALOG in Flink's layout; it creates the same catalog again, except for masked values of secrets."""
+    definition = _find(name, context)
+    comment = f"COMMENT {literal(definition.comment)}\n" if definition.comment else ""
+    options = ",\n".join(
+        f"  {literal(k)} = {literal(masked(k, v))}" for k, v in sorted(definition.options.items())
+    )
+    return f"CREATE CATALOG {quoted(name.parts[-1])}\n{comment}WITH (\n{options}\n)\n"
+
+
+def _find(name: Identifier, context: BindContext) -> CatalogDefinition:
+    check_catalog(name.parts[-1], context, name.span)
+    definition = context.catalog.definition(name.parts[-1])
+    assert definition is not None
+    return definition

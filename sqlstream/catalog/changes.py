@@ -1,0 +1,95 @@
+"""The changes that DDL statements make to catalogs, each with the state that it was planned upon."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sqlstream.catalog.objects import CatalogDatabase, CatalogDefinition, CatalogObject, ObjectPath
+
+
+class CatalogConflict(Exception):
+    """Another session has changed what the change was planned upon: plan the statement anew. Users never see it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PutObject:
+    """Add a table or view, or replace `expected`; without it nothing may be at the path."""
+
+    entry: CatalogObject
+    expected: CatalogObject | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class RemoveObject:
+    """Remove a table or view, which must still be the same."""
+
+    entry: CatalogObject
+
+
+@dataclasses.dataclass(frozen=True)
+class RenameObject:
+    """Rename a table or view, which must still be the same, within its database; nothing may have the other name."""
+
+    entry: CatalogObject
+    name: str
+
+    @property
+    def target(self) -> ObjectPath:
+        return ObjectPath(self.entry.path.catalog, self.entry.path.database, self.name)
+
+
+@dataclasses.dataclass(frozen=True)
+class PutDatabase:
+    """Add a database, or replace the definition `expected`; without it there may be no such database."""
+
+    catalog: str
+    name: str
+    database: CatalogDatabase
+    expected: CatalogDatabase | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class RemoveDatabase:
+    """Remove a database; unless `is_cascade` it must be empty."""
+
+    catalog: str
+    name: str
+    is_cascade: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class PutCatalog:
+    """Add a catalog."""
+
+    name: str
+    definition: CatalogDefinition
+
+
+@dataclasses.dataclass(frozen=True)
+class RemoveCatalog:
+    """Forget a catalog; what it keeps in files stays there."""
+
+    name: str
+
+
+@dataclasses.dataclass(frozen=True)
+class UseDatabase:
+    """Make a catalog and database the current ones of the session."""
+
+    catalog: str
+    database: str
+
+
+ContentsChange = PutObject | RemoveObject | RenameObject | PutDatabase | RemoveDatabase
+"""A change within one catalog."""
+
+CatalogChange = ContentsChange | PutCatalog | RemoveCatalog | UseDatabase
+
+
+def changed_catalog(change: ContentsChange) -> str:
+    """The name of the catalog that the change is for."""
+    match change:
+        case PutObject(entry) | RemoveObject(entry) | RenameObject(entry):
+            return entry.path.catalog
+        case PutDatabase() | RemoveDatabase():
+            return change.catalog

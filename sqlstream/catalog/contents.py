@@ -1,0 +1,112 @@
+"""All that a catalog holds as one value, and what it becomes by a change."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from sqlstream.catalog.changes import (
+    CatalogConflict,
+    ContentsChange,
+    PutDatabase,
+    PutObject,
+    RemoveDatabase,
+    RemoveObject,
+    RenameObject,
+)
+from sqlstream.catalog.objects import CatalogDatabase, CatalogObject, ObjectPath
+
+
+@dataclasses.dataclass(frozen=True)
+class DatabaseContents:
+    """A database with its tables and views by name. `damaged` names those whose kept definition cannot be read, with the
+    reason."""
+
+    database: CatalogDatabase = dataclasses.field(default_factory=CatalogDatabase)
+    objects: Mapping[str, CatalogObject] = dataclasses.field(default_factory=dict)
+    damaged: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.objects and not self.damaged
+
+
+@dataclasses.dataclass(frozen=True)
+class CatalogContents:
+    """The databases of a catalog by name; `damaged` as for objects. Never modified: a change makes another value, so that
+    whoever holds one sees a consistent catalog."""
+
+    databases: Mapping[str, DatabaseContents] = dataclasses.field(default_factory=dict)
+    damaged: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def get(self, path: ObjectPath) -> CatalogObject | None:
+        database = self.databases.get(path.database)
+        return None if database is None else database.objects.get(path.name)
+
+
+def changed(contents: CatalogContents, change: ContentsChange) -> CatalogContents:
+    """The contents after `change`. CatalogConflict when they are not what it was planned upon."""
+    match change:
+        case PutObject(entry, expected):
+            return _with_object(contents, entry, expected)
+        case RemoveObject(entry):
+            return _without_object(contents, entry)
+        case RenameObject(entry):
+            moved = replace(entry, path=change.target)
+            return _with_object(_without_object(contents, entry), moved, None)
+        case PutDatabase(_, name, database, expected_database):
+            return _with_database(contents, name, database, expected_database)
+        case RemoveDatabase(_, name, is_cascade):
+            return _without_database(contents, name, is_cascade)
+
+
+def _database(contents: CatalogContents, name: str) -> DatabaseContents:
+    found = contents.databases.get(name)
+    if found is None:
+        raise CatalogConflict
+    return found
+
+
+def _with_objects(
+    contents: CatalogContents, name: str, objects: Mapping[str, CatalogObject]
+) -> CatalogContents:
+    database = dataclasses.replace(contents.databases[name], objects=objects)
+    return dataclasses.replace(contents, databases={**contents.databases, name: database})
+
+
+def _with_object(
+    contents: CatalogContents, entry: CatalogObject, expected: CatalogObject | None
+) -> CatalogContents:
+    path = entry.path
+    database = _database(contents, path.database)
+    if database.objects.get(path.name) != expected or path.name in database.damaged:
+        raise CatalogConflict
+    return _with_objects(contents, path.database, {**database.objects, path.name: entry})
+
+
+def _without_object(contents: CatalogContents, entry: CatalogObject) -> CatalogContents:
+    path = entry.path
+    database = _database(contents, path.database)
+    if database.objects.get(path.name) != entry:
+        raise CatalogConflict
+    rest = {name: other for name, other in database.objects.items() if name != path.name}
+    return _with_objects(contents, path.database, rest)
+
+
+def _with_database(
+    contents: CatalogContents, name: str, database: CatalogDatabase, expected: CatalogDatabase | None
+) -> CatalogContents:
+    present = contents.databases.get(name)
+    if (None if present is None else present.database) != expected or name in contents.damaged:
+        raise CatalogConflict
+    after = dataclasses.replace(present or DatabaseContents(), database=database)
+    return dataclasses.replace(contents, databases={**contents.databases, name: after})
+
+
+def _without_database(contents: CatalogContents, name: str, is_cascade: bool) -> CatalogContents:
+    if not _database(contents, name).is_empty and not is_cascade:
+        raise CatalogConflict
+    rest = {other: database for other, database in contents.databases.items() if other != name}
+    return dataclasses.replace(contents, databases=rest)

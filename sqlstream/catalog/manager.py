@@ -1,0 +1,138 @@
+"""All catalogs of a server (Flink: CatalogManager), and the protocols of what they are made of."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from sqlstream.catalog.changes import (
+    CatalogConflict,
+    ContentsChange,
+    PutCatalog,
+    RemoveCatalog,
+    changed_catalog,
+)
+from sqlstream.catalog.contents import CatalogContents
+from sqlstream.catalog.memory import TYPE as IN_MEMORY
+from sqlstream.catalog.memory import MemoryCatalog
+from sqlstream.catalog.objects import DEFAULT_CATALOG, CatalogDefinition
+from sqlstream.errors import UserError
+
+
+class Catalog(Protocol):
+    """One catalog, shared by sessions: thread-safe. Objects in it have its name in their paths."""
+
+    @property
+    def definition(self) -> CatalogDefinition: ...
+
+    def contents(self) -> CatalogContents:
+        """All of it as it is now. ExternalError when it cannot be read."""
+
+    def apply(self, change: ContentsChange) -> None:
+        """Make a change, all or none; when this returns, it is kept. CatalogConflict when the catalog has changed since the
+        change was planned; ExternalError when it cannot be kept."""
+
+    def close(self) -> None: ...
+
+
+CatalogFactory = Callable[[str, CatalogDefinition], Catalog]
+"""Opens the catalog of a name and definition. UserError for a wrong option, ExternalError when it cannot be opened."""
+
+
+class CatalogStore(Protocol):
+    """Keeps the definitions of catalogs beyond the process (Flink: CatalogStore)."""
+
+    def load(self) -> Mapping[str, CatalogDefinition]: ...
+
+    def put(self, name: str, definition: CatalogDefinition) -> None: ...
+
+    def remove(self, name: str) -> None: ...
+
+
+class CatalogManager:
+    """The catalogs by name, shared by all sessions; thread-safe.
+
+    `default` becomes `default_catalog`, in memory unless given. `factories` open what CREATE CATALOG declares, by type.
+    With a `store`, catalogs created here are there again in the next manager over the same store; those that cannot be
+    opened are kept in `unopened` with the reason, and the others work. `close` closes the catalogs.
+    """
+
+    def __init__(
+        self,
+        default: Catalog | None = None,
+        factories: Mapping[str, CatalogFactory] | None = None,
+        store: CatalogStore | None = None,
+    ) -> None:
+        self._factories = {IN_MEMORY: lambda _, definition: MemoryCatalog(definition), **(factories or {})}
+        self._store = store
+        self._lock = threading.Lock()
+        self._catalogs: Mapping[str, Catalog] = {DEFAULT_CATALOG: default or MemoryCatalog()}
+        self.unopened: dict[str, str] = {}
+        for name, definition in (store.load() if store is not None else {}).items():
+            self._reopen(name, definition)
+
+    def _reopen(self, name: str, definition: CatalogDefinition) -> None:
+        from sqlstream.errors import SqlStreamError
+
+        try:
+            catalog = self._open(name, definition)
+        except SqlStreamError as error:
+            self.unopened[name] = error.message
+        else:
+            self._catalogs = {**self._catalogs, name: catalog}
+
+    def catalogs(self) -> Mapping[str, Catalog]:
+        """The catalogs as they are now; the mapping is never modified."""
+        return self._catalogs
+
+    def apply(self, change: ContentsChange | PutCatalog | RemoveCatalog) -> None:
+        """Make a change, all or none. CatalogConflict when it was planned upon another state."""
+        match change:
+            case PutCatalog(name, definition):
+                self._create(name, definition)
+            case RemoveCatalog(name):
+                self._drop(name)
+            case _:
+                catalog = self._catalogs.get(changed_catalog(change))
+                if catalog is None:
+                    raise CatalogConflict
+                catalog.apply(change)
+
+    def _open(self, name: str, definition: CatalogDefinition) -> Catalog:
+        factory = self._factories.get(definition.type)
+        if factory is None:
+            raise UserError(
+                "SS4004",
+                f'catalogs of type "{definition.type}" cannot be created here',
+                hint=f"choose one of {', '.join(sorted(self._factories))}",
+            )
+        return factory(name, definition)
+
+    def _create(self, name: str, definition: CatalogDefinition) -> None:
+        with self._lock:
+            if name in self._catalogs:
+                raise CatalogConflict
+            catalog = self._open(name, definition)
+            try:
+                if self._store is not None:
+                    self._store.put(name, catalog.definition)
+            except BaseException:
+                catalog.close()
+                raise
+            self.unopened.pop(name, None)
+            self._catalogs = {**self._catalogs, name: catalog}
+
+    def _drop(self, name: str) -> None:
+        with self._lock:
+            if name not in self._catalogs:
+                raise CatalogConflict
+            if self._store is not None:
+                self._store.remove(name)
+            self._catalogs = {n: c for n, c in self._catalogs.items() if n != name}
+            # Not closed: a session may be reading it. It is closed when nobody refers to it.
+
+    def close(self) -> None:
+        with self._lock:
+            for catalog in self._catalogs.values():
+                catalog.close()

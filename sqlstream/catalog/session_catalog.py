@@ -1,0 +1,103 @@
+"""One session's view of the catalogs: its temporary objects, and its current catalog and database."""
+
+from __future__ import annotations
+
+from sqlstream.catalog.changes import (
+    CatalogChange,
+    CatalogConflict,
+    PutObject,
+    RemoveObject,
+    RenameObject,
+    UseDatabase,
+)
+from sqlstream.catalog.contents import CatalogContents, DatabaseContents, changed
+from sqlstream.catalog.manager import CatalogManager
+from sqlstream.catalog.objects import (
+    DEFAULT_CATALOG,
+    CatalogDatabase,
+    CatalogDefinition,
+    CatalogObject,
+    Column,
+    ObjectPath,
+)
+from sqlstream.catalog.snapshot import CatalogSnapshot
+
+
+class SessionCatalog:
+    """Statements of one session change it one after the other; other threads may read at any time.
+
+    `manager` is shared with other sessions, and by default the session's own and in memory. Temporary objects are forgotten
+    with the session. The current database may be dropped by another session: then names are not found in it.
+    """
+
+    def __init__(self, manager: CatalogManager | None = None) -> None:
+        self.manager = manager or CatalogManager()
+        self._temporary: dict[ObjectPath, CatalogObject] = {}
+        self.current_catalog = DEFAULT_CATALOG
+        self.current_database = self.manager.catalogs()[DEFAULT_CATALOG].definition.default_database
+
+    def snapshot(self) -> CatalogSnapshot:
+        """One consistent state, for one statement."""
+        return CatalogSnapshot(self.manager.catalogs(), self._temporary)
+
+    def apply(self, change: CatalogChange) -> None:
+        """Make a change that a statement has planned on a snapshot; all or none.
+
+        CatalogConflict when another session has changed what it was planned upon: plan the statement anew.
+        """
+        match change:
+            case UseDatabase(catalog, database):
+                self.current_catalog, self.current_database = catalog, database
+            case PutObject(entry) | RemoveObject(entry) | RenameObject(entry) if entry.is_temporary:
+                self._apply_temporary(change)
+            case _:
+                self.manager.apply(change)
+
+    def _apply_temporary(self, change: PutObject | RemoveObject | RenameObject) -> None:
+        path = change.entry.path
+        present = {path: entry} if (entry := self._temporary.get(path)) is not None else {}
+        if isinstance(change, RenameObject) and change.target in self._temporary:
+            raise CatalogConflict
+        before = CatalogContents(
+            {path.database: DatabaseContents(objects={p.name: e for p, e in present.items()})}
+        )
+        after = changed(before, change).databases[path.database].objects.values()
+        # Replaced and not modified: a snapshot holds the former one.
+        rest = {p: e for p, e in self._temporary.items() if p != path}
+        self._temporary = rest | {e.path: e for e in after}
+
+    def put(self, entry: CatalogObject) -> None:
+        """Add or replace an object, whatever is there. CatalogConflict when another session changes it meanwhile."""
+        self.apply(PutObject(entry, self.get_kind(entry.path, entry.is_temporary)))
+
+    # -- what is there now: for completion and for lists ---------------------------------------------
+
+    def catalogs(self) -> tuple[str, ...]:
+        return self.snapshot().catalogs()
+
+    def definition(self, catalog: str) -> CatalogDefinition | None:
+        return self.snapshot().definition(catalog)
+
+    def databases(self, catalog: str) -> tuple[str, ...]:
+        return self.snapshot().databases(catalog)
+
+    def database(self, catalog: str, database: str) -> CatalogDatabase | None:
+        return self.snapshot().database(catalog, database)
+
+    def is_empty(self, catalog: str, database: str) -> bool:
+        return self.snapshot().is_empty(catalog, database)
+
+    def get(self, path: ObjectPath) -> CatalogObject | None:
+        return self.snapshot().get(path)
+
+    def get_kind(self, path: ObjectPath, is_temporary: bool) -> CatalogObject | None:
+        return self.snapshot().get_kind(path, is_temporary)
+
+    def names(self, catalog: str, database: str) -> tuple[str, ...]:
+        return self.snapshot().names(catalog, database)
+
+    def columns(self, path: ObjectPath) -> tuple[Column, ...]:
+        return self.snapshot().columns(path)
+
+    def list(self, catalog: str, database: str) -> tuple[CatalogObject, ...]:
+        return self.snapshot().list(catalog, database)

@@ -1,0 +1,1 @@
+ALTER TABLE t SET ('rows-per-secnd' = '4');

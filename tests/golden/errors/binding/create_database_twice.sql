@@ -1,0 +1,2 @@
+CREATE DATABASE d COMMENT 'x';
+CREATE DATABASE default_catalog.d;

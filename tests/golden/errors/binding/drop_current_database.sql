@@ -1,0 +1,1 @@
+DROP DATABASE default_database CASCADE;

@@ -1,0 +1,4 @@
+CREATE DATABASE d;
+CREATE TABLE d.a (x INT) WITH ('connector' = 'blackhole');
+CREATE VIEW d.w AS SELECT 1 AS x;
+DROP DATABASE d RESTRICT;

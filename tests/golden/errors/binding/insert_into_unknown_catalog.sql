@@ -1,0 +1,1 @@
+INSERT INTO hive.report.t SELECT 1;

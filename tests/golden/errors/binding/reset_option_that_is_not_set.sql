@@ -1,0 +1,1 @@
+ALTER TABLE t RESET ('rows-per-second');

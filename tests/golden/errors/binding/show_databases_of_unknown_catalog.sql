@@ -1,0 +1,1 @@
+SHOW DATABASES FROM hive;

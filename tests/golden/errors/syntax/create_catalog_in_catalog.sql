@@ -1,0 +1,1 @@
+CREATE CATALOG a.b WITH ('type' = 'file');

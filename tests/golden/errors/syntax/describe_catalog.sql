@@ -1,1 +1,0 @@
-DESCRIBE CATALOG default_catalog;
