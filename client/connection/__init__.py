@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from client.connection.async_interface import AsyncSessionConnection, AsyncStatementResult
 from client.connection.interface import Connection, ResultKind, StatementResult
 
-__all__ = ["Connection", "ResultKind", "StatementResult", "connect"]
+__all__ = [
+    "AsyncSessionConnection",
+    "AsyncStatementResult",
+    "Connection",
+    "ResultKind",
+    "StatementResult",
+    "connect",
+    "connect_async",
+]
 
 
 def connect(url: str, *, token: str = "", config: Mapping[str, str] | None = None) -> Connection:
@@ -26,3 +35,21 @@ def connect(url: str, *, token: str = "", config: Mapping[str, str] | None = Non
     from client.connection.http import HttpConnection
 
     return HttpConnection(address, settings)
+
+
+async def connect_async(
+    url: str, *, token: str = "", config: Mapping[str, str] | None = None
+) -> AsyncSessionConnection:
+    """`connect`, awaited."""
+    from client.connection.address import parse_address
+
+    address = parse_address(url, token)
+    settings = {**address.config, **(config or {})}
+    if address.is_embedded:
+        from client.connection.embedded import embedded_connection
+        from client.connection.threaded import ThreadedConnection
+
+        return await ThreadedConnection.open(lambda: embedded_connection(settings))
+    from client.connection.async_http import AsyncHttpConnection
+
+    return await AsyncHttpConnection.open(address, settings)
