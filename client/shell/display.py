@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
-from client.live_line import LiveLine
 from client.shell.pager import paged, pager_command
 from client.terminal import columns_of
 from sqlstream.terminal_text import shown
 
+if TYPE_CHECKING:
+    from client.live_line import LiveLine
+
 
 @dataclasses.dataclass
 class Display:
-    """`is_interactive`: a user types on a terminal and reads on one. `file` receives the rows of the next query. `line` is the
-    line of progress below the rows."""
+    """`is_interactive`: a user types on a terminal and reads on one. `file` receives the rows of the next query."""
 
     is_interactive: bool
-    line: LiveLine = dataclasses.field(default_factory=LiveLine)
     is_timed: bool = False
     is_vertical: bool = False
     is_paged: bool = True
     file: Path | None = None
+
+    @functools.cached_property
+    def line(self) -> LiveLine:
+        """The line of progress below the rows."""
+        from client.live_line import LiveLine
+
+        return LiveLine()
 
     def tell(self, words: str) -> None:
         """A line about what was done, for a person: off a terminal the exit code is confirmation enough."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import time
 from collections.abc import Iterable
@@ -10,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from client.shell.commands import Leave, run_command
-from client.shell.detached import DetachedJobs
 from client.shell.display import Display
 from client.shell.input_text import VERTICAL_END, Input, is_command, is_complete, split_input
 from client.shell.opening import OpeningConnection
@@ -18,6 +18,7 @@ from sqlstream.errors import JobError, Span, SqlStreamError, UserError, render_e
 
 if TYPE_CHECKING:
     from client.connection import Connection
+    from client.shell.detached import DetachedJobs
     from client.shell.prompt import Prompt
 
 EXIT_JOB_FAILED = 1
@@ -43,9 +44,15 @@ class Shell:
     def __init__(self, opening: OpeningConnection, display: Display) -> None:
         self._opening = opening
         self.display = display
-        self.detached = DetachedJobs()
         self.history_path: Path | None = None
         self._depth = 0
+
+    @functools.cached_property
+    def detached(self) -> DetachedJobs:
+        """The jobs that run on while the shell goes on."""
+        from client.shell.detached import DetachedJobs
+
+        return DetachedJobs()
 
     @property
     def connection(self) -> Connection:
@@ -56,8 +63,7 @@ class Shell:
     def run_prompt(self, prompt: Prompt) -> int:
         """Ask until the user leaves; returns the exit code."""
         while True:
-            for line in self.detached.ended():
-                self.display.remark(line)
+            self._tell_ended()
             try:
                 text = prompt.ask()
             except KeyboardInterrupt:
@@ -73,6 +79,11 @@ class Shell:
                 continue
             except KeyboardInterrupt:
                 self.display.remark(CANCEL_WORD)
+
+    def _tell_ended(self) -> None:
+        # No job can have been detached before the first connection.
+        for line in self.detached.ended() if self._opening.opened is not None else ():
+            self.display.remark(line)
 
     def run_lines(self, lines: Iterable[str]) -> int:
         """Run statements as they come, as `psql` does with a pipe; the first error ends all. Returns the exit code."""
@@ -178,7 +189,6 @@ class Shell:
             with contextlib.suppress(KeyboardInterrupt):
                 for result in running:
                     result.wait()
-                for line in self.detached.ended():
-                    self.display.remark(line)
+                self._tell_ended()
                 return True
         return False
