@@ -12,7 +12,7 @@ import pyte
 from command_harness import ROOT, SQLSTREAM, environment
 
 PROMPT = "sqlstream>"
-TIMEOUT_S = 30.0
+TIMEOUT_S = 20.0
 ENTER, TAB, UP, DOWN, RIGHT, END, ESCAPE = "\r", "\t", "\x1b[A", "\x1b[B", "\x1b[C", "\x1b[F", "\x1b"
 CTRL_C, CTRL_D, CTRL_R = "\x03", "\x04", "\x12"
 
@@ -93,8 +93,9 @@ class ShellOnTerminal:
         """Read until the condition holds. AssertionError with the screen when it does not in time."""
         end = time.monotonic() + TIMEOUT_S
         while not condition():
-            is_alive = self.read()
-            assert time.monotonic() < end and (is_alive or condition()), f"{what} is not on the screen:\n{self.text}"
+            is_over = not self.read() or time.monotonic() > end
+            if is_over and not condition():
+                raise AssertionError(f"{what} is not on the screen:\n{self.text}")
 
     def wait_for(self, text: str) -> None:
         self.wait(lambda: text in self.text, repr(text))
@@ -117,4 +118,8 @@ class ShellOnTerminal:
         while self.read() and time.monotonic() < end:
             continue
         self.process.wait()
-        return int(self.process.exitstatus if self.process.exitstatus is not None else -os.WTERMSIG(self.process.status))
+        return int(
+            self.process.exitstatus
+            if self.process.exitstatus is not None
+            else -os.WTERMSIG(self.process.status)
+        )

@@ -14,6 +14,7 @@ from client.shell.commands import Leave, run_command
 from client.shell.display import Display
 from client.shell.input_text import VERTICAL_END, Input, is_command, is_complete, split_input
 from client.shell.opening import OpeningConnection
+from client.shell.terminal_io import without_echo
 from sqlstream.errors import JobError, Span, SqlStreamError, UserError, render_error
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ class Shell:
             except EOFError:
                 text = "QUIT"
             try:
-                self.run_text(text)
+                with without_echo():
+                    self.run_text(text)
             except Leave:
                 if self._may_leave(prompt):
                     return 0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, TextIO, cast
 
 from client.terminal import unescaped
@@ -26,3 +28,23 @@ def terminal_output() -> Output:
     from prompt_toolkit.output import create_output
 
     return create_output(cast(TextIO, unescaped(sys.__stdout__ or sys.stdout)))
+
+
+@contextlib.contextmanager
+def without_echo() -> Iterator[None]:
+    """What is typed meanwhile is not shown, so that it does not stand among the rows; it waits for the next prompt."""
+    import termios
+
+    try:
+        number = sys.stdin.fileno()
+        before = termios.tcgetattr(number)
+    except (termios.error, OSError, ValueError):
+        yield
+        return
+    silent = [*before]
+    silent[3] &= ~termios.ECHO
+    termios.tcsetattr(number, termios.TCSADRAIN, silent)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(number, termios.TCSADRAIN, before)
