@@ -80,6 +80,18 @@ OPTIONS: dict[str, ConfigOption] = {
                      "before child processes are up; 0 starts them for every job that reads a table.", minimum=0),
         ConfigOption("taskmanager.numberOfTaskSlots", _I, "1", "Slots of each TaskManager.", minimum=1, maximum=64,
                      scope=Scope.CLUSTER),
+        ConfigOption("slotmanager.number-of-slots.max", _I, "64",
+                     "The most slots of all TaskManagers together; a job that needs more is refused.", minimum=1, maximum=4096,
+                     scope=Scope.CLUSTER),
+        ConfigOption("slotmanager.number-of-slots.min", _I, "0",
+                     "TaskManagers with this many slots start before a job needs them, and stay.", minimum=0, maximum=4096,
+                     scope=Scope.CLUSTER),
+        ConfigOption("resourcemanager.taskmanager-timeout", _D, "30 s",
+                     "A TaskManager that no job uses is ended after this long; the first ones stay.", minimum=1,
+                     scope=Scope.CLUSTER),
+        ConfigOption("resourcemanager.taskmanager-registration.timeout", _D, "5 min",
+                     "A TaskManager that has not registered this long after its start is ended and replaced.", minimum=1,
+                     scope=Scope.CLUSTER),
         *SERVER_OPTIONS,
     )
 }  # fmt: skip
@@ -87,10 +99,19 @@ OPTIONS: dict[str, ConfigOption] = {
 
 def option(key: str, span: Span | None = None) -> ConfigOption:
     """The option of that key. UserError SS4001 with a suggestion when there is none."""
-    found = OPTIONS.get(key) or TUNING.get(key)
+    found = OPTIONS.get(key) or TUNING.get(key) or _kept_option(key)
     if found is None:
         raise UserError("SS4001", f'unknown option "{key}"', span=span, hint=did_you_mean(key, list(OPTIONS)))
     return found
+
+
+def _kept_option(key: str) -> ConfigOption | None:
+    """A setting of Flink's SQL Client, which it stores in its session."""
+    if not key.startswith("sql-client."):
+        return None
+    return ConfigOption(
+        key, ConfigType.STRING, "", "A setting of Flink's SQL Client, kept for it.", scope=Scope.CLIENT
+    )
 
 
 def settable_option(key: str, span: Span | None = None) -> ConfigOption:

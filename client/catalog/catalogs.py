@@ -16,14 +16,23 @@ def memory_catalogs() -> CatalogManager:
     return CatalogManager(factories={"file": _open_file})
 
 
-def kept_catalogs(path: str) -> CatalogManager:
-    """The catalogs kept in the directory `path`: the default catalog, and the definitions of those that CREATE CATALOG made."""
+def kept_catalogs(path: str, file_roots: tuple[str, ...] | None = None) -> CatalogManager:
+    """The catalogs kept in the directory `path`: the default catalog, and the definitions of those that CREATE CATALOG made.
+    With `file_roots`, those lie below these directories: UserError SS5030 for another place."""
     from client.catalog.file_catalog import open_file_catalog
     from client.catalog.file_store import FileCatalogStore
 
     default = open_file_catalog(os.path.join(path, DEFAULT_DIRECTORY))
     store = FileCatalogStore(os.path.join(path, STORE_DIRECTORY))
-    return CatalogManager(default, {"file": _open_file}, store)
+
+    def open_within(name: str, definition: CatalogDefinition) -> Catalog:
+        if file_roots is not None:
+            from runtime.host.rooted_files import RootedFiles
+
+            RootedFiles(file_roots).check(definition.options.get("path", ""))
+        return _open_file(name, definition)
+
+    return CatalogManager(default, {"file": open_within}, store)
 
 
 def _open_file(name: str, definition: CatalogDefinition) -> Catalog:

@@ -32,8 +32,9 @@ def connect(url: str, *, token: str = "", config: Mapping[str, str] | None = Non
         from client.connection.embedded import embedded_connection
 
         return embedded_connection(settings)
-    from client.connection.http import HttpConnection
+    from client.connection.http_connection import HttpConnection
 
+    _check_settings(settings)
     return HttpConnection(address, settings)
 
 
@@ -52,4 +53,13 @@ async def connect_async(
         return await ThreadedConnection.open(lambda: embedded_connection(settings))
     from client.connection.async_http import AsyncHttpConnection
 
+    _check_settings(settings)
     return await AsyncHttpConnection.open(address, settings)
+
+
+def _check_settings(settings: Mapping[str, str]) -> None:
+    """Refuse what SET would refuse: a server keeps what it does not know, since Flink's clients send all they have."""
+    from sqlstream import config as options
+
+    for key, value in settings.items():
+        options.settable_option(key).parse(value)

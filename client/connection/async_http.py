@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import weakref
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,14 @@ from client.connection.address import Address
 from client.connection.http import AsyncHttpClient, naming_url
 from client.connection.http_connection import HEARTBEAT_S
 from client.connection.interface import ResultKind
-from client.connection.job_calls import job_path, metrics_of, poll_intervals_s, status_of
+from client.connection.job_calls import (
+    UNKNOWN_JOB,
+    job_path,
+    metrics_of,
+    no_metrics,
+    poll_intervals_s,
+    status_of,
+)
 from client.connection.result_stream import ResultStream
 from client.connection.wire import ResultHead, operation_path, session_path
 from sqlstream.errors import SqlStreamError, UserError
@@ -32,6 +40,7 @@ class AsyncHttpConnection:
         self._client = client
         self._session = session
         self._is_closed = False
+        self._results: weakref.WeakSet[AsyncHttpResult] = weakref.WeakSet()
         self._heart = asyncio.get_running_loop().create_task(self._beat())
 
     @staticmethod
@@ -54,13 +63,17 @@ class AsyncHttpConnection:
             raise UserError("SS4032", "the connection is closed", hint="open another one")
         path = session_path(self._session, "/statements")
         answer = await self._client.call("POST", path, {"statement": text})
-        return await AsyncHttpResult.open(self._client, self._session, str(answer["operationHandle"]))
+        result = await AsyncHttpResult.open(self._client, self._session, str(answer["operationHandle"]))
+        self._results.add(result)
+        return result
 
     async def close(self) -> None:
         if self._is_closed:
             return
         self._is_closed = True
         self._heart.cancel()
+        for result in list(self._results):
+            await result.close()
         with contextlib.suppress(SqlStreamError):
             await self._client.call("DELETE", session_path(self._session))
         await self._client.close()
@@ -85,6 +98,7 @@ class AsyncHttpResult:
         self._head: ResultHead
         self._text = ""
         self._is_closed = False
+        self._is_whole = False
 
     @staticmethod
     async def open(client: AsyncHttpClient, session: str, operation: str) -> AsyncHttpResult:
@@ -165,48 +179,65 @@ class AsyncHttpResult:
                     yield batch
         except SqlStreamError:
             if not self._is_closed:
+                self._stream.read_ending()
                 raise
         if not self._is_closed:
             self._stream.finish()
+            self._is_whole = self.kind is ResultKind.QUERY
             await self._free()
             await self._response.aclose()
 
     async def wait(self, timeout_s: float | None = None) -> JobStatusReply:
-        if self.job_id is None:
-            return JobStatusReply("", JobStatus.FINISHED)
+        if self._is_whole or await self._has_no_job():
+            return JobStatusReply(self.job_id or "", JobStatus.FINISHED)
+        job_id = str(self.job_id)
         async with asyncio.timeout(timeout_s):
             for interval_s in poll_intervals_s():
-                answer = await self._client.call("GET", job_path(self.job_id, "/status"))
-                if status_of(self.job_id, answer, None).status.is_terminal:
+                answer = await self._client.call("GET", job_path(job_id, "/status"))
+                reply = status_of(job_id, answer, None)
+                if reply.status.is_terminal:
                     break
                 await asyncio.sleep(interval_s)
-        reply = status_of(self.job_id, answer, None)
         if reply.status is JobStatus.FAILED:
-            exceptions = await self._client.call("GET", job_path(self.job_id, "/exceptions"))
-            return status_of(self.job_id, answer, exceptions)
+            exceptions = await self._client.call("GET", job_path(job_id, "/exceptions"))
+            return status_of(job_id, answer, exceptions)
         return reply
 
     async def metrics(self) -> JobMetrics:
-        if self.job_id is None:
-            return JobMetrics("", JobStatus.FINISHED, {}, {})
-        return metrics_of(self.job_id, await self._totals())
+        if await self._has_no_job():
+            return no_metrics()
+        return metrics_of(str(self.job_id), await self._totals())
 
     async def warnings(self) -> list[str]:
+        if self.kind is ResultKind.QUERY:
+            return list(self._stream.warnings)
         return [] if self.job_id is None else list((await self._totals())["warnings"])
 
     async def _totals(self) -> dict[str, Any]:
-        assert self.job_id is not None
-        totals: dict[str, Any] = await self._client.call("GET", job_path(self.job_id, "/totals"))
+        totals: dict[str, Any] = await self._client.call("GET", job_path(str(self.job_id), "/totals"))
         return totals
 
-    async def cancel(self) -> None:
+    async def _has_no_job(self) -> bool:
+        """See HttpResult."""
         if self.job_id is None:
-            return
+            return True
         try:
-            await self._client.call("PATCH", job_path(self.job_id), mode="cancel")
+            await self._client.call("GET", job_path(self.job_id, "/status"))
+        except SqlStreamError as error:
+            if error.code == UNKNOWN_JOB:
+                return True
+            raise
+        return False
+
+    async def cancel(self) -> None:
+        if self._is_whole or await self._has_no_job():
+            return
+        job_id = str(self.job_id)
+        try:
+            await self._client.call("PATCH", job_path(job_id), mode="cancel")
         except SqlStreamError:
-            answer = await self._client.call("GET", job_path(self.job_id, "/status"))
-            if not status_of(self.job_id, answer, None).status.is_terminal:
+            answer = await self._client.call("GET", job_path(job_id, "/status"))
+            if not status_of(job_id, answer, None).status.is_terminal:
                 raise
 
     async def close(self) -> None:

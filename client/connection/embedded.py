@@ -16,7 +16,6 @@ from client.session import Job, LiteralJob, Rows, Text
 from sqlstream.errors import UserError
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobMetrics, JobOverviewEntry, JobStatusReply
-from sqlstream.specs import SinkSpec
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from client.completion import Candidate
     from client.session import Outcome, Session
     from runtime.net.results import PrintLines
-    from sqlstream.graph.job_graph import JobGraph
     from sqlstream.schema import Schema
 
 NAME = "embedded"
@@ -140,8 +138,7 @@ class EmbeddedResult:
         self.job_id = None if self._job is None or isinstance(self._job, LiteralJob) else self._job.id
         self.label = self._job.label if self._job is not None else ""
         self.is_bounded = self._job is None or self._job.is_bounded
-        is_query = self._job is not None and self.job_id is not None and self.kind is ResultKind.QUERY
-        self.is_updating = is_query and _is_updating(self._job.cluster.job_graph(self._job.id))  # type: ignore[union-attr]
+        self.is_updating = self._job is not None and self._job.is_updating
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         yield from self._rows
@@ -205,9 +202,3 @@ def _text(outcome: Outcome, kind: ResultKind) -> str:
         case Rows(batches=batches) if kind is ResultKind.TEXT:
             return "\n".join(text for batch in batches for text in batch.column(0).to_pylist())
     return ""
-
-
-def _is_updating(graph: JobGraph) -> bool:
-    """Whether the sink that sends rows to the client gets a changelog."""
-    sinks = [o for v in graph.vertices for o in v.operators if isinstance(o.spec, SinkSpec)]
-    return any(not mode.is_insert_only for sink in sinks for mode in sink.input_modes)

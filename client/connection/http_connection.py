@@ -14,8 +14,10 @@ from client.connection.http import HttpClient, naming_url
 from client.connection.interface import ResultKind
 from client.connection.job_calls import (
     OVERVIEW,
+    UNKNOWN_JOB,
     job_path,
     metrics_of,
+    no_metrics,
     overview_of,
     poll_intervals_s,
     status_of,
@@ -143,6 +145,7 @@ class HttpResult:
         self._lock = threading.Lock()
         self._is_waiting = False
         self._is_closed = False
+        self._is_whole = False
         try:
             self._pieces = self._open()
             head = self._head = self._read_head()
@@ -187,6 +190,7 @@ class HttpResult:
                 yield from self._stream.take()
             if not self._is_closed:
                 self._stream.finish()
+                self._is_whole = self.kind is ResultKind.QUERY
                 self._free()
         finally:
             self._response.close()
@@ -203,14 +207,16 @@ class HttpResult:
         except SqlStreamError:
             if self._is_closed:
                 return None
+            self._stream.read_ending()
             raise
         finally:
             with self._lock:
                 self._is_waiting = False
 
     def wait(self, timeout_s: float | None = None) -> JobStatusReply:
-        if self.job_id is None:
-            return JobStatusReply("", JobStatus.FINISHED)
+        if self._is_whole or self._has_no_job():
+            return JobStatusReply(self.job_id or "", JobStatus.FINISHED)
+        assert self.job_id is not None
         deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         for interval_s in poll_intervals_s():
             answer = self._client.call("GET", job_path(self.job_id, "/status"))
@@ -226,23 +232,34 @@ class HttpResult:
         return reply
 
     def metrics(self) -> JobMetrics:
-        if self.job_id is None:
-            return JobMetrics("", JobStatus.FINISHED, {}, {})
-        return metrics_of(self.job_id, self._totals())
+        return no_metrics() if self._has_no_job() else metrics_of(str(self.job_id), self._totals())
 
     def warnings(self) -> list[str]:
+        if self.kind is ResultKind.QUERY:
+            return list(self._stream.warnings)
         return [] if self.job_id is None else list(self._totals()["warnings"])
 
     def _totals(self) -> dict[str, Any]:
-        assert self.job_id is not None
-        totals: dict[str, Any] = self._client.call("GET", job_path(self.job_id, "/totals"))
+        totals: dict[str, Any] = self._client.call("GET", job_path(str(self.job_id), "/totals"))
         return totals
 
-    def cancel(self) -> None:
+    def _has_no_job(self) -> bool:
+        """Whether nothing runs for this statement: a query over literal rows has an id, and no job of that id."""
         if self.job_id is None:
+            return True
+        try:
+            self._client.call("GET", job_path(self.job_id, "/status"))
+        except SqlStreamError as error:
+            if error.code == UNKNOWN_JOB:
+                return True
+            raise
+        return False
+
+    def cancel(self) -> None:
+        if self._is_whole or self._has_no_job():
             return
         try:
-            self._client.call("PATCH", job_path(self.job_id), mode="cancel")
+            self._client.call("PATCH", job_path(str(self.job_id)), mode="cancel")
         except SqlStreamError:
             # A job that has ended cannot be cancelled, which is no error here.
             if not self.wait(0).status.is_terminal:

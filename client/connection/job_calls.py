@@ -14,6 +14,8 @@ OVERVIEW = "/jobs/overview"
 CLUSTER = "/overview"
 TASK_MANAGERS = "/taskmanagers"
 
+UNKNOWN_JOB = "SS6009"
+
 _FIRST_POLL_S = 0.005
 _POLL_S_MAX = 0.25
 
@@ -63,6 +65,11 @@ def failure_of(exceptions: Mapping[str, Any]) -> ErrorInfo | None:
     if error is None:
         return ErrorInfo(str(entries[0].get("exceptionName", "SS9001")), text)
     return ErrorInfo(error.code, error.message, detail=error.detail, hint=error.hint)
+
+
+def no_metrics() -> JobMetrics:
+    """The figures where no job runs."""
+    return JobMetrics("", JobStatus.FINISHED, {}, {})
 
 
 def metrics_of(job_id: str, answer: Mapping[str, Any]) -> JobMetrics:

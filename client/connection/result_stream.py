@@ -12,11 +12,12 @@ from sqlstream.errors import ExternalError
 class ResultStream:
     """Feed it the pieces of `…/result/stream?rowFormat=ARROW`; when there are no more, call `finish`.
 
-    State: the head once it has come, batches that were not taken, and the error that the result ended with.
+    State: the head once it has come, batches that were not taken, and `warnings`, which come with the end.
     """
 
     def __init__(self, url: str) -> None:
         self.head: ResultHead | None = None
+        self.warnings: tuple[str, ...] = ()
         self._url = url
         self._decoder = ArrowStreamDecoder()
         self._batches: list[pa.RecordBatch] = []
@@ -40,12 +41,15 @@ class ResultStream:
         taken, self._batches = self._batches, []
         return [batch.replace_schema_metadata(None) for batch in taken]
 
+    def read_ending(self) -> None:
+        """Read what the last batch says of the end, if it does. JobError when the job has not finished: its stream is cut off
+        after that batch, so that no reader takes it for a whole one."""
+        if METADATA_KEY in self._decoder.end_metadata:
+            self.warnings = read_ending(self._decoder.end_metadata)
+
     def finish(self) -> None:
         """No more bytes come. JobError when the job has not finished, ExternalError SS5033 when the stream is not whole."""
-        if METADATA_KEY in self._decoder.end_metadata:
-            error = read_ending(self._decoder.end_metadata)
-            if error is not None:
-                raise error
+        self.read_ending()
         if not self._decoder.is_ended:
             raise ExternalError(
                 "SS5033",

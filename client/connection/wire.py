@@ -90,11 +90,12 @@ def read_head(schema: pa.Schema) -> ResultHead:
         raise ValueError(f"the result's head lacks {error}") from error
 
 
-def read_ending(metadata: Mapping[bytes, bytes]) -> SqlStreamError | None:
-    """The error that a result ended with, from the metadata of its last batch; None when it is complete."""
+def read_ending(metadata: Mapping[bytes, bytes]) -> tuple[str, ...]:
+    """The warnings of a complete result, from the metadata of its last batch. JobError when it is not complete."""
     found = msgspec.json.decode(metadata[METADATA_KEY])
-    error = found.get("error")
-    return None if error is None else job_failure(error)
+    if "status" in found:
+        return tuple(map(str, found.get("warnings", ())))
+    raise job_failure(found.get("error") or {"message": "; ".join(map(str, found.get("errors", ())))})
 
 
 def job_failure(error: Mapping[str, Any]) -> JobError:
@@ -129,12 +130,12 @@ def answered_error(status: int, body: bytes, url: str) -> SqlStreamError:
 
 def _error_of(error: Mapping[str, Any]) -> SqlStreamError:
     code, message = str(error["code"]), str(error.get("message", ""))
-    parts = {"detail": str(error.get("detail", "")), "hint": str(error.get("hint", ""))}
+    detail, hint = str(error.get("detail", "")), str(error.get("hint", ""))
     if code.startswith("SS9"):
-        return InternalError(message, detail=parts["detail"])
+        return InternalError(message, detail=detail)
     if code.startswith("SS60") and code < "SS6020":
-        return JobError(code, message, reason=FailureReason.EXTERNAL, **parts)
-    return UserError(code, message, span=_span(error), **parts)
+        return JobError(code, message, reason=FailureReason.EXTERNAL, detail=detail, hint=hint)
+    return UserError(code, message, span=_span(error), detail=detail, hint=hint)
 
 
 def rendered_error(text: str) -> UserError | None:

@@ -52,11 +52,11 @@ class AsyncConnection:
             )
 
     async def close(self) -> None:
-        """End the session; harmless when repeated."""
-        if not self._is_closed:
-            self._is_closed = True
-            with translating():
-                await self.session.close()
+        """End the session. InterfaceError when the connection is closed already."""
+        self.check_open()
+        self._is_closed = True
+        with translating():
+            await self.session.close()
 
     async def __aenter__(self) -> AsyncConnection:
         return self
@@ -64,4 +64,5 @@ class AsyncConnection:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        if not self._is_closed:
+            await self.close()

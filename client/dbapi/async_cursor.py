@@ -87,11 +87,12 @@ class AsyncCursor(CursorState):
         self._check_open()
         self.connection.check_open()
         await self._release()
+        self._forget()
 
     async def _release(self) -> None:
         result, self._result, self._batches = self._result, None, None
         pending, self._pending = self._pending, None
-        self._forget()
+        self._buffer = None
         if result is not None:
             with contextlib.suppress(SqlStreamError):
                 await result.close()
@@ -209,9 +210,12 @@ class AsyncCursor(CursorState):
         with translating(self._statement):
             try:
                 batch = await asyncio.shield(self._pending)
-            finally:
-                if self._pending is not None and self._pending.done():
-                    self._pending = None
+            except asyncio.CancelledError:
+                raise
+            except BaseException:
+                self._pending = None
+                raise
+            self._pending = None
             if batch is None and self._result is not None:
                 self._warn(await self._result.warnings())
         return batch

@@ -69,11 +69,11 @@ class Connection:
             raise InterfaceError("the connection is closed", hint="open another one: sqlstream.connect(url)")
 
     def close(self) -> None:
-        """End the session; harmless when repeated."""
-        if not self._is_closed:
-            self._is_closed = True
-            with translating():
-                self.session.close()
+        """End the session. InterfaceError when the connection is closed already, as PEP 249 has it."""
+        self.check_open()
+        self._is_closed = True
+        with translating():
+            self.session.close()
 
     def __enter__(self) -> Connection:
         return self
@@ -81,4 +81,5 @@ class Connection:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        if not self._is_closed:
+            self.close()

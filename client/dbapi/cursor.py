@@ -86,10 +86,11 @@ class Cursor(CursorState):
         self._check_open()
         self.connection.check_open()
         self._release()
+        self._forget()
 
     def _release(self) -> None:
         result, self._result, self._batches = self._result, None, iter(())
-        self._forget()
+        self._buffer = None
         if result is not None:
             with contextlib.suppress(SqlStreamError):
                 result.close()

@@ -87,9 +87,10 @@ class CursorState:
             raise InterfaceError("the cursor is closed", hint="make another one: connection.cursor()")
 
     def _forget(self) -> None:
+        """Be as if no statement had run."""
         self.description, self.rowcount, self.rownumber = None, UNKNOWN_ROWS, None
         self.messages, self.job_id = [], None
-        self._facts, self._buffer, self._takes_changes = None, None, False
+        self._facts, self._takes_changes = None, False
 
     def _begin(self, statement: str, facts: ResultFacts) -> None:
         self._statement, self._facts, self.job_id = statement, facts, facts.job_id

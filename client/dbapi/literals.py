@@ -107,6 +107,7 @@ def _decimal(value: decimal.Decimal) -> str:
             f"a Decimal parameter has more than DECIMAL's {DECIMAL_DIGITS_MAX} digits",
             hint="round it, or give a float",
         )
+    text = text if scale else f"{text}."
     return f"({text})" if text.startswith("-") else text
 
 

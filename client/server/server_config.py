@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 from client.configuration import Configuration
+from client.gateway.options import GatewayOptions
 from sqlstream.errors import UserError
 
 _PORT_MAX = 65535
@@ -29,18 +30,6 @@ class Endpoint:
 
 
 @dataclasses.dataclass(frozen=True)
-class GatewayLimits:
-    """Bounds of the gateway; times in milliseconds, 0 for no limit."""
-
-    session_idle_timeout_ms: int
-    session_check_interval_ms: int
-    sessions_max: int
-    worker_threads_max: int
-    statement_bytes_max: int
-    operations_max: int
-
-
-@dataclasses.dataclass(frozen=True)
 class TlsFiles:
     certificate: str
     key: str
@@ -54,8 +43,8 @@ class ServerConfig:
 
     gateway: Endpoint
     rest: Endpoint | None
-    limits: GatewayLimits
-    body_bytes_max: int
+    limits: GatewayOptions
+    plan_bytes_max: int
     tls: TlsFiles | None
     is_token_required: bool
     file_roots: tuple[str, ...] | None
@@ -86,8 +75,8 @@ def server_config(configuration: Configuration) -> ServerConfig:
     return ServerConfig(
         gateway=gateway,
         rest=None if shares else rest,
-        limits=gateway_limits(configuration),
-        body_bytes_max=configuration.get("rest.server.max-content-length"),
+        limits=gateway_options(configuration),
+        plan_bytes_max=configuration.get("sqlstream.server.plan.max-size"),
         tls=tls_files(configuration),
         is_token_required=is_open or configuration.get("sqlstream.server.authentication") == "ALWAYS",
         file_roots=file_roots(configuration.get("sqlstream.server.file-roots")),
@@ -121,14 +110,15 @@ def ports_of(port: int, bind_ports: str) -> tuple[int, ...]:
     return tuple(ports)
 
 
-def gateway_limits(configuration: Configuration) -> GatewayLimits:
-    return GatewayLimits(
-        session_idle_timeout_ms=configuration.get("sql-gateway.session.idle-timeout"),
-        session_check_interval_ms=configuration.get("sql-gateway.session.check-interval"),
+def gateway_options(configuration: Configuration) -> GatewayOptions:
+    return GatewayOptions(
         sessions_max=configuration.get("sql-gateway.session.max-num"),
+        idle_timeout_ms=configuration.get("sql-gateway.session.idle-timeout"),
+        check_interval_ms=configuration.get("sql-gateway.session.check-interval"),
         worker_threads_max=configuration.get("sql-gateway.worker.threads.max"),
-        statement_bytes_max=configuration.get("sqlstream.gateway.statement.max-length"),
         operations_max=configuration.get("sqlstream.gateway.operations.max-num"),
+        statement_bytes_max=configuration.get("sqlstream.gateway.statement.max-length"),
+        body_bytes_max=configuration.get("rest.server.max-content-length"),
     )
 
 

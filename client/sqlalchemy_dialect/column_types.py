@@ -113,7 +113,7 @@ class SqlStreamTypeCompiler(GenericTypeCompiler):
 
     visit_TIME = visit_time
 
-    def visit_large_binary(self, type_: types.LargeBinary, **kw: Any) -> str:
+    def visit_large_binary(self, type_: types.LargeBinary | types.VARBINARY, **kw: Any) -> str:
         return f"VARBINARY({type_.length})" if type_.length else "BYTES"
 
     visit_BLOB = visit_VARBINARY = visit_large_binary

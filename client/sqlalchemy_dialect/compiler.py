@@ -20,8 +20,8 @@ class SqlStreamIdentifierPreparer(compiler.IdentifierPreparer):
 
     reserved_words = {word.lower() for word in RESERVED}
 
-    def __init__(self, dialect: Any) -> None:
-        super().__init__(dialect, initial_quote="`", escape_quote="`", omit_schema=False)
+    def __init__(self, dialect: Any, **options: Any) -> None:
+        super().__init__(dialect, **{"initial_quote": "`", "escape_quote": "`", **options})
         # There are no Python formats in the text, so a percent sign is not doubled.
         self._double_percents = False
 
@@ -91,7 +91,7 @@ class SqlStreamDdlCompiler(compiler.DDLCompiler):
     def visit_check_constraint(self, constraint: schema.CheckConstraint, **kw: Any) -> str:
         raise exc.CompileError("there are no CHECK constraints")
 
-    def visit_create_index(self, create: Any, **kw: Any) -> str:
+    def visit_create_index(self, create: Any, *ignored: Any, **kw: Any) -> str:
         raise exc.CompileError("there are no indexes")
 
     def get_column_specification(self, column: schema.Column[Any], **kw: Any) -> str:

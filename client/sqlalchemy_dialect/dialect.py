@@ -21,7 +21,7 @@ from client.sqlalchemy_dialect.compiler import (
 )
 from client.sqlalchemy_dialect.reflection import Reflects
 
-_GONE = ("SS4032", "SS5030", "SS5031")
+_GONE = ("SS4032", "SS5030", "SS5031", "SS5033", "SS6020")
 """Codes of errors after which a connection is of no more use."""
 
 
@@ -35,7 +35,7 @@ class SqlStreamDialect(Reflects):
     statement_compiler = SqlStreamCompiler
     ddl_compiler = SqlStreamDdlCompiler
     type_compiler_cls = SqlStreamTypeCompiler
-    preparer = SqlStreamIdentifierPreparer
+    preparer = SqlStreamIdentifierPreparer  # type: ignore[assignment]
     construct_arguments = [(schema.Table, {TABLE_OPTIONS: None})]
 
     supports_statement_cache = True

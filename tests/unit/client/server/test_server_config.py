@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from client.configuration import load_configuration
+from client.gateway.options import GatewayOptions
 from client.server.server_config import Endpoint, ServerConfig, file_roots, server_config
 from sqlstream.errors import UserError
 
@@ -20,7 +21,7 @@ def test_two_ports_of_flink_on_loopback_and_no_token_is_the_default() -> None:
     assert found.gateway == Endpoint("localhost", "127.0.0.1", (8083,))
     assert found.rest == Endpoint("localhost", "127.0.0.1", (8081,))
     assert (found.is_token_required, found.tls, found.file_roots) == (False, None, None)
-    assert found.limits.session_idle_timeout_ms == 600_000
+    assert found.limits == GatewayOptions()
 
 
 def test_equal_ports_are_one_listener_and_two_free_ones_are_two() -> None:
