@@ -35,9 +35,9 @@ class LocalClusterClient:
     """Runs a job with little to read on threads of this process, where it finishes before a child process would have started,
     and every other job in child processes. Implements `ClusterClient`.
 
-    Each of the two clusters starts with the first job that needs it, and ends with `close`. `task_managers` is the number of
-    children to start, by default one per core; an explicit number is obeyed however small a job is. State: the clusters, and
-    which of them runs each job.
+    Each of the two clusters starts with the first job that needs it, and ends with `close`. Children start as jobs
+    need them; `task_managers` of them start at once and stay, and then run every job, however small. State: the clusters,
+    and which of them runs each job.
     """
 
     def __init__(

@@ -66,7 +66,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_configuration_arguments(parser)
     parser.add_argument(
-        "--task-managers", type=count, metavar="N", help="child processes that run tasks (default: cores)"
+        "--task-managers",
+        type=count,
+        metavar="N",
+        help="start this many child processes for tasks at once (default: as many as jobs need)",
     )
     parser.add_argument(
         "--quiet",

@@ -8,7 +8,15 @@ from typing import Any
 from sqlstream.errors import ErrorInfo
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import JobStatus
-from sqlstream.messages.rpc import SlotOffer, TaskMetrics, TaskStateUpdate, ToJobManager, ToTaskManager
+from sqlstream.messages.rpc import (
+    JobDetails,
+    JobMetrics,
+    SlotOffer,
+    TaskMetrics,
+    TaskStateUpdate,
+    ToJobManager,
+    ToTaskManager,
+)
 from sqlstream.specs import SinkSpec
 
 
@@ -20,6 +28,15 @@ class SinkCommit:
     operator_id: int
     spec: SinkSpec
     committables: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class EndedJob:
+    """What is kept of a job that has ended."""
+
+    job_graph: JobGraph
+    details: JobDetails
+    metrics: JobMetrics
 
 
 # --- events from outside --------------------------------------------------------------------------
@@ -71,16 +88,9 @@ class SinksAborted:
 
 @dataclass(frozen=True)
 class TaskManagerExited:
-    """A resource provider reports that the TaskManager's process has ended."""
+    """A resource provider reports that the TaskManager's process has ended, released or not, or could not be started."""
 
     resource_id: str
-    error: ErrorInfo
-
-
-@dataclass(frozen=True)
-class NoTaskManagerLeft:
-    """A resource provider has no TaskManager running, and starts no other for the present jobs."""
-
     error: ErrorInfo
 
 
@@ -106,7 +116,6 @@ JobManagerEvent = (
     | SinksCommitFailed
     | SinksAborted
     | TaskManagerExited
-    | NoTaskManagerLeft
     | MetricsRequested
     | Tick
 )
@@ -137,6 +146,13 @@ class TaskManagerLost:
     """All executions of this registration have ended, whatever their state was."""
 
     task_manager_id: str
+    error: ErrorInfo
+
+
+@dataclass(frozen=True)
+class NoTaskManagerLeft:
+    """No TaskManager is registered or on its way, and the ResourceManager requests no other for the present jobs."""
+
     error: ErrorInfo
 
 
@@ -175,9 +191,10 @@ class StoreJob:
 
 @dataclass(frozen=True)
 class RemoveJob:
-    """The job has ended: delete what StoreJob kept."""
+    """The job has ended: delete what StoreJob kept, and keep `ended` instead."""
 
     job_id: str
+    ended: EndedJob
 
 
 @dataclass(frozen=True)
@@ -236,16 +253,19 @@ class JobFinished:
 
 @dataclass(frozen=True)
 class RequestTaskManagers:
-    """Jobs wait for this many slots that no registered TaskManager has; 0 once no job waits."""
+    """Start one TaskManager under each of these resource ids; TaskManagerExited has to follow for each that ends, or cannot
+    be started."""
 
-    slots_missing: int
+    resource_ids: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class ReleaseTaskManager:
-    """This TaskManager is given up: it was silent for too long, or a task in it is stuck. Its provider may end the process."""
+    """End this TaskManager's process; TaskManagerExited has to follow. One that `is_lost` was silent for too long, or a task
+    in it is stuck; another one is idle and ends itself when it is told to."""
 
     resource_id: str
+    is_lost: bool
 
 
 JobMasterInstruction = (
@@ -258,7 +278,9 @@ JobMasterInstruction = (
     | AbortSinks
     | JobFinished
 )
-ResourceManagerInstruction = Send | TaskManagerLost | RequestTaskManagers | ReleaseTaskManager
+ResourceManagerInstruction = (
+    Send | TaskManagerLost | NoTaskManagerLeft | RequestTaskManagers | ReleaseTaskManager
+)
 JobManagerInstruction = (
     Send
     | StoreJob

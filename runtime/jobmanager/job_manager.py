@@ -57,8 +57,8 @@ SETTLED_TICK_MS = 1000
 
 @dataclass(frozen=True)
 class JobManagerConfig:
-    """`slots_max` is set for a cluster that cannot grow: a job that needs more slots is refused at once instead of
-    waiting for slot.request.timeout."""
+    """`slots_max` is the most slots that the cluster can have: a job that needs more is refused at once instead of waiting
+    for slot.request.timeout. None is for a cluster whose TaskManagers come by themselves."""
 
     resource_manager: ResourceManagerConfig = field(default_factory=ResourceManagerConfig)
     job_master: JobMasterConfig = field(default_factory=JobMasterConfig)
@@ -129,8 +129,6 @@ class JobManager:
                 return self._tell_master(event.job_id, event, now_ms)
             case TaskManagerExited(resource_id, error):
                 return list(self.resource_manager.on_exited(resource_id, error, now_ms))
-            case NoTaskManagerLeft():
-                return self._tell_masters(event, now_ms)
             case Tick():
                 return [*self.resource_manager.on_tick(now_ms), *self._tell_masters(event, now_ms)]
 
@@ -147,6 +145,8 @@ class JobManager:
                 return list(self.resource_manager.on_given_up(task_manager_id, now_ms))
             case TaskManagerLost(task_manager_id, _):
                 self._metrics_sequence.pop(task_manager_id, None)
+                return self._tell_masters(instruction, now_ms)
+            case NoTaskManagerLeft():
                 return self._tell_masters(instruction, now_ms)
             case JobFinished():
                 return list(self.dispatcher.on_finished(instruction))

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import enum
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from runtime.jobmanager.events import (
-    ReleaseTaskManager,
-    RequestTaskManagers,
-    ResourceManagerInstruction,
-    Send,
-    TaskManagerLost,
-)
+from runtime.jobmanager.events import ResourceManagerInstruction, Send, TaskManagerLost
+from runtime.jobmanager.provisioning import Provisioning, ProvisioningConfig
+from runtime.jobmanager.registered_task_manager import RegisteredTaskManager, Slot, SlotState
 from runtime.story import Story
 from sqlstream.errors import ErrorInfo, FailureReason, InternalError
 from sqlstream.messages.rpc import (
@@ -38,70 +33,34 @@ GONE_MAX = 4096
 
 @dataclass(frozen=True)
 class ResourceManagerConfig:
+    """`resource_manager_id` differs between any two ResourceManagers that one TaskManager can meet (Flink:
+    ResourceManagerId). Without `provisioning` nobody starts TaskManagers: jobs wait for those that register (Flink: a
+    standalone cluster)."""
+
     heartbeat_interval_ms: int = 10_000
     heartbeat_timeout_ms: int = 50_000
     resend_ms: int = 500
-
-
-class SlotState(enum.Enum):
-    """FREE ─► REQUESTED (until the TaskManager offers it) ─► ALLOCATED ─► RELEASING (until SlotFreed) ─►
-    FREE."""
-
-    FREE = "FREE"
-    REQUESTED = "REQUESTED"
-    ALLOCATED = "ALLOCATED"
-    RELEASING = "RELEASING"
-
-
-@dataclass
-class Slot:
-    index: int
-    state: SlotState = SlotState.FREE
-    allocation_id: str = ""
-    job_id: str = ""
-    sent_ms: int = 0
-
-
-@dataclass
-class RegisteredTaskManager:
-    """`last_message_ms` is the time of its last message, on the steady clock."""
-
-    registration: RegisterTaskManager
-    registered_ms: int
-    last_message_ms: int
-    slots: list[Slot]
-    next_heartbeat_ms: int = 0
-    heartbeat_sequence: int = 0
-
-    @property
-    def id(self) -> str:
-        return self.registration.task_manager_id
-
-    @property
-    def address(self) -> str:
-        return self.registration.address
-
-    def free_slots(self) -> list[Slot]:
-        return [s for s in self.slots if s.state is SlotState.FREE]
+    resource_manager_id: str = "rm"
+    provisioning: ProvisioningConfig | None = None
 
 
 @dataclass
 class Requirement:
-    """The slots that a job requested. `leases` counts its allocations so far and numbers their ids. A job whose
-    requirement is not open gets no more slots."""
+    """The slots that a job requested. A job whose requirement is not open gets no more slots."""
 
     slots: int
-    leases: int = 0
     is_open: bool = True
 
 
 class ResourceManager:
-    """Allocates all slots of a job at once, in the order of the jobs' requests; a job that fits may overtake one
-    that does not.
+    """Allocates all slots of a job at once, first come first served.
 
-    A slot is leased to a job from the moment it is requested until its TaskManager reports it freed. A TaskManager is
-    lost, with all its slots, when it is silent for `heartbeat_timeout_ms`, holds a task that does not end, registers anew
-    or exits. State: TaskManagers, slots, requirements of live jobs, and the ids of lost registrations up to a bound.
+    A job takes free slots before an earlier one that waits only while the cluster can still grow by what the earlier one
+    needs; in a full cluster slots that come free are kept for the first job in line. A job that needs more slots than the
+    cluster can have delays no other. A slot is leased to a job from the moment it is requested until its
+    TaskManager reports it freed; no allocation id is used twice, by whatever job. A TaskManager is lost, with all its slots,
+    when it is silent for `heartbeat_timeout_ms`, holds a task that does not end, registers anew or exits.
+    State: TaskManagers, slots, requirements of live jobs, and the ids of lost registrations up to a bound.
     """
 
     def __init__(self, config: ResourceManagerConfig) -> None:
@@ -110,7 +69,9 @@ class ResourceManager:
         self.task_managers: dict[str, RegisteredTaskManager] = {}
         self.requirements: dict[str, Requirement] = {}
         self._gone: OrderedDict[str, str] = OrderedDict()
-        self._missing = 0
+        self.provisioning = Provisioning(config.provisioning) if config.provisioning else None
+        self._leases = 0
+        self._waiting_slots = 0
         self._instructions: list[ResourceManagerInstruction] = []
 
     # --- events
@@ -118,7 +79,9 @@ class ResourceManager:
     def on_register(self, message: RegisterTaskManager, now_ms: int) -> list[ResourceManagerInstruction]:
         self._begin()
         if message.protocol_version != PROTOCOL_VERSION:
-            self._refuse(message)
+            self._refuse(message, _other_version(message))
+        elif self.provisioning is not None and not self.provisioning.is_expected(message.resource_id):
+            self._refuse(message, _not_requested(message))
         elif message.task_manager_id in self._gone:
             self._send(message.address, UnknownTaskManager(message.task_manager_id))
         elif not self._is_overtaken(message):
@@ -145,6 +108,8 @@ class ResourceManager:
     def on_request_slots(self, job_id: str, slots: int, now_ms: int) -> list[ResourceManagerInstruction]:
         self._begin()
         self.requirements[job_id] = Requirement(slots)
+        if self.provisioning is not None:
+            self.provisioning.on_job()
         return self._end(now_ms)
 
     def on_withdraw_request(self, job_id: str, now_ms: int) -> list[ResourceManagerInstruction]:
@@ -165,8 +130,10 @@ class ResourceManager:
     def on_exited(self, resource_id: str, error: ErrorInfo, now_ms: int) -> list[ResourceManagerInstruction]:
         self._begin()
         for found in list(self.task_managers.values()):
-            if found.registration.resource_id == resource_id:
+            if found.resource_id == resource_id:
                 self._lose(found, error, now_ms)
+        if self.provisioning is not None:
+            self.provisioning.on_exited(resource_id, error)
         return self._end(now_ms)
 
     def on_given_up(self, task_manager_id: str, now_ms: int) -> list[ResourceManagerInstruction]:
@@ -175,22 +142,23 @@ class ResourceManager:
         found = self.task_managers.get(task_manager_id)
         if found is not None:
             self._send(found.address, UnknownTaskManager(found.id))
-            self._lose(found, _stuck(found), now_ms)
-            self._instructions.append(ReleaseTaskManager(found.registration.resource_id))
+            self._give_up(found, _stuck(found), now_ms)
         return self._end(now_ms)
 
     def on_tick(self, now_ms: int) -> list[ResourceManagerInstruction]:
         self._begin()
         for found in list(self.task_managers.values()):
             if now_ms - found.last_message_ms > self.config.heartbeat_timeout_ms:
-                self._lose(found, _silent(found, self.config.heartbeat_timeout_ms), now_ms)
-                self._instructions.append(ReleaseTaskManager(found.registration.resource_id))
+                self._give_up(found, _silent(found, self.config.heartbeat_timeout_ms), now_ms)
                 continue
             if now_ms >= found.next_heartbeat_ms:
                 found.heartbeat_sequence += 1
                 found.next_heartbeat_ms = now_ms + self.config.heartbeat_interval_ms
                 self._send(found.address, Heartbeat(found.id, found.heartbeat_sequence))
             self._resend(found, now_ms)
+        if self.provisioning is not None:
+            self._instructions += self.provisioning.release_overdue(now_ms)
+            self._release_idle(self.provisioning, now_ms)
         return self._end(now_ms)
 
     def is_settled(self) -> bool:
@@ -217,20 +185,7 @@ class ResourceManager:
         return any(s.allocation_id == allocation_id and s.state is SlotState.ALLOCATED for s in found.slots)
 
     def overview(self) -> tuple[TaskManagerOverview, ...]:
-        return tuple(
-            TaskManagerOverview(
-                task_manager_id=t.id,
-                address=t.address,
-                slots=len(t.slots),
-                free_slots=len(t.free_slots()),
-                registered_ms=t.registered_ms,
-                last_heartbeat_ms=t.last_message_ms,
-                process_id=t.registration.process_id,
-                cores=t.registration.cores,
-                memory_bytes=t.registration.memory_bytes,
-            )
-            for t in self.task_managers.values()
-        )
+        return tuple(t.overview() for t in self.task_managers.values())
 
     def check(self) -> None:
         """Check the invariants that hold after every step; InternalError with the story when one is broken."""
@@ -241,40 +196,37 @@ class ResourceManager:
                     raise InternalError(
                         f"slot {slot.index} of {found.id} is half free", story=self.story.lines()
                     )
-                if slot.state in (SlotState.REQUESTED, SlotState.ALLOCATED):
+                if slot.is_leased:
                     leased[slot.job_id] = leased.get(slot.job_id, 0) + 1
         for job_id, count in leased.items():
             if job_id not in self.requirements or count > self.requirements[job_id].slots:
                 raise InternalError(f"job {job_id} holds {count} slots, too many", story=self.story.lines())
+        if self.provisioning is not None:
+            self.provisioning.check({t.resource_id for t in self.task_managers.values()})
 
     # --- registration
 
-    def _refuse(self, message: RegisterTaskManager) -> None:
-        error = ErrorInfo(
-            code="SS6007",
-            message=f"TaskManager has protocol version {message.protocol_version}, JobManager {PROTOCOL_VERSION}",
-            reason=FailureReason.EXTERNAL,
-            hint="run the same version of sqlstream on all hosts",
-        )
+    def _refuse(self, message: RegisterTaskManager, error: ErrorInfo) -> None:
         self._send(message.address, RegistrationRefused(message.task_manager_id, error))
 
     def _is_overtaken(self, message: RegisterTaskManager) -> bool:
         """Whether a later registration of the same process is in force, so that this message is a delayed one."""
         return any(
-            t.registration.resource_id == message.resource_id
-            and t.registration.incarnation > message.incarnation
+            t.resource_id == message.resource_id and t.registration.incarnation > message.incarnation
             for t in self.task_managers.values()
         )
 
     def _register(self, message: RegisterTaskManager, now_ms: int) -> None:
         if message.task_manager_id not in self.task_managers:
             for found in list(self.task_managers.values()):
-                if found.registration.resource_id == message.resource_id:
+                if found.resource_id == message.resource_id:
                     self._lose(found, _registered_anew(found), now_ms)
             slots = [Slot(i) for i in range(message.slots)]
             self.task_managers[message.task_manager_id] = RegisteredTaskManager(
                 message, now_ms, now_ms, slots
             )
+            if self.provisioning is not None:
+                self.provisioning.on_registered(message.resource_id)
             self.story.add(now_ms, f"{message.task_manager_id} registered with {message.slots} slots")
         config = self.config
         self._send(
@@ -292,12 +244,29 @@ class ResourceManager:
             self._gone.popitem(last=False)
         self._instructions.append(TaskManagerLost(found.id, error))
 
+    def _give_up(self, found: RegisteredTaskManager, error: ErrorInfo, now_ms: int) -> None:
+        """Lose a TaskManager whose process may still run, and let its provider end it."""
+        self._lose(found, error, now_ms)
+        if self.provisioning is not None:
+            self._instructions.append(self.provisioning.release_lost(found.resource_id, error))
+
+    def _release_idle(self, provisioning: Provisioning, now_ms: int) -> None:
+        """Release TaskManagers that no job has used for long, the latest first, unless a job waits."""
+        config = provisioning.config
+        surplus = len(self.task_managers) - config.task_managers_kept
+        if self._waiting_slots > 0:
+            return
+        for found in list(reversed(self.task_managers.values())):
+            idle_since_ms = found.idle_since_ms
+            if surplus > 0 and idle_since_ms is not None and now_ms - idle_since_ms >= config.idle_timeout_ms:
+                surplus -= 1
+                self._lose(found, _idle(found, config.idle_timeout_ms), now_ms)
+                self._instructions.append(provisioning.release_idle(found.resource_id))
+
     # --- slots
 
     def _on_offers(self, found: RegisteredTaskManager, message: OfferSlots) -> None:
-        held = {
-            s.allocation_id: s for s in found.slots if s.state in (SlotState.REQUESTED, SlotState.ALLOCATED)
-        }
+        held = {s.allocation_id: s for s in found.slots if s.is_leased}
         for offer in message.offers:
             slot = held.get(offer.allocation_id)
             if slot is not None:
@@ -342,37 +311,48 @@ class ResourceManager:
                 self._send(found.address, FreeSlot(found.id, slot.allocation_id))
 
     def _allocate(self, now_ms: int) -> None:
-        missing = 0
+        free = sum(len(t.free_slots()) for t in self.task_managers.values())
+        total = sum(len(t.slots) for t in self.task_managers.values())
+        possible = total if self.provisioning is None else max(total, self.provisioning.slots_possible)
+        growth = possible - total
+        # `claimed` slots are for jobs that wait and came earlier.
+        self._waiting_slots = claimed = 0
         for job_id, requirement in self.requirements.items():
             wanted = requirement.slots - self._leased(job_id)
             if wanted <= 0 or not requirement.is_open:
                 continue
-            free = sum(len(t.free_slots()) for t in self.task_managers.values())
-            if free < wanted:
-                missing += wanted - free
+            if wanted <= free and claimed + wanted <= free + growth:
+                free -= wanted
+                for _ in range(wanted):
+                    self._lease_one(job_id, now_ms)
                 continue
-            for _ in range(wanted):
-                self._lease_one(job_id, requirement, now_ms)
-        if missing != self._missing:
-            self._missing = missing
-            self._instructions.append(RequestTaskManagers(missing))
+            self._waiting_slots += wanted
+            if requirement.slots <= possible:
+                claimed += wanted
 
-    def _lease_one(self, job_id: str, requirement: Requirement, now_ms: int) -> None:
+    def _lease_one(self, job_id: str, now_ms: int) -> None:
         # The TaskManager with the most free slots first, so that tasks spread over processes.
         found = max(self.task_managers.values(), key=lambda t: len(t.free_slots()))
         slot = found.free_slots()[0]
-        requirement.leases += 1
+        self._leases += 1
         slot.state, slot.job_id, slot.sent_ms = SlotState.REQUESTED, job_id, now_ms
-        slot.allocation_id = f"{job_id}/{requirement.leases}"
-        self.story.add(now_ms, f"slot {slot.index} of {found.id} requested as {slot.allocation_id}")
+        slot.allocation_id = f"{self.config.resource_manager_id}-{self._leases}"
+        self.story.add(
+            now_ms, f"slot {slot.index} of {found.id} requested as {slot.allocation_id} for {job_id}"
+        )
         self._send(found.address, RequestSlot(found.id, slot.index, slot.allocation_id, job_id))
 
     def _leased(self, job_id: str) -> int:
-        return sum(
-            s.job_id == job_id and s.state in (SlotState.REQUESTED, SlotState.ALLOCATED)
-            for t in self.task_managers.values()
-            for s in t.slots
-        )
+        return sum(s.job_id == job_id and s.is_leased for t in self.task_managers.values() for s in t.slots)
+
+    def _provision(self, provisioning: Provisioning, now_ms: int) -> None:
+        # Slots that are being released come free within a message, sooner than a TaskManager could start.
+        unused = sum(not s.is_leased for t in self.task_managers.values() for s in t.slots)
+        for instruction in provisioning.request(max(0, self._waiting_slots - unused), now_ms):
+            self.story.add(now_ms, str(instruction))
+            self._instructions.append(instruction)
+        for found in self.task_managers.values():
+            found.note_idleness(now_ms)
 
     # --- small things
 
@@ -381,6 +361,8 @@ class ResourceManager:
 
     def _end(self, now_ms: int) -> list[ResourceManagerInstruction]:
         self._allocate(now_ms)
+        if self.provisioning is not None:
+            self._provision(self.provisioning, now_ms)
         self.check()
         return self._instructions
 
@@ -411,4 +393,29 @@ def _registered_anew(found: RegisteredTaskManager) -> ErrorInfo:
         code="SS6002",
         message=f"TaskManager {found.id} at {found.address} lost its connection and registered anew",
         reason=FailureReason.TASK_MANAGER_LOST,
+    )
+
+
+def _idle(found: RegisteredTaskManager, timeout_ms: int) -> ErrorInfo:
+    return ErrorInfo(
+        code="SS6021",
+        message=f"TaskManager {found.id} at {found.address} was released after {timeout_ms / 1000:g} s without a job",
+        reason=FailureReason.TASK_MANAGER_LOST,
+    )
+
+
+def _other_version(message: RegisterTaskManager) -> ErrorInfo:
+    return ErrorInfo(
+        code="SS6007",
+        message=f"TaskManager has protocol version {message.protocol_version}, JobManager {PROTOCOL_VERSION}",
+        reason=FailureReason.EXTERNAL,
+        hint="run the same version of sqlstream on all hosts",
+    )
+
+
+def _not_requested(message: RegisterTaskManager) -> ErrorInfo:
+    return ErrorInfo(
+        code="SS6022",
+        message=f"TaskManager {message.resource_id} was released, or was not requested by this JobManager",
+        reason=FailureReason.EXTERNAL,
     )

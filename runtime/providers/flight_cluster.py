@@ -6,10 +6,13 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from runtime.net.flight import FlightConnections, FlightServer, OnRequest
 from runtime.net.flight_transport import FlightTransport
 from runtime.net.results import ResultStore
-from runtime.providers.local import TASK_MANAGERS_MAX, LocalProvider, OnExit, OnGivenUp
+from runtime.providers.child_output import PassOn
+from runtime.providers.local import LocalProvider, OnExit
 from runtime.taskmanager.task_manager_options import TaskManagerOptions
 from sqlstream.messages.rpc import RegisterTaskManager, decode_control_message
 
@@ -17,40 +20,31 @@ SHUTDOWN_TIMEOUT_S = 1.0
 
 
 class ChildTaskManagers:
-    """A server on a socket that only this user can reach, and `count` child processes that have its token. State: both,
-    until `stop`."""
+    """A server on a socket that only this user can reach, and the requested child processes, which have its token.
+    Implements `ResourceProvider`. State: both, until `stop`."""
 
     def __init__(
         self,
-        count: int,
-        slots: int,
-        network_memory_bytes: int,
-        cancellation_timeout_ms: int,
-        token: str,
-        cluster_id: str,
+        child: TaskManagerOptions,
         receiver: ResultStore,
         receive: Callable[[Any], None],
         on_exit: OnExit,
-        on_given_up: OnGivenUp,
+        on_release: Callable[[], None],
         on_request: OnRequest,
+        pass_on: PassOn,
     ) -> None:
-        self._slots = slots
+        """`child` holds the options of every child but its id and our address. `on_release` is called before a child is told to
+        end; `pass_on` takes what children print."""
         self._receive = receive
-        self._connections = FlightConnections(token)
+        self._on_release = on_release
+        self._connections = FlightConnections(child.token)
         self._server = FlightServer(
-            token, self._on_message, on_request, receiver=receiver, results_of=receiver.reader
+            child.token, self._on_message, on_request, receiver=receiver, results_of=receiver.reader
         )
         self.transport = FlightTransport(self._connections)
         self.address = self._server.address
-        child = TaskManagerOptions(
-            f"taskmanager-{cluster_id}",
-            self.address,
-            token,
-            slots,
-            network_memory_bytes,
-            cancellation_timeout_ms,
-        )
-        self._provider = LocalProvider(child, count, on_exit, on_given_up)
+        options = msgspec.structs.replace(child, job_manager_address=self.address)
+        self._provider = LocalProvider(options, on_exit, pass_on)
 
     def _on_message(self, data: bytes) -> None:
         message = decode_control_message(data)
@@ -63,7 +57,7 @@ class ChildTaskManagers:
         return self._provider.process_ids
 
     def start(self) -> None:
-        self._provider.start()
+        """Nothing to do: children are started when they are requested."""
 
     def stop(self) -> None:
         self._provider.stop()
@@ -74,15 +68,9 @@ class ChildTaskManagers:
         shutdown.start()
         shutdown.join(SHUTDOWN_TIMEOUT_S)
 
-    @property
-    def slots_max(self) -> int:
-        return TASK_MANAGERS_MAX * self._slots
+    def request_task_manager(self, resource_id: str) -> None:
+        self._provider.request(resource_id)
 
-    def reserve(self, slots: int) -> None:
-        self._provider.reserve(slots)
-
-    def request_slots(self, slots_missing: int) -> None:
-        self._provider.request_slots(slots_missing)
-
-    def release(self, resource_id: str) -> None:
-        self._provider.release(resource_id)
+    def release_task_manager(self, resource_id: str, is_lost: bool) -> None:
+        self._on_release()
+        self._provider.release(resource_id, is_lost)

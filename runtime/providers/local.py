@@ -6,20 +6,18 @@ import contextlib
 import subprocess
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 
 from runtime.host import process
 from runtime.host.clock import steady_s
-from runtime.providers.child_output import LINE_BYTES_MAX, ChildOutput
+from runtime.providers.child_output import LINE_BYTES_MAX, ChildOutput, PassOn, print_errors
 from runtime.taskmanager.task_manager_options import TaskManagerOptions, encode_options
-from sqlstream.errors import ErrorInfo, FailureReason
+from sqlstream.errors import ErrorInfo, ExternalError, FailureReason
 
 STOP_TIMEOUT_S = 5.0
-REPLACEMENTS_MAX = 10
-TASK_MANAGERS_MAX = 64
-"""The most children: a job that needs more is refused instead of filling the machine with processes."""
+"""How long a child may take to end itself."""
 
 KEEP_FREED_MEMORY = {
     "MALLOC_ARENA_MAX": "1",
@@ -33,38 +31,27 @@ millions of keys). glibc uses one arena, because only the main arena grows conti
 idle TaskManager returns the memory to the system (runtime.taskmanager.idle_memory)."""
 
 OnExit = Callable[[str, ErrorInfo], None]
-"""Called with the resource id of a child that ended without a request, and the cause as far as it can be seen here."""
-
-OnGivenUp = Callable[[ErrorInfo], None]
-"""Called with the cause, as far as it can be seen here, when the last child has ended and is not replaced."""
+"""Called with the resource id of a child that ended, released or not, and the cause as far as it can be seen here."""
 
 
 @dataclass(frozen=True)
 class _Child:
     process: subprocess.Popen[bytes]
-    output: ChildOutput = field(default_factory=ChildOutput)
+    output: ChildOutput
 
 
 class LocalProvider:
-    """Keeps a number of TaskManagers running, more when a job needs more slots, and reports each one that dies.
-    Implements `ResourceProvider`.
+    """Starts the TaskManagers that it is asked for as children of this process, ends those that it is told to end, and
+    reports once for each that it has ended. Whether one that died is replaced is not decided here. Thread-safe.
 
-    Children start at once and in parallel. A child that dies is replaced, so that the next job finds its slots, at most
-    REPLACEMENTS_MAX times per job: a fault that kills every new child is not cured by another child. When none is left,
-    `on_given_up` is called. State: the running children, how many were started, and how many were replaced since the last
-    job came."""
+    State: the running children."""
 
-    def __init__(
-        self, options: TaskManagerOptions, count: int, on_exit: OnExit, on_given_up: OnGivenUp
-    ) -> None:
-        """`options` are the options of every child; the child's number is appended to the resource id."""
+    def __init__(self, options: TaskManagerOptions, on_exit: OnExit, pass_on: PassOn = print_errors) -> None:
+        """`options` are the options of every child, except for its resource id; `pass_on` takes what children print."""
         self._options = options
-        self._count = count
         self._on_exit = on_exit
-        self._on_given_up = on_given_up
+        self._pass_on = pass_on
         self._children: dict[str, _Child] = {}
-        self._started = 0
-        self._replaced = 0
         self._is_stopping = False
         self._lock = threading.Lock()
 
@@ -73,29 +60,20 @@ class LocalProvider:
         with self._lock:
             return tuple(child.process.pid for child in self._children.values())
 
-    def start(self) -> None:
-        for _ in range(self._count):
-            self._start_one()
-
-    def reserve(self, slots: int) -> None:
-        """Start children until there are that many slots; there may be more slots than cores."""
+    def request(self, resource_id: str) -> None:
+        """Start a child; does nothing once `stop` was called. ExternalError when the system refuses another process."""
         with self._lock:
-            wanted = min(-(-slots // self._options.slots), TASK_MANAGERS_MAX)
-            self._count = max(self._count, wanted)
-            self._replaced = 0
-            # Also children that were not replaced any more: a new job is a reason to try again.
-            missing = self._count - len(self._children)
-        for _ in range(missing):
-            self._start_one()
-
-    def _start_one(self) -> None:
-        with self._lock:
-            if self._is_stopping or len(self._children) >= self._count:
+            if self._is_stopping:
                 return
-            self._started += 1
-            resource_id = f"{self._options.resource_id}-{self._started}"
-            child = _Child(process.start_python_module("runtime.taskmanager", [], KEEP_FREED_MEMORY))
-            self._children[resource_id] = child
+            try:
+                process_started = process.start_python_module("runtime.taskmanager", [], KEEP_FREED_MEMORY)
+            except OSError as error:
+                raise ExternalError(
+                    "SS6006",
+                    f"TaskManager {resource_id} could not be started: {error.strerror}",
+                    hint="end other processes, or raise the limits of this user",
+                ) from error
+            child = self._children[resource_id] = _Child(process_started, ChildOutput(self._pass_on))
             # Under the lock: `stop` must not close the pipe during a write.
             _tell(
                 child.process, encode_options(msgspec.structs.replace(self._options, resource_id=resource_id))
@@ -103,17 +81,18 @@ class LocalProvider:
         name = f"watch-{resource_id}"
         threading.Thread(target=self._watch, args=(resource_id, child), name=name, daemon=True).start()
 
-    def request_slots(self, slots_missing: int) -> None:
-        """Nothing to do: `reserve` has started enough slots for the widest job. A job whose slots other jobs hold waits for
-        them, and fails by slot.request.timeout."""
-        del slots_missing
-
-    def release(self, resource_id: str) -> None:
-        """Kill a child that does not answer; it is replaced like any other that dies."""
+    def release(self, resource_id: str, is_lost: bool) -> None:
+        """End a child: kill it when it `is_lost`, else only if it does not end itself within STOP_TIMEOUT_S."""
         with self._lock:
             child = self._children.get(resource_id)
-        if child is not None:
+        if child is None:
+            return
+        if is_lost:
             child.process.kill()
+            return
+        _hang_up(child.process)
+        name = f"end-{resource_id}"
+        threading.Thread(target=_end, args=(child.process, STOP_TIMEOUT_S), name=name, daemon=True).start()
 
     def registered(self, resource_id: str) -> None:
         """A child is up: its further output goes to the user."""
@@ -131,15 +110,9 @@ class LocalProvider:
             if self._is_stopping:
                 return
             del self._children[resource_id]
-            is_replaced = self._replaced < REPLACEMENTS_MAX
-            self._replaced += is_replaced
-            is_last = not is_replaced and not self._children
-        error = describe_exit(resource_id, child.process.pid, code, child.output.last_words())
-        self._on_exit(resource_id, error)
-        if is_replaced:
-            self._start_one()
-        elif is_last:
-            self._on_given_up(describe_end(error))
+        self._on_exit(
+            resource_id, describe_exit(resource_id, child.process.pid, code, child.output.last_words())
+        )
 
     def stop(self) -> None:
         """End all children: they stop when their standard input ends; those that do not are killed."""
@@ -150,11 +123,16 @@ class LocalProvider:
             _hang_up(child)
         deadline_s = steady_s() + STOP_TIMEOUT_S
         for child in children:
-            try:
-                child.wait(max(0.0, deadline_s - steady_s()))
-            except subprocess.TimeoutExpired:
-                child.kill()
-                child.wait()
+            _end(child, max(0.0, deadline_s - steady_s()))
+
+
+def _end(child: subprocess.Popen[bytes], timeout_s: float) -> None:
+    """Wait until a child that was told to end has ended, then kill it."""
+    try:
+        child.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
 
 
 def _tell(child: subprocess.Popen[bytes], line: bytes) -> None:
@@ -185,17 +163,4 @@ def describe_exit(resource_id: str, process_id: int, code: int, last_words: str 
         hint="run the statement again; a process killed by signal 9 has often run out of memory"
         if code == -9
         else "",
-    )
-
-
-def describe_end(last: ErrorInfo) -> ErrorInfo:
-    """The cause of a job's failure when every TaskManager has ended and no other is started; `last` is the last one's."""
-    return msgspec.structs.replace(
-        last,
-        code="SS6003",
-        message=f"no TaskManager is left and {REPLACEMENTS_MAX} replacements have ended too: {last.message}",
-        reason=FailureReason.NO_RESOURCES,
-        hint="correct the cause in the last lines, then run the statement again"
-        if last.detail
-        else last.hint or "see what else ends processes of this user, then run the statement again",
     )

@@ -16,6 +16,7 @@ import msgspec
 import pyarrow as pa
 
 from runtime.host.clock import steady_s
+from runtime.logs import TaskLabels, label_thread
 from runtime.net.channels import Channel, ChannelClosed
 from runtime.net.exchange import DataExchange
 from runtime.net.results import ClientStream
@@ -137,7 +138,10 @@ class Task:
     # --- the thread
 
     def _run(self) -> None:
+        name, subtask = self.descriptor.vertex.name, self.descriptor.subtask + 1
+        label_thread(TaskLabels(self.descriptor.job_id, name, subtask, self.descriptor.attempt))
         end = self._attempt()
+        _log_end(end)
         self._environment.report(dataclasses.replace(end, metrics=self._last_figures()))
 
     def _attempt(self) -> TaskStateChanged:
@@ -145,6 +149,7 @@ class Task:
         try:
             try:
                 self._open()
+                logger.info("the task is RUNNING")
                 self._environment.report(TaskStateChanged(execution_id, ExecutionState.RUNNING))
                 self._process()
                 committables = self._finish()
@@ -521,3 +526,8 @@ class _LazyClientStream:
         if self._stream is None:
             self._stream = self._open_stream()
         return self._stream
+
+
+def _log_end(end: TaskStateChanged) -> None:
+    cause = f": error[{end.error.code}]: {end.error.message}" if end.error is not None else ""
+    logger.info("the task is %s%s", end.state.value, cause)

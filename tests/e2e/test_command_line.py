@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import time
@@ -165,6 +164,28 @@ def test_explain_prints_every_stage(script) -> None:  # type: ignore[no-untyped-
     assert "changelogMode=[I]" in done.stdout
 
 
+def test_explain_takes_statements_after_those_of_a_file(script) -> None:  # type: ignore[no-untyped-def]
+    table = script("CREATE TABLE t (n BIGINT) WITH ('connector' = 'datagen');")
+    done = sqlstream("explain", table, "-c", "SELECT n + 1 AS m FROM t", "-c", "SELECT m FROM t")
+    assert (done.returncode, done.stdout.count("== Job Graph ==")) == (2, 1)
+    assert "($0 + 1)" in done.stdout
+    assert 'column "m" does not exist' in done.stderr
+
+
+def test_chains_of_5000_operands_run(script) -> None:  # type: ignore[no-untyped-def]
+    numbers = range(5000)
+    columns = [
+        " + ".join(["a"] * 5000),
+        "CHAR_LENGTH(" + " || ".join(["s"] * 5000) + ")",
+        " OR ".join(f"a = {n}" for n in numbers),
+        " AND ".join(f"a < {n + 3}" for n in numbers),
+    ]
+    text = f"SELECT {', '.join(columns)} FROM (VALUES (2, 'x'), (7, 'yz')) AS t (a, s);"
+    done = sqlstream("run", "--format", "csv", script(text))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[1:] == ["10000,5000,TRUE,TRUE", "35000,10000,TRUE,FALSE"]
+
+
 def test_bench_writes_its_figures_as_json(tmp_path: Path) -> None:
     out = tmp_path / "bench.json"
     done = sqlstream("bench", "nexmark", "--queries", "gen,q5", "--events", "50000", "--json", str(out))
@@ -210,7 +231,7 @@ def start() -> Iterator[Callable[[str], subprocess.Popen[str]]]:
     started: list[subprocess.Popen[str]] = []
 
     def start_one(path: str) -> subprocess.Popen[str]:
-        command = [*SQLSTREAM, "run", path]
+        command = [*SQLSTREAM, "run", "--task-managers", "2", path]
         pipe = subprocess.PIPE
         started.append(subprocess.Popen(command, env=environment(), text=True, stdout=pipe, stderr=pipe))
         return started[-1]
@@ -223,11 +244,11 @@ def start() -> Iterator[Callable[[str], subprocess.Popen[str]]]:
 
 
 def task_managers(process: subprocess.Popen[str]) -> list[psutil.Process]:
-    """The child processes, once all of them are up."""
+    """The two child processes, once they are there."""
     deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline:
         children = psutil.Process(process.pid).children(recursive=True)
-        if len(children) >= max(2, os.cpu_count() or 1) and process.poll() is None:
+        if len(children) == 2 and process.poll() is None:
             return children
         time.sleep(0.05)
     raise AssertionError("the TaskManagers did not come up")

@@ -14,7 +14,7 @@ import pytest
 
 from runtime.embedded import EmbeddedCluster
 from sqlstream.changelog import ChangelogMode
-from sqlstream.errors import FailureReason, Span
+from sqlstream.errors import FailureReason, JobError, Span
 from sqlstream.expressions import Call, InputRef, Literal
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobEdge, JobGraph, JobVertex
 from sqlstream.graph.stream_graph import Exchange, ExchangeKind
@@ -236,19 +236,22 @@ def test_a_killed_task_manager_fails_its_job_at_once_and_is_replaced():
 def test_no_child_is_left_after_stop():
     running = EmbeddedCluster(task_managers=2)
     running.start()
+    wait_until(lambda: len(running.process_ids) == 2)
     children = running.process_ids
     job_id = submitted(running, endless_job())
     wait_running(running, job_id)
     running.close()
-    assert len(children) == 2
     assert not any(is_alive(p) for p in children)
 
 
 def test_children_end_when_their_parent_is_killed():
     script = (
+        "import time\n"
         "from runtime.embedded import EmbeddedCluster\n"
         "cluster = EmbeddedCluster(task_managers=2)\n"
         "cluster.start()\n"
+        "while len(cluster.process_ids) < 2:\n"
+        "    time.sleep(0.01)\n"
         "print(*cluster.process_ids, flush=True)\n"
         "input()\n"
     )
@@ -277,7 +280,7 @@ def test_a_task_manager_that_hangs_fails_its_job_and_is_killed_and_replaced():
 
 
 def test_children_are_replaced_for_each_job_that_comes(monkeypatch):
-    monkeypatch.setattr("runtime.providers.local.REPLACEMENTS_MAX", 1)
+    monkeypatch.setattr("runtime.jobmanager.provisioning.REPLACEMENTS_MAX", 1)
     with EmbeddedCluster(task_managers=1) as running:
         for _ in range(3):
             job_id = submitted(
@@ -286,6 +289,43 @@ def test_children_are_replaced_for_each_job_that_comes(monkeypatch):
             wait_running(running, job_id)
             os.kill(running.process_ids[0], signal.SIGKILL)
             assert running.wait(job_id, WAIT_S).status is JobStatus.FAILED
+
+
+def narrow_job() -> JobGraph:
+    return Graph().add(bids(rate="1000"), BIDS).add(sink("blackhole", BIDS), BIDS).build()
+
+
+def test_children_start_when_jobs_need_them_and_end_when_they_are_idle():
+    """Two jobs at once get what both need; with the narrow one left, one child is left, and no job failed for it."""
+    with EmbeddedCluster({"resourcemanager.taskmanager-timeout": "300 ms"}) as running:
+        assert running.process_ids == ()
+        wide, narrow = submitted(running, endless_job()), submitted(running, narrow_job())
+        wait_running(running, wide)
+        wait_running(running, narrow)
+        assert len(running.process_ids) == 3
+        children = running.process_ids
+        running.cancel(wide)
+        wait_until(lambda: len(running.process_ids) == 1)
+        assert sum(is_alive(p) for p in children) == 1
+        assert running.status(narrow).status is JobStatus.RUNNING
+        used = running.cpu_seconds()
+        assert len(collected(running, submitted(running, values_job()))) == 50
+        # The children that have ended still count.
+        assert running.cpu_seconds() > used > 0
+
+
+def test_a_job_that_needs_more_than_the_maximum_is_refused_and_one_that_fits_waits_its_turn():
+    with EmbeddedCluster({"slotmanager.number-of-slots.max": "2"}) as running:
+        first, second = submitted(running, endless_job()), submitted(running, values_job())
+        wait_running(running, first)
+        with pytest.raises(JobError, match="needs 3 slots, the cluster has at most 2") as refused:
+            running.submit(Graph().add(bids(rate="1000"), BIDS, 3).build())
+        assert refused.value.code == "SS6003"
+        assert running.status(second).status is JobStatus.RUNNING
+        assert len(running.process_ids) == 2
+        running.cancel(first)
+        assert len(collected(running, second)) == 50
+        assert len(running.process_ids) == 2
 
 
 def test_lines_that_nobody_reads_end_their_job():

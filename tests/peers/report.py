@@ -82,6 +82,11 @@ class Comparison:
         return max((len(o.runs) for r in self.results for o in r.outcomes.values()), default=0)
 
     @property
+    def largest_input_bytes(self) -> int:
+        most = max((o.events for r in self.results for o in r.outcomes.values()), default=self.events)
+        return most * self.size_bytes // self.events
+
+    @property
     def faults(self) -> list[str]:
         """A sentence for each failure and each wrong answer."""
         found = []
@@ -290,6 +295,12 @@ def _caveats(comparison: Comparison) -> str:
         " for each row that it reads. The final rows are the same.",
         "A query need not pay for what it does not read: engines are free to leave such columns undecoded.",
     ]
+    if comparison.largest_input_bytes > comparison.machine.memory_bytes / 2:
+        points.append(
+            f"The largest input has {comparison.largest_input_bytes / 2**30:.0f} GiB, which the machine's cache does not hold"
+            " beside the other inputs: it is read from the disk in each run. That costs every engine the same CPU and wall"
+            " time per byte, so that it weighs most for the one that decodes the most bytes per second."
+        )
     present = {engine.name for engine in comparison.engines}
     kept = [
         p

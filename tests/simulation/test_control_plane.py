@@ -1,5 +1,6 @@
 """The real control plane, a whole cluster of it, under a seeded clock, network and fate of tasks.
 
+Three seeds of four have a provider of TaskManagers that obeys the JobManager; the others a fixed set of TaskManagers.
 A failing seed prints its story; replay it with `pytest tests/simulation --seed N`.
 """
 
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
+from simulated_provider import KILLED, SimulatedProvider
 
 from runtime.jobmanager.events import (
     AbortSinks,
@@ -37,7 +39,10 @@ from runtime.jobmanager.events import (
 )
 from runtime.jobmanager.job_manager import JobManager, JobManagerConfig
 from runtime.jobmanager.job_master import JobMasterConfig
-from runtime.jobmanager.resource_manager import ResourceManagerConfig, SlotState
+from runtime.jobmanager.provisioning import REPLACEMENTS_MAX, ProvisioningConfig
+from runtime.jobmanager.registered_task_manager import SlotState
+from runtime.jobmanager.resource_manager import ResourceManagerConfig
+from runtime.jobmanager.scheduler import slots_needed
 from runtime.net.simulated import NetworkFaults, SimulatedNetwork
 from runtime.taskmanager import task_executor
 from runtime.taskmanager.task_executor import (
@@ -51,11 +56,11 @@ from runtime.taskmanager.task_executor import (
     Terminate,
 )
 from sqlstream.changelog import ChangelogMode
-from sqlstream.errors import ErrorInfo, FailureReason
+from sqlstream.errors import ErrorInfo, FailureReason, JobError
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobEdge, JobGraph, JobVertex
 from sqlstream.graph.stream_graph import Exchange, ExchangeKind
 from sqlstream.messages.job_state import ExecutionState, JobStatus
-from sqlstream.messages.rpc import SinkCommittables, TaskDeploymentDescriptor, TaskMetrics
+from sqlstream.messages.rpc import RequestSlot, SinkCommittables, TaskDeploymentDescriptor, TaskMetrics
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
 
@@ -66,7 +71,6 @@ GIVE_UP_MS = 240_000
 EMPTY = Schema(())
 DISK_FULL = ErrorInfo(code="SS5001", message="disk full", reason=FailureReason.EXTERNAL)
 BROKEN = ErrorInfo(code="SS5002", message="no such row", reason=FailureReason.OPERATOR_FAILED)
-KILLED = ErrorInfo(code="SS6001", message="process ended", reason=FailureReason.TASK_MANAGER_LOST)
 
 
 def operator(id: int, spec: SourceSpec | SinkSpec) -> ChainedOperator:
@@ -78,7 +82,7 @@ def random_job(rng: random.Random, number: int) -> JobGraph:
     """A line of one to three vertices; the last holds a sink. Now and then one is wider than the cluster may be."""
     depth = rng.randint(1, 3)
     parallelism = [rng.randint(1, 3) for _ in range(depth)]
-    if rng.random() < 0.15:
+    if rng.random() < 0.1:
         parallelism[-1] = rng.randint(4, 14)
     source = SourceSpec("t", "values", {}, EMPTY, ())
     sink = SinkSpec("s", "filesystem", {}, EMPTY)
@@ -118,6 +122,18 @@ class Process:
     running: dict[str, TaskDeploymentDescriptor] = field(default_factory=dict)
 
 
+def random_bounds(rng: random.Random) -> ProvisioningConfig:
+    slots = rng.randint(1, 3)
+    return ProvisioningConfig(
+        "child",
+        slots,
+        slots_max=slots * rng.randint(2, 4),
+        task_managers_min=rng.randint(0, 2),
+        idle_timeout_ms=rng.randint(500, 6000),
+        registration_timeout_ms=10_000,
+    )
+
+
 class Cluster:
     """One JobManager, some TaskManagers, a fate. `step` lets the next thing happen, then checks."""
 
@@ -131,13 +147,27 @@ class Cluster:
             if is_calm
             else NetworkFaults(rng.uniform(0, 0.3), rng.uniform(0, 0.3), rng.uniform(0, 0.1)),
         )
+        self.bounds = None if seed % 4 == 3 else random_bounds(rng)
         self.job_manager = JobManager(
             JobManagerConfig(
-                ResourceManagerConfig(heartbeat_interval_ms=1000, heartbeat_timeout_ms=4000),
+                ResourceManagerConfig(
+                    heartbeat_interval_ms=1000, heartbeat_timeout_ms=4000, provisioning=self.bounds
+                ),
                 JobMasterConfig(result_address=JOB_MANAGER),
+                slots_max=self.bounds.slots_max if self.bounds else None,
             )
         )
         self.is_calm = is_calm
+        self.provider = SimulatedProvider(
+            random.Random(seed + 3),
+            self.after,
+            lambda resource_id: self.start_process(resource_id, self.bounds.slots_per_task_manager),
+            self.kill_named,
+            lambda resource_id, error: self.tell_job_manager(TaskManagerExited(resource_id, error)),
+        )
+        self.provider.is_faulty = not is_calm
+        self.provider.is_deadly = seed % 20 == 5
+        self.leases: dict[str, RequestSlot] = {}
         self.now_ms = 0
         # Steady clocks begin anywhere: no machine may compare its time with another's.
         self.clocks = random.Random(seed + 2)
@@ -149,17 +179,19 @@ class Cluster:
         self.started: set[str] = set()
         self.broken_jobs: set[str] = set()
         self.cancelled_jobs: set[str] = set()
+        self.refused: set[str] = set()
         self.lost_processes = 0
         self.commits: dict[str, int] = {}
         self.failed_commits: set[str] = set()
         self.aborts: set[str] = set()
         self.finished: dict[str, JobFinished] = {}
-        self.jobs = [random_job(rng, n) for n in range(rng.randint(1, 4))]
+        self.jobs = [random_job(rng, n) for n in range(rng.randint(1, 6))]
         self._plan()
 
     def _plan(self) -> None:
-        for n in range(self.rng.randint(2, 4)):
-            self.at(self.rng.randint(0, 500), lambda n=n: self.start_process(n))
+        if self.bounds is None:
+            for n in range(self.rng.randint(2, 4)):
+                self.at(self.rng.randint(0, 500), lambda n=n: self.start_one(n))
         for job in self.jobs:
             submitted_ms = self.rng.randint(0, 8000)
             self.at(submitted_ms, lambda job=job: self.submit(job))
@@ -224,6 +256,7 @@ class Cluster:
 
     def carry_out(self, instruction: JobManagerInstruction) -> None:
         if isinstance(instruction, Send):
+            self._check_lease(instruction.message)
             self.network.send(instruction.address, instruction.message)
             return
         self.say(f"JobManager: {type(instruction).__name__} {getattr(instruction, 'job_id', '')}")
@@ -248,8 +281,11 @@ class Cluster:
                 self.finished[job_id] = instruction
                 self.say(f"{job_id} {instruction.status.value} {instruction.error}")
             case ReleaseTaskManager(resource_id):
-                self.release(resource_id)
-            case RequestTaskManagers() | RemoveJob():
+                self.provider.release(resource_id)
+            case RequestTaskManagers(resource_ids):
+                for resource_id in resource_ids:
+                    self.provider.request(resource_id)
+            case RemoveJob():
                 pass
 
     def later(self, event: JobManagerEvent) -> None:
@@ -259,6 +295,11 @@ class Cluster:
 
     def submit(self, job: JobGraph) -> None:
         self.say(f"submit {job.job_id} of {[v.parallelism for v in job.vertices]}")
+        if self.bounds is not None and slots_needed(job) > self.bounds.slots_max:
+            with pytest.raises(JobError, match="slots, the cluster has at most"):
+                self.job_manager.dispatcher.check_submission(job)
+            self.refused.add(job.job_id)
+            return
         self.job_manager.dispatcher.check_submission(job)
         self.tell_job_manager(SubmitRequested(job))
         if self.rng.random() < 0.3:
@@ -282,13 +323,14 @@ class Cluster:
 
     # --- TaskManagers
 
-    def start_process(self, number: int) -> None:
-        address = f"tm{number}:1"
-        config = TaskExecutorConfig(
-            f"tm{number}", address, self.rng.randint(1, 3), cancellation_timeout_ms=8000
-        )
+    def start_one(self, number: int) -> None:
+        self.start_process(f"tm{number}", self.rng.randint(1, 3))
+
+    def start_process(self, resource_id: str, slots: int) -> None:
+        address = f"{resource_id}:1"
+        config = TaskExecutorConfig(resource_id, address, slots, cancellation_timeout_ms=8000)
         process = self.processes[address] = Process(TaskExecutor(config), address)
-        self.say(f"tm{number} starts with {config.slots} slots")
+        self.say(f"{resource_id} starts with {slots} slots")
         self.tick_process(process)
 
     def tick_process(self, process: Process) -> None:
@@ -319,37 +361,40 @@ class Cluster:
                     self.kill(process)
 
     def kill_one(self, number: int) -> None:
-        alive = [p for p in self.processes.values() if p.is_alive]
-        if not alive:
+        process = self.any_process()
+        if process is None:
             return
-        process = self.rng.choice(alive)
         self.kill(process)
-        self.after(self.rng.randint(100, 5000), lambda: self.start_process(10 + number))
+        if self.bounds is None:
+            self.after(self.rng.randint(100, 5000), lambda: self.start_one(10 + number))
+
+    def kill_named(self, resource_id: str) -> None:
+        process = self.processes.get(f"{resource_id}:1")
+        if process is not None and process.is_alive:
+            self.kill(process)
 
     def kill(self, process: Process) -> None:
         self.say(f"{process.address} dies with {sorted(process.running)}")
         self.lost_processes += 1
         process.is_alive = False
         process.running.clear()
-        if self.rng.random() < 0.5:
-            resource_id = process.executor.config.resource_id
+        resource_id = process.executor.config.resource_id
+        if self.bounds is not None:
+            self.provider.died(resource_id)
+        elif self.rng.random() < 0.5:
             self.after(
                 self.rng.randint(1, 300),
                 lambda: self.tell_job_manager(TaskManagerExited(resource_id, KILLED)),
             )
 
-    def release(self, resource_id: str) -> None:
-        """The provider kills a process that does not answer, where it can."""
-        for process in self.processes.values():
-            if process.executor.config.resource_id == resource_id and process.is_alive:
-                if self.rng.random() < 0.5:
-                    self.kill(process)
-                return
+    def any_process(self) -> Process | None:
+        alive = [p for p in self.processes.values() if p.is_alive]
+        return self.rng.choice(alive) if alive else None
 
     def stop_one(self) -> None:
         """A process stands still, for less or longer than heartbeats may."""
-        process = self.rng.choice(list(self.processes.values()))
-        if process.is_stopped or not process.is_alive:
+        process = self.any_process()
+        if process is None or process.is_stopped:
             return
         self.say(f"{process.address} stands still")
         process.is_stopped = True
@@ -363,13 +408,18 @@ class Cluster:
             happen()
 
     def disconnect_one(self) -> None:
-        process = self.rng.choice(list(self.processes.values()))
+        process = self.any_process()
+        if process is None:
+            return
         self.say(f"{process.address} loses its connection")
         self.tell_process(process, task_executor.Disconnected())
 
     def isolate_one(self) -> None:
         """The network to one TaskManager (one way) goes away for longer than heartbeats may."""
-        address = self.rng.choice(sorted(self.processes))
+        process = self.any_process()
+        if process is None:
+            return
+        address = process.address
         self.say(f"{address} hears nothing")
         self.network.cut_off(address)
         self.after(self.rng.randint(1000, 9000), lambda: self.network.reconnect(address))
@@ -377,8 +427,9 @@ class Cluster:
     def end_faults(self) -> None:
         self.say("the network heals")
         self.network.faults = NetworkFaults()
-        if not any(p.is_alive for p in self.processes.values()):
-            self.start_process(20)
+        self.provider.is_faulty = self.provider.is_deadly = False
+        if self.bounds is None and self.any_process() is None:
+            self.start_one(20)
 
     def deliver(self, address: str, message: object) -> None:
         if address == JOB_MANAGER:
@@ -447,10 +498,20 @@ class Cluster:
                     tm = process.executor.task_manager_id
                     assert tm not in registered, f"{d.execution_id} outlives its job on {tm}"
         self._check_slots()
+        if self.bounds is not None:
+            assert len(self.provider.unended) <= self.bounds.task_managers_max, "too many TaskManagers"
+            resources = {t.resource_id for t in registered.values()}
+            assert not resources & self.provider.released, "a released TaskManager is in use"
         for master in self.job_manager.dispatcher.masters.values():
             for e in master.graph.executions():
                 is_known = e.state.is_terminal or not e.task_manager_id or e.task_manager_id in registered
                 assert is_known, f"{e.execution_id} is {e.state.value} on {e.task_manager_id}, which is lost"
+
+    def _check_lease(self, message: object) -> None:
+        """An allocation id names one slot and one job for ever."""
+        if isinstance(message, RequestSlot):
+            lease = self.leases.setdefault(message.allocation_id, message)
+            assert lease == message, f"{message.allocation_id} is leased twice"
 
     def _check_slots(self) -> None:
         live = self.job_manager.dispatcher.masters
@@ -460,14 +521,23 @@ class Cluster:
                     assert slot.job_id in live, f"{slot.allocation_id} outlives its job"
 
     def is_quiet(self) -> bool:
-        if len(self.finished) < len(self.jobs):
+        if len(self.finished) + len(self.refused) < len(self.jobs):
             return False
         tms = self.job_manager.resource_manager.task_managers
         alive = [p for p in self.processes.values() if p.is_alive]
+        if self.bounds is not None and not self._is_shrunk(self.bounds, len(tms)):
+            return False
         are_free = all(s.state is SlotState.FREE for t in tms.values() for s in t.slots)
         are_connected = {p.executor.task_manager_id for p in alive} == set(tms)
         are_empty = all(not p.executor.slots.allocations() and not p.executor.tasks for p in alive)
         return are_free and are_connected and are_empty
+
+    def _is_shrunk(self, bounds: ProvisioningConfig, task_managers: int) -> bool:
+        """Whether idle TaskManagers were released, and the ones to keep are there unless they were given up."""
+        provisioning = self.job_manager.resource_manager.provisioning
+        assert provisioning is not None
+        is_enough = task_managers >= bounds.task_managers_min or provisioning.is_given_up
+        return is_enough and task_managers == len(self.provider.unended) <= bounds.task_managers_kept
 
     def check_ends(self) -> None:
         """When all is quiet: every job ended for a reason that the fate gave."""
@@ -486,7 +556,10 @@ class Cluster:
         assert end.error is not None
         reason = end.error.reason
         if self.is_calm:
+            assert self.bounds is None, f"{job_id} fits, and failed on a calm day: {end.error}"
             assert reason is FailureReason.NO_RESOURCES, f"{job_id} failed on a calm day: {end.error}"
+        if "no TaskManager is left" in end.error.message:
+            assert self.provider.lost > REPLACEMENTS_MAX
         if reason is FailureReason.OPERATOR_FAILED:
             assert job_id in self.broken_jobs
         if reason is not FailureReason.EXTERNAL:

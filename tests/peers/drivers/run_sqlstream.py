@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -22,7 +23,9 @@ from sqlstream.messages.job_state import JobStatus
 
 
 def main() -> None:
-    with local_session({**json.loads(sys.argv[1]), IN_PROCESS_INPUT: "0"}) as session:
+    # The processes that run jobs start before the first is measured, as those of the other engines do.
+    started = {IN_PROCESS_INPUT: "0", "slotmanager.number-of-slots.min": str(os.cpu_count() or 1)}
+    with local_session({**json.loads(sys.argv[1]), **started}) as session:
         session.cluster()
         serve(lambda request: answer(session, request))
 

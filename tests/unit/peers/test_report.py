@@ -149,3 +149,10 @@ def test_java_tells_its_version(told: str, version: str) -> None:
 def test_a_program_that_is_not_java_is_refused() -> None:
     with pytest.raises(PeerError, match="does not tell its version"):
         java_version("command not found")
+
+
+def test_a_page_says_when_the_largest_input_is_read_from_the_disk() -> None:
+    small = Outcome(events=2_000_000, runs=[Run(30.0, 40.0)])
+    large = Outcome(events=64_000_000, runs=[Run(30.0, 40.0)])
+    assert "read from the disk" not in benchmarks_page(comparison(sqlstream=small))
+    assert "The largest input has 16 GiB" in benchmarks_page(comparison(sqlstream=large, flink=small))

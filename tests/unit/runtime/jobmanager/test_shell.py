@@ -11,6 +11,7 @@ import pytest
 
 from runtime.jobmanager.events import SinkCommit
 from runtime.jobmanager.job_manager import JobManagerConfig
+from runtime.jobmanager.provisioning import ProvisioningConfig
 from runtime.jobmanager.resource_manager import ResourceManagerConfig
 from runtime.jobmanager.shell import JobManagerShell, KeepNothing
 from runtime.net.local_transport import LocalTransport
@@ -79,10 +80,10 @@ class CommitsKept:
 
 
 class NoMoreTaskManagers:
-    def request_slots(self, slots_missing: int) -> None:
-        pass
+    def request_task_manager(self, resource_id: str) -> None:
+        raise ExternalError("SS6006", f"TaskManager {resource_id} could not be started: no room")
 
-    def release(self, resource_id: str) -> None:
+    def release_task_manager(self, resource_id: str, is_lost: bool) -> None:
         pass
 
 
@@ -162,6 +163,22 @@ def test_a_commit_that_fails_is_the_cause_of_the_job(cluster: Cluster, make_job:
     status = cluster.job_manager.wait("j1", TIMEOUT_S)
     assert status.error is not None
     assert (status.error.code, status.error.message) == ("SS5001", "disk full")
+
+
+def test_a_job_whose_task_managers_cannot_be_started_fails_with_the_cause(make_job: MakeJob) -> None:
+    provisioned = ResourceManagerConfig(provisioning=ProvisioningConfig("child"))
+    cluster = Cluster(JobManagerConfig(provisioned))
+    try:
+        cluster.job_manager.submit(make_job("j1"))
+        error = cluster.job_manager.wait("j1", TIMEOUT_S).error
+        assert error is not None
+        assert (error.code, error.reason) == ("SS6003", FailureReason.NO_RESOURCES)
+        assert error.message == (
+            "no TaskManager is left and 10 replacements have ended too: "
+            "TaskManager child-11 could not be started: no room"
+        )
+    finally:
+        cluster.stop()
 
 
 def test_jobs_follow_each_other_through_the_same_slots(cluster: Cluster, make_job: MakeJob) -> None:

@@ -1,0 +1,217 @@
+"""How many TaskManagers a cluster has: which to request from the provider, which to release (Flink:
+ActiveResourceManager)."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from runtime.jobmanager.events import NoTaskManagerLeft, ReleaseTaskManager, RequestTaskManagers
+from sqlstream import config as options
+from sqlstream.errors import ErrorInfo, FailureReason, InternalError, UserError
+
+REPLACEMENTS_MAX = 10
+"""How many TaskManagers are replaced between two requests of jobs: a fault that ends each one is not cured by another."""
+
+SLOTS_MAX = "slotmanager.number-of-slots.max"
+SLOTS_MIN = "slotmanager.number-of-slots.min"
+SLOTS_PER_TASK_MANAGER = "taskmanager.numberOfTaskSlots"
+
+
+@dataclass(frozen=True)
+class ProvisioningConfig:
+    """The bounds of a cluster whose provider starts TaskManagers of `slots_per_task_manager` slots each.
+
+    There are at most `slots_max` slots. `task_managers_min` TaskManagers run also without a job; beyond these, and beyond
+    the first, one without a job is released after `idle_timeout_ms`."""
+
+    resource_id_prefix: str
+    slots_per_task_manager: int = 1
+    slots_max: int = 64
+    task_managers_min: int = 0
+    idle_timeout_ms: int = 30_000
+    registration_timeout_ms: int = 300_000
+
+    @property
+    def task_managers_max(self) -> int:
+        return self.slots_max // self.slots_per_task_manager
+
+    @property
+    def task_managers_kept(self) -> int:
+        """How many TaskManagers stay when no job uses them."""
+        return max(self.task_managers_min, 1)
+
+    @staticmethod
+    def of(
+        config: Mapping[str, str], resource_id_prefix: str, task_managers_min: int | None
+    ) -> ProvisioningConfig:
+        """The bounds that the settings state; `task_managers_min` replaces slotmanager.number-of-slots.min. UserError when
+        the bounds exclude each other."""
+        slots, slots_max = options.get(config, SLOTS_PER_TASK_MANAGER), options.get(config, SLOTS_MAX)
+        if task_managers_min is None:
+            task_managers_min = -(-options.get(config, SLOTS_MIN) // slots)
+        if max(task_managers_min, 1) * slots > slots_max:
+            raise UserError(
+                "SS4002",
+                f'option "{SLOTS_MAX}" is {slots_max}, too few for {max(task_managers_min, 1)} TaskManagers of '
+                f"{slots} slots each",
+                hint=f"raise {SLOTS_MAX}, or lower {SLOTS_PER_TASK_MANAGER} or the number of TaskManagers",
+            )
+        return ProvisioningConfig(
+            resource_id_prefix,
+            slots,
+            # Slots that no whole TaskManager can have do not count.
+            slots_max // slots * slots,
+            task_managers_min,
+            options.get(config, "resourcemanager.taskmanager-timeout"),
+            options.get(config, "resourcemanager.taskmanager-registration.timeout"),
+        )
+
+
+class TaskManagerState(enum.Enum):
+    """REQUESTED ─► REGISTERED ─► RELEASED; REQUESTED ─► RELEASED when it does not register in time. Each is forgotten when
+    the provider reports that it has ended."""
+
+    REQUESTED = "REQUESTED"
+    REGISTERED = "REGISTERED"
+    RELEASED = "RELEASED"
+
+
+@dataclass
+class _Provisioned:
+    state: TaskManagerState
+    requested_ms: int
+
+
+class Provisioning:
+    """Requests TaskManagers while jobs lack slots, within the bounds of its config.
+
+    Each is requested under a resource id that was never used before, and counts from its request until its provider
+    reports that it has ended. One that ends or is lost without a request is replaced when its slots are needed, at most
+    REPLACEMENTS_MAX times; `on_job` starts that count again. State: the TaskManagers by resource id, how many
+    were requested, how many were lost since the last job, and the cause of the last loss."""
+
+    def __init__(self, config: ProvisioningConfig) -> None:
+        self.config = config
+        self._task_managers: dict[str, _Provisioned] = {}
+        self._requested = 0
+        self._lost = 0
+        self._last_loss: ErrorInfo | None = None
+
+    # --- what is there
+
+    def count(self, *states: TaskManagerState) -> int:
+        return sum(t.state in states for t in self._task_managers.values())
+
+    def is_expected(self, resource_id: str) -> bool:
+        """Whether a TaskManager of that id may register: it was requested, and not released."""
+        found = self._task_managers.get(resource_id)
+        return found is not None and found.state is not TaskManagerState.RELEASED
+
+    @property
+    def slots_possible(self) -> int:
+        """The slots that the cluster has, has requested or may still request."""
+        if self.is_given_up:
+            expected = self.count(TaskManagerState.REQUESTED, TaskManagerState.REGISTERED)
+            return expected * self.config.slots_per_task_manager
+        return self.config.task_managers_max * self.config.slots_per_task_manager
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether too many were lost since the last job came, so that none is requested."""
+        return self._lost > REPLACEMENTS_MAX
+
+    def check(self, registered: set[str]) -> None:
+        """InternalError when there are too many, or when the registered ones are not those of the ResourceManager."""
+        if len(self._task_managers) > self.config.task_managers_max:
+            raise InternalError(f"{len(self._task_managers)} TaskManagers are too many")
+        known = {i for i, t in self._task_managers.items() if t.state is TaskManagerState.REGISTERED}
+        if known != registered:
+            raise InternalError(f"TaskManagers {sorted(known ^ registered)} are registered in one place only")
+
+    # --- events
+
+    def on_job(self) -> None:
+        """A new job is a reason to try again what failed before."""
+        self._lost = 0
+
+    def on_registered(self, resource_id: str) -> None:
+        self._task_managers[resource_id].state = TaskManagerState.REGISTERED
+
+    def on_exited(self, resource_id: str, error: ErrorInfo) -> None:
+        found = self._task_managers.pop(resource_id, None)
+        if found is not None and found.state is not TaskManagerState.RELEASED:
+            self._lose(error)
+
+    def release_idle(self, resource_id: str) -> ReleaseTaskManager:
+        self._task_managers[resource_id].state = TaskManagerState.RELEASED
+        return ReleaseTaskManager(resource_id, is_lost=False)
+
+    def release_lost(self, resource_id: str, error: ErrorInfo) -> ReleaseTaskManager:
+        """The TaskManager does not answer, or a task in it does not end: its process has to."""
+        found = self._task_managers.get(resource_id)
+        if found is not None and found.state is not TaskManagerState.RELEASED:
+            found.state = TaskManagerState.RELEASED
+            self._lose(error)
+        return ReleaseTaskManager(resource_id, is_lost=True)
+
+    def release_overdue(self, now_ms: int) -> list[ReleaseTaskManager]:
+        """Give up those that have not registered in time."""
+        timeout_ms = self.config.registration_timeout_ms
+        overdue = [
+            resource_id
+            for resource_id, found in self._task_managers.items()
+            if found.state is TaskManagerState.REQUESTED and now_ms - found.requested_ms > timeout_ms
+        ]
+        return [self.release_lost(i, _unregistered(i, timeout_ms)) for i in overdue]
+
+    def request(self, slots_missing: int, now_ms: int) -> list[RequestTaskManagers | NoTaskManagerLeft]:
+        """Request what covers `slots_missing` slots, which no registered TaskManager has free, and the minimum."""
+        pending = self.count(TaskManagerState.REQUESTED)
+        expected = pending + self.count(TaskManagerState.REGISTERED)
+        for_jobs = -(-slots_missing // self.config.slots_per_task_manager) - pending
+        wanted = max(for_jobs, self.config.task_managers_min - expected)
+        if self.is_given_up:
+            is_hopeless = slots_missing > 0 and expected == 0
+            return [NoTaskManagerLeft(_none_left(self._last_loss))] if is_hopeless and self._last_loss else []
+        count = min(wanted, self.config.task_managers_max - len(self._task_managers))
+        if count <= 0:
+            return []
+        return [RequestTaskManagers(tuple(self._request_one(now_ms) for _ in range(count)))]
+
+    # --- small things
+
+    def _request_one(self, now_ms: int) -> str:
+        self._requested += 1
+        resource_id = f"{self.config.resource_id_prefix}-{self._requested}"
+        self._task_managers[resource_id] = _Provisioned(TaskManagerState.REQUESTED, now_ms)
+        return resource_id
+
+    def _lose(self, error: ErrorInfo) -> None:
+        self._lost += 1
+        self._last_loss = error
+
+
+def _unregistered(resource_id: str, timeout_ms: int) -> ErrorInfo:
+    return ErrorInfo(
+        code="SS6020",
+        message=f"TaskManager {resource_id} did not register within {timeout_ms / 1000:g} s of its request",
+        reason=FailureReason.TASK_MANAGER_LOST,
+        hint="look at its log; resourcemanager.taskmanager-registration.timeout sets how long its start may take",
+    )
+
+
+def _none_left(last: ErrorInfo) -> ErrorInfo:
+    """The cause of a job's failure when every TaskManager has ended and no other is requested; `last` is the last one's."""
+    return msgspec.structs.replace(
+        last,
+        code="SS6003",
+        message=f"no TaskManager is left and {REPLACEMENTS_MAX} replacements have ended too: {last.message}",
+        reason=FailureReason.NO_RESOURCES,
+        hint="correct the cause in the last lines, then run the statement again"
+        if last.detail
+        else last.hint or "see what else ends processes of this user, then run the statement again",
+    )
