@@ -6,21 +6,26 @@ import contextlib
 import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import msgspec
 
 from runtime.host.clock import now_ms, steady_ms, steady_s
-from runtime.host.files import LocalFiles
 from runtime.host.random import random_id, random_token
+from runtime.host.rooted_files import FilePlaces, files_at
+from runtime.jobmanager.events import EndedJob
 from runtime.jobmanager.job_manager import JobManagerConfig
 from runtime.jobmanager.job_master import JobMasterConfig
 from runtime.jobmanager.provisioning import ProvisioningConfig
 from runtime.jobmanager.resource_manager import ResourceManagerConfig
-from runtime.jobmanager.shell import JobManagerShell, KeepNothing
+from runtime.jobmanager.shell import Committer, JobManagerShell, JobStore, KeepNothing
+from runtime.logs import QUIET_LEVEL
 from runtime.metrics import ProcessUsage
 from runtime.net.results import JobResults, PrintLines, ResultStore
+from runtime.providers.child_output import PassOn, print_errors
 from runtime.sink_committer import ConnectorCommitter
+from runtime.taskmanager.task_manager_options import TaskManagerOptions
 from runtime.transport import Transport
 from sqlstream import config as options
 from sqlstream.errors import ErrorInfo, InternalError, SqlStreamError
@@ -81,6 +86,19 @@ class TaskManagers(Protocol):
     def release_task_manager(self, resource_id: str, is_lost: bool) -> None: ...
 
 
+@dataclass(frozen=True)
+class ClusterSurroundings:
+    """What a cluster that outlives its jobs has around it: where it keeps jobs, which ones have ended before, where files may
+    lie (None: anywhere), what takes the output of its children, and what is called when its JobManager breaks off."""
+
+    store: JobStore = field(default_factory=KeepNothing)
+    committer: Committer | None = None
+    ended: tuple[EndedJob, ...] = ()
+    places: FilePlaces | None = None
+    pass_on: PassOn = print_errors
+    on_crash: Callable[[], None] = lambda: None
+
+
 class EmbeddedCluster:
     """JobManager and TaskManagers that live as long as this object, from `start` to `close`. All methods are
     thread-safe.
@@ -96,8 +114,11 @@ class EmbeddedCluster:
         task_managers: int | None = None,
         in_process: bool = False,
         print_lines: PrintLines = print_to_terminal,
+        surroundings: ClusterSurroundings | None = None,
     ) -> None:
         self._config = dict(config or {})
+        self._around = around = surroundings or ClusterSurroundings()
+        files = files_at(around.places)
         self._usage = ProcessUsage(lambda: self._task_managers.process_ids)
         self._print_errors: dict[str, OSError] = {}
         self._is_started = False
@@ -123,25 +144,39 @@ class EmbeddedCluster:
             from runtime.providers.flight_cluster import ChildTaskManagers
 
             self._task_managers = ChildTaskManagers(
-                slots=options.get(self._config, "taskmanager.numberOfTaskSlots"),
-                network_memory_bytes=options.get(self._config, "taskmanager.memory.network.max"),
-                cancellation_timeout_ms=options.get(self._config, "task.cancellation.timeout"),
-                token=self.token,
+                self._child_options(around.places),
                 receiver=self._results,
                 receive=self._receive,
                 on_exit=lambda resource_id, error: self._shell.task_manager_exited(resource_id, error),
                 on_release=self._usage.measure,
                 on_request=self._answer,
+                pass_on=around.pass_on,
             )
         self._shell = JobManagerShell(
             self._job_manager_config(),
             self._task_managers.transport,
             steady_ms,
             now_ms,
-            KeepNothing(),
-            ConnectorCommitter(LocalFiles()),
+            around.store,
+            around.committer or ConnectorCommitter(files),
             self._task_managers,
             self._on_crash,
+        )
+        self._shell.remember(around.ended)
+
+    def _child_options(self, places: FilePlaces | None) -> TaskManagerOptions:
+        """The options of every child but its id and the address of the JobManager."""
+        is_logging = "sqlstream.log.level" in self._config
+        return TaskManagerOptions(
+            "",
+            "",
+            self.token,
+            options.get(self._config, "taskmanager.numberOfTaskSlots"),
+            options.get(self._config, "taskmanager.memory.network.max"),
+            options.get(self._config, "task.cancellation.timeout"),
+            options.get(self._config, "sqlstream.log.level") if is_logging else QUIET_LEVEL,
+            options.get(self._config, "sqlstream.log.format"),
+            places,
         )
 
     def _job_manager_config(self) -> JobManagerConfig:
@@ -311,3 +346,4 @@ class EmbeddedCluster:
     def _on_crash(self, _: ErrorInfo) -> None:
         # Callers that wait for rows get the end of the rows.
         self._results.close_all()
+        self._around.on_crash()

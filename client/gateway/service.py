@@ -25,7 +25,7 @@ OpenSession = Callable[[Mapping[str, str]], "Session"]
 """A session of the engine with these settings, on the gateway's cluster and catalogs."""
 
 StatementListener = Callable[[str, str, str, str], None]
-"""Called with user, session handle, operation handle and text before a statement is executed."""
+"""Called with user, session handle, operation handle and text before a statement is executed; an error refuses it."""
 
 _log = logging.getLogger(__name__)
 
@@ -112,16 +112,18 @@ class GatewayService:
         session = self.session(session_handle)
         operation = self._operation(text)
         applied, _ = split_properties(config or {})
+        self._announce(session, operation, user)
         session.add(operation)
         execute = self._execution(session.session).execute
-        self._start(session, operation, applied, user, execute)
+        self._start(session, operation, applied, execute)
         return operation
 
     def configure_session(self, session_handle: str, text: str, user: str = "") -> Operation:
         """Begin to execute a statement that changes the session or its catalog, and no other."""
         session = self.session(session_handle)
         operation = self._operation(text)
-        self._start(session, operation, {}, user, self._execution(session.session).configure)
+        self._announce(session, operation, user)
+        self._start(session, operation, {}, self._execution(session.session).configure)
         return operation
 
     def run_script(
@@ -132,8 +134,9 @@ class GatewayService:
         session = self.session(session_handle)
         operation = self._operation(script)
         applied, _ = split_properties(config or {})
+        self._announce(session, operation, user)
         own = self._open_session({**session.session.config, **applied})
-        self._start(session, operation, {}, user, self._execution(own).run_script)
+        self._start(session, operation, {}, self._execution(own).run_script)
         return operation
 
     def operation(self, session_handle: str, operation_handle: str) -> Operation:
@@ -185,17 +188,19 @@ class GatewayService:
     def _execution(self, session: Session) -> Execution:
         return Execution(session, self.options)
 
+    def _announce(self, session: GatewaySession, operation: Operation, user: str) -> None:
+        """Tell the listener of a statement, which refuses it by an error."""
+        if self._on_statement is not None:
+            self._on_statement(user, session.handle, operation.handle, operation.text)
+
     def _start(
         self,
         session: GatewaySession,
         operation: Operation,
         config: Mapping[str, str],
-        user: str,
         execute: Execute,
     ) -> None:
         """Put an operation into its session's queue."""
-        if self._on_statement is not None:
-            self._on_statement(user, session.handle, operation.handle, operation.text)
 
         def run(done: Callable[[], None]) -> None:
             try:
