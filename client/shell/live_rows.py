@@ -14,7 +14,6 @@ from sqlstream.changelog import RowKind
 
 if TYPE_CHECKING:
     from runtime.state.row_multiset import RowMultiset
-
     from sqlstream.schema import Schema
 
 _ROUNDS_MAX = 16
