@@ -152,9 +152,19 @@ def _page_responses() -> dict[int | str, Extra]:
 def _stream_responses() -> dict[int | str, Extra]:
     responses = json_response(ErrorResponseBody)
     stream = {"schema": {"type": "string", "format": "binary"}}
-    content = {"text/event-stream": {"schema": {"type": "string"}}, MEDIA_TYPE: stream}
+    content = {"text/event-stream": {"schema": _EVENT}, MEDIA_TYPE: stream}
     responses[200] = {"description": "The rows, as they come.", "content": content}
     return responses
+
+
+_EVENT: Extra = {
+    "type": "object",
+    "required": ["event", "data"],
+    "properties": {
+        "event": {"enum": ["columns", "rows", "end", "error"]},
+        "data": {"type": "string", "description": "An object or, for rows, an array, in JSON."},
+    },
+}
 
 
 def _parameters(version: int) -> Extra:

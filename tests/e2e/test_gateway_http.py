@@ -316,3 +316,16 @@ def test_many_held_requests_need_no_threads(server: Server, client: Client) -> N
         statuses = {request.result(TIMEOUT_S).status_code for request in held}
     # The first one's page is that of token 1; for the others it is the one before the current token.
     assert statuses == {200}
+
+
+def test_an_unfinished_statement_is_completed(client: Client) -> None:
+    client.rows("CREATE TEMPORARY VIEW people AS SELECT 'a' AS first_name, 1 AS age")
+    body = {"statement": "SELECT fir FROM people", "position": 10}
+    path = f"{client.path}/complete-statement"
+    assert client.http.request("GET", path, json=body).json()["candidates"][0] == "first_name"
+    accept = {"accept": "application/vnd.sqlstream+json"}
+    first = client.http.request("GET", path, json=body, headers=accept).json()["details"][0]
+    assert (first["text"], first["kind"], first["start"]) == ("first_name", "column", 7)
+    for position in (-5, 10_000):
+        body = {"statement": "SELECT 1", "position": position}
+        assert client.http.request("GET", path, json=body).status_code == 200

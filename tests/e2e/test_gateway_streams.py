@@ -202,16 +202,13 @@ def test_a_million_rows_in_pages_of_json_in_constant_memory(client: Client) -> N
 def test_an_arrow_stream_that_fails_is_cut_off_after_the_error(client: Client) -> None:
     client.rows(UNBOUNDED.format(rate=1000))
     operation = client.execute("SELECT CAST(CAST(id AS STRING) || 'x' AS BIGINT) FROM u")
-    found = {}
-    with (
-        pytest.raises(httpx.RemoteProtocolError),
-        client.http.stream("GET", f"{operation}/result/stream?rowFormat=ARROW") as response,
-    ):
+    with client.http.stream("GET", f"{operation}/result/stream?rowFormat=ARROW") as response:
         reader = pa.ipc.open_stream(Body(response.iter_raw()))
-        while True:
-            _, metadata = reader.read_next_batch_with_custom_metadata()
-            if metadata is not None:
-                found = json.loads(metadata[b"sqlstream"])
+        while (found := reader.read_next_batch_with_custom_metadata().custom_metadata) is None:
+            pass
+        with pytest.raises(httpx.RemoteProtocolError):
+            reader.read_next_batch()
+    found = json.loads(found[b"sqlstream"])
     assert "cannot cast" in found["error"]["message"]
 
 
