@@ -28,6 +28,7 @@ FLUSH_TIMEOUT_S = 2.0
 DELIVER_AGAIN_S = 0.05
 
 COMMANDS: dict[str, tuple[str, str]] = {
+    "shell": ("client.commands.shell", "type SQL and see the answer; the command without words"),
     "run": ("client.commands.run", "run every statement of a SQL file"),
     "explain": ("client.commands.explain", "print the plans of a SQL file's queries, down to the JobGraph"),
     "submit": ("client.commands.submit", "run every statement of a SQL file on a server"),
@@ -46,8 +47,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
 """Command name to (module, one line of help). A module has `add_arguments(parser)` and `execute(arguments) -> exit code`, and
 is imported only when its command runs."""
 
+DEFAULT_COMMAND = "shell"
+
 EPILOG = """\
 examples:
+  sqlstream
   sqlstream run queries/getting_started.sql
   sqlstream run --format json report.sql > report.jsonl
   sqlstream explain queries/nexmark/q5.sql
@@ -156,10 +160,8 @@ def _run(argv: list[str]) -> int:
     if is_asked():
         answer_words(_parser(words_of_line()))
         return EXIT_OK
+    argv = argv or [DEFAULT_COMMAND]
     parser = _parser(argv)
-    if not argv:
-        parser.print_help(sys.stderr)
-        return EXIT_USAGE
     arguments = parser.parse_args(argv)
     from sqlstream.errors import JobError, SqlStreamError, UserError, render_error
 

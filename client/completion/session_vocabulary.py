@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from client.completion.candidates import Name, OptionName
 from sqlstream.catalog import CatalogTable, ObjectPath
-from sqlstream.config import OPTIONS, ConfigOption, ConfigType
+from sqlstream.config import OPTIONS
+from sqlstream.config_option import ConfigOption, ConfigType
+from sqlstream.errors import SqlStreamError
 
 if TYPE_CHECKING:
     from client.session import Session
@@ -25,30 +28,35 @@ class SessionVocabulary:
         self._jobs = jobs
 
     def catalogs(self) -> Sequence[str]:
-        return (self._context.current_catalog,)
+        return self._context.catalog.catalogs()
 
     def databases(self, catalog: str) -> Sequence[str]:
-        return (self._context.current_database,) if catalog in ("", self._context.current_catalog) else ()
+        with contextlib.suppress(SqlStreamError):
+            return self._context.catalog.databases(catalog or self._context.current_catalog)
+        return ()
 
     def tables(self, catalog: str, database: str) -> Sequence[Name]:
         context = self._context
-        entries = context.catalog.list(
-            catalog or context.current_catalog, database or context.current_database
-        )
-        return [Name(e.path.name, "table" if isinstance(e, CatalogTable) else "view") for e in entries]
+        path = (catalog or context.current_catalog, database or context.current_database)
+        with contextlib.suppress(SqlStreamError):
+            entries = context.catalog.list(*path)
+            return [Name(e.path.name, "table" if isinstance(e, CatalogTable) else "view") for e in entries]
+        return ()
 
     def columns(self, path: tuple[str, ...]) -> Sequence[Name]:
         if not 1 <= len(path) <= _PATH_PARTS:
             return ()
         current = (self._context.current_catalog, self._context.current_database)
-        found = self._context.catalog.get(ObjectPath(*current[: _PATH_PARTS - len(path)], *path))
-        return [Name(f.name, str(f.type)) for f in found.schema.fields] if found is not None else ()
+        with contextlib.suppress(SqlStreamError):
+            found = self._context.catalog.get(ObjectPath(*current[: _PATH_PARTS - len(path)], *path))
+            return [Name(f.name, str(f.type)) for f in found.schema.fields] if found is not None else ()
+        return ()
 
     def functions(self) -> Sequence[Name]:
         return _functions()
 
     def settings(self) -> Sequence[OptionName]:
-        return [_setting(o) for o in OPTIONS.values()]
+        return [_setting(o) for o in OPTIONS.values() if o.scope.is_settable]
 
     def connectors(self) -> Sequence[str]:
         return sorted(i for i, d in self._context.connectors.items() if not d.is_internal)
