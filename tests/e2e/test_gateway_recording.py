@@ -191,7 +191,10 @@ def assert_same_errors(answer: httpx.Response, exchange: Exchange) -> None:
 
 @pytest.fixture(scope="module")
 def http() -> Iterator[httpx.Client]:
-    with gateway_server(shares_catalogs=False) as server, httpx.Client(base_url=server.url, timeout=TIMEOUT_S) as client:
+    with (
+        gateway_server(shares_catalogs=False) as server,
+        httpx.Client(base_url=server.url, timeout=TIMEOUT_S) as client,
+    ):
         yield client
 
 
