@@ -54,22 +54,20 @@ def test_a_server_survives_a_stop_and_a_kill_with_its_catalog_and_jobs(tmp_path:
         assert len(server.statuses()) == 2, "the job and the ended query"
         session = server.open_session()
         assert server.execute(session, "SHOW TABLES") == [["g"], ["p"]]
+        cancelled = server.insert(session, "INSERT INTO p SELECT n + 1 FROM g")
+        assert server.request("PATCH", f"/jobs/{cancelled}?mode=cancel", rest=True).status_code == 202
+        server.wait_for(cancelled, "CANCELED")
         children = server.children()
         assert server.signal(signal.SIGKILL) == -signal.SIGKILL
         wait_until_ended(children)
 
         server.start()
         assert server.wait_for(job, "RUNNING") == "RUNNING"
-        assert server.request("PATCH", f"/jobs/{job}?mode=cancel", rest=True).status_code == 202
-        server.wait_for(job, "CANCELED")
-        server.signal(signal.SIGTERM)
-        server.start()
-        assert server.statuses()[job] == "CANCELED"
-        records = server.get(f"/jobs/{job}/logs")
-        assert any("the job is CANCELED" in record for record in records["records"])
-        assert all(job in record for record in records["records"])
-        again = server.get(f"/jobs/{job}/logs?after={records['next']}")
-        assert again["records"] == []
+        assert server.statuses()[cancelled] == "CANCELED"
+        log = server.get(f"/jobs/{cancelled}/logs")
+        assert any("the job is CANCELED" in record for record in log["records"])
+        assert all(cancelled in record for record in log["records"])
+        assert server.get(f"/jobs/{cancelled}/logs?after={log['next']}")["records"] == []
 
 
 def test_a_killed_server_writes_each_row_once_and_loses_queries(tmp_path: Path) -> None:
