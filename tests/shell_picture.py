@@ -111,7 +111,7 @@ def draw(home: Path) -> str:
         shell.wait_for("did you mean")
         shell.wait_for_prompt()
         shell.send("SELECT channel, COUNT(*) AS bids, MAX(price) AS highest FROM bid GROUP BY ch")
-        shell.wait_for("STRING")
+        shell.wait(lambda: shell.lines[-1].strip().startswith("chr "), "the menu")
         typed = _copy(shell, LINES)
         shell.send("annel;" + ENTER)
         shell.wait(lambda: shell.lines[-1].startswith(" rows") and len(shell.lines[8]) > 20, "the live table")
