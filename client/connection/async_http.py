@@ -60,7 +60,7 @@ class AsyncHttpConnection:
 
     async def execute(self, text: str) -> AsyncHttpResult:
         if self._is_closed:
-            raise UserError("SS4032", "the connection is closed", hint="open another one")
+            raise UserError("SS4042", "the connection is closed", hint="open another one")
         path = session_path(self._session, "/statements")
         answer = await self._client.call("POST", path, {"statement": text})
         result = await AsyncHttpResult.open(self._client, self._session, str(answer["operationHandle"]))

@@ -75,7 +75,7 @@ class EmbeddedConnection:
         statement = parse_statement(text)
         with self._lock:
             if self._is_closed:
-                raise UserError("SS4032", "the connection is closed", hint="open another one")
+                raise UserError("SS4042", "the connection is closed", hint="open another one")
             try:
                 outcome = self._session.execute(statement)
             except UserError as error:

@@ -113,7 +113,7 @@ class HttpConnection:
 
     def _check_open(self) -> None:
         if self._is_closed.is_set():
-            raise UserError("SS4032", "the connection is closed", hint="open another one")
+            raise UserError("SS4042", "the connection is closed", hint="open another one")
 
     def _beat(self) -> None:
         while not self._is_closed.wait(HEARTBEAT_S):

@@ -41,7 +41,9 @@ def test_tasks_run_one_after_the_other_in_the_order_in_which_they_came(pool: Thr
     assert seen == list(range(200))
 
 
-def test_a_task_that_waits_holds_no_thread_and_holds_back_its_own_queue_alone(pool: ThreadPoolExecutor) -> None:
+def test_a_task_that_waits_holds_no_thread_and_holds_back_its_own_queue_alone(
+    pool: ThreadPoolExecutor,
+) -> None:
     waiting, last = [SerialQueue(pool) for _ in range(5)], SerialQueue(pool)
     held: list[Done] = []
     behind, ended = threading.Event(), threading.Event()

@@ -131,9 +131,7 @@ def test_settings_of_one_statement_are_in_force_for_it_alone(gateway: Running) -
 def test_an_insert_is_answered_at_once_and_outlives_its_session(gateway: Running) -> None:
     service, cluster = gateway
     session = service.open_session({})
-    insert = run(
-        service, session, UNBOUNDED.format(rate=10), BLACKHOLE, "INSERT INTO sink SELECT id FROM u"
-    )
+    insert = run(service, session, UNBOUNDED.format(rate=10), BLACKHOLE, "INSERT INTO sink SELECT id FROM u")
     result = insert.result()
     assert rows(insert) == [(result.job_id,)]
     assert (result.schema.names, result.is_query, result.info.kind) == (("job id",), False, "JOB")
@@ -230,9 +228,7 @@ def test_an_operation_that_is_cancelled_in_line_is_never_executed(gateway: Runni
 def test_jobs_are_listed_described_and_stopped(gateway: Running) -> None:
     service, cluster = gateway
     session = service.open_session({"pipeline.name": "mine"})
-    insert = run(
-        service, session, UNBOUNDED.format(rate=10), BLACKHOLE, "INSERT INTO sink SELECT id FROM u"
-    )
+    insert = run(service, session, UNBOUNDED.format(rate=10), BLACKHOLE, "INSERT INTO sink SELECT id FROM u")
     job_id = insert.result().job_id
     until(lambda: cluster.status(str(job_id)).status is JobStatus.RUNNING)
     described = run(service, session, f"DESCRIBE JOB '{job_id}'")
