@@ -39,6 +39,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tables": ("client.commands.tables", "list the tables and views of a server"),
     "status": ("client.commands.status", "say whether a server answers, and what it does"),
     "server": ("client.commands.server", "run jobs and answer clients until it is stopped"),
+    "token": ("client.commands.token", "say who may use a server, and in which role"),
     "config": ("client.commands.config", "show every option with its value and where it comes from"),
     "bench": ("client.commands.bench", "measure the engine with a standard workload"),
     "completion": ("client.commands.completion", "print a script that completes words in bash, zsh or fish"),

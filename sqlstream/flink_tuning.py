@@ -132,6 +132,13 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, ConfigType, str], ...]], ...] = (
         ),
     ),
     (
+        "the gateway starts a thread when a statement needs one, up to 'sql-gateway.worker.threads.max', and keeps it",
+        (
+            ("sql-gateway.worker.threads.min", _I, "5"),
+            ("sql-gateway.worker.keepalive-time", _D, "5 min"),
+        ),
+    ),
+    (
         "there is no JVM",
         (("env.java.opts.all", _S, ""), ("env.java.home", _S, "")),
     ),

@@ -65,7 +65,7 @@ def serve(configuration: Configuration, task_managers: int | None) -> int:
     print(greeting(server), flush=True)
     server.stopped.wait()
     server.stop()
-    return 0
+    return 1 if server.is_broken else 0
 
 
 def _stop_at_signals(server: Server) -> None:

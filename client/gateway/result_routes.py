@@ -71,7 +71,7 @@ async def _operation(context: HttpContext, session: str, operation: str) -> Oper
 
 
 async def _require_result(context: HttpContext, operation: Operation) -> None:
-    """Wait until the statement has been executed, and raise its error: an Arrow stream has no place for it before its schema."""
+    """Wait until the operation is settled; RestError when it failed, since its schema is the first thing in an Arrow stream."""
     while operation.status.is_unsettled:
         await called_within(operation.when_settled, context.service.options.heartbeat_ms / 1000)
     try:
@@ -152,9 +152,19 @@ def _page_responses() -> dict[int | str, Extra]:
 def _stream_responses() -> dict[int | str, Extra]:
     responses = json_response(ErrorResponseBody)
     stream = {"schema": {"type": "string", "format": "binary"}}
-    content = {"text/event-stream": {"schema": {"type": "string"}}, MEDIA_TYPE: stream}
+    content = {"text/event-stream": {"schema": _EVENT}, MEDIA_TYPE: stream}
     responses[200] = {"description": "The rows, as they come.", "content": content}
     return responses
+
+
+_EVENT: Extra = {
+    "type": "object",
+    "required": ["event", "data"],
+    "properties": {
+        "event": {"enum": ["columns", "rows", "end", "error"]},
+        "data": {"type": "string", "description": "An object or, for rows, an array, in JSON."},
+    },
+}
 
 
 def _parameters(version: int) -> Extra:

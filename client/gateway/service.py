@@ -18,6 +18,7 @@ from runtime.host.clock import steady_ms
 from sqlstream.errors import InternalError, SqlStreamError, UserError
 
 if TYPE_CHECKING:
+    from client.completion import Candidate
     from client.session import Session
 
 OpenSession = Callable[[Mapping[str, str]], "Session"]
@@ -153,12 +154,28 @@ class GatewayService:
 
     def complete(self, session_handle: str, text: str, position: int) -> Sequence[str]:
         """What may be written at `position` of an unfinished statement, the best first."""
-        self.session(session_handle)
-        return []
+        return [found.text for found in self.candidates(session_handle, text, position)]
+
+    def candidates(self, session_handle: str, text: str, position: int) -> tuple[Candidate, ...]:
+        """The same, each with its kind and the place of what it replaces."""
+        from client.completion import Name, complete
+        from client.completion.session_vocabulary import SessionVocabulary
+
+        session = self.session(session_handle).session
+
+        def jobs() -> list[Name]:
+            return [Name(job.job_id, job.status.value) for job in session.cluster.jobs()]
+
+        self._require_short(text)
+        return complete(text, min(max(position, 0), len(text)), SessionVocabulary(session, jobs))
 
     # -- execution ---------------------------------------------------------------------------------
 
     def _operation(self, text: str) -> Operation:
+        self._require_short(text)
+        return Operation(text)
+
+    def _require_short(self, text: str) -> None:
         limit = self.options.statement_bytes_max
         # Each character is at least a byte: most texts need not be encoded to be measured.
         if len(text) > limit or len(text.encode("utf-8", "surrogatepass")) > limit:
@@ -167,7 +184,6 @@ class GatewayService:
                 f"the statement is longer than {limit} bytes",
                 hint="split it, or raise 'sqlstream.gateway.statement.max-length'",
             )
-        return Operation(text)
 
     def _execution(self, session: Session) -> Execution:
         return Execution(session, self.options)

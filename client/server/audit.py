@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import datetime
+import logging
 
 import msgspec
 
 from client.server.log_files import LogFiles
 from sqlstream.secrets import without_secrets
+
+logger = logging.getLogger(__name__)
 
 STATEMENT_CHARACTERS_MAX = 20_000
 
@@ -52,7 +55,10 @@ class AuditLog:
         self._write(AuditRecord(_now(), "refused", user, "", address, method, path, status, reason=reason))
 
     def _write(self, record: AuditRecord) -> None:
-        self._files.write(f"{msgspec.json.encode(record).decode()}\n")
+        if not self._files.write(f"{msgspec.json.encode(record).decode()}\n"):
+            logger.error(
+                "the audit log cannot be written: %s of %s is missing in it", record.event, record.user
+            )
 
 
 def _now() -> str:

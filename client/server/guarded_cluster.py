@@ -27,13 +27,13 @@ class GuardedCluster(EmbeddedCluster):
         plan_bytes_max: int,
     ) -> None:
         super().__init__(config, task_managers, False, print_lines, surroundings)
-        self._file_roots = surroundings.file_roots
+        self._places = surroundings.places
         self._plan_bytes_max = plan_bytes_max
 
     def submit(self, graph: JobGraph) -> None:
         check_plan_size(graph, self._plan_bytes_max)
-        if self._file_roots is not None:
-            check_paths(graph, RootedFiles(self._file_roots))
+        if self._places is not None:
+            check_paths(graph, RootedFiles(self._places))
         super().submit(graph)
 
 

@@ -20,7 +20,8 @@ logger = logging.getLogger(__name__)
 GRACE_S = 2
 """How long requests under way may take once the server stops."""
 
-START_TIMEOUT_S = 10.0
+CONNECTIONS_MAX = 1000
+"""Beyond these a request is answered with 503. Each stream of results holds one."""
 
 
 class HttpListener:
@@ -39,6 +40,7 @@ class HttpListener:
             lifespan="off",
             ws="none",
             server_header=False,
+            limit_concurrency=CONNECTIONS_MAX,
             timeout_graceful_shutdown=GRACE_S,
             ssl_certfile=tls.certificate if tls is not None else None,
             ssl_keyfile=tls.key if tls is not None else None,

@@ -16,8 +16,8 @@ def listen(endpoint: Endpoint) -> socket.socket:
     """A listening socket on the first free port of an endpoint. UserError SS4011 when there is none."""
     family, address = _resolve(endpoint)
     for port in endpoint.ports:
-        # The protocol is named: for a socket without it asyncio leaves Nagle's algorithm on, and an answer's second piece would
-        # wait 40 ms for the acknowledgement of the first.
+        # Said to be TCP, since asyncio sends small answers without delay only on such sockets: with the delay, and that of the
+        # client's acknowledgement, each answer of two packets takes 40 ms.
         listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -61,8 +61,8 @@ class LogFiles:
         self._stream = self._open()
         self._size = os.fstat(self._stream.fileno()).st_size
 
-    def write(self, text: str) -> None:
-        """Append whole records, each with its line end."""
+    def write(self, text: str) -> bool:
+        """Append whole records, each with its line end; returns whether they could be written."""
         data = text.encode("utf-8", "replace")
         with self._lock:
             try:
@@ -71,8 +71,9 @@ class LogFiles:
                 self._stream.write(data)
                 self._size += len(data)
             except (OSError, ValueError):
-                # ValueError: closed. Nobody is left to tell.
-                return
+                # ValueError: closed.
+                return False
+        return True
 
     def close(self) -> None:
         with self._lock:

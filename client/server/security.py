@@ -104,7 +104,8 @@ class Security:
         origin = headers.get("origin")
         if origin is None:
             return
-        name = (urlsplit(origin).hostname or "").lower()
+        scheme, _, host = origin.partition("://")
+        name = _host_name(host) if scheme in ("http", "https") else ""
         if not name or (name not in self._rules.host_names and name != _host_name(headers.get("host", ""))):
             raise Refused(403, "Requests from pages of other sites are refused.", f"origin {origin[:100]}")
 

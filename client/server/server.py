@@ -33,7 +33,7 @@ from client.server.warm_up import warm_up
 from client.session import Session
 from runtime.embedded import ClusterSurroundings
 from runtime.host.clock import now_ms
-from runtime.host.rooted_files import files_within
+from runtime.host.rooted_files import FilePlaces, files_at
 from runtime.logs import install_handler
 from runtime.sink_committer import ConnectorCommitter
 from sqlstream import __version__
@@ -55,8 +55,10 @@ class Server:
         self._config: ServerConfig = server_config(configuration)
         self._task_managers = task_managers
         self._ends = contextlib.ExitStack()
+        self._http: HttpListener | None = None
         self.stopped = threading.Event()
         self.first_token: str | None = None
+        self.is_broken = False
 
     @property
     def data_directory(self) -> str:
@@ -81,9 +83,11 @@ class Server:
         self._tokens = Tokens(config.data_directory)
         if config.is_token_required:
             self.first_token = self._tokens.ensure_first()
+        # Last of all but the log: requests under way have as long as the jobs take to end.
+        ends.callback(self._stop_http)
         self._start_cluster(ends)
         self._audit = AuditLog(self._log_files(self._directory.audit, "audit", ends))
-        catalogs = kept_catalogs(self._directory.catalog, config.file_roots)
+        catalogs = kept_catalogs(self._directory.catalog, self._places)
         settings = self._configuration.for_jobs
 
         def open_session(properties: Mapping[str, str]) -> Session:
@@ -94,10 +98,9 @@ class Server:
         info = ServerInfo(__version__, self._configuration.values, log_directory=Path(self._directory.logs))
         access = (self._access_rules(), self._tokens, self._audit)
         app = server_app(self._service, self._cluster, info, self._logs, self.stopped.set, access)
-        self._http = HttpListener(app, sockets, config.tls, self.stopped.set)
+        self._http = HttpListener(app, sockets, config.tls, self._break_off)
         self._http.start()
         threading.Thread(target=warm_up, args=(open_session,), name="warm-up", daemon=True).start()
-        ends.callback(self._http.stop)
         ends.callback(self._http.refuse_connections)
         self._directory.announce(
             ServerFile(os.getpid(), self.gateway_url, self.rest_url, config.is_token_required)
@@ -132,15 +135,19 @@ class Server:
 
     def _start_cluster(self, ends: contextlib.ExitStack) -> None:
         config = self._config
+        # Who may run statements is not to read tokens, nor write them, as tables.
+        denied = (os.path.realpath(config.data_directory),)
+        self._places = FilePlaces(config.file_roots, denied)
         self._store = FileJobStore(self._directory.jobs, now_ms)
-        committer = ConnectorCommitter(files_within(config.file_roots))
+        committer = ConnectorCommitter(files_at(self._places))
         recovery = recover(self._store, committer, now_ms)
         surroundings = ClusterSurroundings(
             self._store,
             KeptCommitter(self._store, committer),
             self._store.ended(),
-            config.file_roots,
+            self._places,
             self._log_handler.pass_on,
+            self._break_off,
         )
         settings = {
             **self._configuration.for_jobs,
@@ -184,8 +191,16 @@ class Server:
             return LOCAL.role
         return self._tokens.role_of(user)
 
+    def _break_off(self) -> None:
+        """The JobManager has ended by itself: end the server, so that whoever watches it starts another."""
+        self.is_broken = True
+        self.stopped.set()
+
     def _suspend_jobs(self) -> None:
         """Keep the jobs that run, but queries: those have lost their clients."""
+        if self.is_broken:
+            # Its jobs have not ended, and nothing was removed.
+            return
         kept = [
             job.job_id
             for job in self._cluster.jobs()
@@ -194,6 +209,10 @@ class Server:
         self._store.suspend(kept)
         if kept:
             logger.info("jobs that are kept, and start again with the server: %s", ", ".join(kept))
+
+    def _stop_http(self) -> None:
+        if self._http is not None:
+            self._http.stop()
 
     def stop(self) -> None:
         """Answer no other request, close all sessions, suspend the jobs, end the TaskManagers. Harmless when repeated."""

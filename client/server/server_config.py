@@ -38,8 +38,7 @@ class TlsFiles:
 
 @dataclasses.dataclass(frozen=True)
 class ServerConfig:
-    """What `sqlstream server` starts with. `rest` is None when both interfaces share the gateway's port; `file_roots` are
-    None when tables may lie anywhere."""
+    """What `sqlstream server` starts with. `rest` is None when both interfaces share the gateway's port."""
 
     gateway: Endpoint
     rest: Endpoint | None
@@ -47,7 +46,7 @@ class ServerConfig:
     plan_bytes_max: int
     tls: TlsFiles | None
     is_token_required: bool
-    file_roots: tuple[str, ...] | None
+    file_roots: tuple[str, ...]
     data_directory: str
     log_level: str
     log_format: str
@@ -70,7 +69,7 @@ def server_config(configuration: Configuration) -> ServerConfig:
         configuration.get("rest.bind-address"),
         ports_of(configuration.get("rest.port"), configuration.get("rest.bind-port")),
     )
-    shares = rest.ports == gateway.ports and rest.ports != (0,)
+    shares = rest.ports == gateway.ports
     is_open = not (gateway.is_loopback and (shares or rest.is_loopback))
     return ServerConfig(
         gateway=gateway,
@@ -146,10 +145,11 @@ def tls_files(configuration: Configuration) -> TlsFiles | None:
     return found
 
 
-def file_roots(text: str) -> tuple[str, ...] | None:
-    """The directories of `sqlstream.server.file-roots` as real paths. UserError SS4002 for one that is not there."""
+def file_roots(text: str) -> tuple[str, ...]:
+    """The directories of `sqlstream.server.file-roots` as real paths; without any, all directories. UserError SS4002 for one that
+    is not there."""
     if not text.strip():
-        return None
+        return ("/",)
     roots = []
     for part in filter(None, (p.strip() for p in text.split(";"))):
         if not os.path.isdir(part):

@@ -53,7 +53,7 @@ class Shell:
         """The jobs that run on while the shell goes on."""
         from client.shell.detached import DetachedJobs
 
-        return DetachedJobs()
+        return DetachedJobs(self.connection)
 
     @property
     def connection(self) -> Connection:
@@ -63,6 +63,10 @@ class Shell:
 
     def run_prompt(self, prompt: Prompt) -> int:
         """Ask until the user leaves; returns the exit code."""
+        with without_echo():
+            return self._run_prompt(prompt)
+
+    def _run_prompt(self, prompt: Prompt) -> int:
         while True:
             self._tell_ended()
             try:
@@ -72,8 +76,7 @@ class Shell:
             except EOFError:
                 text = "QUIT"
             try:
-                with without_echo():
-                    self.run_text(text)
+                self.run_text(text)
             except Leave:
                 if self._may_leave(prompt):
                     return 0

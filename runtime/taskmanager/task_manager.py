@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable
 
 from runtime.host.clock import now_ms, steady_ms
-from runtime.host.process import give_back_memory, limit_library_threads, memory_bytes
-from runtime.host.rooted_files import files_within
+from runtime.host.process import give_back_memory, limit_library_threads
+from runtime.host.rooted_files import files_at
 from runtime.logs import configure_logging
 from runtime.net.flight import FlightConnections, FlightServer
 from runtime.net.flight_exchange import FlightExchange
@@ -49,7 +49,7 @@ class TaskManager:
             self._connections, table, NetworkMemory(options.network_memory_bytes), self._server.address
         )
         self._runner = ThreadTaskRunner(
-            now_ms, files_within(options.file_roots), exchange, lambda c: self._shell.task_state_changed(c)
+            now_ms, files_at(options.places), exchange, lambda c: self._shell.task_state_changed(c)
         )
         self.idle_memory = IdleMemory(
             lambda: self._runner.tasks_started, lambda: self._runner.tasks_running, give_back_memory

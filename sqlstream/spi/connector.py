@@ -190,6 +190,14 @@ class KeepsRejectedRows(Protocol):
 
 
 @runtime_checkable
+class UndoesBrokenCommits(Protocol):
+    """A connector that notes a commit while it is under way."""
+
+    def undo_broken_commits(self, spec: SinkSpec, files: Any) -> None:
+        """Remove the output, visible or not, of every commit to the table whose process has died in the middle."""
+
+
+@runtime_checkable
 class NamesPaths(Protocol):
     """A connector whose tables are files."""
 

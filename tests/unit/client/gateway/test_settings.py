@@ -23,7 +23,7 @@ def test_settings_of_the_session_apply_and_all_others_are_kept() -> None:
 
 
 def test_a_setting_that_cannot_be_obeyed_is_refused() -> None:
-    with pytest.raises(UserError, match='"execution.runtime-mode" cannot be "BATCH"'):
+    with pytest.raises(UserError, match=r'"execution\.runtime-mode" cannot be "BATCH"'):
         split_properties({"execution.runtime-mode": "BATCH"})
 
 
