@@ -70,12 +70,9 @@ class CursorState:
         self._takes_changes = False
 
     def __repr__(self) -> str:
-        shown = (
-            self._statement
-            if len(self._statement) <= SHOWN_CHARACTERS
-            else self._statement[:SHOWN_CHARACTERS] + "…"
-        )
-        return f'<sqlstream.{type(self).__name__} "{without_secrets(shown)}">'
+        text = without_secrets(self._statement)
+        shown = text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
+        return f'<sqlstream.{type(self).__name__} "{shown}">'
 
     def setinputsizes(self, sizes: Sequence[object]) -> None:
         """Does nothing, as PEP 249 allows."""
