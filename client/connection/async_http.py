@@ -99,6 +99,8 @@ class AsyncHttpResult:
         self._text = ""
         self._is_closed = False
         self._is_whole = False
+        self._is_freed = False
+        self._has_job = False
 
     @staticmethod
     async def open(client: AsyncHttpClient, session: str, operation: str) -> AsyncHttpResult:
@@ -221,12 +223,15 @@ class AsyncHttpResult:
         """See HttpResult."""
         if self.job_id is None:
             return True
+        if self._has_job:
+            return False
         try:
             await self._client.call("GET", job_path(self.job_id, "/status"))
         except SqlStreamError as error:
             if error.code == UNKNOWN_JOB:
                 return True
             raise
+        self._has_job = True
         return False
 
     async def cancel(self) -> None:
@@ -250,5 +255,8 @@ class AsyncHttpResult:
 
     async def _free(self) -> None:
         """See HttpResult."""
+        if self._is_freed:
+            return
+        self._is_freed = True
         with contextlib.suppress(SqlStreamError):
             await self._client.call("DELETE", operation_path(self._session, self._operation, "/close"))
