@@ -107,6 +107,7 @@ def test_a_killed_server_writes_each_row_once_and_loses_queries(tmp_path: Path) 
     assert rows_in(tmp_path / "out") == list(range(1000))
 
 
+@pytest.mark.slow
 def test_a_second_signal_ends_at_once_and_leaves_no_child(tmp_path: Path) -> None:
     with RunningServer(tmp_path / "data") as server:
         session = server.open_session()
@@ -175,6 +176,7 @@ def test_beyond_loopback_a_token_is_required_and_its_role_counts(tmp_path: Path)
     assert not any(token in everything for token in added.values())
 
 
+@pytest.mark.slow
 def test_the_first_start_beyond_loopback_prints_a_token_that_the_next_does_not(tmp_path: Path) -> None:
     always = ("-D", "sqlstream.server.authentication=ALWAYS")
     server = RunningServer(tmp_path / "data", *always)
@@ -256,6 +258,7 @@ def test_tables_stay_within_the_given_roots(tmp_path: Path) -> None:
     assert sorted(p.name for p in outside.iterdir()) == ["a.csv"]
 
 
+@pytest.mark.slow
 def test_the_log_can_be_json_and_shows_no_secret(tmp_path: Path) -> None:
     with RunningServer(
         tmp_path / "data", "-D", "sqlstream.log.format=JSON", SQLSTREAM_REST_PRT="1"
