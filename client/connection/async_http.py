@@ -60,7 +60,7 @@ class AsyncHttpConnection:
 
     async def execute(self, text: str) -> AsyncHttpResult:
         if self._is_closed:
-            raise UserError("SS4032", "the connection is closed", hint="open another one")
+            raise UserError("SS4042", "the connection is closed", hint="open another one")
         path = session_path(self._session, "/statements")
         answer = await self._client.call("POST", path, {"statement": text})
         result = await AsyncHttpResult.open(self._client, self._session, str(answer["operationHandle"]))
@@ -99,6 +99,8 @@ class AsyncHttpResult:
         self._text = ""
         self._is_closed = False
         self._is_whole = False
+        self._is_freed = False
+        self._has_job = False
 
     @staticmethod
     async def open(client: AsyncHttpClient, session: str, operation: str) -> AsyncHttpResult:
@@ -221,12 +223,15 @@ class AsyncHttpResult:
         """See HttpResult."""
         if self.job_id is None:
             return True
+        if self._has_job:
+            return False
         try:
             await self._client.call("GET", job_path(self.job_id, "/status"))
         except SqlStreamError as error:
             if error.code == UNKNOWN_JOB:
                 return True
             raise
+        self._has_job = True
         return False
 
     async def cancel(self) -> None:
@@ -250,5 +255,8 @@ class AsyncHttpResult:
 
     async def _free(self) -> None:
         """See HttpResult."""
+        if self._is_freed:
+            return
+        self._is_freed = True
         with contextlib.suppress(SqlStreamError):
             await self._client.call("DELETE", operation_path(self._session, self._operation, "/close"))

@@ -113,7 +113,7 @@ class HttpConnection:
 
     def _check_open(self) -> None:
         if self._is_closed.is_set():
-            raise UserError("SS4032", "the connection is closed", hint="open another one")
+            raise UserError("SS4042", "the connection is closed", hint="open another one")
 
     def _beat(self) -> None:
         while not self._is_closed.wait(HEARTBEAT_S):
@@ -146,6 +146,8 @@ class HttpResult:
         self._is_waiting = False
         self._is_closed = False
         self._is_whole = False
+        self._is_freed = False
+        self._has_job = False
         try:
             self._pieces = self._open()
             head = self._head = self._read_head()
@@ -247,12 +249,15 @@ class HttpResult:
         """Whether nothing runs for this statement: a query over literal rows has an id, and no job of that id."""
         if self.job_id is None:
             return True
+        if self._has_job:
+            return False
         try:
             self._client.call("GET", job_path(self.job_id, "/status"))
         except SqlStreamError as error:
             if error.code == UNKNOWN_JOB:
                 return True
             raise
+        self._has_job = True
         return False
 
     def cancel(self) -> None:
@@ -278,6 +283,9 @@ class HttpResult:
 
     def _free(self) -> None:
         """Let the server forget the operation; it cancels the job of a query. It does so itself when it cannot be reached."""
+        if self._is_freed:
+            return
+        self._is_freed = True
         with contextlib.suppress(SqlStreamError):
             self._client.call("DELETE", operation_path(self._session, self._operation, "/close"))
 
