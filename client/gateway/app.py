@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 
-from client.gateway.errors import RestError, answer_http_error, answer_rest_error
+from client.gateway.errors import RestError, answer_bug, answer_http_error, answer_rest_error
 from client.gateway.routes import gateway_routes
 from client.gateway.service import GatewayService
 
@@ -16,6 +16,7 @@ def install_errors(app: FastAPI) -> None:
     """Answer the errors of all routes of an application as Flink does: `{"errors": […]}`."""
     app.add_exception_handler(RestError, answer_rest_error)
     app.add_exception_handler(HTTPException, answer_http_error)
+    app.add_exception_handler(Exception, answer_bug)
 
 
 def gateway_app(service: GatewayService) -> FastAPI:

@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sqlstream.errors import SqlStreamError, line_and_column, render_error
+from sqlstream.errors import InternalError, SqlStreamError, line_and_column, render_error
 from sqlstream.secrets import without_secrets
 
 DETAILED = "application/vnd.sqlstream+json"
@@ -90,6 +90,14 @@ async def answer_http_error(request: Request, error: Exception) -> Response:
     if error.status_code in (404, 405):
         return error_response(NOT_FOUND, {"errors": [f"Not found: {request.url.path}"]})
     return error_response(error.status_code, {"errors": [str(error.detail)]}, dict(error.headers or {}))
+
+
+async def answer_bug(request: Request, error: Exception) -> Response:
+    """What no handler expects; the application logs it."""
+    bug = InternalError(f"{type(error).__name__}: {error}")
+    return error_response(
+        INTERNAL, RestError(INTERNAL, "Failed to answer.", bug, is_handled=False).body(is_detailed(request))
+    )
 
 
 def is_detailed(request: Request) -> bool:

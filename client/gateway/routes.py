@@ -18,6 +18,7 @@ from client.gateway.openapi import Extra, json_body, json_response
 from client.gateway.reading import read_body, read_handle, read_json
 from client.gateway.result_routes import add_result_routes
 from client.gateway.service import GatewayService
+from client.gateway.waiting import called_within
 
 VERSIONS = (1, 2, 3, 4)
 DEFAULT_VERSION = 4
@@ -130,6 +131,8 @@ class _VersionRoutes:
             found = await context.handled(
                 "Failed to getOperationStatus.", lambda: service.operation(session, operation)
             )
+            # Most statements take a moment: it is shorter than until the client asks again.
+            await called_within(found.when_settled, service.options.page_wait_ms / 1000)
             return _json({"status": found.status.value})
 
         async def cancel_operation(session_handle: str, operation_handle: str) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -48,5 +49,6 @@ class SerialQueue:
             if not self._tasks:
                 self._is_running = False
                 return
-        # Not a loop: the sessions of a gateway take turns on the threads.
-        self._pool.submit(self._run_next)
+        # Not a loop: the sessions of a gateway take turns on the threads. A pool that was shut down runs nothing more.
+        with contextlib.suppress(RuntimeError):
+            self._pool.submit(self._run_next)

@@ -11,12 +11,16 @@ from pathlib import Path
 
 FLINK_VERSION = "2.3.0"
 PYCLINK_VERSION = "0.12.2"
+DBT_FLINK_VERSION = "1.3.11"
+GATEWAY_CLIENT_VERSION = "0.1.6"
 JAVA_MINIMUM = 17
 _INSTALL_TIMEOUT_S = 1_200
 
 # Flink's jars and the bridge to its JVM: what else PyFlink asks for serves Python functions, which no query here has.
 _FLINK = (f"apache-flink=={FLINK_VERSION}", f"apache-flink-libraries=={FLINK_VERSION}", "py4j==0.10.9.7")
 _PYCLINK = (f"pyclink=={PYCLINK_VERSION}",)
+_DBT = (f"dbt-flink-adapter=={DBT_FLINK_VERSION}",)
+_GATEWAY_CLIENT = (f"py-flink-sql-gateway=={GATEWAY_CLIENT_VERSION}",)
 
 
 class PeerError(Exception):
@@ -31,6 +35,27 @@ def install_flink(folder: Path) -> Path:
 def install_pyclink(folder: Path) -> Path:
     """The Python of the environment that has pyclink."""
     return _environment(folder / "pyclink", _PYCLINK, ())
+
+
+def install_gateway_client(folder: Path) -> Path:
+    """The Python of the environment that has py-flink-sql-gateway."""
+    return _environment(folder / "gateway_client", _GATEWAY_CLIENT, ())
+
+
+def install_dbt(folder: Path) -> Path:
+    """The Python of the environment that has dbt-flink-adapter. PeerError where no Python is old enough: the dbt that it asks
+    for (1.3) has dataclasses that Python 3.11 refuses."""
+    names = ("python3.10", "python3.9", "python3.8")
+    managed = [str(p) for p in Path.home().glob(".pyenv/versions/3.10.*/bin/python3.10")]
+    # A version manager puts names on the path that lead nowhere: those of Pythons that are not chosen.
+    found = next((path for path in (*managed, *map(shutil.which, names)) if path and _runs(path)), None)
+    if not found:
+        raise PeerError("dbt-flink-adapter runs on Python 3.8 to 3.10 alone, which are not here")
+    return _environment(folder / "dbt", _DBT, (), found)
+
+
+def _runs(python: str) -> bool:
+    return subprocess.run([python, "--version"], capture_output=True, timeout=60, check=False).returncode == 0
 
 
 def flink_home(python: Path) -> Path:
@@ -61,12 +86,17 @@ def java_version(told: str) -> str:
     return found.group(1)
 
 
-def _environment(directory: Path, requirements: tuple[str, ...], options: tuple[str, ...]) -> Path:
+def _environment(
+    directory: Path,
+    requirements: tuple[str, ...],
+    options: tuple[str, ...],
+    interpreter: str = sys.executable,
+) -> Path:
     python = directory / "bin" / "python"
     if all(_is_installed(directory, requirement) for requirement in requirements):
         return python
     print(f"installing {', '.join(requirements)} …", file=sys.stderr, flush=True)
-    _run([sys.executable, "-m", "venv", "--clear", str(directory)])
+    _run([interpreter, "-m", "venv", "--clear", str(directory)])
     pip = [
         str(python),
         "-m",

@@ -103,7 +103,15 @@ def test_with_tokens_any_name_will_do(closed_server: Served) -> None:
 
 
 @pytest.mark.parametrize(
-    "origin", ["http://evil.example", "null", "https://localhost.evil.example", "file://", "http://["]
+    "origin",
+    [
+        "http://evil.example",
+        "null",
+        "https://localhost.evil.example",
+        "file://",
+        "http://[",
+        "http://localhost:9",
+    ],
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_pages_of_other_sites_are_refused(open_server: Served, origin: str, method: str) -> None:
