@@ -62,11 +62,13 @@ class Text:
 @dataclasses.dataclass(frozen=True)
 class Job:
     """A submitted job. `label` names it to the user; `schema` is the result's for a query, else None; `is_bounded`: every
-    source ends; `rejected`: where its sources keep undecodable rows, by operator id."""
+    source ends; `is_updating`: the batches of its result carry row kinds; `rejected`: where its sources keep undecodable rows,
+    by operator id."""
 
     id: str
     label: str
     is_bounded: bool
+    is_updating: bool
     schema: Schema | None
     cluster: ClusterClient
     rejected: Mapping[int, RejectedRowsPlace]
@@ -173,8 +175,11 @@ class Session:
 
     def execute(self, statement: Statement) -> Outcome:
         """Run one parsed statement; a query or INSERT is submitted, and not waited for. UserError with a position."""
+        from client.job_statements import execute_job_statement, is_job_statement
         from planner.dialect.statements import Explain, Insert, Query, StatementSet
 
+        if is_job_statement(statement):
+            return execute_job_statement(statement, self.cluster)
         if isinstance(statement, Explain):
             from planner.compile import explain
 
@@ -283,6 +288,7 @@ class Session:
         graph = plan.job_graph
         sinks = [o.spec for v in graph.vertices for o in v.operators if isinstance(o.spec, SinkSpec)]
         collected = [s.schema for s in sinks if s.connector == COLLECT]
+        is_updating = bool(collected) and not _is_insert_only(graph)
         if collected:
             graph = without_rejected_files(graph)
         tables = ", ".join(dict.fromkeys(s.table for s in sinks))
@@ -290,12 +296,13 @@ class Session:
         literals = literal_rows(graph)
         if literals is not None:
             batches = literal_batches(*literals)
-            return LiteralJob(graph.job_id, label, True, collected[0], self.cluster, {}, batches)
+            return LiteralJob(graph.job_id, label, True, is_updating, collected[0], self.cluster, {}, batches)
         self.cluster.submit(graph)
         return Job(
             graph.job_id,
             label,
             is_bounded(graph),
+            is_updating,
             collected[0] if collected else None,
             self.cluster,
             rejected_rows_places(graph),
@@ -347,6 +354,12 @@ def is_bounded(graph: JobGraph) -> bool:
     """Whether every source ends."""
     sources = [o.spec for v in graph.vertices for o in v.operators if isinstance(o.spec, SourceSpec)]
     return all(s.is_bounded for s in sources)
+
+
+def _is_insert_only(graph: JobGraph) -> bool:
+    """Whether no sink is told of updates."""
+    operators = [o for v in graph.vertices for o in v.operators if isinstance(o.spec, SinkSpec)]
+    return all(mode.is_insert_only for o in operators for mode in o.input_modes)
 
 
 def literal_rows(graph: JobGraph) -> tuple[Schema, tuple[tuple[LiteralValue, ...], ...]] | None:

@@ -6,21 +6,26 @@ import contextlib
 import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import msgspec
 
 from runtime.host.clock import now_ms, steady_ms, steady_s
-from runtime.host.files import LocalFiles
 from runtime.host.random import random_id, random_token
+from runtime.host.rooted_files import files_within
+from runtime.jobmanager.events import EndedJob
 from runtime.jobmanager.job_manager import JobManagerConfig
 from runtime.jobmanager.job_master import JobMasterConfig
 from runtime.jobmanager.provisioning import ProvisioningConfig
 from runtime.jobmanager.resource_manager import ResourceManagerConfig
-from runtime.jobmanager.shell import JobManagerShell, KeepNothing
+from runtime.jobmanager.shell import Committer, JobManagerShell, JobStore, KeepNothing
+from runtime.logs import QUIET_LEVEL
 from runtime.metrics import ProcessUsage
 from runtime.net.results import JobResults, PrintLines, ResultStore
+from runtime.providers.child_output import PassOn, print_errors
 from runtime.sink_committer import ConnectorCommitter
+from runtime.taskmanager.task_manager_options import TaskManagerOptions
 from runtime.transport import Transport
 from sqlstream import config as options
 from sqlstream.errors import ErrorInfo, InternalError, SqlStreamError
@@ -81,6 +86,18 @@ class TaskManagers(Protocol):
     def release_task_manager(self, resource_id: str, is_lost: bool) -> None: ...
 
 
+@dataclass(frozen=True)
+class ClusterSurroundings:
+    """What a cluster that outlives its jobs has around it: where it keeps jobs, which ones have ended before, where files may
+    lie (None: anywhere), and what takes the output of its children."""
+
+    store: JobStore = field(default_factory=KeepNothing)
+    committer: Committer | None = None
+    ended: tuple[EndedJob, ...] = ()
+    file_roots: tuple[str, ...] | None = None
+    pass_on: PassOn = print_errors
+
+
 class EmbeddedCluster:
     """JobManager and TaskManagers that live as long as this object, from `start` to `close`. All methods are
     thread-safe.
@@ -96,8 +113,11 @@ class EmbeddedCluster:
         task_managers: int | None = None,
         in_process: bool = False,
         print_lines: PrintLines = print_to_terminal,
+        surroundings: ClusterSurroundings | None = None,
     ) -> None:
         self._config = dict(config or {})
+        around = surroundings or ClusterSurroundings()
+        files = files_within(around.file_roots)
         self._usage = ProcessUsage(lambda: self._task_managers.process_ids)
         self._print_errors: dict[str, OSError] = {}
         self._is_started = False
@@ -123,25 +143,39 @@ class EmbeddedCluster:
             from runtime.providers.flight_cluster import ChildTaskManagers
 
             self._task_managers = ChildTaskManagers(
-                slots=options.get(self._config, "taskmanager.numberOfTaskSlots"),
-                network_memory_bytes=options.get(self._config, "taskmanager.memory.network.max"),
-                cancellation_timeout_ms=options.get(self._config, "task.cancellation.timeout"),
-                token=self.token,
+                self._child_options(around.file_roots),
                 receiver=self._results,
                 receive=self._receive,
                 on_exit=lambda resource_id, error: self._shell.task_manager_exited(resource_id, error),
                 on_release=self._usage.measure,
                 on_request=self._answer,
+                pass_on=around.pass_on,
             )
         self._shell = JobManagerShell(
             self._job_manager_config(),
             self._task_managers.transport,
             steady_ms,
             now_ms,
-            KeepNothing(),
-            ConnectorCommitter(LocalFiles()),
+            around.store,
+            around.committer or ConnectorCommitter(files),
             self._task_managers,
             self._on_crash,
+        )
+        self._shell.remember(around.ended)
+
+    def _child_options(self, file_roots: tuple[str, ...] | None) -> TaskManagerOptions:
+        """The options of every child but its id and the address of the JobManager."""
+        is_logging = "sqlstream.log.level" in self._config
+        return TaskManagerOptions(
+            "",
+            "",
+            self.token,
+            options.get(self._config, "taskmanager.numberOfTaskSlots"),
+            options.get(self._config, "taskmanager.memory.network.max"),
+            options.get(self._config, "task.cancellation.timeout"),
+            options.get(self._config, "sqlstream.log.level") if is_logging else QUIET_LEVEL,
+            options.get(self._config, "sqlstream.log.format"),
+            file_roots,
         )
 
     def _job_manager_config(self) -> JobManagerConfig:

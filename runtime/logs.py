@@ -1,19 +1,141 @@
-"""Logging of a process: one line per event, to standard error, only critical ones by default."""
+"""Logging of a process: structured records, one line each, that name the task they come from."""
 
 from __future__ import annotations
 
+import contextvars
+import datetime
 import logging
-import os
+import sys
+from typing import Any, TextIO
 
-LEVEL_VARIABLE = "SQLSTREAM_LOG_LEVEL"
+import msgspec
+
+from sqlstream.secrets import without_secrets
+from sqlstream.terminal_text import shown_lines
+
+RECORD_CHARACTERS_MAX = 8000
+"""A longer message or traceback is cut, so that a record stays one line of the pipe that it may pass through."""
+
+QUIET_LEVEL = "CRITICAL"
+"""The level of a command that has a cluster of its own: failures of tasks reach the user as errors of their job."""
+
+_TEXT_FIELDS = ("job", "vertex", "subtask", "attempt")
 
 
-def configure_logging(process_name: str) -> None:
-    """Send the log to standard error at the level that SQLSTREAM_LOG_LEVEL names, by default only what is
-    critical: failures of tasks reach the user as errors of their job."""
-    level = os.environ.get(LEVEL_VARIABLE, "CRITICAL").upper()
-    known = logging.getLevelNamesMapping()
-    logging.basicConfig(
-        level=known.get(level, logging.CRITICAL),
-        format=f"%(asctime)s %(levelname)-5s {process_name} [%(threadName)s] %(name)s: %(message)s",
+class TaskLabels(msgspec.Struct, frozen=True):
+    """What a record says of the task that it comes from; `subtask` counts from 1, as in Flink's names of tasks."""
+
+    job: str
+    vertex: str = ""
+    subtask: int = 0
+    attempt: int = 0
+
+
+class LogLine(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One record. `time` is UTC in ISO 8601."""
+
+    time: str
+    level: str
+    process: str
+    thread: str
+    logger: str
+    message: str
+    job: str = ""
+    vertex: str = ""
+    subtask: int = 0
+    attempt: int = -1
+    exception: str = ""
+
+
+_labels: contextvars.ContextVar[TaskLabels | None] = contextvars.ContextVar("task labels", default=None)
+
+
+def label_thread(labels: TaskLabels) -> None:
+    """Every record of this thread carries these labels from here on."""
+    _labels.set(labels)
+
+
+def of_job(job_id: str) -> dict[str, Any]:
+    """The `extra` of a record about a job."""
+    return {"labels": TaskLabels(job_id)}
+
+
+def log_line(record: logging.LogRecord, process: str) -> LogLine:
+    """A record as data, secrets masked, its length bounded."""
+    labels: TaskLabels | None = getattr(record, "labels", None) or _labels.get()
+    exception = logging.Formatter().formatException(record.exc_info) if record.exc_info else ""
+    time = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
+    return LogLine(
+        time=time.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        level=record.levelname,
+        process=process,
+        thread=record.threadName or "",
+        logger=record.name,
+        message=_bounded(without_secrets(record.getMessage())),
+        job=labels.job if labels is not None else "",
+        vertex=labels.vertex if labels is not None else "",
+        subtask=labels.subtask if labels is not None else 0,
+        attempt=labels.attempt if labels is not None and labels.subtask else -1,
+        exception=_bounded(without_secrets(exception)),
     )
+
+
+def _bounded(text: str) -> str:
+    # The end of a traceback says more than its beginning.
+    return text if len(text) <= RECORD_CHARACTERS_MAX else f"…{text[-RECORD_CHARACTERS_MAX:]}"
+
+
+class TextFormatter(logging.Formatter):
+    """`time level process [thread] logger: message job=… vertex="…" subtask=… attempt=…`; further lines are indented, so that a
+    line which begins with a digit begins a record."""
+
+    def __init__(self, process: str) -> None:
+        super().__init__()
+        self._process = process
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = log_line(record, self._process)
+        labels = {name: getattr(line, name) for name in _TEXT_FIELDS} if line.job else {}
+        if line.attempt < 0:
+            labels = {"job": line.job} if line.job else {}
+        said = "".join(f' {k}="{v}"' if k == "vertex" else f" {k}={v}" for k, v in labels.items())
+        head = (
+            f"{line.time} {line.level:<7} {line.process} [{line.thread}] {line.logger}: {line.message}{said}"
+        )
+        text = head if not line.exception else f"{head}\n{line.exception}"
+        return shown_lines(text).replace("\n", "\n  ")
+
+
+class JsonFormatter(logging.Formatter):
+    """One object per record, with the fields of `LogLine` that have a value."""
+
+    def __init__(self, process: str) -> None:
+        super().__init__()
+        self._process = process
+
+    def format(self, record: logging.LogRecord) -> str:
+        return msgspec.json.encode(log_line(record, self._process)).decode()
+
+
+def formatter_of(log_format: str, process: str) -> logging.Formatter:
+    """The formatter of a choice of `sqlstream.log.format`."""
+    return JsonFormatter(process) if log_format == "JSON" else TextFormatter(process)
+
+
+def configure_logging(process: str, level: str, log_format: str, stream: TextIO | None = None) -> None:
+    """Send this process's log to a stream, by default standard error. Replaces what was configured before."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    install_handler(handler, process, level, log_format)
+
+
+def install_handler(handler: logging.Handler, process: str, level: str, log_format: str) -> None:
+    """Send this process's log to a handler, and nowhere else."""
+    handler.setFormatter(formatter_of(log_format, process))
+    root = logging.getLogger()
+    for old in list(root.handlers):
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(level)
+    # Loggers of libraries report what only their authors can use.
+    for name in ("asyncio", "httpx", "httpcore", "sqlglot"):
+        logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level)))

@@ -53,6 +53,9 @@ OPTIONS: dict[str, ConfigOption] = {
                      choices=("ERROR", "DROP")),
         ConfigOption("table.exec.sink.require-on-conflict", _B, "true",
                      "Refuse an upsert whose key is not the sink's primary key.", scope=Scope.SESSION),
+        ConfigOption("table.dml-sync", _B, "false",
+                     "Answer an INSERT when its job has ended, not when it has started; `sqlstream run` always waits.",
+                     scope=Scope.SESSION),
         ConfigOption("table.local-time-zone", _Z, "UTC", "Time zone of TIMESTAMP_LTZ values in text and in windows."),
         ConfigOption("table.display.max-column-width", _I, "30",
                      "Widest column of texts in a printed table, in force when it is set; by default the terminal decides.",
@@ -91,10 +94,19 @@ OPTIONS: dict[str, ConfigOption] = {
 
 def option(key: str, span: Span | None = None) -> ConfigOption:
     """The option of that key. UserError SS4001 with a suggestion when there is none."""
-    found = OPTIONS.get(key) or TUNING.get(key)
+    found = OPTIONS.get(key) or TUNING.get(key) or _kept_option(key)
     if found is None:
         raise UserError("SS4001", f'unknown option "{key}"', span=span, hint=did_you_mean(key, list(OPTIONS)))
     return found
+
+
+def _kept_option(key: str) -> ConfigOption | None:
+    """A setting of Flink's SQL Client, which it stores in its session."""
+    if not key.startswith("sql-client."):
+        return None
+    return ConfigOption(
+        key, ConfigType.STRING, "", "A setting of Flink's SQL Client, kept for it.", scope=Scope.CLIENT
+    )
 
 
 def settable_option(key: str, span: Span | None = None) -> ConfigOption:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sqlglot import Token, exp
 
-from planner.dialect import alter, catalogs, ddl, show
+from planner.dialect import alter, catalogs, ddl, jobs, show
 from planner.dialect.ddl import unsupported
 from planner.dialect.extent import extent
 from planner.dialect.options import read_option
@@ -27,7 +27,7 @@ from sqlstream.errors import Span, UserError, did_you_mean
 _DETAILS = ("ESTIMATED_COST", "CHANGELOG_MODE", "JSON_EXECUTION_PLAN", "PLAN_ADVICE")
 _UNBUILT = (
     *("ADD", "ANALYZE", "CALL", "COMPILE", "DELETE", "LOAD", "MERGE"),
-    *("REMOVE", "STOP", "TRUNCATE", "UNLOAD", "UPDATE", "UPSERT"),
+    *("REMOVE", "TRUNCATE", "UNLOAD", "UPDATE", "UPSERT"),
 )
 
 
@@ -211,4 +211,5 @@ _READERS: dict[str, Callable[[QueryParser], Statement]] = {
     "DESC": show.describe,
     "USE": catalogs.use,
     "EXPLAIN": _explain,
+    "STOP": jobs.stop_job,
 }

@@ -7,11 +7,13 @@ from sqlglot import Token, TokenType
 from planner.dialect.catalogs import database_name
 from planner.dialect.ddl import unsupported
 from planner.dialect.extent import extent
+from planner.dialect.jobs import describe_job
 from planner.dialect.queries import QueryParser
 from planner.dialect.statements import (
     Describe,
     DescribedKind,
     DescribeExtension,
+    DescribeJob,
     DescribeNamespace,
     Identifier,
     Show,
@@ -68,9 +70,12 @@ def _show_kind(parser: QueryParser, first: Token) -> ShowKind:
     raise unsupported(parser, first)
 
 
-def describe(parser: QueryParser) -> Describe | DescribeExtension | DescribeNamespace:
-    """Read DESCRIBE or DESC of a table, view, catalog, database, connector, format or function."""
+def describe(parser: QueryParser) -> Describe | DescribeExtension | DescribeJob | DescribeNamespace:
+    """Read DESCRIBE or DESC of a table, view, catalog, database, connector, format, function or job."""
     first = parser.advance()
+    if parser.at("JOB") and _is_name(parser.peek(1)):
+        parser.advance()
+        return describe_job(parser, first)
     for kind in DescribedKind:
         # A table may have this name too: then nothing follows it.
         if parser.at(kind.value) and _is_name(parser.peek(1)):
@@ -81,7 +86,7 @@ def describe(parser: QueryParser) -> Describe | DescribeExtension | DescribeName
         parser.advance()
     if parser.at_any("CATALOG", "DATABASE") and _is_name(parser.peek(1)):
         return _describe_namespace(parser, first)
-    if parser.at_any("JOB", "MODEL") and _is_name(parser.peek(1)):
+    if parser.at("MODEL") and _is_name(parser.peek(1)):
         raise unsupported(parser, first)
     name = parser.qualified_name("a table name")
     return Describe(*extent(parser, first), name=name, is_extended=is_extended)

@@ -259,6 +259,22 @@ class DescribeExtension(Statement):
 
 
 @dataclasses.dataclass(frozen=True)
+class DescribeJob(Statement):
+    """DESCRIBE JOB 'id'."""
+
+    job_id: str
+    id_span: Span
+
+
+@dataclasses.dataclass(frozen=True)
+class StopJob(Statement):
+    """STOP JOB 'id': cancel it."""
+
+    job_id: str
+    id_span: Span
+
+
+@dataclasses.dataclass(frozen=True)
 class Query(Statement):
     """A SELECT, VALUES, WITH … or set operation as a statement, whose rows go to the client."""
 

@@ -15,7 +15,10 @@ from sqlstream.schema import Schema
 from sqlstream.types import INT, LogicalType, TypeRoot, is_integer
 
 _SHORT_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-_NUMBERS = (TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL, TypeRoot.BOOLEAN)
+_NUMBERS = (
+    *(TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL, TypeRoot.BOOLEAN),
+    *(TypeRoot.INTERVAL_DAY_TIME, TypeRoot.INTERVAL_YEAR_MONTH),
+)
 
 
 class JsonWriter:
@@ -43,7 +46,7 @@ class JsonWriter:
         pieces: list[pa.Array | pa.Scalar] = []
         for number, (name, column, t) in enumerate(zip(names, columns, types, strict=True)):
             label = json.dumps(name, ensure_ascii=False) + ":"
-            text = self._value(column, t)
+            text = self.value_texts(column, t)
             if self._leaves_out_nulls:
                 labelled = pc.binary_join_element_wise(pa.scalar("," + label), text, "")
                 pieces.append(pc.fill_null(labelled, ""))
@@ -55,7 +58,7 @@ class JsonWriter:
         joined = pc.utf8_slice_codeunits(pc.binary_join_element_wise(*pieces, ""), 1)
         return pc.binary_join_element_wise(pa.scalar("{"), joined, pa.scalar("}"), "")
 
-    def _value(self, column: pa.Array, t: LogicalType) -> pa.Array:
+    def value_texts(self, column: pa.Array, t: LogicalType) -> pa.Array:
         """The JSON text of every value; NULL stays NULL."""
         match t.root:
             case TypeRoot.ROW:
@@ -63,14 +66,14 @@ class JsonWriter:
                 return _with_nulls_of(column, self._object(column.flatten(), names, types))
             case TypeRoot.ARRAY:
                 assert t.element is not None
-                items = pc.fill_null(self._value(column.values, t.element), "null")
+                items = pc.fill_null(self.value_texts(column.values, t.element), "null")
                 return _wrap(column, items, "[", "]")
             case TypeRoot.MAP | TypeRoot.MULTISET:
                 key, item = (t.key, t.element) if t.key is not None else (t.element, INT)
                 assert key is not None
                 assert item is not None
                 keys = quote(format_text(column.keys, key, self._date_separator))
-                items = pc.fill_null(self._value(column.items, item), "null")
+                items = pc.fill_null(self.value_texts(column.items, item), "null")
                 return _wrap(column, pc.binary_join_element_wise(keys, items, pa.scalar(":")), "{", "}")
             case TypeRoot.DECIMAL if self._is_plain:
                 return plain_decimal(column)

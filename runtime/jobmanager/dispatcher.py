@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from runtime.jobmanager.events import JobFinished, JobMasterInstruction, RemoveJob, StoreJob
+from runtime.jobmanager.events import EndedJob, JobFinished, JobMasterInstruction, RemoveJob, StoreJob
 from runtime.jobmanager.job_details import describe_job, measure_job, summarise_job
 from runtime.jobmanager.job_master import JobMaster, JobMasterConfig
 from runtime.jobmanager.scheduler import slots_needed
@@ -15,15 +15,6 @@ from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobDetails, JobMetrics, JobOverviewEntry, JobStatusReply
-
-
-@dataclass(frozen=True)
-class ArchivedJob:
-    """What is kept of a job that has ended."""
-
-    job_graph: JobGraph
-    details: JobDetails
-    metrics: JobMetrics
 
 
 class Dispatcher:
@@ -40,7 +31,7 @@ class Dispatcher:
         heartbeat_timeout_ms: int = 50_000,
     ) -> None:
         self.masters: dict[str, JobMaster] = {}
-        self.archive: OrderedDict[str, ArchivedJob] = OrderedDict()
+        self.archive: OrderedDict[str, EndedJob] = OrderedDict()
         self._job_master_config = job_master_config
         self._archive_max = archive_max
         self._slots_max = slots_max
@@ -90,10 +81,15 @@ class Dispatcher:
 
     def on_finished(self, finished: JobFinished) -> list[RemoveJob]:
         master = self.masters.pop(finished.job_id)
-        self.archive[master.job_id] = ArchivedJob(master.job_graph, describe_job(master), measure_job(master))
+        ended = EndedJob(master.job_graph, describe_job(master), measure_job(master))
+        self.add_ended(ended)
+        return [RemoveJob(master.job_id, ended)]
+
+    def add_ended(self, ended: EndedJob) -> None:
+        """Remember a job that has ended, here or under an earlier JobManager."""
+        self.archive[ended.details.job_id] = ended
         while len(self.archive) > self._archive_max:
             self.archive.popitem(last=False)
-        return [RemoveJob(master.job_id)]
 
     # --- queries
 
@@ -119,7 +115,7 @@ class Dispatcher:
         live = [describe_job(m) for m in self.masters.values()]
         return tuple(summarise_job(d) for d in (*live, *(a.details for a in self.archive.values())))
 
-    def _archived(self, job_id: str) -> ArchivedJob:
+    def _archived(self, job_id: str) -> EndedJob:
         found = self.archive.get(job_id)
         if found is None:
             raise UserError(

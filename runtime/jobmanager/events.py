@@ -8,7 +8,15 @@ from typing import Any
 from sqlstream.errors import ErrorInfo
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import JobStatus
-from sqlstream.messages.rpc import SlotOffer, TaskMetrics, TaskStateUpdate, ToJobManager, ToTaskManager
+from sqlstream.messages.rpc import (
+    JobDetails,
+    JobMetrics,
+    SlotOffer,
+    TaskMetrics,
+    TaskStateUpdate,
+    ToJobManager,
+    ToTaskManager,
+)
 from sqlstream.specs import SinkSpec
 
 
@@ -20,6 +28,15 @@ class SinkCommit:
     operator_id: int
     spec: SinkSpec
     committables: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class EndedJob:
+    """What is kept of a job that has ended."""
+
+    job_graph: JobGraph
+    details: JobDetails
+    metrics: JobMetrics
 
 
 # --- events from outside --------------------------------------------------------------------------
@@ -174,9 +191,10 @@ class StoreJob:
 
 @dataclass(frozen=True)
 class RemoveJob:
-    """The job has ended: delete what StoreJob kept."""
+    """The job has ended: delete what StoreJob kept, and keep `ended` instead."""
 
     job_id: str
+    ended: EndedJob
 
 
 @dataclass(frozen=True)

@@ -109,4 +109,4 @@ def _timestamps_at(timestamps_ms: dict[str, int], clock: Callable[[int], int]) -
 
 
 def _end_at(end_ms: int, clock: Callable[[int], int]) -> int:
-    return end_ms if end_ms < 0 else clock(end_ms)
+    return end_ms if end_ms == -1 else clock(end_ms)

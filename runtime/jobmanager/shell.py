@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 from runtime.event_loop import EventLoop
@@ -15,6 +15,7 @@ from runtime.jobmanager.events import (
     AbortSinks,
     CancelRequested,
     CommitSinks,
+    EndedJob,
     JobFinished,
     JobManagerEvent,
     JobManagerInstruction,
@@ -37,6 +38,7 @@ from runtime.jobmanager.events import (
 )
 from runtime.jobmanager.job_details import details_at, entry_at, task_manager_at
 from runtime.jobmanager.job_manager import JobManager, JobManagerConfig
+from runtime.logs import of_job
 from runtime.transport import Transport
 from sqlstream.errors import ErrorInfo, InternalError, SqlStreamError
 from sqlstream.graph.job_graph import JobGraph
@@ -81,7 +83,8 @@ class JobStore(Protocol):
 
     def put(self, job_graph: JobGraph) -> None: ...
 
-    def remove(self, job_id: str) -> None: ...
+    def remove(self, job_id: str, ended: EndedJob) -> None:
+        """The job has ended, and `ended` is what is known of it, with times of the wall clock."""
 
 
 class Committer(Protocol):
@@ -112,8 +115,8 @@ class KeepNothing:
     def put(self, job_graph: JobGraph) -> None:
         del job_graph
 
-    def remove(self, job_id: str) -> None:
-        del job_id
+    def remove(self, job_id: str, ended: EndedJob) -> None:
+        del job_id, ended
 
 
 @dataclass(frozen=True)
@@ -176,6 +179,13 @@ class JobManagerShell:
             "job-manager", self._take, self._tick, self._crashed, self._job_manager.tick_after_ms
         )
 
+    def remember(self, ended: Iterable[EndedJob]) -> None:
+        """Know jobs that have ended under an earlier JobManager, with times of the wall clock. To be called before `start`."""
+        behind_ms = self._now_ms() - self._steady_ms()
+        for job in ended:
+            details = details_at(job.details, lambda ms: ms - behind_ms)
+            self._job_manager.dispatcher.add_ended(replace(job, details=details))
+
     def start(self) -> None:
         self._loop.start()
 
@@ -184,10 +194,10 @@ class JobManagerShell:
         stopped."""
         end = self._end = InternalError("the JobManager was stopped")
         self._loop.stop()
-        for pool in (self._store_thread, self._provider_thread):
-            pool.shutdown(wait=False, cancel_futures=True)
-        # A commit under way is completed, as a part of it may already be visible.
+        self._provider_thread.shutdown(wait=False, cancel_futures=True)
+        # A commit under way is completed, as a part of it may already be visible, and so is what is known of jobs that ended.
         self._commit_threads.shutdown(wait=True, cancel_futures=True)
+        self._store_thread.shutdown(wait=True)
         self._fail_unanswered(end)
 
     # --- network and provider
@@ -363,9 +373,11 @@ class JobManagerShell:
             case Send(address, message):
                 self._transport.send(address, message)
             case StoreJob(job_graph):
+                logger.info('job "%s" is submitted', job_graph.name, extra=of_job(job_graph.job_id))
                 self._store_thread.submit(self._store_job, job_graph)
-            case RemoveJob(job_id):
-                self._store_thread.submit(self._store.remove, job_id).add_done_callback(_log_error)
+            case RemoveJob(job_id, ended):
+                ended = replace(ended, details=details_at(ended.details, self._wall_ms))
+                self._store_thread.submit(self._store.remove, job_id, ended).add_done_callback(_log_error)
             case CommitSinks():
                 self._commit_threads.submit(self._commit, instruction)
             case AbortSinks():
@@ -379,6 +391,7 @@ class JobManagerShell:
                 )
                 released.add_done_callback(_log_error)
             case JobFinished(job_id, status, error):
+                _log_end(instruction)
                 for answer in self._ends_awaited.pop(job_id, []):
                     answer.set_result(JobStatusReply(job_id, status, error))
 
@@ -450,3 +463,8 @@ def _log_error(done: Future[Any]) -> None:
     """Log the failure of a call that no job depends on."""
     if not done.cancelled() and (error := done.exception()) is not None:
         logger.warning("the JobManager could not carry out an instruction: %s", error, exc_info=error)
+
+
+def _log_end(end: JobFinished) -> None:
+    cause = f": error[{end.error.code}]: {end.error.message}" if end.error is not None else ""
+    logger.info("the job is %s%s", end.status.value, cause, extra=of_job(end.job_id))

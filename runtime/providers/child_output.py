@@ -5,18 +5,25 @@ from __future__ import annotations
 import sys
 import threading
 from collections import deque
+from collections.abc import Callable
 
 LINES_KEPT = 12
-LINE_BYTES_MAX = 4096
+LINE_BYTES_MAX = 65536
+"""More than the longest record of a log (runtime.logs)."""
+
+
+PassOn = Callable[[str], None]
+"""Takes lines of a child's output, each with its end. Called from threads that watch children."""
 
 
 class ChildOutput:
     """Keeps the last lines of a child until it is up, as the cause when it dies before; printed, the same lines would
-    repeat for each replacement. Lines of a child that is up go to this process's standard error.
+    repeat for each replacement. Lines of a child that is up are passed on as they come.
 
     State: LINES_KEPT lines until `release`."""
 
-    def __init__(self) -> None:
+    def __init__(self, pass_on: PassOn) -> None:
+        self._pass_on = pass_on
         self._kept: deque[str] = deque(maxlen=LINES_KEPT)
         self._is_released = False
         self._lock = threading.Lock()
@@ -28,7 +35,7 @@ class ChildOutput:
             if not self._is_released:
                 self._kept.append(text)
                 return
-        _pass_on(text)
+        self._pass_on(text)
 
     def release(self) -> None:
         """The child is up: pass its lines on from here."""
@@ -36,7 +43,8 @@ class ChildOutput:
             self._is_released = True
             text = "".join(self._kept)
             self._kept.clear()
-        _pass_on(text)
+        if text:
+            self._pass_on(text)
 
     def last_words(self) -> str:
         """The kept lines, without the line end of the last one."""
@@ -44,7 +52,7 @@ class ChildOutput:
             return "".join(self._kept).rstrip()
 
 
-def _pass_on(text: str) -> None:
-    if text:
-        sys.stderr.write(text)
-        sys.stderr.flush()
+def print_errors(text: str) -> None:
+    """Where the output of children goes unless the process has a log: its standard error."""
+    sys.stderr.write(text)
+    sys.stderr.flush()

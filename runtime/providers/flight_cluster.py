@@ -6,9 +6,12 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from runtime.net.flight import FlightConnections, FlightServer, OnRequest
 from runtime.net.flight_transport import FlightTransport
 from runtime.net.results import ResultStore
+from runtime.providers.child_output import PassOn
 from runtime.providers.local import LocalProvider, OnExit
 from runtime.taskmanager.task_manager_options import TaskManagerOptions
 from sqlstream.messages.rpc import RegisterTaskManager, decode_control_message
@@ -22,34 +25,26 @@ class ChildTaskManagers:
 
     def __init__(
         self,
-        slots: int,
-        network_memory_bytes: int,
-        cancellation_timeout_ms: int,
-        token: str,
+        child: TaskManagerOptions,
         receiver: ResultStore,
         receive: Callable[[Any], None],
         on_exit: OnExit,
         on_release: Callable[[], None],
         on_request: OnRequest,
+        pass_on: PassOn,
     ) -> None:
-        """`on_release` is called before a child is told to end."""
+        """`child` holds the options of every child but its id and our address. `on_release` is called before a child is told to
+        end; `pass_on` takes what children print."""
         self._receive = receive
         self._on_release = on_release
-        self._connections = FlightConnections(token)
+        self._connections = FlightConnections(child.token)
         self._server = FlightServer(
-            token, self._on_message, on_request, receiver=receiver, results_of=receiver.reader
+            child.token, self._on_message, on_request, receiver=receiver, results_of=receiver.reader
         )
         self.transport = FlightTransport(self._connections)
         self.address = self._server.address
-        child = TaskManagerOptions(
-            "",
-            self.address,
-            token,
-            slots,
-            network_memory_bytes,
-            cancellation_timeout_ms,
-        )
-        self._provider = LocalProvider(child, on_exit)
+        options = msgspec.structs.replace(child, job_manager_address=self.address)
+        self._provider = LocalProvider(options, on_exit, pass_on)
 
     def _on_message(self, data: bytes) -> None:
         message = decode_control_message(data)

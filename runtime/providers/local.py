@@ -6,13 +6,13 @@ import contextlib
 import subprocess
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 
 from runtime.host import process
 from runtime.host.clock import steady_s
-from runtime.providers.child_output import LINE_BYTES_MAX, ChildOutput
+from runtime.providers.child_output import LINE_BYTES_MAX, ChildOutput, PassOn, print_errors
 from runtime.taskmanager.task_manager_options import TaskManagerOptions, encode_options
 from sqlstream.errors import ErrorInfo, ExternalError, FailureReason
 
@@ -37,7 +37,7 @@ OnExit = Callable[[str, ErrorInfo], None]
 @dataclass(frozen=True)
 class _Child:
     process: subprocess.Popen[bytes]
-    output: ChildOutput = field(default_factory=ChildOutput)
+    output: ChildOutput
 
 
 class LocalProvider:
@@ -46,10 +46,11 @@ class LocalProvider:
 
     State: the running children."""
 
-    def __init__(self, options: TaskManagerOptions, on_exit: OnExit) -> None:
-        """`options` are the options of every child, except for its resource id."""
+    def __init__(self, options: TaskManagerOptions, on_exit: OnExit, pass_on: PassOn = print_errors) -> None:
+        """`options` are the options of every child, except for its resource id; `pass_on` takes what children print."""
         self._options = options
         self._on_exit = on_exit
+        self._pass_on = pass_on
         self._children: dict[str, _Child] = {}
         self._is_stopping = False
         self._lock = threading.Lock()
@@ -72,7 +73,7 @@ class LocalProvider:
                     f"TaskManager {resource_id} could not be started: {error.strerror}",
                     hint="end other processes, or raise the limits of this user",
                 ) from error
-            child = self._children[resource_id] = _Child(process_started)
+            child = self._children[resource_id] = _Child(process_started, ChildOutput(self._pass_on))
             # Under the lock: `stop` must not close the pipe during a write.
             _tell(
                 child.process, encode_options(msgspec.structs.replace(self._options, resource_id=resource_id))

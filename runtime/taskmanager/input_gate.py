@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pyarrow as pa
+
 from runtime.net.channels import Channel, StreamItem
 from runtime.taskmanager.mailbox import Mailbox
 
 
 class InputChannel:
     """One channel of a task's input. `input_index` is the input of the head operator; `position` is the channel's
-    index among those of that input."""
+    index among those of that input. `bytes_in` counts the rows' bytes that were taken."""
 
-    __slots__ = ("_mailbox", "channel", "input_index", "position")
+    __slots__ = ("_mailbox", "bytes_in", "channel", "input_index", "position")
 
     def __init__(self, channel: Channel, input_index: int, position: int, mailbox: Mailbox) -> None:
         self.channel = channel
         self.input_index = input_index
         self.position = position
+        self.bytes_in = 0
         self._mailbox = mailbox
 
     def open(self) -> None:
@@ -31,6 +34,8 @@ class InputChannel:
         item, has_more = self.channel.take()
         if has_more:
             self._mailbox.announce(self)
+        if isinstance(item, pa.RecordBatch):
+            self.bytes_in += item.nbytes
         return item
 
 
@@ -57,6 +62,11 @@ class InputGate:
     def channels_per_input(self) -> tuple[int, ...]:
         """How many channels have not ended, by input."""
         return tuple(self._open_channels)
+
+    @property
+    def bytes_in(self) -> int:
+        """The bytes of all rows that the task has taken from its channels."""
+        return sum(channel.bytes_in for channel in self.channels)
 
     @property
     def is_finished(self) -> bool:

@@ -34,6 +34,11 @@ class Mailbox:
             self._readable.append(channel)
             self._condition.notify()
 
+    @property
+    def queue_size(self) -> int:
+        """How much mail waits."""
+        return len(self._mail)
+
     def take_mail(self) -> Mail | None:
         """The next mail, None when there is none; never waits."""
         if not self._mail:

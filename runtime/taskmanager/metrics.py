@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from runtime.host.clock import steady_s
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.messages.rpc import Metrics
+
+RATE_WINDOW_S = 5.0
+"""Over how long `…PerSecond` of records and bytes is averaged."""
+
+_WINDOW_SAMPLES_MAX = 64
 
 
 class OperatorCounters:
@@ -82,8 +88,55 @@ class TaskTimes:
 
     def total_ratios(self) -> Metrics:
         """The same over the task's whole life, for its last report. Called by the task's thread."""
-        lived_s = steady_s() - self._started_s
-        return _ratios(lived_s, self._waited_s["idle"], self._waited_s["backpressured"])
+        return _ratios(self.lived_s(), self._waited_s["idle"], self._waited_s["backpressured"])
+
+    def lived_s(self) -> float:
+        return steady_s() - self._started_s
+
+    def accumulated(self) -> Metrics:
+        """Milliseconds since the task's start; the three add up to its age. Called by any thread."""
+        now_s = steady_s()
+        totals = dict(self._waited_s)
+        waiting = self._waiting
+        if waiting is not None:
+            totals[waiting[0]] += max(0.0, now_s - waiting[1])
+        lived_ms = round(1000 * (now_s - self._started_s))
+        idle_ms = min(round(1000 * totals["idle"]), lived_ms)
+        backpressured_ms = min(round(1000 * totals["backpressured"]), lived_ms - idle_ms)
+        return {
+            "accumulateIdleTimeMs": idle_ms,
+            "accumulateBackPressuredTimeMs": backpressured_ms,
+            "accumulateBusyTimeMs": lived_ms - idle_ms - backpressured_ms,
+        }
+
+
+class Rates:
+    """How fast counters grow: per second over the last RATE_WINDOW_S, or since the previous reading if that is longer ago.
+
+    State: the readings within the window. For one reader thread."""
+
+    def __init__(self) -> None:
+        self._readings: deque[tuple[float, Metrics]] = deque([(steady_s(), {})], _WINDOW_SAMPLES_MAX)
+
+    def read(self, counters: Metrics) -> Metrics:
+        """Each counter as `<name>PerSecond`."""
+        now_s = steady_s()
+        # The oldest reading that is kept is the youngest of those that are as old as the window.
+        while len(self._readings) > 1 and now_s - self._readings[1][0] >= RATE_WINDOW_S:
+            self._readings.popleft()
+        then_s, then = self._readings[0]
+        self._readings.append((now_s, counters))
+        return per_second(counters, now_s - then_s, then)
+
+
+def per_second(counters: Metrics, passed_s: float, before: Metrics) -> Metrics:
+    """How much each counter has grown per second since it was as `before`, for `passed_s`.
+
+    >>> per_second({"numRecordsIn": 30}, 2.0, {"numRecordsIn": 10})
+    {'numRecordsInPerSecond': 10.0}
+    """
+    passed_s = max(passed_s, 1e-6)
+    return {f"{name}PerSecond": (value - before.get(name, 0)) / passed_s for name, value in counters.items()}
 
 
 def _ratios(passed_s: float, idle_s: float, backpressured_s: float) -> Metrics:

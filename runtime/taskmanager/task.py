@@ -16,13 +16,14 @@ import msgspec
 import pyarrow as pa
 
 from runtime.host.clock import steady_s
+from runtime.logs import TaskLabels, label_thread
 from runtime.net.channels import Channel, ChannelClosed
 from runtime.net.exchange import DataExchange
 from runtime.net.results import ClientStream
 from runtime.operators.operator import Operator, OperatorContext
 from runtime.taskmanager.input_gate import InputChannel, InputGate
 from runtime.taskmanager.mailbox import Mailbox
-from runtime.taskmanager.metrics import OperatorCounters, TaskTimes
+from runtime.taskmanager.metrics import OperatorCounters, Rates, TaskTimes, per_second
 from runtime.taskmanager.operator_chain import ChainOutput, ChainPosition, OperatorChain
 from runtime.taskmanager.result_partition import ResultPartition, splitter
 from runtime.taskmanager.sink_operator import SinkOperator
@@ -67,6 +68,10 @@ PARTITION_LOST_GRACE_S = 2.0
 cause."""
 
 
+_TASK = -1
+"""The place of the task itself among its operators' ids."""
+
+
 class TaskCancelled(Exception):
     """Unwinds the task's thread after `cancel`."""
 
@@ -94,6 +99,7 @@ class Task:
         self._environment = environment
         self._mailbox = Mailbox()
         self._times = TaskTimes()
+        self._rates: dict[int, Rates] = {_TASK: Rates()}
         self._position = ChainPosition()
         self._chain = OperatorChain(self._position, environment.now_ms, self._check_cancelled)
         self._partitions: list[ResultPartition] = []
@@ -132,14 +138,18 @@ class Task:
     # --- the thread
 
     def _run(self) -> None:
+        name, subtask = self.descriptor.vertex.name, self.descriptor.subtask + 1
+        label_thread(TaskLabels(self.descriptor.job_id, name, subtask, self.descriptor.attempt))
         end = self._attempt()
-        self._environment.report(dataclasses.replace(end, metrics=self._figures(self._times.total_ratios())))
+        _log_end(end)
+        self._environment.report(dataclasses.replace(end, metrics=self._last_figures()))
 
     def _attempt(self) -> TaskStateChanged:
         execution_id = self.descriptor.execution_id
         try:
             try:
                 self._open()
+                logger.info("the task is RUNNING")
                 self._environment.report(TaskStateChanged(execution_id, ExecutionState.RUNNING))
                 self._process()
                 committables = self._finish()
@@ -229,6 +239,7 @@ class Task:
             if polled is SourceStatus.END:
                 return
             if polled is not SourceStatus.NOTHING_YET:
+                self._chain.counters[head.id].records_in += polled.num_rows
                 output.emit(polled)
             if timed is not None:
                 output.emit_watermark(timed.watermark_ms())
@@ -319,22 +330,49 @@ class Task:
     # --- metrics
 
     def metrics(self) -> TaskMetrics:
-        """The figures so far; time ratios since the last call. For one reader thread."""
-        return self._figures(self._times.read_ratios())
+        """The figures so far; time ratios since the last call, rates over the last seconds. For one reader thread."""
+        return self._figures(
+            self._times.read_ratios(),
+            lambda id, counters: self._rates.setdefault(id, Rates()).read(counters),
+        )
 
-    def _figures(self, ratios: Metrics) -> TaskMetrics:
+    def _last_figures(self) -> TaskMetrics:
+        """The figures of the ended task; ratios and rates over its whole life. Called by the task's thread."""
+        lived_s = self._times.lived_s()
+        return self._figures(
+            self._times.total_ratios(), lambda _, counters: per_second(counters, lived_s, {})
+        )
+
+    def _figures(self, ratios: Metrics, rates: Callable[[int, Metrics], Metrics]) -> TaskMetrics:
         operators = {id: counters.read() for id, counters in list(self._chain.counters.items())}
-        heads = list(operators.values())[:1]
-        task: Metrics = {
+        rated = {
+            id: figures | rates(id, {name: figures[name] for name in ("numRecordsIn", "numRecordsOut")})
+            for id, figures in operators.items()
+        }
+        return TaskMetrics(self.descriptor.execution_id, self._task_figures(operators, ratios, rates), rated)
+
+    def _task_figures(
+        self, operators: dict[int, Metrics], ratios: Metrics, rates: Callable[[int, Metrics], Metrics]
+    ) -> Metrics:
+        """Records and bytes of a task are those of its network inputs and outputs, as in Flink: a source has no input."""
+        heads = list(operators.values())[:1] if self._source is None else []
+        counters: Metrics = {
             "numRecordsIn": heads[0]["numRecordsIn"] if heads else 0,
             "numRecordsOut": sum(f["numRecordsOut"] for f in self._sending(operators)),
+            "numBytesIn": self._gate.bytes_in,
             "numBytesOut": sum(p.bytes_out for p in self._partitions),
+        }
+        task: Metrics = {
+            **counters,
+            **rates(_TASK, counters),
             "stateBytes": sum(f.get("stateBytes", 0) for f in operators.values()),
+            "mailboxQueueSize": self._mailbox.queue_size,
             **ratios,
+            **self._times.accumulated(),
         }
         if self._watermarks.watermark_ms != WATERMARK_MIN:
             task["currentInputWatermark"] = self._watermarks.watermark_ms
-        return TaskMetrics(self.descriptor.execution_id, task, operators)
+        return task
 
     def _sending(self, operators: dict[int, Metrics]) -> Iterator[Metrics]:
         senders = {output.edge.source_operator for output in self.descriptor.outputs}
@@ -488,3 +526,8 @@ class _LazyClientStream:
         if self._stream is None:
             self._stream = self._open_stream()
         return self._stream
+
+
+def _log_end(end: TaskStateChanged) -> None:
+    cause = f": error[{end.error.code}]: {end.error.message}" if end.error is not None else ""
+    logger.info("the task is %s%s", end.state.value, cause)

@@ -8,8 +8,8 @@ import threading
 from collections.abc import Callable
 
 from runtime.host.clock import now_ms, steady_ms
-from runtime.host.files import LocalFiles
 from runtime.host.process import give_back_memory, limit_library_threads, memory_bytes
+from runtime.host.rooted_files import files_within
 from runtime.logs import configure_logging
 from runtime.net.flight import FlightConnections, FlightServer
 from runtime.net.flight_exchange import FlightExchange
@@ -35,7 +35,7 @@ class TaskManager:
     """
 
     def __init__(self, options: TaskManagerOptions, on_over: Callable[[], None]) -> None:
-        configure_logging(options.resource_id)
+        configure_logging(options.resource_id, options.log_level, options.log_format)
         limit_library_threads(1)
         self.failed = False
         self._on_over = on_over
@@ -50,7 +50,7 @@ class TaskManager:
             self._connections, table, NetworkMemory(options.network_memory_bytes), self._server.address
         )
         self._runner = ThreadTaskRunner(
-            now_ms, LocalFiles(), exchange, lambda c: self._shell.task_state_changed(c)
+            now_ms, files_within(options.file_roots), exchange, lambda c: self._shell.task_state_changed(c)
         )
         self.idle_memory = IdleMemory(
             lambda: self._runner.tasks_started, lambda: self._runner.tasks_running, give_back_memory

@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import msgspec
 
+from runtime.logs import QUIET_LEVEL
+
 
 class TaskManagerOptions(msgspec.Struct, frozen=True):
-    """It listens in the directory of `job_manager_address`. `resource_id` names the process."""
+    """It listens in the directory of `job_manager_address`. `resource_id` names the process; tables of files lie within
+    `file_roots`, or anywhere."""
 
     resource_id: str
     job_manager_address: str
@@ -15,6 +18,9 @@ class TaskManagerOptions(msgspec.Struct, frozen=True):
     slots: int
     network_memory_bytes: int
     cancellation_timeout_ms: int
+    log_level: str = QUIET_LEVEL
+    log_format: str = "TEXT"
+    file_roots: tuple[str, ...] | None = None
 
 
 def encode_options(options: TaskManagerOptions) -> bytes:

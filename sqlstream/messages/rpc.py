@@ -41,9 +41,10 @@ PROTOCOL_VERSION = 1
 """Raised when a message changes its meaning; a TaskManager of another version is refused at registration."""
 
 Metrics = dict[str, int | float]
-"""Metric name to its present value. Names are Flink's: numRecordsIn, numRecordsOut, numBytesIn, numBytesOut,
-busyTimeMsPerSecond, idleTimeMsPerSecond, backPressuredTimeMsPerSecond, currentInputWatermark,
-currentOutputWatermark, numLateRecordsDropped; ours are numRecordsRejected, numNullRecordsDropped (at a sink),
+"""Metric name to its present value. Names are Flink's: numRecordsIn, numRecordsOut, numBytesIn, numBytesOut (each also
+as …PerSecond), busyTimeMsPerSecond, idleTimeMsPerSecond, backPressuredTimeMsPerSecond, accumulateBusyTimeMs,
+accumulateIdleTimeMs, accumulateBackPressuredTimeMs, mailboxQueueSize, currentInputWatermark, currentOutputWatermark,
+numLateRecordsDropped; ours are numRecordsRejected, numNullRecordsDropped (at a sink),
 numStateEntriesExpired, stateBytes."""
 
 

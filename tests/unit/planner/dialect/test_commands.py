@@ -8,6 +8,7 @@ from sqlglot import exp
 from planner.dialect.parser import parse_script, parse_statement, parse_statements
 from planner.dialect.statements import (
     Describe,
+    DescribeJob,
     Explain,
     Insert,
     Query,
@@ -16,6 +17,7 @@ from planner.dialect.statements import (
     Show,
     ShowKind,
     StatementSet,
+    StopJob,
 )
 from sqlstream.errors import Span, UserError
 
@@ -131,6 +133,20 @@ def test_a_bad_statement_does_not_hide_the_good_ones_before_it() -> None:
     assert raised.value.span == Span(20, 25)
 
 
+def test_a_job_is_named_by_its_id_in_quotes() -> None:
+    described, stopped = parse_script("DESC JOB 'a1'; STOP JOB 'b2';")
+    assert isinstance(described, DescribeJob)
+    assert (described.job_id, described.id_span) == ("a1", Span(9, 13))
+    assert isinstance(stopped, StopJob)
+    assert (stopped.job_id, stopped.id_span) == ("b2", Span(24, 28))
+
+
+def test_a_table_may_be_called_job() -> None:
+    found = parse_statement("DESCRIBE job")
+    assert isinstance(found, Describe)
+    assert found.name.parts == ("job",)
+
+
 @pytest.mark.parametrize("text", ["", " ; ", "-- nothing", "SELECT 1; SELECT 2"])
 def test_parse_statement_wants_exactly_one(text: str) -> None:
     with pytest.raises(UserError) as raised:
@@ -153,7 +169,6 @@ def test_parse_statement_wants_exactly_one(text: str) -> None:
         "TRUNCATE TABLE t",
         "SHOW FULL MODULES",
         "CREATE MATERIALIZED TABLE t",
-        "DESCRIBE JOB 'x'",
         "COMPILE PLAN 'x' FOR INSERT INTO t SELECT 1",
     ],
 )

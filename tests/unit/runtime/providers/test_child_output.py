@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.providers.child_output import LINES_KEPT, ChildOutput
+from runtime.providers.child_output import LINES_KEPT, ChildOutput, print_errors
 
 
 def test_the_last_lines_of_a_child_that_is_not_up_are_kept(capsys: pytest.CaptureFixture[str]) -> None:
-    output = ChildOutput()
+    output = ChildOutput(print_errors)
     for number in range(LINES_KEPT + 3):
         output.add(f"line {number}\n".encode())
     output.add(b"no end \xff")
@@ -18,7 +18,7 @@ def test_the_last_lines_of_a_child_that_is_not_up_are_kept(capsys: pytest.Captur
 
 
 def test_a_child_that_is_up_speaks_for_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    output = ChildOutput()
+    output = ChildOutput(print_errors)
     output.add(b"before\n")
     output.release()
     output.add(b"after\n")

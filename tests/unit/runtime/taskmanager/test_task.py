@@ -35,6 +35,26 @@ def test_every_row_arrives_and_the_committables_come_with_finished(job, stage, m
     assert len(running.partitions) == 0
 
 
+def test_a_task_counts_the_rows_and_bytes_of_its_network_side_and_its_time(job, stage, make_rows):
+    batches = [make_rows(("a", 1), ("b", 2)), make_rows(("c", 3))]
+    stage.polls = list(batches)
+    stage.gate.set()
+    running = job()
+    running.start()
+    (sink,) = running.wait(ExecutionState.FINISHED, "sink-0")
+    (source,) = running.wait(ExecutionState.FINISHED, "source-0")
+    sent_bytes = sum(batch.nbytes for batch in batches)
+    counters = ("numRecordsIn", "numBytesIn", "numRecordsOut", "numBytesOut")
+    assert [source.metrics.task[name] for name in counters] == [0, 0, 3, sent_bytes]
+    assert [sink.metrics.task[name] for name in counters] == [3, sent_bytes, 0, 0]
+    # What a source reads is counted at its operator.
+    assert source.metrics.operators[0]["numRecordsIn"] == 3
+    for figures in (source.metrics.task, sink.metrics.task):
+        assert figures["numRecordsOutPerSecond"] >= figures["numRecordsOut"] / 10
+        assert 0 <= figures["accumulateBusyTimeMs"] + figures["accumulateIdleTimeMs"] < 10_000
+        assert figures["mailboxQueueSize"] == 0
+
+
 def test_equal_keys_meet_in_one_subtask(job, stage, make_rows):
     stage.polls = [make_rows(*[(f"k{i % 7}", i) for i in range(100)]) for _ in range(3)]
     stage.gate.set()

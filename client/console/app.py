@@ -1,0 +1,91 @@
+"""The console in the browser: its page, and what the page needs beside Flink's protocols."""
+
+from __future__ import annotations
+
+import mimetypes
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import FileResponse
+
+from client.rest.answers import RestError, RestRoute, json_answer
+from client.rest.info import ServerInfo
+
+Complete = Callable[[str, str, int], Sequence[str]]
+"""Candidates for a session's handle, a statement and a position in it (GatewayService.complete)."""
+
+STATIC = Path(__file__).parent / "static"
+EDITOR = Path(sys.prefix) / "share" / "sqlstream" / "codemirror"
+"""Where set-up puts the editor's package. Without it the page has a plain text field."""
+
+EDITOR_FILES = ("codemirror.js", "codemirror.css", "sql.js")
+
+HEADERS = {
+    "content-security-policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-cache",
+}
+
+_BODY_BYTES_MAX = 12 * 1024 * 1024
+
+
+class CompleteRequest(msgspec.Struct, rename="camel"):
+    session_handle: str
+    statement: str
+    position: int
+
+
+def console_routes(complete: Complete, info: ServerInfo, editor: Path = EDITOR) -> APIRouter:
+    """The page at `/`, its files below `/console`, and completion as a POST, since a browser sends no body with a GET.
+
+    The page and its files hold no data, and a browser loads them before it has a token: they need none.
+    """
+    router = APIRouter(route_class=RestRoute, include_in_schema=False)
+    files = {path.name: path for path in STATIC.iterdir() if path.is_file()}
+    files |= {f"editor-{name}": editor / name for name in EDITOR_FILES if (editor / name).is_file()}
+
+    @router.get("/")
+    async def page() -> Response:
+        return _file(files["index.html"])
+
+    @router.get("/console/about.json")
+    async def about() -> Response:
+        has_editor = all(f"editor-{name}" in files for name in EDITOR_FILES)
+        return json_answer({"version": info.version, "hasEditor": has_editor})
+
+    @router.post("/console/complete-statement")
+    async def complete_statement(request: Request) -> Response:
+        wanted = await _read(request)
+        found = await run_in_threadpool(complete, wanted.session_handle, wanted.statement, wanted.position)
+        return json_answer({"candidates": list(found)})
+
+    @router.get("/console/{name}")
+    async def static(name: str) -> Response:
+        # Only files that were there at the start are served, so that no name leads elsewhere.
+        if name not in files:
+            raise RestError(404, f"Not found: /console/{name[:100]}")
+        return _file(files[name])
+
+    return router
+
+
+def _file(path: Path) -> Response:
+    kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+    return FileResponse(path, headers=HEADERS, media_type="text/javascript" if path.suffix == ".js" else kind)
+
+
+async def _read(request: Request) -> CompleteRequest:
+    data = b""
+    async for part in request.stream():
+        data += part
+        if len(data) > _BODY_BYTES_MAX:
+            raise RestError(413, "The request is too long.")
+    try:
+        return msgspec.json.decode(data, type=CompleteRequest)
+    except msgspec.DecodeError as error:
+        raise RestError(400, f"Bad request received: {error}.") from error

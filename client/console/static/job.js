@@ -1,0 +1,139 @@
+// One job: its graph with live figures, the subtasks of a vertex, its exceptions.
+
+import { ApiError, get, request } from "./api.js";
+import { h, setText } from "./dom.js";
+import { clockTime, count, duration, size, stateClass, stateName, watermark } from "./format.js";
+import { Graph, WANTED, throughput, watermarkOf } from "./graph.js";
+
+const ENDED = new Set(["FINISHED", "FAILED", "CANCELED", "SUSPENDED"]);
+
+export class JobPanel {
+  constructor(id) {
+    this.id = id;
+    this.pollMs = 1000;
+    this.graph = null;
+    this.selected = null;
+    this.figures = new Map();
+    this.names = new Map();
+    this.state = h("span", { class: "state wait" });
+    this.title = h("h2", { class: "job-title" }, "Job");
+    this.facts = h("p", { class: "job-facts" });
+    this.cancel = h("button", { type: "button", hidden: true, on: { click: () => this.onCancel() } }, "Cancel job");
+    this.problem = h("p", { class: "error-text", role: "alert" });
+    this.exceptions = h("div", { class: "exceptions" });
+    this.graphBox = h("div", {}, h("p", { class: "empty loading" }, h("span", { class: "spinner", "aria-hidden": "true" }), "Loading the job"));
+    this.vertexBox = h("div", { class: "vertex" });
+    this.legend = h("p", { class: "legend", "aria-hidden": "true", hidden: true }, ["busy", "backpressured", "idle"].map((name) => h("span", {}, h("i", { class: `share ${name}` }), name)));
+    this.element = h("section", { class: "panel", "aria-label": "Job" },
+      h("div", { class: "panel-head" }, h("a", { href: "#/jobs", class: "back", "aria-label": "All jobs" }, "←"), this.state, this.title, this.cancel),
+      this.facts, this.problem, this.exceptions, this.legend, this.graphBox, this.vertexBox);
+  }
+
+  async poll(signal) {
+    let job;
+    try {
+      job = await get(`/jobs/${this.id}`, { signal });
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 404) return this.gone();
+      throw error;
+    }
+    await Promise.all(job.vertices.map((vertex) => this.measure(vertex, signal)));
+    this.show(job);
+    if (this.selected !== null) await this.showVertex(job, signal);
+    const isOver = ENDED.has(job.state);
+    if (job.state === "FAILED" || job.state === "FAILING") await this.showExceptions(signal);
+    // The figures of an ended job do not change any more.
+    this.pollMs = isOver ? 10000 : 1000;
+  }
+
+  gone() {
+    this.pollMs = 0;
+    setText(this.title, "Unknown job");
+    this.graphBox.replaceChildren(h("div", { class: "empty" }, h("p", { class: "empty-title" }, "The server does not know this job"), h("p", {}, "It may have ended long ago: only the latest jobs are remembered.")));
+  }
+
+  // One request per vertex: the names of metrics are asked for once, their values each time.
+  async measure(vertex, signal) {
+    const url = `/jobs/${this.id}/vertices/${vertex.id}/subtasks/metrics`;
+    let names = this.names.get(vertex.id);
+    if (names === undefined) {
+      names = (await get(url, { signal })).map((metric) => metric.id).filter((name) => WANTED.test(name));
+      if (names.length === 0) return;
+      this.names.set(vertex.id, names);
+    }
+    const found = await get(`${url}?get=${encodeURIComponent(names.join(","))}`, { signal });
+    this.figures.set(vertex.id, Object.fromEntries(found.map((metric) => [metric.id, metric])));
+    // A watermark has no metric before it is there.
+    if (!names.some((name) => name.endsWith("currentOutputWatermark"))) this.names.delete(vertex.id);
+  }
+
+  show(job) {
+    setText(this.title, job.name);
+    this.title.title = job.name;
+    setText(this.state, stateName(job.state));
+    this.state.className = `state ${stateClass(job.state)}`;
+    setText(this.facts, `${job.jid} · started ${clockTime(job["start-time"])} · ${duration(job.duration)}`);
+    this.cancel.hidden = ENDED.has(job.state);
+    this.cancel.disabled = job.state === "CANCELLING";
+    this.legend.hidden = false;
+    if (this.graph === null) {
+      this.plan = job.plan;
+      this.graph = new Graph(job.plan, (id) => this.onSelect(id));
+      this.graphBox.replaceChildren(this.graph.element);
+    }
+    this.graph.update(job.vertices, this.figures, job.now);
+  }
+
+  onSelect(id) {
+    this.selected = this.selected === id ? null : id;
+    this.graph.select(this.selected);
+    if (this.selected === null) this.vertexBox.replaceChildren();
+    this.onChange?.();
+  }
+
+  async showVertex(job, signal) {
+    const vertex = await get(`/jobs/${this.id}/vertices/${this.selected}`, { signal });
+    const node = this.plan.nodes.find((n) => n.id === this.selected);
+    const figures = this.figures.get(this.selected) ?? {};
+    const mark = watermark(watermarkOf(figures), job.now);
+    this.vertexBox.replaceChildren(
+      h("h3", {}, vertex.name),
+      h("p", { class: "job-facts" }, `watermark ${mark.text} · state ${size(figures.stateBytes?.sum ?? 0)} · ${count(Math.round(throughput(figures)))} rows/s`),
+      h("pre", { class: "operators", tabindex: "0", "aria-label": "Operators" }, plainDescription(node.description)),
+      h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Subtasks" },
+        table(["Subtask", "State", "Rows in", "Rows out", "Received", "Sent", "Busy", "TaskManager"], vertex.subtasks.map((s) => subtaskCells(s)))));
+  }
+
+  async showExceptions(signal) {
+    const { exceptionHistory } = await get(`/jobs/${this.id}/exceptions`, { signal });
+    const found = exceptionHistory.entries.flatMap((entry) => [entry, ...entry.concurrentExceptions]);
+    this.exceptions.replaceChildren(...found.map((entry) =>
+      h("details", { class: "exception", open: entry === found[0] },
+        h("summary", {}, h("strong", {}, entry.exceptionName), ` ${entry.taskName ?? "job"} · ${clockTime(entry.timestamp)}`),
+        h("pre", {}, entry.stacktrace))));
+  }
+
+  async onCancel() {
+    this.cancel.disabled = true;
+    setText(this.problem, "");
+    try {
+      await request("PATCH", `/jobs/${this.id}?mode=cancel`);
+    } catch (error) {
+      setText(this.problem, error.message);
+    }
+    this.onChange?.();
+  }
+}
+
+const subtaskCells = (s) => [
+  String(s.subtask), stateName(s.status), count(s.metrics["read-records"]), count(s.metrics["write-records"]), size(s.metrics["read-bytes"]),
+  size(s.metrics["write-bytes"]), duration(s.metrics["accumulated-busy-time"]), s["taskmanager-id"],
+];
+
+export const table = (heads, rows) =>
+  h("table", { class: "facts" }, h("thead", {}, h("tr", {}, heads.map((head) => h("th", { scope: "col" }, head)))), h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell) => h("td", {}, cell))))));
+
+// The plan's texts are HTML, as Flink's are: line breaks and escaped characters.
+const ENTITIES = { "&lt;": "<", "&gt;": ">", "&quot;": '"', "&#x27;": "'", "&amp;": "&" };
+
+export const plainDescription = (text) => text.split("<br/>").join("\n").replace(/&(?:lt|gt|quot|#x27|amp);/g, (entity) => ENTITIES[entity]).trim();

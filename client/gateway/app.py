@@ -1,0 +1,26 @@
+"""The gateway as part of an HTTP application."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+
+from client.gateway.errors import RestError, answer_http_error, answer_rest_error
+from client.gateway.routes import gateway_routes
+from client.gateway.service import GatewayService
+
+__all__ = ["gateway_app", "gateway_routes", "install_errors"]
+
+
+def install_errors(app: FastAPI) -> None:
+    """Answer the errors of all routes of an application as Flink does: `{"errors": […]}`."""
+    app.add_exception_handler(RestError, answer_rest_error)
+    app.add_exception_handler(HTTPException, answer_http_error)
+
+
+def gateway_app(service: GatewayService) -> FastAPI:
+    """An application of the gateway alone, without access control."""
+    app = FastAPI(title="sqlstream", docs_url=None, redoc_url=None, redirect_slashes=False)
+    install_errors(app)
+    app.include_router(gateway_routes(service))
+    return app

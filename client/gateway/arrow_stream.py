@@ -1,0 +1,99 @@
+"""Results as Arrow IPC streams: what `rowFormat=ARROW` returns."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from client.gateway.operations import OperationResult
+from client.gateway.pages_json import head_json
+from client.gateway.results import Page
+from client.gateway.types_json import columns_json
+from sqlstream.arrow import is_changelog, to_arrow_schema, with_row_kinds
+from sqlstream.changelog import ChangelogMode, RowKind
+
+METADATA_KEY = b"sqlstream"
+"""The key of the JSON object in the metadata of a stream's schema, and of the batch that ends an endless stream."""
+
+MEDIA_TYPE = "application/vnd.apache.arrow.stream"
+
+
+class ArrowStream:
+    """Writes batches as one Arrow IPC stream, piece by piece: each call returns the bytes to send. State: the bytes that were
+    not returned.
+
+    The batches of an updating query end with the row-kind column. The schema's metadata describes the result as the members
+    of a page in JSON do, with `columns`, and `statement` for what Flink's protocol does not tell.
+    """
+
+    def __init__(self, result: OperationResult, head: dict[str, Any]) -> None:
+        mode = ChangelogMode.RETRACT if result.info.is_updating else ChangelogMode.INSERT_ONLY
+        described = {**head, **head_json(result), **_statement_json(result)}
+        metadata = {METADATA_KEY: msgspec.json.encode(described)}
+        self._schema = to_arrow_schema(result.schema, mode).with_metadata(metadata)
+        self._is_updating = result.info.is_updating
+        self._buffer = io.BytesIO()
+        self._writer = pa.ipc.new_stream(self._buffer, self._schema)
+
+    def empty(self) -> bytes:
+        """A batch without rows, after the schema if that was not sent: a reader knows the columns before there is a row."""
+        self._writer.write_batch(self._empty())
+        return self._taken()
+
+    def batches(self, batches: Sequence[pa.RecordBatch]) -> bytes:
+        for batch in batches:
+            self._writer.write_batch(self._conforming(batch))
+        return self._taken()
+
+    def ending(self, described: dict[str, Any]) -> bytes:
+        """A batch without rows whose metadata says how the result ended, under METADATA_KEY."""
+        text = msgspec.json.encode(described).decode()
+        self._writer.write_batch(self._empty(), custom_metadata={METADATA_KEY.decode(): text})
+        return self._taken()
+
+    def _empty(self) -> pa.RecordBatch:
+        return pa.RecordBatch.from_pylist([], self._schema)
+
+    def end(self) -> bytes:
+        """The mark that the stream is complete."""
+        self._writer.close()
+        return self._taken()
+
+    def _conforming(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self._is_updating and not is_changelog(batch):
+            batch = with_row_kinds(batch, RowKind.INSERT)
+        return batch if batch.schema.equals(self._schema) else batch.cast(self._schema)
+
+    def _taken(self) -> bytes:
+        taken = self._buffer.getvalue()
+        self._buffer.seek(0)
+        self._buffer.truncate()
+        return taken
+
+
+def page_arrow(result: OperationResult, page: Page, next_uri: str) -> bytes:
+    """One page as a stream of its own."""
+    head = {"resultType": "EOS" if page.is_end else "PAYLOAD"}
+    if not page.is_end:
+        head["nextResultUri"] = next_uri
+    stream = ArrowStream(result, head)
+    return stream.batches(page.batches) + stream.end()
+
+
+def not_ready_arrow(next_uri: str) -> bytes:
+    """A stream without columns whose metadata says NOT_READY."""
+    described = msgspec.json.encode({"resultType": "NOT_READY", "nextResultUri": next_uri})
+    buffer = io.BytesIO()
+    pa.ipc.new_stream(buffer, pa.schema([], metadata={METADATA_KEY: described})).close()
+    return buffer.getvalue()
+
+
+def _statement_json(result: OperationResult) -> dict[str, Any]:
+    info = result.info
+    statement = {"kind": info.kind, "label": info.label, "text": info.text, "note": info.note}
+    bounds = {"isBounded": info.is_bounded, "isUpdating": info.is_updating}
+    return {"columns": columns_json(result.schema), "statement": {**statement, **bounds}}

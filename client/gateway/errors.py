@@ -1,0 +1,96 @@
+"""Errors as Flink's clients expect them: `{"errors": […]}` with an HTTP status."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sqlstream.errors import SqlStreamError, line_and_column, render_error
+from sqlstream.secrets import without_secrets
+
+DETAILED = "application/vnd.sqlstream+json"
+"""Named in a request's Accept header, it adds the member `error` to an error's body. Flink's own client accepts no other
+member beside `errors`."""
+
+BAD_REQUEST = 400
+NOT_FOUND = 404
+TOO_LARGE = 413
+INTERNAL = 500
+
+
+class RestError(Exception):
+    """A request that cannot be answered. `statement` is the text that the span of `cause` points into.
+
+    With `is_handled` the body has one text that begins with `message` (Flink: RestHandlerException), without it the two of an
+    exception that no handler expects.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        cause: SqlStreamError | None = None,
+        statement: str = "",
+        is_handled: bool = True,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.cause = cause
+        self.statement = statement
+        self.is_handled = is_handled
+
+    def texts(self) -> list[str]:
+        said = self.message
+        if self.cause is not None:
+            said += f"\nCaused by: {render_error(self.cause, self.statement)}\n"
+        if self.is_handled:
+            return [said]
+        framed = f"<Exception on server side:\n{said}\nEnd of exception on server side>"
+        return ["Internal server error.", framed]
+
+    def body(self, is_detailed: bool) -> dict[str, Any]:
+        found: dict[str, Any] = {"errors": self.texts()}
+        if is_detailed and self.cause is not None:
+            found["error"] = error_detail(self.cause, self.statement)
+        return found
+
+
+def error_detail(error: SqlStreamError, statement: str) -> dict[str, Any]:
+    """The error for programs, with its place in the statement."""
+    found: dict[str, Any] = {
+        "code": error.code,
+        "message": without_secrets(error.message, statement),
+        "hint": without_secrets(error.hint, statement),
+        "detail": without_secrets(error.detail, statement),
+    }
+    span = getattr(error, "span", None)
+    if span is not None and span.end <= len(statement):
+        line, column = line_and_column(statement, span.start)
+        found |= {"line": line, "column": column, "span": [span.start, span.end]}
+    return found
+
+
+def error_response(status: int, body: dict[str, Any], headers: dict[str, str] | None = None) -> Response:
+    return Response(msgspec.json.encode(body), status, headers, media_type="application/json")
+
+
+async def answer_rest_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RestError)
+    return error_response(error.status, error.body(is_detailed(request)))
+
+
+async def answer_http_error(request: Request, error: Exception) -> Response:
+    """A path or method that does not exist is not found, as Flink's router says; others keep their status."""
+    assert isinstance(error, HTTPException)
+    if error.status_code in (404, 405):
+        return error_response(NOT_FOUND, {"errors": [f"Not found: {request.url.path}"]})
+    return error_response(error.status_code, {"errors": [str(error.detail)]}, dict(error.headers or {}))
+
+
+def is_detailed(request: Request) -> bool:
+    return DETAILED in request.headers.get("accept", "")

@@ -1,0 +1,70 @@
+"""What all routes of a gateway share: the service, and threads for calls that may wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from starlette.requests import Request
+
+from client.gateway.errors import INTERNAL, RestError
+from client.gateway.operations import Operation
+from client.gateway.results import Page
+from client.gateway.service import GatewayService
+from client.gateway.waiting import called_within
+from sqlstream.errors import SqlStreamError
+
+Result = TypeVar("Result")
+
+THREADS_MAX = 16
+"""Requests that open, close or cancel something, or encode a page, at the same time; others wait in line."""
+
+INLINE_BYTES_MAX = 16 * 1024
+
+
+class HttpContext:
+    """Calls the service for requests, away from the event loop where a call may wait. State: its threads."""
+
+    def __init__(self, service: GatewayService) -> None:
+        self.service = service
+        self.threads = ThreadPoolExecutor(THREADS_MAX, "gateway-http")
+
+    async def call(self, function: Callable[[], Result]) -> Result:
+        """Call on a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self.threads, function)
+
+    async def handled(self, failure: str, function: Callable[[], Result]) -> Result:
+        """Call on a thread; an error is one that Flink's handler expects: `failure` and its cause."""
+        try:
+            return await self.call(function)
+        except SqlStreamError as error:
+            raise RestError(INTERNAL, failure, error) from error
+
+    async def unhandled(self, failure: str, function: Callable[[], Result], statement: str = "") -> Result:
+        """Call on a thread; an error is one that Flink's handler does not expect."""
+        try:
+            return await self.call(function)
+        except SqlStreamError as error:
+            raise RestError(INTERNAL, failure, error, statement, is_handled=False) from error
+
+    async def encoded(self, page: Page, encode: Callable[[], bytes]) -> bytes:
+        """The page's bytes, computed on a thread when that takes longer than to switch to one."""
+        if sum(batch.nbytes for batch in page.batches) < INLINE_BYTES_MAX:
+            return encode()
+        return await self.call(encode)
+
+    async def settled(self, operation: Operation, failure: str) -> None:
+        """Wait until an operation that answers nothing but success is settled; raise its error."""
+        while operation.status.is_unsettled:
+            await called_within(operation.when_settled, self.service.options.heartbeat_ms / 1000)
+        try:
+            operation.result().close()
+        except SqlStreamError as error:
+            raise RestError(INTERNAL, failure, error, operation.text, is_handled=False) from error
+
+
+def user_of(request: Request) -> str:
+    """Who asks, as the server's authentication found it; empty where there is none."""
+    return str(getattr(request.state, "user", ""))

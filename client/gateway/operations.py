@@ -1,0 +1,217 @@
+"""Operations: the statements of a session, executed apart from the requests that ask for them (Flink: OperationManager)."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import threading
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sqlstream.errors import SqlStreamError, UserError
+
+if TYPE_CHECKING:
+    from client.gateway.results import ResultPages, Unsubscribe
+    from client.session import Job
+    from sqlstream.schema import Schema
+
+
+class OperationStatus(enum.Enum):
+    """Where an operation is (Flink: OperationStatus).
+
+        INITIALIZED ─► PENDING ─► RUNNING ─► FINISHED ─► CLOSED
+             │            │          │
+             └────────────┴──────────┴─► CANCELED | ERROR | TIMEOUT ─► CLOSED
+
+    FINISHED: the answer is there, or the job of a query has been submitted and its rows can be fetched. No operation becomes
+    TIMEOUT, since no request can ask for it.
+    """
+
+    INITIALIZED = "INITIALIZED"
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    FINISHED = "FINISHED"
+    CANCELED = "CANCELED"
+    CLOSED = "CLOSED"
+    ERROR = "ERROR"
+    TIMEOUT = "TIMEOUT"
+
+    @property
+    def is_unsettled(self) -> bool:
+        return self in (OperationStatus.INITIALIZED, OperationStatus.PENDING, OperationStatus.RUNNING)
+
+
+class ResultKind(enum.Enum):
+    """SUCCESS: the only row says OK (Flink: ResultKind)."""
+
+    SUCCESS = "SUCCESS"
+    SUCCESS_WITH_CONTENT = "SUCCESS_WITH_CONTENT"
+
+
+@dataclasses.dataclass(frozen=True)
+class StatementInfo:
+    """What clients of sqlstream learn beyond Flink's protocol. `kind` is ROWS, QUERY, JOB, CONFIRMATION or TEXT; `text` belongs
+    to a CONFIRMATION; `label` names the job to the user."""
+
+    kind: str
+    label: str = ""
+    text: str = ""
+    note: str = ""
+    is_bounded: bool = True
+    is_updating: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class OperationResult:
+    """The answer to a statement. `job` is that of a query or INSERT."""
+
+    schema: Schema
+    pages: ResultPages
+    kind: ResultKind
+    info: StatementInfo
+    time_zone: str
+    job: Job | None = None
+    is_query: bool = False
+
+    @property
+    def job_id(self) -> str | None:
+        return self.job.id if self.job is not None else None
+
+    def close(self) -> None:
+        """Drop the rows; the job of a query is cancelled, that of an INSERT goes on."""
+        self.pages.close()
+        if self.is_query and self.job is not None:
+            self.job.cancel()
+
+
+class Operation:
+    """One statement of a session. Thread-safe.
+
+    State: its status, and its answer or its error until it is closed.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.handle = str(uuid.uuid4())
+        self.text = text
+        self._status = OperationStatus.INITIALIZED
+        self._lock = threading.Lock()
+        self._result: OperationResult | None = None
+        self._error: SqlStreamError | None = None
+        self._waited_job: Job | None = None
+        self._waiting: list[Callable[[], None]] = []
+
+    @property
+    def status(self) -> OperationStatus:
+        return self._status
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing more to learn of it: it failed, was cancelled, or every row of its answer was read."""
+        with self._lock:
+            result = self._result
+        return not self._status.is_unsettled and (result is None or result.pages.is_ended)
+
+    # -- for the one who executes it ---------------------------------------------------------------
+
+    def accept(self) -> None:
+        """It is in the queue of its session."""
+        self._move((OperationStatus.INITIALIZED,), OperationStatus.PENDING)
+
+    def start(self) -> bool:
+        """Whether it is to be executed: False when it was cancelled or closed before."""
+        return self._move((OperationStatus.PENDING,), OperationStatus.RUNNING)
+
+    def wait_for(self, job: Job) -> None:
+        """It ends with this job, which is cancelled when the operation is."""
+        with self._lock:
+            self._waited_job = job
+            is_canceled = self._status is OperationStatus.CANCELED
+        if is_canceled:
+            job.cancel()
+
+    def finish(self, result: OperationResult) -> None:
+        if self._move((OperationStatus.RUNNING,), OperationStatus.FINISHED, result=result):
+            return
+        # Nobody reads the answer of an operation that was cancelled or closed meanwhile.
+        result.close()
+        if result.job is not None and self._status is OperationStatus.CANCELED:
+            result.job.cancel()
+
+    def fail(self, error: SqlStreamError) -> None:
+        self._move((OperationStatus.RUNNING,), OperationStatus.ERROR, error=error)
+
+    # -- for clients -------------------------------------------------------------------------------
+
+    def result(self) -> OperationResult:
+        """The answer, once the operation is settled. SqlStreamError when it failed; UserError SS6021 when it was cancelled or
+        closed."""
+        with self._lock:
+            result, error, status = self._result, self._error, self._status
+        if error is not None:
+            raise error
+        if result is None or status is not OperationStatus.FINISHED:
+            raise UserError(
+                "SS6021", f"cannot fetch results from the operation {self.handle} in {status.value} status"
+            )
+        return result
+
+    def when_settled(self, callback: Callable[[], None]) -> Unsubscribe:
+        """Call once, from any thread, when the operation is no longer waiting or running: at once if so now."""
+        with self._lock:
+            is_settled = not self._status.is_unsettled
+            if not is_settled:
+                self._waiting.append(callback)
+        if is_settled:
+            callback()
+        return lambda: self._forget(callback)
+
+    def _forget(self, callback: Callable[[], None]) -> None:
+        with self._lock:
+            if callback in self._waiting:
+                self._waiting.remove(callback)
+
+    def cancel(self) -> None:
+        """Give up an operation that has not finished. UserError SS6024 for one that has."""
+        unsettled = tuple(s for s in OperationStatus if s.is_unsettled)
+        if not self._move(unsettled, OperationStatus.CANCELED):
+            raise UserError(
+                "SS6024",
+                f"failed to convert the operation status from {self._status.value} to CANCELED for {self.handle}",
+                hint="close the operation: that cancels the job of a query",
+            )
+        with self._lock:
+            job = self._waited_job
+        if job is not None:
+            job.cancel()
+
+    def close(self) -> None:
+        """Drop the answer and cancel the query, if it is one; the job of an INSERT goes on. Harmless when repeated."""
+        others = tuple(s for s in OperationStatus if s is not OperationStatus.CLOSED)
+        if not self._move(others, OperationStatus.CLOSED):
+            return
+        with self._lock:
+            result, self._result, self._error = self._result, None, None
+        if result is not None:
+            result.close()
+
+    def _move(
+        self,
+        sources: tuple[OperationStatus, ...],
+        target: OperationStatus,
+        result: OperationResult | None = None,
+        error: SqlStreamError | None = None,
+    ) -> bool:
+        """Enter a state with what belongs to it; False when the operation is in none of `sources`."""
+        with self._lock:
+            if self._status not in sources:
+                return False
+            self._status = target
+            self._result = result or self._result
+            self._error = error or self._error
+            waiting: list[Callable[[], None]] = []
+            if not target.is_unsettled:
+                waiting, self._waiting = self._waiting, []
+        for callback in waiting:
+            callback()
+        return True

@@ -1,0 +1,27 @@
+"""The limits of a gateway."""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class GatewayOptions:
+    """The limits of a gateway; the defaults are Flink's where Flink has the option.
+
+    `idle_timeout_ms`: a session without a request for this long is closed, 0 never. `check_interval_ms`: how often idle
+    sessions are looked for, 0 never. `page_wait_ms`: how long a request for results that are not there yet is held before it
+    is answered with NOT_READY or an empty page. `heartbeat_ms`: the longest silence of a stream of results.
+    """
+
+    sessions_max: int = 1_000_000
+    idle_timeout_ms: int = 600_000
+    check_interval_ms: int = 60_000
+    worker_threads_max: int = 500
+    operations_max: int = 1_000
+    statement_bytes_max: int = 1024 * 1024
+    body_bytes_max: int = 104_857_600
+    page_rows_max: int = 20_000
+    page_bytes_max: int = 1024 * 1024
+    page_wait_ms: int = 500
+    heartbeat_ms: int = 15_000

@@ -1,0 +1,132 @@
+"""A response that pushes rows as they come: server-sent events, or an endless Arrow IPC stream."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+from starlette.responses import StreamingResponse
+
+from client.gateway.arrow_stream import MEDIA_TYPE
+from client.gateway.errors import INTERNAL, RestError
+from client.gateway.http_context import HttpContext
+from client.gateway.operations import Operation, OperationResult
+from client.gateway.rows_json import RowFormat
+from client.gateway.stream_writers import HEARTBEAT, ArrowWriter, EventWriter, StreamWriter, event
+from client.gateway.waiting import called_within
+from sqlstream.errors import InternalError, SqlStreamError
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+FAILURE = "Failed to fetchResults."
+
+_HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
+
+_log = logging.getLogger(__name__)
+
+
+class PushedResults(StreamingResponse):
+    """Sends the rows of an operation's result until its end. The socket pushes back: rows are taken from the job when those
+    before have been sent. A client that goes away closes the operation, which cancels the job of a query.
+
+    Server-sent events end with an event `end` or `error`. An Arrow stream that fails is cut off, so that no reader takes it for
+    a whole one.
+    """
+
+    def __init__(
+        self, context: HttpContext, session_handle: str, operation: Operation, row_format: RowFormat
+    ) -> None:
+        self._context = context
+        self._session_handle = session_handle
+        self._operation = operation
+        self._row_format = row_format
+        self._is_complete = False
+        self._is_cut_off = False
+        media_type = MEDIA_TYPE if row_format is RowFormat.ARROW else "text/event-stream"
+        super().__init__(self._pieces(), headers=_HEADERS, media_type=media_type)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            if not self._is_complete:
+                self._context.threads.submit(self._give_up)
+
+    def _give_up(self) -> None:
+        """Close the operation, unless its session is closed already."""
+        with contextlib.suppress(SqlStreamError):
+            self._context.service.close_operation(self._session_handle, self._operation.handle)
+
+    async def stream_response(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        async for piece in self.body_iterator:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            # A client that takes what is sent uses its session.
+            with contextlib.suppress(SqlStreamError):
+                self._context.service.session(self._session_handle)
+        self._is_complete = True
+        if not self._is_cut_off:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _pieces(self) -> AsyncIterator[bytes]:
+        while not await called_within(self._operation.when_settled, self._silence_s()):
+            yield HEARTBEAT
+        try:
+            result = self._operation.result()
+        except SqlStreamError as error:
+            yield event("error", self._error_body(error))
+            return
+        writer = self._writer(result)
+        yield writer.opening()
+        try:
+            async for piece in self._rows(result, writer):
+                yield piece
+        except SqlStreamError as error:
+            yield writer.failure(self._error_body(error))
+            self._is_cut_off = self._row_format is RowFormat.ARROW
+        except Exception as error:
+            _log.exception("the results of operation %s cannot be sent", self._operation.handle)
+            bug = InternalError(f"{type(error).__name__}: {error}")
+            yield writer.failure(self._error_body(bug))
+            self._is_cut_off = self._row_format is RowFormat.ARROW
+
+    async def _rows(self, result: OperationResult, writer: StreamWriter) -> AsyncIterator[bytes]:
+        token = result.pages.token
+        while not (page := result.pages.page(token)).is_end:
+            token += 1
+            if page.batches:
+                yield await self._context.encoded(page, functools.partial(writer.rows, page))
+            elif not await called_within(result.pages.when_ready, self._silence_s()):
+                yield writer.heartbeat()
+        yield writer.end(*await self._context.call(functools.partial(_ending, result)))
+
+    def _writer(self, result: OperationResult) -> StreamWriter:
+        if self._row_format is RowFormat.ARROW:
+            return ArrowWriter(result)
+        return EventWriter(result, self._row_format)
+
+    def _silence_s(self) -> float:
+        return self._context.service.options.heartbeat_ms / 1000
+
+    def _error_body(self, error: SqlStreamError) -> dict[str, object]:
+        rest = RestError(INTERNAL, FAILURE, error, self._operation.text, is_handled=False)
+        return rest.body(is_detailed=True)
+
+
+def _ending(result: OperationResult) -> tuple[str, list[str]]:
+    """The final status of the query's job, and warnings of rows that it lost; a statement without a job is FINISHED."""
+    from client.lost_rows import expired_state_text, lost_rows_text
+
+    job = result.job if result.is_query else None
+    if job is None:
+        return "FINISHED", []
+    try:
+        metrics = job.metrics()
+    except SqlStreamError:
+        # The rows are complete; only the figures of their job are gone.
+        return "FINISHED", []
+    return "FINISHED", [*lost_rows_text(metrics, job.rejected), *expired_state_text(metrics.total)]

@@ -1,0 +1,62 @@
+"""Rows as the gateway writes them into JSON: `{"kind": …, "fields": […]}`, a column at a time (Flink: ResultInfoSerializer)."""
+
+from __future__ import annotations
+
+import enum
+import io
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from client.sql_text import sql_texts
+from runtime.formats.json_writer import JsonWriter, quote
+from runtime.formats.text_values import joined_lines
+from sqlstream.arrow import row_kinds, without_row_kinds
+from sqlstream.changelog import RowKind
+from sqlstream.schema import Schema
+from sqlstream.types import LogicalType
+
+NULL_TEXT = "<NULL>"
+"""NULL in PLAIN_TEXT (Flink: PrintStyle.NULL_VALUE)."""
+
+_ISO = {"timestamp-format.standard": "ISO-8601"}
+_OPENINGS = pa.array([f'{{"kind":"{kind.name}","fields":[' for kind in RowKind])
+
+
+class RowFormat(enum.Enum):
+    """How values are written.
+
+    JSON: numbers, booleans, arrays and objects; times in ISO-8601, binary in base64, intervals as milliseconds or months.
+    PLAIN_TEXT: each value as CAST to STRING gives it. ARROW: an Arrow IPC stream, which is no part of Flink's protocol.
+    """
+
+    JSON = "JSON"
+    PLAIN_TEXT = "PLAIN_TEXT"
+    ARROW = "ARROW"
+
+
+def rows_json(
+    batches: Sequence[pa.RecordBatch], schema: Schema, row_format: RowFormat, time_zone: str
+) -> bytes:
+    """The rows of the batches as one JSON array, with row kinds. `time_zone` applies to PLAIN_TEXT."""
+    pieces = [bytes(_lines(b, schema, row_format, time_zone)) for b in batches if b.num_rows]
+    # Every row ends with a comma, the last one's is cut.
+    return b"[" + b"".join(pieces)[:-1] + b"]"
+
+
+def _lines(batch: pa.RecordBatch, schema: Schema, row_format: RowFormat, time_zone: str) -> memoryview:
+    openings = _OPENINGS.take(pa.array(row_kinds(batch).astype(np.int32)))
+    columns = zip(without_row_kinds(batch).columns, schema.types, strict=True)
+    if row_format is RowFormat.PLAIN_TEXT:
+        values = [quote(pc.fill_null(_text(c, t, time_zone), NULL_TEXT)) for c, t in columns]
+    else:
+        writer = JsonWriter(io.BytesIO(), schema, _ISO)
+        values = [pc.fill_null(writer.value_texts(c, t), "null") for c, t in columns]
+    fields = pc.binary_join_element_wise(*values, ",") if values else ""
+    return joined_lines(pc.binary_join_element_wise(openings, fields, pa.scalar("]}"), ""), b",")
+
+
+def _text(column: pa.Array, t: LogicalType, time_zone: str) -> pa.Array:
+    return sql_texts(column, t, time_zone).cast(pa.string())

@@ -1,0 +1,195 @@
+"""The gateway without HTTP: sessions, and the statements that clients run in them (Flink: SqlGatewayService)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from client.gateway.execution import Execute, Execution
+from client.gateway.operations import Operation
+from client.gateway.options import GatewayOptions
+from client.gateway.sessions import GatewaySession, SessionTable
+from client.gateway.settings import split_properties
+from runtime.host.clock import steady_ms
+from sqlstream.errors import InternalError, SqlStreamError, UserError
+
+if TYPE_CHECKING:
+    from client.session import Session
+
+OpenSession = Callable[[Mapping[str, str]], "Session"]
+"""A session of the engine with these settings, on the gateway's cluster and catalogs."""
+
+StatementListener = Callable[[str, str, str, str], None]
+"""Called with user, session handle, operation handle and text before a statement is executed."""
+
+_log = logging.getLogger(__name__)
+
+
+class GatewayService:
+    """Runs the statements of many sessions on one cluster. All methods are thread-safe, and those that execute something
+    return before it is executed.
+
+    The statements of a session run in order, those of different sessions side by side, on at most `worker_threads_max` threads.
+    No thread is held while a job runs. State: the open sessions. A session that is idle for too long is closed; that cancels its
+    queries and leaves the jobs of its INSERTs alone.
+    """
+
+    def __init__(
+        self,
+        open_session: OpenSession,
+        options: GatewayOptions | None = None,
+        on_statement: StatementListener | None = None,
+        clock_ms: Callable[[], int] = steady_ms,
+    ) -> None:
+        self.options = options or GatewayOptions()
+        self.cluster_id = uuid.uuid4().hex
+        self._open_session = open_session
+        self._on_statement = on_statement
+        self._clock_ms = clock_ms
+        self._sessions = SessionTable(self.options.sessions_max, self.options.idle_timeout_ms, clock_ms)
+        self._pool = ThreadPoolExecutor(self.options.worker_threads_max, "gateway")
+        self._is_closed = threading.Event()
+        self._cleaner = threading.Thread(target=self._close_idle_sessions, name="gateway-idle", daemon=True)
+        if self.options.check_interval_ms and self.options.idle_timeout_ms:
+            self._cleaner.start()
+
+    def close(self) -> None:
+        """Close all sessions; harmless when repeated. The cluster goes on."""
+        self._is_closed.set()
+        for session in self._sessions.remove_all():
+            session.close()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    # -- sessions ----------------------------------------------------------------------------------
+
+    @property
+    def session_count(self) -> int:
+        return len(self._sessions)
+
+    def open_session(self, properties: Mapping[str, str], name: str = "") -> str:
+        """Open a session and return its handle. UserError for a wrong setting, or when there are too many sessions."""
+        self._sessions.require_room()
+        applied, kept = split_properties(properties)
+        session = GatewaySession(
+            self._open_session(applied), kept, name, self._pool, self.options.operations_max, self._clock_ms()
+        )
+        self._sessions.add(session)
+        return session.handle
+
+    def session(self, handle: str) -> GatewaySession:
+        """An open session, which counts as used now. UserError SS6020 when there is none of that handle."""
+        return self._sessions.get(handle)
+
+    def close_session(self, handle: str) -> None:
+        self._sessions.remove(handle).close()
+
+    def _close_idle_sessions(self) -> None:
+        while not self._is_closed.wait(self.options.check_interval_ms / 1000):
+            self.close_idle_sessions()
+
+    def close_idle_sessions(self) -> None:
+        """Close the sessions whose time is over."""
+        for session in self._sessions.remove_idle():
+            _log.info("session %s was idle for too long and is closed", session.handle)
+            session.close()
+
+    # -- statements --------------------------------------------------------------------------------
+
+    def execute(
+        self, session_handle: str, text: str, config: Mapping[str, str] | None = None, user: str = ""
+    ) -> Operation:
+        """Begin to execute one statement; the operation says how it goes on. `config` is in force for this statement alone.
+        UserError for a statement that is too long, a wrong setting or an unknown session."""
+        session = self.session(session_handle)
+        operation = self._operation(text)
+        applied, _ = split_properties(config or {})
+        session.add(operation)
+        execute = self._execution(session.session).execute
+        self._start(session, operation, applied, user, execute)
+        return operation
+
+    def configure_session(self, session_handle: str, text: str, user: str = "") -> Operation:
+        """Begin to execute a statement that changes the session or its catalog, and no other."""
+        session = self.session(session_handle)
+        operation = self._operation(text)
+        self._start(session, operation, {}, user, self._execution(session.session).configure)
+        return operation
+
+    def run_script(
+        self, session_handle: str, script: str, config: Mapping[str, str] | None = None, user: str = ""
+    ) -> Operation:
+        """Begin to execute all statements of a script in a session of their own, with the settings of this one. The operation
+        ends when the last job has been submitted."""
+        session = self.session(session_handle)
+        operation = self._operation(script)
+        applied, _ = split_properties(config or {})
+        own = self._open_session({**session.session.config, **applied})
+        self._start(session, operation, {}, user, self._execution(own).run_script)
+        return operation
+
+    def operation(self, session_handle: str, operation_handle: str) -> Operation:
+        """UserError SS6021 for an operation that is not known, or was closed."""
+        return self.session(session_handle).operation(operation_handle)
+
+    def cancel_operation(self, session_handle: str, operation_handle: str) -> None:
+        self.operation(session_handle, operation_handle).cancel()
+
+    def close_operation(self, session_handle: str, operation_handle: str) -> None:
+        """Drop an operation; one that is not known is closed already."""
+        operation = self.session(session_handle).remove(operation_handle)
+        if operation is not None:
+            operation.close()
+
+    def complete(self, session_handle: str, text: str, position: int) -> Sequence[str]:
+        """What may be written at `position` of an unfinished statement, the best first."""
+        self.session(session_handle)
+        return []
+
+    # -- execution ---------------------------------------------------------------------------------
+
+    def _operation(self, text: str) -> Operation:
+        limit = self.options.statement_bytes_max
+        # Each character is at least a byte: most texts need not be encoded to be measured.
+        if len(text) > limit or len(text.encode("utf-8", "surrogatepass")) > limit:
+            raise UserError(
+                "SS6026",
+                f"the statement is longer than {limit} bytes",
+                hint="split it, or raise 'sqlstream.gateway.statement.max-length'",
+            )
+        return Operation(text)
+
+    def _execution(self, session: Session) -> Execution:
+        return Execution(session, self.options)
+
+    def _start(
+        self,
+        session: GatewaySession,
+        operation: Operation,
+        config: Mapping[str, str],
+        user: str,
+        execute: Execute,
+    ) -> None:
+        """Put an operation into its session's queue."""
+        if self._on_statement is not None:
+            self._on_statement(user, session.handle, operation.handle, operation.text)
+
+        def run(done: Callable[[], None]) -> None:
+            try:
+                if operation.start():
+                    with session.settings(config):
+                        is_waiting = execute(operation, done)
+                    if is_waiting:
+                        return
+            except SqlStreamError as error:
+                operation.fail(error)
+            except Exception as error:
+                _log.exception("operation %s failed for a reason that is a bug", operation.handle)
+                operation.fail(InternalError(f"{type(error).__name__}: {error}"))
+            done()
+
+        operation.accept()
+        session.queue.put(run)

@@ -1,0 +1,185 @@
+"""The sessions of a gateway (Flink: SessionManager)."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from client.gateway.operations import Operation
+from client.gateway.serial_queue import SerialQueue
+from client.gateway.settings import shown_properties
+from sqlstream.errors import SqlStreamError, UserError
+
+if TYPE_CHECKING:
+    from client.session import Session
+
+_log = logging.getLogger(__name__)
+
+
+class GatewaySession:
+    """One client's session: its statements run in order, others' beside them. Thread-safe.
+
+    State: the engine's session, properties that the engine does not know, and its operations, until `close`. An operation that
+    has been answered to its end is dropped when there are more than `operations_max`, the oldest first.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        kept: Mapping[str, str],
+        name: str,
+        pool: ThreadPoolExecutor,
+        operations_max: int,
+        now_ms: int,
+    ) -> None:
+        self.handle = str(uuid.uuid4())
+        self.name = name
+        self.session = session
+        self.queue = SerialQueue(pool)
+        self.last_used_ms = now_ms
+        self._kept = dict(kept)
+        self._operations: dict[str, Operation] = {}
+        self._operations_max = operations_max
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    def properties(self) -> dict[str, str]:
+        """Settings by key, as texts, secrets masked."""
+        return shown_properties(self._kept, dict(self.session.config))
+
+    @contextlib.contextmanager
+    def settings(self, config: Mapping[str, str]) -> Iterator[None]:
+        """Settings in force for one statement; what the statement itself SETs stays."""
+        session_config = self.session.config
+        before = {key: session_config.get(key) for key in config}
+        session_config.update(config)
+        try:
+            yield
+        finally:
+            for key, value in before.items():
+                if session_config.get(key) != config[key]:
+                    continue
+                if value is None:
+                    session_config.pop(key, None)
+                else:
+                    session_config[key] = value
+
+    def add(self, operation: Operation) -> None:
+        """Know the operation by its handle. UserError SS6025 when the session has too many, SS6020 when it is closed."""
+        with self._lock:
+            if self._is_closed:
+                raise unknown_session(self.handle)
+            dropped = self._make_room()
+            self._operations[operation.handle] = operation
+        if dropped is not None:
+            dropped.close()
+
+    def _make_room(self) -> Operation | None:
+        if len(self._operations) < self._operations_max:
+            return None
+        for handle, operation in self._operations.items():
+            if operation.is_over:
+                return self._operations.pop(handle)
+        raise UserError(
+            "SS6025",
+            f"the session has {self._operations_max} operations that are not closed",
+            hint="close operations whose results have been read",
+        )
+
+    def operation(self, handle: str) -> Operation:
+        """UserError SS6021 when there is none of that handle."""
+        with self._lock:
+            found = self._operations.get(handle)
+        if found is None:
+            raise UserError(
+                "SS6021", f"can not find the submitted operation in the OperationManager with the {handle}"
+            )
+        return found
+
+    def remove(self, handle: str) -> Operation | None:
+        with self._lock:
+            return self._operations.pop(handle, None)
+
+    def close(self) -> None:
+        """Close all operations, which cancels the queries among them; harmless when repeated."""
+        with self._lock:
+            self._is_closed = True
+            operations, self._operations = list(self._operations.values()), {}
+        for operation in operations:
+            try:
+                operation.close()
+            except SqlStreamError as error:
+                # The others are closed all the same.
+                _log.warning(
+                    "operation %s was closed, but its job was not cancelled: %s", operation.handle, error
+                )
+
+
+def unknown_session(handle: str) -> UserError:
+    return UserError("SS6020", f"session '{handle}' does not exist", hint="open a session")
+
+
+class SessionTable:
+    """The open sessions by handle. Thread-safe. A session that is not used for `idle_timeout_ms` is closed."""
+
+    def __init__(self, sessions_max: int, idle_timeout_ms: int, clock_ms: Callable[[], int]) -> None:
+        self._sessions_max = sessions_max
+        self._idle_timeout_ms = idle_timeout_ms
+        self._clock_ms = clock_ms
+        self._sessions: dict[str, GatewaySession] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def require_room(self) -> None:
+        """UserError SS6025 when no session more can be opened."""
+        if len(self._sessions) >= self._sessions_max:
+            raise UserError(
+                "SS6025",
+                "failed to create session, the count of active sessions exceeds the max count:"
+                f" {self._sessions_max}",
+                hint="close sessions that are not needed, or raise 'sql-gateway.session.max-num'",
+            )
+
+    def add(self, session: GatewaySession) -> None:
+        with self._lock:
+            self.require_room()
+            self._sessions[session.handle] = session
+
+    def get(self, handle: str) -> GatewaySession:
+        """The session, which counts as used now. UserError SS6020 when there is none of that handle."""
+        with self._lock:
+            found = self._sessions.get(handle)
+        if found is None:
+            raise unknown_session(handle)
+        found.last_used_ms = self._clock_ms()
+        return found
+
+    def remove(self, handle: str) -> GatewaySession:
+        with self._lock:
+            found = self._sessions.pop(handle, None)
+        if found is None:
+            raise unknown_session(handle)
+        return found
+
+    def remove_idle(self) -> list[GatewaySession]:
+        """Take out the sessions that were not used for too long."""
+        if not self._idle_timeout_ms:
+            return []
+        last_ms = self._clock_ms() - self._idle_timeout_ms
+        with self._lock:
+            idle = [s for s in self._sessions.values() if s.last_used_ms < last_ms]
+            for session in idle:
+                del self._sessions[session.handle]
+        return idle
+
+    def remove_all(self) -> list[GatewaySession]:
+        with self._lock:
+            found, self._sessions = list(self._sessions.values()), {}
+        return found

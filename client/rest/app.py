@@ -1,0 +1,48 @@
+"""The JobManager's REST: Flink's monitoring API and the Prometheus endpoint, as routes of one application."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fastapi import APIRouter
+
+from client.rest.application_routes import application_routes
+from client.rest.cluster_routes import cluster_routes
+from client.rest.cluster_view import ClusterView
+from client.rest.info import ServerInfo
+from client.rest.job_routes import job_routes
+from client.rest.metric_routes import metric_routes
+from client.rest.prometheus import prometheus_routes
+from client.rest.refused import refused_routes
+from client.rest.task_manager_routes import task_manager_routes
+from client.rest.vertex_routes import vertex_routes
+
+if TYPE_CHECKING:
+    from client.cluster_client import ClusterClient
+
+__all__ = ["ServerInfo", "rest_routes"]
+
+
+def rest_routes(cluster: ClusterClient, info: ServerInfo) -> APIRouter:
+    """All paths of the REST, with and without `/v1`, and `/metrics`.
+
+    Routes wait for the JobManager on the application's pool of worker threads, whose size is the application's to bound,
+    and never on its event loop.
+    """
+    view = ClusterView(cluster, info)
+    rest = APIRouter()
+    for routes in (
+        cluster_routes(view),
+        metric_routes(view),
+        task_manager_routes(view),
+        application_routes(view),
+        vertex_routes(view),
+        job_routes(view),
+        refused_routes(),
+    ):
+        rest.include_router(routes)
+    router = APIRouter(include_in_schema=False)
+    router.include_router(rest)
+    router.include_router(rest, prefix="/v1")
+    router.include_router(prometheus_routes(view))
+    return router

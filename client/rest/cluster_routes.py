@@ -1,0 +1,129 @@
+"""Routes about the cluster as a whole and about the JobManager's process."""
+
+from __future__ import annotations
+
+import platform
+import time
+from pathlib import Path
+
+from fastapi import APIRouter, Response
+from fastapi.responses import FileResponse
+
+from client.rest.answers import RestError, RestRoute, json_answer
+from client.rest.cluster_view import ClusterView
+from client.rest.messages import ClusterOverview, DashboardConfig
+from client.rest.metric_view import list_metrics
+from sqlstream.messages.job_state import JobStatus
+from sqlstream.messages.rpc import Metrics
+from sqlstream.secrets import masked
+
+_ENDED = (JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED, JobStatus.SUSPENDED)
+
+
+def cluster_routes(view: ClusterView) -> APIRouter:
+    router = APIRouter(route_class=RestRoute)
+    info = view.info
+
+    @router.get("/overview")
+    def overview() -> Response:
+        return json_answer(_overview(view))
+
+    @router.get("/config")
+    def dashboard_config() -> Response:
+        return json_answer(
+            DashboardConfig(
+                refresh_interval=info.refresh_interval_ms,
+                timezone_name=time.strftime("%Z"),
+                timezone_offset=(time.localtime().tm_gmtoff or 0) * 1000,
+                flink_version=info.flink_version,
+                flink_revision=info.revision,
+                features={
+                    "web-submit": False,
+                    "web-cancel": info.is_cancel_enabled,
+                    "web-rescale": False,
+                    "web-history": False,
+                },
+            )
+        )
+
+    @router.get("/jobmanager/config")
+    def job_manager_config() -> Response:
+        return json_answer(config_entries(view))
+
+    @router.get("/jobmanager/environment")
+    def environment() -> Response:
+        return json_answer(process_environment())
+
+    @router.get("/jobmanager/metrics")
+    def job_manager_metrics(get: str | None = None) -> Response:
+        return json_answer(list_metrics(job_manager_figures(view), get))
+
+    @router.get("/jobmanager/logs")
+    def logs() -> Response:
+        return json_answer({"logs": [_log_entry(path) for path in _log_files(view)]})
+
+    @router.get("/jobmanager/logs/{name}")
+    def log(name: str) -> Response:
+        # Only what the list shows is served, so that no name leads elsewhere.
+        found = next((path for path in _log_files(view) if path.name == name), None)
+        if found is None:
+            raise RestError(404, f"The file {name[:100]} does not exist.")
+        return FileResponse(found, media_type="text/plain; charset=UTF-8")
+
+    @router.get("/datasets")
+    def data_sets() -> Response:
+        return json_answer({"dataSets": []})
+
+    return router
+
+
+def _overview(view: ClusterView) -> ClusterOverview:
+    jobs = [entry.status for entry in view.cluster.jobs()]
+    task_managers = view.cluster.task_managers()
+    return ClusterOverview(
+        taskmanagers=len(task_managers),
+        slots_total=sum(t.slots for t in task_managers),
+        slots_available=sum(t.free_slots for t in task_managers),
+        taskmanagers_blocked=0,
+        slots_free_and_blocked=0,
+        jobs_running=sum(status not in _ENDED for status in jobs),
+        jobs_finished=jobs.count(JobStatus.FINISHED),
+        jobs_cancelled=jobs.count(JobStatus.CANCELED),
+        jobs_failed=jobs.count(JobStatus.FAILED),
+        flink_version=view.info.flink_version,
+        flink_commit=view.info.revision,
+    )
+
+
+def config_entries(view: ClusterView) -> list[dict[str, str]]:
+    return [{"key": key, "value": masked(key, value)} for key, value in sorted(view.info.config.items())]
+
+
+def process_environment() -> dict[str, object]:
+    """What runs the JobManager; Flink's clients look for it below `jvm`."""
+    version = f"{platform.python_implementation()} {platform.python_version()}"
+    return {"jvm": {"version": version, "arch": platform.machine(), "options": []}, "classpath": []}
+
+
+def job_manager_figures(view: ClusterView) -> Metrics:
+    found = _overview(view)
+    figures: Metrics = {
+        "numRegisteredTaskManagers": found.taskmanagers,
+        "numRunningJobs": found.jobs_running,
+        "taskSlotsAvailable": found.slots_available,
+        "taskSlotsTotal": found.slots_total,
+    }
+    process = view.own_process()
+    return figures | (process.as_metrics() if process is not None else {})
+
+
+def _log_files(view: ClusterView) -> list[Path]:
+    directory = view.info.log_directory
+    if directory is None or not directory.is_dir():
+        return []
+    return sorted(path for path in directory.iterdir() if path.is_file() and not path.is_symlink())
+
+
+def _log_entry(path: Path) -> dict[str, object]:
+    status = path.stat()
+    return {"name": path.name, "size": status.st_size, "mtime": int(status.st_mtime * 1000)}

@@ -1,0 +1,157 @@
+"""Metrics as the REST shows them: a list of ids, the values of some, or aggregates over several holders."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from client.rest.answers import bad_query
+from sqlstream.elements import WATERMARK_MIN
+from sqlstream.graph.job_graph import JobVertex
+from sqlstream.messages.job_state import JobStatus
+from sqlstream.messages.rpc import JobDetails, Metrics, SubtaskDetails, VertexDetails
+
+_REPLACED = re.compile(r"[ .:,]")
+"""Characters of a name that Flink replaces in ids of metrics (MetricQueryService)."""
+
+_NAMES_MAX = 1000
+
+
+def scope_name(name: str) -> str:
+    """
+    >>> scope_name("Source: bids[1]")
+    'Source__bids[1]'
+    """
+    return _REPLACED.sub("_", name)
+
+
+def subtask_metrics(subtask: SubtaskDetails, planned: JobVertex) -> Metrics:
+    """The task's figures, and those of each operator behind its name. No watermark is the smallest one, as in Flink."""
+    if subtask.metrics is None:
+        return {}
+    figures: Metrics = {"currentInputWatermark": WATERMARK_MIN, **subtask.metrics.task}
+    names = {operator.id: scope_name(operator.name) for operator in planned.operators}
+    for id, values in subtask.metrics.operators.items():
+        figures |= {f"{names.get(id, str(id))}.{name}": value for name, value in values.items()}
+    return figures
+
+
+def vertex_metrics(vertex: VertexDetails, planned: JobVertex) -> Metrics:
+    """The figures of all subtasks, each behind its index."""
+    return {
+        f"{subtask.subtask}.{name}": value
+        for subtask in vertex.subtasks
+        for name, value in subtask_metrics(subtask, planned).items()
+    }
+
+
+def job_metrics(job: JobDetails, now_ms: int) -> Metrics:
+    """Flink's metrics of a job. Nothing restarts yet."""
+    entered = job.timestamps_ms
+
+    def time_in(status: JobStatus) -> int:
+        begin_ms = entered.get(status.value)
+        if begin_ms is None:
+            return 0
+        end_ms = min((ms for ms in entered.values() if ms > begin_ms), default=None)
+        if end_ms is not None and status is not job.status:
+            return end_ms - begin_ms
+        return max(0, now_ms - begin_ms) if job.status is status else 0
+
+    running_ms = time_in(JobStatus.RUNNING)
+    return {
+        "uptime": running_ms if job.status is JobStatus.RUNNING else (-1 if job.status.is_terminal else 0),
+        "downtime": -1 if job.status.is_terminal else 0,
+        "runningTime": running_ms,
+        "initializingTime": time_in(JobStatus.INITIALIZING),
+        "createdTime": time_in(JobStatus.CREATED),
+        "cancellingTime": time_in(JobStatus.CANCELLING),
+        "failingTime": time_in(JobStatus.FAILING),
+        "restartingTime": 0,
+        "numRestarts": 0,
+        "fullRestarts": 0,
+        "numberOfCompletedCheckpoints": 0,
+        "numberOfFailedCheckpoints": 0,
+        "numberOfInProgressCheckpoints": 0,
+        "totalNumberOfCheckpoints": 0,
+    }
+
+
+def parse_names(text: str | None) -> tuple[str, ...]:
+    """The parts of a list in a query, at most _NAMES_MAX."""
+    return tuple(name for name in (text or "").split(",")[:_NAMES_MAX] if name)
+
+
+def list_metrics(metrics: Metrics, get: str | None) -> list[dict[str, str]]:
+    """Without `get` all ids; with it the values of those that exist, as texts."""
+    wanted = parse_names(get)
+    if not wanted:
+        return [{"id": name} for name in sorted(metrics)]
+    return [{"id": name, "value": metric_text(metrics[name])} for name in wanted if name in metrics]
+
+
+def metric_text(value: int | float) -> str:
+    return str(value)
+
+
+def _skew(values: Sequence[float]) -> float:
+    """The mean distance from the mean, in percent of the mean, at most 100 (Flink: DoubleSkewAccumulator)."""
+    mean = sum(values) / len(values)
+    if len(values) < 2 or mean == 0:
+        return 0.0
+    distance = sum(abs(value - mean) for value in values) / len(values)
+    return min(100.0, 100 * distance / mean)
+
+
+_AGGREGATIONS: dict[str, Callable[[Sequence[float]], float]] = {
+    "min": min,
+    "max": max,
+    "avg": lambda values: sum(values) / len(values),
+    "sum": sum,
+    "skew": _skew,
+}
+
+
+def aggregate_metrics(
+    holders: Iterable[Metrics], get: str | None, agg: str | None
+) -> list[dict[str, object]]:
+    """Without `get` the ids that any holder has; with it min, max, avg, sum and skew (or those in `agg`) over the holders
+    that have the metric."""
+    holders = list(holders)
+    wanted = parse_names(get)
+    if not wanted:
+        return [{"id": name} for name in sorted({name for metrics in holders for name in metrics})]
+    chosen = _parse_aggregations(agg)
+    answers: list[dict[str, object]] = []
+    for name in wanted:
+        values = [float(metrics[name]) for metrics in holders if name in metrics]
+        if values:
+            answers.append({"id": name} | {kind: compute(values) for kind, compute in chosen.items()})
+    return answers
+
+
+def _parse_aggregations(agg: str | None) -> Mapping[str, Callable[[Sequence[float]], float]]:
+    names = [name.lower() for name in parse_names(agg)]
+    unknown = next((name for name in names if name not in _AGGREGATIONS), None)
+    if unknown is not None:
+        raise bad_query("agg", unknown)
+    return {kind: compute for kind, compute in _AGGREGATIONS.items() if not names or kind in names}
+
+
+def parse_subtasks(text: str | None, parallelism: int) -> set[int]:
+    """Indexes and ranges of subtasks, `0,2-4`; all without a text.
+
+    >>> sorted(parse_subtasks("0,2-4", 8))
+    [0, 2, 3, 4]
+    """
+    if not text:
+        return set(range(parallelism))
+    chosen: set[int] = set()
+    for part in parse_names(text):
+        match = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part)
+        if match is None:
+            raise bad_query("subtasks", part)
+        first = int(match[1])
+        last = int(match[2]) if match[2] else first
+        chosen.update(range(first, min(last, parallelism - 1) + 1))
+    return chosen

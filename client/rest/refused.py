@@ -1,0 +1,67 @@
+"""The operations of Flink's REST that this server does not have: each is refused with a reason in Flink's error body."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from fastapi import APIRouter, Response
+
+from client.rest.answers import error_answer
+
+_SAVEPOINTS = "Savepoints are not supported yet."
+_CHECKPOINTS = "Checkpoints are not supported yet."
+_RESCALING = "The parallelism of a running job cannot be changed."
+_JARS = "Jobs are SQL statements: there are no JAR files to upload or run."
+_CLUSTER = "A client cannot shut the server down: send SIGTERM to its process."
+_JOB_GRAPHS = "Jobs are submitted as SQL statements to the SQL gateway."
+_STACKS = "Stacks and profiles of processes are not served."
+
+REFUSED: tuple[tuple[str, str, str], ...] = (
+    ("POST", "/jobs/{job_id}/savepoints", _SAVEPOINTS),
+    ("POST", "/savepoint-disposal", _SAVEPOINTS),
+    ("GET", "/savepoint-disposal/{trigger_id}", _SAVEPOINTS),
+    ("POST", "/jobs/{job_id}/checkpoints", _CHECKPOINTS),
+    ("GET", "/jobs/{job_id}/checkpoints/details/{checkpoint_id}", _CHECKPOINTS),
+    ("GET", "/jobs/{job_id}/checkpoints/details/{checkpoint_id}/subtasks/{vertex_id}", _CHECKPOINTS),
+    ("GET", "/jobs/{job_id}/checkpoints/{trigger_id}", _CHECKPOINTS),
+    ("PATCH", "/jobs/{job_id}/rescaling", _RESCALING),
+    ("GET", "/jobs/{job_id}/rescaling/{trigger_id}", _RESCALING),
+    ("PUT", "/jobs/{job_id}/resource-requirements", _RESCALING),
+    ("GET", "/jobs/{job_id}/rescales/{part:path}", _RESCALING),
+    ("GET", "/jars", _JARS),
+    ("POST", "/jars/upload", _JARS),
+    ("DELETE", "/jars/{jar_id}", _JARS),
+    ("GET", "/jars/{jar_id}/plan", _JARS),
+    ("POST", "/jars/{jar_id}/plan", _JARS),
+    ("POST", "/jars/{jar_id}/run", _JARS),
+    ("POST", "/jars/{jar_id}/run-application", _JARS),
+    ("DELETE", "/cluster", _CLUSTER),
+    ("POST", "/jobs", _JOB_GRAPHS),
+    ("PATCH", "/jobs/{job_id}/clientHeartbeat", _JOB_GRAPHS),
+    ("POST", "/jobs/{job_id}/coordinators/{operator_uid}", _JOB_GRAPHS),
+    ("DELETE", "/datasets/{dataset_id}", "There are no cached data sets."),
+    ("GET", "/datasets/delete/{trigger_id}", "There are no cached data sets."),
+    ("GET", "/jobmanager/thread-dump", _STACKS),
+    ("GET", "/taskmanagers/{task_manager_id}/thread-dump", _STACKS),
+    ("GET", "/jobs/{job_id}/jobmanager/log-url", "Logs have no address of their own: see /jobmanager/logs."),
+    (
+        *("GET", "/jobs/{job_id}/taskmanagers/{task_manager_id}/log-url"),
+        "Logs have no address of their own: see /jobmanager/logs.",
+    ),
+)
+"""Method, path and reason."""
+
+
+def refused_routes() -> APIRouter:
+    """To be added last: some of these paths are also matched by routes that answer."""
+    router = APIRouter()
+    for method, path, reason in REFUSED:
+        router.add_api_route(path, _refuse(reason), methods=[method])
+    return router
+
+
+def _refuse(reason: str) -> Callable[[], Awaitable[Response]]:
+    async def refuse() -> Response:
+        return error_answer(501, reason)
+
+    return refuse

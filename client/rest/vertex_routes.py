@@ -1,0 +1,102 @@
+"""Routes about the vertices of a job and their subtasks."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+
+from client.rest.answers import RestError, RestRoute, checked_number, json_answer
+from client.rest.cluster_view import ClusterView
+from client.rest.vertex_view import (
+    back_pressure,
+    endpoint_of,
+    subtask_details,
+    subtask_timestamps,
+    vertex_details,
+    vertex_task_managers,
+)
+from sqlstream.messages.rpc import SubtaskDetails
+
+_FLAME_GRAPHS_ARE_OFF = -2
+"""Flink's end timestamp of a flame graph on a cluster where they are turned off."""
+
+
+def vertex_routes(view: ClusterView) -> APIRouter:
+    router = APIRouter(route_class=RestRoute, prefix="/jobs/{job_id}/vertices/{vertex_id}")
+    _add_details(router, view)
+    _add_accumulators(router, view)
+    _add_subtasks(router, view)
+    return router
+
+
+def _add_details(router: APIRouter, view: ClusterView) -> None:
+    @router.get("")
+    def vertex(job_id: str, vertex_id: str) -> Response:
+        found = view.vertex(job_id, vertex_id)
+        return json_answer(vertex_details(found, view.planned(job_id, vertex_id), view.now_ms()))
+
+    @router.get("/subtasktimes")
+    def subtask_times(job_id: str, vertex_id: str) -> Response:
+        return json_answer(subtask_timestamps(view.vertex(job_id, vertex_id), view.now_ms()))
+
+    @router.get("/taskmanagers")
+    def task_managers(job_id: str, vertex_id: str) -> Response:
+        return json_answer(vertex_task_managers(view.vertex(job_id, vertex_id), view.now_ms()))
+
+    @router.get("/backpressure")
+    def backpressure(job_id: str, vertex_id: str) -> Response:
+        return json_answer(back_pressure(view.vertex(job_id, vertex_id), view.now_ms()))
+
+    @router.get("/flamegraph")
+    def flame_graph(job_id: str, vertex_id: str) -> Response:
+        view.vertex(job_id, vertex_id)
+        return json_answer({"endTimestamp": _FLAME_GRAPHS_ARE_OFF, "data": None})
+
+
+def _add_subtasks(router: APIRouter, view: ClusterView) -> None:
+    @router.get("/subtasks/{index}")
+    def subtask(job_id: str, vertex_id: str, index: str) -> Response:
+        return json_answer(subtask_details(view.subtask(job_id, vertex_id, index), view.now_ms()))
+
+    @router.get("/subtasks/{index}/attempts/{attempt}")
+    def attempt(job_id: str, vertex_id: str, index: str, attempt: str) -> Response:
+        found = _attempt(view, job_id, vertex_id, index, attempt)
+        return json_answer(subtask_details(found, view.now_ms()))
+
+    @router.get("/subtasks/{index}/attempts/{attempt}/accumulators")
+    def attempt_accumulators(job_id: str, vertex_id: str, index: str, attempt: str) -> Response:
+        found = _attempt(view, job_id, vertex_id, index, attempt)
+        return json_answer(
+            {
+                "subtask": found.subtask,
+                "attempt": found.attempt,
+                "id": found.execution_id,
+                "user-accumulators": [],
+            }
+        )
+
+
+def _attempt(view: ClusterView, job_id: str, vertex_id: str, index: str, attempt: str) -> SubtaskDetails:
+    found = view.subtask(job_id, vertex_id, index)
+    if checked_number("attempt", attempt) != found.attempt:
+        raise RestError(404, f"Attempt {attempt} of subtask {index} is not known")
+    return found
+
+
+def _add_accumulators(router: APIRouter, view: ClusterView) -> None:
+    @router.get("/accumulators")
+    def accumulators(job_id: str, vertex_id: str) -> Response:
+        return json_answer({"id": view.vertex(job_id, vertex_id).id, "user-accumulators": []})
+
+    @router.get("/subtasks/accumulators")
+    def subtask_accumulators(job_id: str, vertex_id: str) -> Response:
+        found = view.vertex(job_id, vertex_id)
+        subtasks = [
+            {
+                "subtask": s.subtask,
+                "attempt": s.attempt,
+                "endpoint": endpoint_of(s),
+                "user-accumulators": [],
+            }
+            for s in found.subtasks
+        ]
+        return json_answer({"id": found.id, "parallelism": found.parallelism, "subtasks": subtasks})

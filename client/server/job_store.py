@@ -1,0 +1,219 @@
+"""Jobs on disk: those that run, so that a restarted server runs them again, and what is known of those that have ended."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import os
+import re
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+import msgspec
+
+from client.server.kept_file import (
+    DamagedFile,
+    make_private_directory,
+    remove_drafts,
+    remove_file,
+    sealed,
+    unsealed,
+    write_file,
+)
+from runtime.jobmanager.events import EndedJob, SinkCommit
+from runtime.jobmanager.shell import Committer
+from sqlstream.errors import InternalError
+from sqlstream.graph.job_graph import JobGraph, decode_job_graph, encode_job_graph
+from sqlstream.messages.job_state import JobStatus
+from sqlstream.specs import SinkSpec
+
+logger = logging.getLogger(__name__)
+
+FORMAT_VERSION = 1
+ENDED_JOBS_MAX = 50
+
+COLLECT = "collect"
+"""The connector of a sink whose rows go to the client that waits for them."""
+
+_JOB_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
+_GRAPH, _COMMITS, _DAMAGED = ".job", ".commits", ".damaged"
+
+
+class _StoredJob(msgspec.Struct, frozen=True):
+    version: int
+    submitted_ms: int
+    graph: bytes
+
+
+class _StoredCommits(msgspec.Struct, frozen=True):
+    version: int
+    commits: tuple[SinkCommit, ...]
+
+
+class _StoredEnd(msgspec.Struct, frozen=True):
+    version: int
+    ended_ms: int
+    job: EndedJob
+
+
+_Stored = TypeVar("_Stored", _StoredJob, _StoredCommits, _StoredEnd)
+
+
+@dataclasses.dataclass(frozen=True)
+class KeptJob:
+    """A job that had not ended. `commits` are those of a job whose tasks had all finished: its output may be visible
+    already, so it must not run again before they were undone."""
+
+    graph: JobGraph
+    submitted_ms: int
+    commits: tuple[SinkCommit, ...] | None
+
+
+class FileJobStore:
+    """One file per job below `directory`, written before the job runs and removed when it has ended; the newest
+    ENDED_JOBS_MAX ended jobs are kept in `ended/`. Implements `JobStore` and has the marks of a `KeptCommitter`.
+
+    A file that cannot be read is renamed and logged, and stops nothing. State: the ids of jobs that are suspended."""
+
+    def __init__(self, directory: str, now_ms: Callable[[], int]) -> None:
+        self._directory = directory
+        self._ended_directory = os.path.join(directory, "ended")
+        self._now_ms = now_ms
+        self._suspended: frozenset[str] = frozenset()
+        for path in (directory, self._ended_directory):
+            make_private_directory(path)
+            remove_drafts(path)
+
+    # --- JobStore
+
+    def put(self, job_graph: JobGraph) -> None:
+        """A query's job does not run again, so it need not survive a crash of the machine; it costs no wait for the disk."""
+        stored = _StoredJob(FORMAT_VERSION, self._now_ms(), encode_job_graph(job_graph))
+        path = self._path(job_graph.job_id, _GRAPH)
+        write_file(path, _encode(stored), is_durable=not has_client(job_graph))
+
+    def remove(self, job_id: str, ended: EndedJob) -> None:
+        """The job has ended. One that was suspended stays, unless it finished first."""
+        if job_id in self._suspended and ended.details.status is not JobStatus.FINISHED:
+            return
+        self.put_ended(ended)
+        remove_file(self._path(job_id, _GRAPH))
+        remove_file(self._path(job_id, _COMMITS))
+
+    # --- marks
+
+    def mark_committing(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
+        """All tasks have finished and the output is about to become visible."""
+        write_file(self._path(job_id, _COMMITS), _encode(_StoredCommits(FORMAT_VERSION, commits)))
+
+    def unmark_committing(self, job_id: str) -> None:
+        """The output has been removed again."""
+        remove_file(self._path(job_id, _COMMITS))
+
+    def suspend(self, job_ids: Iterable[str]) -> None:
+        """The server stops: these jobs are cancelled, but run again after the next start."""
+        self._suspended = frozenset(job_ids)
+
+    # --- at start
+
+    def kept(self) -> tuple[KeptJob, ...]:
+        """The jobs that had not ended, in the order of their submission."""
+        found = [
+            job for path in self._paths(self._directory, _GRAPH) if (job := self._read(path)) is not None
+        ]
+        return tuple(sorted(found, key=lambda job: job.submitted_ms))
+
+    def ended(self) -> tuple[EndedJob, ...]:
+        """The newest of the jobs that have ended, oldest first."""
+        found = []
+        for path in self._paths(self._ended_directory, _GRAPH):
+            stored = _read_or_set_aside(path, _StoredEnd)
+            if stored is not None:
+                found.append(stored)
+        return tuple(s.job for s in sorted(found, key=lambda s: s.ended_ms))
+
+    def put_ended(self, ended: EndedJob) -> None:
+        path = os.path.join(self._ended_directory, _checked(ended.details.job_id) + _GRAPH)
+        write_file(path, _encode(_StoredEnd(FORMAT_VERSION, self._now_ms(), ended)), is_durable=False)
+        paths = sorted(self._paths(self._ended_directory, _GRAPH), key=os.path.getmtime)
+        for old in paths[:-ENDED_JOBS_MAX]:
+            remove_file(old)
+
+    # --- files
+
+    def _path(self, job_id: str, suffix: str) -> str:
+        return os.path.join(self._directory, _checked(job_id) + suffix)
+
+    @staticmethod
+    def _paths(directory: str, suffix: str) -> list[str]:
+        return sorted(e.path for e in os.scandir(directory) if e.name.endswith(suffix) and e.is_file())
+
+    def _read(self, path: str) -> KeptJob | None:
+        stored = _read_or_set_aside(path, _StoredJob)
+        if stored is None:
+            return None
+        try:
+            graph = decode_job_graph(stored.graph)
+        except msgspec.DecodeError as error:
+            _set_aside(path, str(error))
+            return None
+        commits_path = self._path(graph.job_id, _COMMITS)
+        if not os.path.exists(commits_path):
+            return KeptJob(graph, stored.submitted_ms, None)
+        marked = _read_or_set_aside(commits_path, _StoredCommits)
+        if marked is None:
+            # Its output may be visible; running the job again could write it twice.
+            _set_aside(path, "what it was about to commit is not known")
+            return None
+        return KeptJob(graph, stored.submitted_ms, marked.commits)
+
+
+def has_client(graph: JobGraph) -> bool:
+    """Whether rows of the job go to a client, without which it has no use."""
+    operators = (o for v in graph.vertices for o in v.operators)
+    return any(isinstance(o.spec, SinkSpec) and o.spec.connector == COLLECT for o in operators)
+
+
+def _checked(job_id: str) -> str:
+    if _JOB_ID.fullmatch(job_id) is None:
+        raise InternalError(f'job id "{job_id}" cannot name a file')
+    return job_id
+
+
+def _encode(stored: msgspec.Struct) -> bytes:
+    return sealed(msgspec.msgpack.encode(stored))
+
+
+def _read_or_set_aside(path: str, kind: type[_Stored]) -> _Stored | None:
+    try:
+        with open(path, "rb") as stream:
+            found = msgspec.msgpack.decode(unsealed(stream.read()), type=kind)
+        if found.version != FORMAT_VERSION:
+            raise DamagedFile(f"its format {found.version} is not known")
+    except (OSError, DamagedFile, msgspec.DecodeError) as error:
+        _set_aside(path, str(error))
+        return None
+    return found
+
+
+def _set_aside(path: str, reason: str) -> None:
+    logger.error("could not read the kept job %s: %s; it is set aside as %s%s", path, reason, path, _DAMAGED)
+    with contextlib.suppress(OSError):
+        os.replace(path, path + _DAMAGED)
+
+
+class KeptCommitter:
+    """Commits sinks through another committer, and marks the job in the store meanwhile. Implements `Committer`."""
+
+    def __init__(self, store: FileJobStore, committer: Committer) -> None:
+        self._store = store
+        self._committer = committer
+
+    def commit(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
+        self._store.mark_committing(job_id, commits)
+        self._committer.commit(job_id, commits)
+
+    def abort(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
+        self._committer.abort(job_id, commits)
+        self._store.unmark_committing(job_id)

@@ -1,0 +1,101 @@
+"""Small files of the data directory that are there whole or not at all, also after a crash."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import uuid
+
+from sqlstream.errors import ExternalError
+
+DIRECTORY_MODE = 0o700
+FILE_MODE = 0o600
+
+_DIGEST_BYTES = 32
+
+
+class DamagedFile(Exception):
+    """The content is not what was written."""
+
+
+def make_private_directory(path: str) -> None:
+    """A directory that only this user may enter, made with its parents. ExternalError SS5001."""
+    try:
+        os.makedirs(path, mode=DIRECTORY_MODE, exist_ok=True)
+        os.chmod(path, DIRECTORY_MODE)
+    except OSError as error:
+        raise _failed("make the directory", path, error) from error
+
+
+def write_file(path: str, data: bytes, *, is_durable: bool = True) -> None:
+    """Replace a file at once. With `is_durable` it is on the disk on return; without, only a crash of the machine can lose it.
+    ExternalError SS5001."""
+    draft = f"{path}.{uuid.uuid4().hex[:8]}.draft"
+    try:
+        number = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+        try:
+            with os.fdopen(number, "wb") as stream:
+                stream.write(data)
+                stream.flush()
+                if is_durable:
+                    os.fsync(number)
+            os.replace(draft, path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(draft)
+            raise
+        if is_durable:
+            sync_directory(os.path.dirname(path))
+    except OSError as error:
+        raise _failed("write", path, error) from error
+
+
+def remove_file(path: str) -> None:
+    """Nothing there is fine. ExternalError SS5001."""
+    try:
+        os.unlink(path)
+        sync_directory(os.path.dirname(path))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _failed("remove", path, error) from error
+
+
+def sync_directory(path: str) -> None:
+    """Return when the names in a directory are on the disk."""
+    number = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def remove_drafts(directory: str) -> None:
+    """Remove what a killed process left half written. Only for the one owner of a directory."""
+    for entry in os.scandir(directory):
+        if entry.name.endswith(".draft"):
+            with contextlib.suppress(OSError):
+                os.unlink(entry.path)
+
+
+def sealed(data: bytes) -> bytes:
+    """The data with its digest in front."""
+    return hashlib.sha256(data).digest() + data
+
+
+def unsealed(data: bytes) -> bytes:
+    """The inverse. DamagedFile when the data has changed since."""
+    digest, content = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
+    if hashlib.sha256(content).digest() != digest:
+        raise DamagedFile("its checksum does not match")
+    return content
+
+
+def _failed(action: str, path: str, error: OSError) -> ExternalError:
+    reason = os.strerror(error.errno).lower() if error.errno else str(error)
+    return ExternalError(
+        "SS5001",
+        f'could not {action} "{path}": {reason}',
+        hint="give the user that runs the server access to its data directory, and room on the disk",
+    )

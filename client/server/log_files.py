@@ -1,0 +1,169 @@
+"""The server's log on disk: numbered files in turn, and the records of one job read out of them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+import threading
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple
+
+import msgspec
+
+from client.server.kept_file import FILE_MODE, make_private_directory
+from runtime.logs import LogLine
+
+_NAME = re.compile(r"sqlstream-(\d{6,})\.log")
+READ_BYTES_MAX = 1024 * 1024
+"""How much one call of `read` returns at most."""
+
+_decode = msgspec.json.Decoder(LogLine).decode
+
+
+class Cursor(NamedTuple):
+    """A place in the log: the number of a file and a byte in it. As text `number:offset`."""
+
+    number: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.number}:{self.offset}"
+
+    @staticmethod
+    def parse(text: str) -> Cursor:
+        """ValueError for what is no cursor.
+
+        >>> str(Cursor.parse("3:100"))
+        '3:100'
+        """
+        number, separator, offset = text.partition(":")
+        if not (separator and number.isdecimal() and offset.isdecimal()):
+            raise ValueError(text)
+        return Cursor(int(number), int(offset))
+
+
+class LogFiles:
+    """Appends records to the newest of the files `sqlstream-<number>.log`, and begins another when it is full; of the full
+    ones the newest `files_max` stay. Thread-safe. State: the open file and its size.
+
+    A log that cannot be written (a full disk) must not stop the server: the record goes to standard error alone."""
+
+    def __init__(self, directory: str, file_bytes_max: int, files_max: int) -> None:
+        make_private_directory(directory)
+        self._directory = directory
+        self._file_bytes_max = file_bytes_max
+        self._files_max = files_max
+        self._lock = threading.Lock()
+        self._number = max(self._numbers(), default=1)
+        self._stream = self._open()
+        self._size = os.fstat(self._stream.fileno()).st_size
+
+    def write(self, text: str) -> None:
+        """Append whole records, each with its line end."""
+        data = text.encode("utf-8", "replace")
+        with self._lock:
+            try:
+                if self._size and self._size + len(data) > self._file_bytes_max:
+                    self._turn()
+                self._stream.write(data)
+                self._size += len(data)
+            except (OSError, ValueError):
+                # ValueError: closed. Nobody is left to tell.
+                return
+
+    def close(self) -> None:
+        with self._lock:
+            self._stream.close()
+
+    def read(self, job_id: str, after: Cursor | None = None) -> tuple[tuple[str, ...], Cursor]:
+        """Records that are labelled with the job, from the oldest or behind `after`, at most READ_BYTES_MAX of them; with the
+        place where the next call continues. A cursor into a file that is gone continues with the oldest that is there."""
+        found: list[str] = []
+        size = 0
+        numbers = sorted(n for n in self._numbers() if after is None or n >= after.number)
+        place = after or Cursor(numbers[0] if numbers else self._number, 0)
+        for number in numbers:
+            offset = place.offset if number == place.number else 0
+            for record, end in self._records(number, offset):
+                place = Cursor(number, end)
+                if is_about(record, job_id):
+                    found.append(record)
+                    size += len(record)
+                    if size >= READ_BYTES_MAX:
+                        return tuple(found), place
+        return tuple(found), place
+
+    def _records(self, number: int, offset: int) -> Iterator[tuple[str, int]]:
+        """Whole records of a file and the byte behind each: indented lines belong to the one before."""
+        path = self._path(number)
+        if not os.path.exists(path):
+            return
+        with open(path, "rb") as stream:
+            stream.seek(offset)
+            lines: list[bytes] = []
+            end = offset
+            for line in stream:
+                if not line.endswith(b"\n"):
+                    break
+                if lines and not line.startswith(b"  "):
+                    yield b"".join(lines).decode("utf-8", "replace").rstrip("\n"), end
+                    lines = []
+                lines.append(line)
+                end += len(line)
+            if lines:
+                yield b"".join(lines).decode("utf-8", "replace").rstrip("\n"), end
+
+    def _turn(self) -> None:
+        self._stream.close()
+        self._number += 1
+        self._stream, self._size = self._open(), 0
+        for number in sorted(self._numbers())[: -(self._files_max + 1)]:
+            os.unlink(self._path(number))
+
+    def _open(self) -> BinaryIO:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        return os.fdopen(os.open(self._path(self._number), flags, FILE_MODE), "ab", buffering=0)
+
+    def _path(self, number: int) -> str:
+        return os.path.join(self._directory, f"sqlstream-{number:06}.log")
+
+    def _numbers(self) -> list[int]:
+        return [int(m[1]) for name in os.listdir(self._directory) if (m := _NAME.fullmatch(name))]
+
+
+def is_about(record: str, job_id: str) -> bool:
+    """Whether a record, as JSON or text, is labelled with the job."""
+    if job_id not in record:
+        return False
+    if record.startswith("{"):
+        try:
+            return _decode(record.encode()).job == job_id
+        except msgspec.DecodeError:
+            return False
+    return f" job={job_id}" in record.partition("\n")[0]
+
+
+class LogFilesHandler(logging.Handler):
+    """Records of this process into the files and to standard error."""
+
+    def __init__(self, files: LogFiles) -> None:
+        super().__init__()
+        self._files = files
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self.pass_on(f"{self.format(record)}\n")
+        except Exception:  # logging's own convention: a faulty record must not stop what it is about
+            self.handleError(record)
+
+    def pass_on(self, text: str) -> None:
+        """A record of a child process, formatted there."""
+        self._files.write(text)
+        try:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        except OSError:
+            # Nobody reads it any more (`| head`); the file has it.
+            return

@@ -1,0 +1,106 @@
+"""Files below given directories alone, whatever symbolic links and `..` a path goes through."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import BinaryIO
+
+from runtime.host.files import FileStatus, LocalFiles, file_error
+from sqlstream.errors import UserError
+
+
+def files_within(roots: tuple[str, ...] | None) -> LocalFiles:
+    """The files below these directories, or all files of the machine."""
+    return LocalFiles() if roots is None else RootedFiles(roots)
+
+
+class RootedFiles(LocalFiles):
+    """The files of this machine that really lie below one of `roots`, which are real paths. A path that leads elsewhere is a
+    UserError SS5020; so is one that is led elsewhere between the check and the opening. No state."""
+
+    def __init__(self, roots: tuple[str, ...]) -> None:
+        self._roots = roots
+
+    def check(self, path: str) -> str:
+        """The real path of what is, or would be, at `path`. UserError SS5020 when it is outside."""
+        real = os.path.realpath(path)
+        if not any(real == root or real.startswith(root.rstrip("/") + "/") for root in self._roots):
+            raise UserError(
+                "SS5020",
+                f'"{path}" lies outside of the directories that this server allows for files',
+                hint=f"use a path below {' or '.join(self._roots)}",
+            )
+        return real
+
+    def open_read(self, path: str) -> BinaryIO:
+        stream = super().open_read(self.check(path))
+        self._check_opened(stream, path)
+        return stream
+
+    def open_write(self, path: str) -> BinaryIO:
+        real = self.check(path)
+        try:
+            os.makedirs(os.path.dirname(real), exist_ok=True)
+            # Not emptied before it is known where it lies.
+            flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            stream = os.fdopen(os.open(real, flags, 0o666), "wb")
+        except OSError as error:
+            raise file_error("write", path, error) from error
+        self._check_opened(stream, path)
+        if stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            stream.truncate(0)
+        return stream
+
+    def _check_opened(self, stream: BinaryIO, path: str) -> None:
+        try:
+            self.check(os.readlink(f"/proc/self/fd/{stream.fileno()}"))
+        except FileNotFoundError:
+            # Without /proc the check of the path, just before, is the only one.
+            return
+        except UserError:
+            stream.close()
+            raise UserError("SS5020", f'"{path}" was moved outside while it was opened') from None
+
+    def status(self, path: str) -> FileStatus | None:
+        self.check(path)
+        return super().status(path)
+
+    def list_files(self, directory: str) -> list[FileStatus]:
+        self.check(directory)
+        return super().list_files(directory)
+
+    def match_glob(self, pattern: str) -> list[str]:
+        """A pattern may not climb (`*/..`): the part before its first wildcard is checked, and all that it matches."""
+        fixed = pattern.split("*", 1)[0].split("?", 1)[0].split("[", 1)[0]
+        self.check(os.path.dirname(fixed) or ".")
+        if ".." in pattern[len(fixed) :].split("/"):
+            raise UserError("SS5020", f'the pattern "{pattern}" leads upwards behind a wildcard')
+        found = super().match_glob(pattern)
+        for path in found:
+            self.check(path)
+        return found
+
+    def lock(self, path: str) -> BinaryIO | None:
+        self.check(path)
+        return super().lock(path)
+
+    def rename(self, source: str, target: str) -> None:
+        self.check(source)
+        self.check(target)
+        super().rename(source, target)
+
+    def remove(self, path: str) -> None:
+        # A link itself may go, wherever it leads; what counts is where it lies. Its path is not made shorter first: a `..`
+        # behind another link leads up from where that one leads to.
+        directory, name = os.path.split(path)
+        self.check(path if name in ("", ".", "..") else directory or ".")
+        super().remove(path)
+
+    def remove_directory_if_empty(self, path: str) -> None:
+        self.check(path)
+        super().remove_directory_if_empty(path)
+
+    def make_directories(self, path: str) -> None:
+        self.check(path)
+        super().make_directories(path)

@@ -1,0 +1,159 @@
+"""A cluster of literal jobs, and its REST as an application."""
+
+import json
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from client.rest.app import ServerInfo, rest_routes
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import ErrorInfo, FailureReason, UserError
+from sqlstream.graph.job_graph import ChainedOperator, JobEdge, JobGraph, JobVertex
+from sqlstream.graph.stream_graph import Exchange, ExchangeKind
+from sqlstream.messages.job_state import ExecutionState, JobStatus
+from sqlstream.messages.rpc import (
+    JobDetails,
+    JobOverviewEntry,
+    JobStatusReply,
+    SubtaskDetails,
+    TaskManagerOverview,
+    TaskMetrics,
+    VertexDetails,
+)
+from sqlstream.schema import Schema
+from sqlstream.specs import SinkSpec, ValuesSpec
+
+RUNNING_ID = "a" * 32
+FAILED_ID = "f" * 32
+SOURCE_ID = "1" * 32
+SINK_ID = "2" * 32
+START_MS = 1_700_000_000_000
+
+
+def operator(id, name, spec, input=-1):
+    schema = Schema(())
+    return ChainedOperator(
+        id, f"uid-{id}", name, spec, input, (), (), schema, ChangelogMode.INSERT_ONLY, f"{name}(<x>)"
+    )
+
+
+def graph(job_id):
+    source = JobVertex(SOURCE_ID, "Source: bids", (operator(0, "Source: bids[1]", ValuesSpec(())),), 2, 128)
+    sink_spec = SinkSpec("out", "blackhole", {}, Schema(()))
+    sink = JobVertex(SINK_ID, "Sink: out", (operator(1, "Sink: out[2]", sink_spec),), 1, 128)
+    edge = JobEdge(
+        0, SOURCE_ID, 0, SINK_ID, 0, Exchange(ExchangeKind.SINGLETON), Schema(()), ChangelogMode.INSERT_ONLY
+    )
+    return JobGraph(job_id, "insert into out", (source, sink), (edge,), {"parallelism.default": "2"})
+
+
+def subtask(index, vertex, state, task, operators=None, error=None):
+    entered = {"CREATED": START_MS, "SCHEDULED": START_MS + 10, "DEPLOYING": START_MS + 20}
+    entered |= {"INITIALIZING": START_MS + 50, "RUNNING": START_MS + 100}
+    if state.is_terminal:
+        entered[state.value] = START_MS + 5000
+    id = f"{vertex}-{index}"
+    metrics = None if task is None else TaskMetrics(id, task, operators or {})
+    return SubtaskDetails(index, 0, id, state, f"tm-{index + 1}#1", entered, metrics, error)
+
+
+SOURCE_FIGURES = {
+    "numRecordsIn": 0, "numRecordsOut": 100, "numBytesIn": 0, "numBytesOut": 800, "numRecordsOutPerSecond": 10.0,
+    "busyTimeMsPerSecond": 300, "idleTimeMsPerSecond": 100, "backPressuredTimeMsPerSecond": 600,
+    "accumulateBusyTimeMs": 3000, "accumulateIdleTimeMs": 1000, "accumulateBackPressuredTimeMs": 6000,
+}  # fmt: skip
+SINK_FIGURES = {
+    "numRecordsIn": 150, "numRecordsOut": 0, "numBytesIn": 1200, "numBytesOut": 0,
+    "busyTimeMsPerSecond": 50, "idleTimeMsPerSecond": 950, "backPressuredTimeMsPerSecond": 0,
+    "currentInputWatermark": 1_699_999_999_000,
+}  # fmt: skip
+DIVISION = ErrorInfo("SS5003", "division by zero", FailureReason.USER_DATA, vertex="Source: bids")
+
+
+def details(job_id, status, state, error=None):
+    own = subtask(0, "source", state, SOURCE_FIGURES, {0: {"numRecordsIn": 100, "numRecordsOut": 100}}, error)
+    second = subtask(1, "source", state, {**SOURCE_FIGURES, "numRecordsOut": 50})
+    sink = subtask(0, "sink", state, SINK_FIGURES)
+    timestamps = {"INITIALIZING": START_MS, "CREATED": START_MS, "RUNNING": START_MS + 15}
+    if status.is_terminal:
+        timestamps[status.value] = START_MS + 5100
+    return JobDetails(
+        job_id,
+        "insert into out",
+        status,
+        START_MS,
+        timestamps[status.value] if status.is_terminal else -1,
+        timestamps,
+        (
+            VertexDetails(SOURCE_ID, "Source: bids", 2, state, (own, second), {}),
+            VertexDetails(SINK_ID, "Sink: out", 1, state, (sink,), {}),
+        ),
+        error,
+    )
+
+
+class LiteralCluster:
+    """A ClusterClient of two jobs, one running and one failed, on two TaskManagers. State: what was cancelled."""
+
+    def __init__(self):
+        self.found = {
+            RUNNING_ID: details(RUNNING_ID, JobStatus.RUNNING, ExecutionState.RUNNING),
+            FAILED_ID: details(FAILED_ID, JobStatus.FAILED, ExecutionState.FAILED, DIVISION),
+        }
+        self.cancelled = []
+        self.calls = 0
+
+    def details(self, job_id):
+        self.calls += 1
+        if job_id not in self.found:
+            raise UserError("SS6009", f'job "{job_id}" is not known')
+        return self.found[job_id]
+
+    def status(self, job_id):
+        job = self.details(job_id)
+        return JobStatusReply(job_id, job.status, job.error)
+
+    def job_graph(self, job_id):
+        self.details(job_id)
+        return graph(job_id)
+
+    def jobs(self):
+        self.calls += 1
+        return tuple(
+            JobOverviewEntry(
+                j.job_id, j.name, j.status, j.start_ms, j.end_ms, {v.state.value: 3 for v in j.vertices}
+            )
+            for j in self.found.values()
+        )
+
+    def task_managers(self):
+        self.calls += 1
+        return tuple(
+            TaskManagerOverview(f"tm-{i}#1", f"unix:/run/tm-{i}", 2, 1, START_MS, START_MS + 60, 0, 4, 2**33)
+            for i in (1, 2)
+        )
+
+    def cancel(self, job_id):
+        self.cancelled.append(job_id)
+
+
+@pytest.fixture
+def cluster():
+    return LiteralCluster()
+
+
+@pytest.fixture
+def rest(cluster):
+    app = FastAPI()
+    config = {"rest.port": "8081", "s3.secret-key": "hunter2"}
+    app.include_router(rest_routes(cluster, ServerInfo("0.1.0", config)))
+    with TestClient(app) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def shapes():
+    """Path to the shape of Flink's answer: keys and types, as in Flink's own REST compatibility snapshot."""
+    return json.loads((Path(__file__).parent / "flink_shapes.json").read_text())

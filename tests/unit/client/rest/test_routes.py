@@ -1,0 +1,236 @@
+"""What the JobManager's REST answers about a running and a failed job."""
+
+import os
+
+import pytest
+from msgspec.structs import replace
+
+RUNNING, FAILED, SOURCE, SINK = "a" * 32, "f" * 32, "1" * 32, "2" * 32
+VERTEX = f"/jobs/{RUNNING}/vertices/{SOURCE}"
+
+
+def by_id(answer, key="value"):
+    return {entry["id"]: entry[key] for entry in answer.json()}
+
+
+def test_the_overview_counts_jobs_and_slots(rest):
+    found = rest.get("/overview").json()
+    assert (found["taskmanagers"], found["slots-total"], found["slots-available"]) == (2, 4, 2)
+    assert (found["jobs-running"], found["jobs-failed"], found["jobs-finished"]) == (1, 1, 0)
+
+
+def test_a_job_shows_its_vertices_times_and_counters(rest):
+    job = rest.get(f"/jobs/{RUNNING}").json()
+    assert (job["state"], job["end-time"], job["timestamps"]["RUNNING"]) == ("RUNNING", -1, 1_700_000_000_015)
+    source, sink = job["vertices"]
+    assert (source["start-time"], source["status"], source["tasks"]["RUNNING"]) == (
+        1_700_000_000_020,
+        "RUNNING",
+        2,
+    )
+    assert (source["metrics"]["write-records"], source["metrics"]["write-bytes"]) == (150, 1600)
+    assert source["metrics"]["accumulated-backpressured-time"] == 12_000
+    assert (sink["metrics"]["read-records"], sink["metrics"]["read-bytes"]) == (150, 1200)
+    assert job["plan"]["nodes"][1]["inputs"] == [
+        {"num": 0, "id": SOURCE, "ship_strategy": "GLOBAL", "exchange": "pipelined_bounded"}
+    ]
+
+
+def test_names_in_a_plans_description_are_escaped(rest):
+    nodes = rest.get(f"/jobs/{RUNNING}/plan").json()["plan"]["nodes"]
+    assert nodes[0]["description"] == "Source: bids[1](&lt;x&gt;)<br/>"
+
+
+def test_a_failed_job_names_its_cause_and_the_task_that_failed(rest):
+    history = rest.get(f"/jobs/{FAILED}/exceptions").json()["exceptionHistory"]
+    (entry,) = history["entries"]
+    assert entry["stacktrace"] == "error[SS5003]: division by zero"
+    assert (entry["taskName"], entry["taskManagerId"]) == ("Source: bids (1/2)", "tm-1-1")
+    assert entry["timestamp"] == 1_700_000_005_000
+    assert history["truncated"] is False
+    other = rest.get(f"/jobs/{FAILED}/exceptions?failureLabelFilter=reason:EXTERNAL").json()
+    assert other["exceptionHistory"]["entries"] == []
+    none = rest.get(f"/jobs/{FAILED}/exceptions?maxExceptions=0").json()["exceptionHistory"]
+    assert none == {"entries": [], "truncated": True}
+    assert rest.get(f"/jobs/{RUNNING}/exceptions").json()["exceptionHistory"]["entries"] == []
+
+
+def test_the_result_of_a_failed_job_has_its_cause(rest):
+    result = rest.get(f"/jobs/{FAILED}/execution-result").json()["job-execution-result"]
+    assert result["application-status"] == "FAILED"
+    assert result["failure-cause"]["stack-trace"] == "error[SS5003]: division by zero"
+
+
+def test_backpressure_is_the_share_of_time_that_the_outputs_are_full(rest):
+    found = rest.get(VERTEX + "/backpressure").json()
+    assert (found["status"], found["backpressureLevel"], found["backpressure-level"]) == (
+        "ok",
+        "high",
+        "high",
+    )
+    ratios = [(s["ratio"], s["idleRatio"], s["busyRatio"]) for s in found["subtasks"]]
+    assert ratios == [(0.6, 0.1, 0.3), (0.6, 0.1, 0.3)]
+    assert rest.get(f"/jobs/{FAILED}/vertices/{SOURCE}/backpressure").json()["status"] == "deprecated"
+
+
+def test_a_vertex_without_a_watermark_shows_the_smallest_one(rest):
+    assert by_id(rest.get(f"/jobs/{RUNNING}/vertices/{SINK}/watermarks")) == {
+        "0.currentInputWatermark": "1699999999000"
+    }
+    assert by_id(rest.get(VERTEX + "/watermarks"))["1.currentInputWatermark"] == str(-(2**63))
+
+
+def test_metrics_are_listed_by_subtask_and_operator_and_read_as_texts(rest):
+    ids = {entry["id"] for entry in rest.get(VERTEX + "/metrics").json()}
+    assert {"0.numRecordsOut", "1.numRecordsOut", "0.Source__bids[1].numRecordsIn"} <= ids
+    found = rest.get(VERTEX + "/metrics?get=0.numRecordsOut,1.numRecordsOut,2.numRecordsOut").json()
+    assert found == [{"id": "0.numRecordsOut", "value": "100"}, {"id": "1.numRecordsOut", "value": "50"}]
+    assert by_id(rest.get(VERTEX + "/subtasks/1/metrics?get=numRecordsOut")) == {"numRecordsOut": "50"}
+
+
+def test_metrics_are_aggregated_over_subtasks(rest):
+    url = VERTEX + "/subtasks/metrics"
+    assert rest.get(url + "?get=numRecordsOut").json() == [
+        {
+            "id": "numRecordsOut",
+            "min": 50.0,
+            "max": 100.0,
+            "avg": 75.0,
+            "sum": 150.0,
+            "skew": pytest.approx(100 / 3),
+        }
+    ]
+    assert rest.get(url + "?get=numRecordsOut&agg=max,sum&subtasks=1").json() == [
+        {"id": "numRecordsOut", "max": 50.0, "sum": 50.0}
+    ]
+    assert rest.get(url + "?get=numRecordsOut&agg=mode").status_code == 400
+    assert {"id": "numRecordsOut"} in rest.get(url).json()
+
+
+def test_metrics_of_jobs_and_processes_have_flinks_names(rest, cluster):
+    assert by_id(rest.get(f"/jobs/{FAILED}/metrics?get=downtime,runningTime,numRestarts")) == {
+        "downtime": "-1", "runningTime": "5085", "numRestarts": "0",
+    }  # fmt: skip
+    assert rest.get("/jobs/metrics?get=numRestarts&agg=max").json() == [{"id": "numRestarts", "max": 0.0}]
+    own = by_id(rest.get("/jobmanager/metrics?get=numRunningJobs,taskSlotsTotal,Status.JVM.Threads.Count"))
+    assert (own["numRunningJobs"], own["taskSlotsTotal"]) == ("1", "4")
+    assert int(own["Status.JVM.Threads.Count"]) >= 1
+    first, second = cluster.task_managers()
+    cluster.task_managers = lambda: (replace(first, process_id=os.getpid()), second)
+    memory = rest.get("/taskmanagers/metrics?get=Status.JVM.Memory.NonHeap.Used&agg=sum").json()[0]["sum"]
+    assert memory > 10 * 2**20
+    assert rest.get("/taskmanagers/tm-2-1/metrics").json() == []
+
+
+def test_a_task_manager_shows_the_tasks_and_slots_of_live_jobs_only(rest):
+    found = rest.get("/taskmanagers/tm-1-1").json()
+    assert (found["assignedTasks"], found["freeSlots"], found["timeSinceLastHeartbeat"]) == (
+        2,
+        1,
+        1_700_000_000_060,
+    )
+    assert [(s["jobId"], s["assignedTasks"]) for s in found["allocatedSlots"]] == [(RUNNING, 2)]
+
+
+def test_cancel_and_stop_reach_the_cluster(rest, cluster):
+    assert rest.patch(f"/jobs/{RUNNING}?mode=cancel").status_code == 202
+    stopped = rest.post(f"/jobs/{RUNNING}/stop", json={"drain": False})
+    assert stopped.status_code == 202
+    assert cluster.cancelled == [RUNNING, RUNNING]
+    url = f"/jobs/{RUNNING}/savepoints/{stopped.json()['request-id']}"
+    assert rest.get(url).json() == {"status": {"id": "IN_PROGRESS"}, "operation": None}
+    cluster.found[RUNNING] = cluster.found[FAILED]
+    assert rest.get(url).json() == {"status": {"id": "COMPLETED"}, "operation": {"location": ""}}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "words"),
+    [
+        ("GET", "/jobs/" + "0" * 32, None, 404, "is not known"),
+        ("GET", "/jobs/nonsense", None, 400, 'Cannot resolve path parameter (jobid) from value "nonsense".'),
+        ("GET", f"/jobs/{RUNNING}/vertices/{'9' * 32}", None, 404, "not found"),
+        ("GET", VERTEX + "/subtasks/2", None, 404, "Invalid subtask index"),
+        ("GET", VERTEX + "/subtasks/-1", None, 400, "(subtaskindex)"),
+        ("GET", VERTEX + "/subtasks/0/attempts/1", None, 404, "Attempt 1"),
+        ("GET", "/taskmanagers/tm-9", None, 404, "tm-9"),
+        ("GET", f"/jobs/{RUNNING}/exceptions?maxExceptions=x", None, 400, "(maxExceptions)"),
+        ("PATCH", f"/jobs/{FAILED}?mode=cancel", None, 409, "already reached another terminal state (FAILED)"),
+        ("PATCH", f"/jobs/{RUNNING}?mode=stop", None, 410, "has been removed"),
+        ("PATCH", f"/jobs/{RUNNING}?mode=kill", None, 400, "(mode)"),
+        ("POST", f"/jobs/{RUNNING}/stop", b'{"formatType":"CANONICAL"}', 501, "Savepoints are not supported"),
+        ("POST", f"/jobs/{RUNNING}/stop", b'{"drain":', 400, "Bad request"),
+        ("POST", f"/jobs/{RUNNING}/stop", b"x" * 70_000, 413, "too long"),
+        ("GET", f"/jobs/{RUNNING}/savepoints/{'0' * 32}", None, 404, "no operation"),
+        ("POST", f"/jobs/{RUNNING}/savepoints", b"{}", 501, "Savepoints"),
+        ("GET", f"/jobs/{RUNNING}/checkpoints/details/1", None, 501, "Checkpoints"),
+        ("POST", "/jars/upload", b"", 501, "JAR"),
+        ("DELETE", "/cluster", None, 501, "SIGTERM"),
+    ],
+)  # fmt: skip
+def test_a_bad_request_gets_flinks_error_body(rest, cluster, method, path, body, status, words):
+    answer = rest.request(method, path, content=body)
+    assert answer.status_code == status
+    assert list(answer.json()) == ["errors"]
+    assert words in answer.json()["errors"][0]
+    assert cluster.cancelled == []
+
+
+def test_secrets_are_masked(rest):
+    shown = {entry["key"]: entry["value"] for entry in rest.get("/jobmanager/config").json()}
+    assert shown == {"rest.port": "8081", "s3.secret-key": "******"}
+
+
+def test_only_files_of_the_log_directory_are_served(cluster, tmp_path):
+    from fastapi import FastAPI
+    from fastapi.testclient import TestClient
+
+    from client.rest.app import ServerInfo, rest_routes
+
+    logs = tmp_path / "log"
+    logs.mkdir()
+    (logs / "server.log").write_text("started\n")
+    (tmp_path / "token").write_text("hunter2")
+    (logs / "link").symlink_to(tmp_path / "token")
+    app = FastAPI()
+    app.include_router(rest_routes(cluster, ServerInfo("0.1.0", log_directory=logs)))
+    rest = TestClient(app)
+    assert [log["name"] for log in rest.get("/jobmanager/logs").json()["logs"]] == ["server.log"]
+    assert rest.get("/jobmanager/logs/server.log").text == "started\n"
+    for name in ("link", "..%2Ftoken", "token"):
+        assert rest.get(f"/jobmanager/logs/{name}").status_code == 404
+
+
+def test_prometheus_reads_metrics_under_the_names_of_flinks_reporter(rest, cluster):
+    cluster.calls = 0
+    answer = rest.get("/metrics")
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    lines = answer.text.splitlines()
+    assert any(
+        line.startswith('flink_jobmanager_numRunningJobs{host="') and line.endswith("} 1.0") for line in lines
+    )
+    (busy,) = [
+        line for line in lines
+        if line.startswith("flink_taskmanager_job_task_busyTimeMsPerSecond{") and 'task_name="Sink:_out"' in line
+    ]  # fmt: skip
+    assert f'job_id="{RUNNING}",job_name="insert_into_out",task_id="{SINK}"' in busy
+    assert 'subtask_index="0"' in busy
+    assert busy.endswith("} 50.0")
+    assert any(
+        line.startswith("flink_taskmanager_job_task_operator_numRecordsIn{")
+        and 'operator_name="Source:_bids_1_"' in line
+        and line.endswith("} 100.0")
+        for line in lines
+    )
+    assert "# TYPE flink_taskmanager_job_task_busyTimeMsPerSecond gauge" in lines
+    assert any(line.startswith("flink_jobmanager_job_uptime{") for line in lines)
+    assert FAILED not in answer.text
+    # Three lists, two of them twice, and details and plan of the one live job.
+    assert cluster.calls <= 7
+
+
+def test_every_sample_of_a_family_stands_together(rest):
+    names = [
+        line.split("{")[0] for line in rest.get("/metrics").text.splitlines() if not line.startswith("#")
+    ]
+    runs = [name for name, before in zip(names, ["", *names], strict=False) if name != before]
+    assert len(runs) == len(set(runs))

@@ -1,0 +1,148 @@
+"""Jobs are on disk while they run, and what is known of ended ones afterwards."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from client.server.job_store import ENDED_JOBS_MAX, FileJobStore, KeptCommitter
+from runtime.jobmanager.events import EndedJob, SinkCommit
+from sqlstream.errors import ErrorInfo, ExternalError, InternalError
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages.job_state import JobStatus
+from sqlstream.schema import Schema
+from sqlstream.specs import SinkSpec
+
+MakeJob = Callable[..., JobGraph]
+MakeEnded = Callable[..., EndedJob]
+COMMITS = (SinkCommit("v", 3, SinkSpec("out", "filesystem", {"path": "/t"}, Schema(())), ({"hidden": "a"},)),)
+
+
+def store_in(path: Path) -> FileJobStore:
+    """A store whose clock advances with every look."""
+    clock = itertools.count(len(os.listdir(path)) * 100 if path.exists() else 0)
+    return FileJobStore(str(path), lambda: next(clock))
+
+
+def test_a_job_is_kept_until_it_has_ended(tmp_path: Path, make_job: MakeJob, make_ended: MakeEnded) -> None:
+    store = store_in(tmp_path / "jobs")
+    jobs = [make_job(name) for name in ("b", "a", "c")]
+    for job in jobs:
+        store.put(job)
+    again = store_in(tmp_path / "jobs")
+    assert [kept.graph for kept in again.kept()] == jobs
+    assert [kept.commits for kept in again.kept()] == [None, None, None]
+    failed = make_ended("b", JobStatus.FAILED, ErrorInfo("SS5001", "disk full"))
+    again.remove("b", failed)
+    assert [kept.graph.job_id for kept in store_in(tmp_path / "jobs").kept()] == ["a", "c"]
+    assert store_in(tmp_path / "jobs").ended() == (failed,)
+
+
+def test_only_this_user_may_read_what_is_kept(
+    tmp_path: Path, make_job: MakeJob, make_ended: MakeEnded
+) -> None:
+    store = store_in(tmp_path / "jobs")
+    store.put(make_job("a"))
+    store.mark_committing("a", COMMITS)
+    store.put_ended(make_ended("b"))
+    modes = {p.is_dir(): set() for p in (tmp_path, tmp_path / "jobs" / "a.job")}  # type: dict[bool, set[int]]
+    for path in (tmp_path / "jobs").rglob("*"):
+        modes[path.is_dir()].add(stat.S_IMODE(path.stat().st_mode))
+    assert modes == {True: {0o700}, False: {0o600}}
+
+
+def test_a_commit_that_may_have_begun_is_known_after_a_restart(tmp_path: Path, make_job: MakeJob) -> None:
+    store = store_in(tmp_path / "jobs")
+    store.put(make_job("a"))
+    calls: list[str] = []
+
+    class Recording:
+        def commit(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
+            (kept,) = store_in(tmp_path / "jobs").kept()
+            calls.append(f"commit {kept.commits == commits}")
+
+        def abort(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
+            calls.append("abort")
+
+    committer = KeptCommitter(store, Recording())
+    committer.commit("a", COMMITS)
+    assert store_in(tmp_path / "jobs").kept()[0].commits == COMMITS
+    committer.abort("a", COMMITS)
+    assert store_in(tmp_path / "jobs").kept()[0].commits is None
+    assert calls == ["commit True", "abort"]
+
+
+def test_a_suspended_job_stays_unless_it_finished_first(
+    tmp_path: Path, make_job: MakeJob, make_ended: MakeEnded
+) -> None:
+    store = store_in(tmp_path / "jobs")
+    for name in ("a", "b", "c"):
+        store.put(make_job(name))
+    store.suspend(["a", "b"])
+    store.remove("a", make_ended("a", JobStatus.CANCELED))
+    store.remove("b", make_ended("b", JobStatus.FINISHED))
+    store.remove("c", make_ended("c", JobStatus.CANCELED))
+    again = store_in(tmp_path / "jobs")
+    assert [kept.graph.job_id for kept in again.kept()] == ["a"]
+    assert [job.details.job_id for job in again.ended()] == ["b", "c"]
+
+
+@pytest.mark.parametrize("damage", ["cut", "bit", "empty", "version"])
+def test_a_damaged_file_is_set_aside_and_stops_nothing(
+    tmp_path: Path, make_job: MakeJob, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = store_in(tmp_path / "jobs")
+    store.put(make_job("a"))
+    store.put(make_job("b"))
+    path = tmp_path / "jobs" / "a.job"
+    data = path.read_bytes()
+    flipped = data[:-3] + bytes([data[-3] ^ 1]) + data[-2:]
+    path.write_bytes({"cut": data[:-1], "bit": flipped, "empty": b"", "version": b"\0" * 40}[damage])
+    assert [kept.graph.job_id for kept in store_in(tmp_path / "jobs").kept()] == ["b"]
+    assert (tmp_path / "jobs" / "a.job.damaged").exists()
+    assert f"could not read the kept job {path}" in caplog.text
+
+
+def test_a_job_whose_commits_are_not_known_does_not_run_again(tmp_path: Path, make_job: MakeJob) -> None:
+    store = store_in(tmp_path / "jobs")
+    store.put(make_job("a"))
+    store.mark_committing("a", COMMITS)
+    (tmp_path / "jobs" / "a.commits").write_bytes(b"?")
+    assert store_in(tmp_path / "jobs").kept() == ()
+    assert (tmp_path / "jobs" / "a.job.damaged").exists()
+
+
+def test_the_newest_ended_jobs_are_kept(tmp_path: Path, make_ended: MakeEnded) -> None:
+    store = store_in(tmp_path / "jobs")
+    for number in range(ENDED_JOBS_MAX + 3):
+        store.put_ended(make_ended(f"j{number}"))
+        os.utime(tmp_path / "jobs" / "ended" / f"j{number}.job", (number, number))
+    assert [job.details.job_id for job in store.ended()] == [f"j{n}" for n in range(3, ENDED_JOBS_MAX + 3)]
+
+
+def test_what_a_killed_server_left_half_written_is_removed(tmp_path: Path, make_job: MakeJob) -> None:
+    store_in(tmp_path / "jobs").put(make_job("a"))
+    (tmp_path / "jobs" / "b.job.0123.draft").write_bytes(b"half")
+    assert [kept.graph.job_id for kept in store_in(tmp_path / "jobs").kept()] == ["a"]
+    assert not list((tmp_path / "jobs").glob("*.draft"))
+
+
+def test_an_id_that_could_lead_elsewhere_names_no_file(tmp_path: Path, make_job: MakeJob) -> None:
+    with pytest.raises(InternalError, match="cannot name a file"):
+        store_in(tmp_path / "jobs").put(make_job("../a"))
+
+
+def test_a_job_that_cannot_be_written_is_an_error_that_names_the_file(
+    tmp_path: Path, make_job: MakeJob
+) -> None:
+    store = store_in(tmp_path / "jobs")
+    (tmp_path / "jobs" / "ended").rmdir()
+    (tmp_path / "jobs").rmdir()
+    with pytest.raises(ExternalError, match=r"could not write .*a\.job") as caught:
+        store.put(make_job("a"))
+    assert caught.value.code == "SS5001"

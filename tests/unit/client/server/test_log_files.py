@@ -1,0 +1,79 @@
+"""Log files take turns, and the records of a job are found in them."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from client.server.log_files import Cursor, LogFiles, LogFilesHandler
+from runtime.logs import TaskLabels, formatter_of, of_job
+
+JOB, OTHER = "a" * 32, "b" * 32
+
+
+def record(message: str, job: str = "", error: Exception | None = None) -> logging.LogRecord:
+    info = (type(error), error, None) if error is not None else None
+    made = logging.LogRecord("runtime.x", logging.INFO, "", 0, message, (), info)  # type: ignore[arg-type]
+    if job:
+        made.labels = TaskLabels(job, "Source: bids", 1, 0)  # type: ignore[attr-defined]
+    return made
+
+
+@pytest.mark.parametrize("log_format", ["TEXT", "JSON"])
+def test_the_records_of_a_job_are_read_with_all_their_lines(tmp_path: Path, log_format: str) -> None:
+    files, formatter = LogFiles(str(tmp_path), 10_000, 5), formatter_of(log_format, "tm-1")
+    files.write(f"{formatter.format(record('first', JOB, ValueError('two' + chr(10) + 'lines')))}\n")
+    files.write(f"{formatter.format(record(f'about {JOB} by name only'))}\n")
+    files.write(f"{formatter.format(record('another', OTHER))}\n")
+    files.write("a native library says something\n")
+    found, cursor = files.read(JOB)
+    assert len(found) == 1
+    assert ("first" in found[0], "lines" in found[0]) == (True, True)
+    assert files.read(JOB, cursor) == ((), cursor)
+    files.write(f"{formatter.format(record('last', JOB))}\n")
+    found, _ = files.read(JOB, cursor)
+    assert ("last" in found[0], len(found)) == (True, 1)
+
+
+def test_full_files_make_room_for_others(tmp_path: Path) -> None:
+    files, formatter = LogFiles(str(tmp_path), 400, 2), formatter_of("TEXT", "p")
+    cursor = files.read(JOB)[1]
+    for number in range(20):
+        files.write(f"{formatter.format(record(f'number {number:02} {chr(46) * 40}', JOB))}\n")
+    assert len(list(tmp_path.iterdir())) == 3
+    assert all(p.stat().st_size <= 400 and p.stat().st_mode & 0o777 == 0o600 for p in tmp_path.iterdir())
+    found, _ = files.read(JOB, cursor)
+    assert "number 19" in found[-1]
+    assert len(found) < 20
+    again = LogFiles(str(tmp_path), 400, 2)
+    again.write("number 20\n")
+    assert again.read(JOB) == files.read(JOB)
+
+
+def test_a_half_written_record_is_left_for_the_next_look(tmp_path: Path) -> None:
+    files = LogFiles(str(tmp_path), 10_000, 2)
+    files.write(f"1 x job={JOB}\n2 y job={JOB} without an end")
+    assert files.read(JOB)[0] == (f"1 x job={JOB}",)
+
+
+def test_a_cursor_is_text_and_anything_else_is_none() -> None:
+    assert Cursor.parse("2:30") == (2, 30)
+    for text in ("", "2", "2:", "-1:3", "a:b"):
+        with pytest.raises(ValueError, match=f"^{text}$"):
+            Cursor.parse(text)
+
+
+def test_records_go_to_the_file_and_to_standard_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = LogFiles(str(tmp_path), 10_000, 2)
+    handler = LogFilesHandler(files)
+    handler.setFormatter(formatter_of("TEXT", "server"))
+    log = logging.Logger("l")
+    log.addHandler(handler)
+    log.info("with 'password' = 'hush'", extra=of_job(JOB))
+    (line,) = files.read(JOB)[0]
+    assert line.endswith(f"l: with 'password' = '******' job={JOB}")
+    assert capsys.readouterr().err == f"{line}\n"

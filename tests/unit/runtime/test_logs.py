@@ -1,0 +1,70 @@
+"""Records are one line, name their task, and show no secret."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+
+from runtime.logs import RECORD_CHARACTERS_MAX, TaskLabels, formatter_of, label_thread
+
+
+def formatted(log_format: str, message: str, error: BaseException | None = None) -> str:
+    info = (type(error), error, error.__traceback__) if error is not None else None
+    record = logging.LogRecord("a.b", logging.WARNING, "", 0, message, (), info)
+    record.created, record.threadName = 1.5, "t"
+    return formatter_of(log_format, "p").format(record)
+
+
+def labelled(log_format: str) -> str:
+    """A record of a thread that runs a task."""
+    found: list[str] = []
+
+    def run() -> None:
+        label_thread(TaskLabels("j1", "Source: bids", 2, 0))
+        found.append(formatted(log_format, "is RUNNING"))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def test_text_is_one_line_with_the_labels_of_the_task() -> None:
+    assert formatted("TEXT", "up") == "1970-01-01T00:00:01.500Z WARNING p [t] a.b: up"
+    wanted = 'WARNING p [t] a.b: is RUNNING job=j1 vertex="Source: bids" subtask=2 attempt=0'
+    assert labelled("TEXT").endswith(wanted)
+
+
+def test_json_has_the_fields_that_have_a_value() -> None:
+    said = {
+        "time": "1970-01-01T00:00:01.500Z",
+        "level": "WARNING",
+        "process": "p",
+        "thread": "t",
+        "logger": "a.b",
+    }
+    assert json.loads(formatted("JSON", "up")) == {**said, "message": "up"}
+    labels = {"job": "j1", "vertex": "Source: bids", "subtask": 2, "attempt": 0}
+    assert json.loads(labelled("JSON")) == {**said, "message": "is RUNNING", **labels}
+
+
+def test_a_message_cannot_look_like_another_record_nor_move_the_cursor() -> None:
+    text = formatted("TEXT", "a\n2026-01-01T00:00:00Z INFO forged\x1b[2J")
+    assert text.splitlines()[1] == "  2026-01-01T00:00:00Z INFO forged\\x1b[2J"
+    assert len(formatted("JSON", "a\nb").splitlines()) == 1
+
+
+def test_secrets_are_masked_also_in_tracebacks() -> None:
+    try:
+        raise ValueError("WITH ('api-key' = 'hush')")
+    except ValueError as error:
+        for log_format in ("TEXT", "JSON"):
+            text = formatted(log_format, "SET 'my.password' = 'hush'", error)
+            assert "hush" not in text
+            assert text.count("******") == 3
+
+
+def test_a_long_message_keeps_its_end() -> None:
+    message = json.loads(formatted("JSON", "x" * 3 * RECORD_CHARACTERS_MAX + "end"))["message"]
+    assert (len(message), message[0], message[-3:]) == (RECORD_CHARACTERS_MAX + 1, "…", "end")
