@@ -9,6 +9,9 @@ from sqlstream.spi.connector import ConnectorContext, SourceStatus
 
 _NO_END = 2**63 - 1
 
+_ALIGNED_RATE_MAX = 100
+_ALIGNMENT_MS = 100
+
 
 @dataclass
 class Split:
@@ -93,8 +96,13 @@ class NumberedRows:
             return self._end
         now_ms = self._now_ms()
         if self._origin_ms is None:
-            self._origin_ms = now_ms
-        return min(self._end, self._first_due + (now_ms - self._origin_ms) * self._rate // 1000)
+            self._origin_ms = self._start_of_clock_ms(now_ms, self._rate)
+        return min(self._end, self._first_due + max(0, now_ms - self._origin_ms) * self._rate // 1000)
+
+    def _start_of_clock_ms(self, now_ms: int, rate: int) -> int:
+        """Slow sources count from the next full tenth of a second, so that their rows are due at the same times: many of them in
+        one process then cost little more than one."""
+        return -(-now_ms // _ALIGNMENT_MS) * _ALIGNMENT_MS if rate <= _ALIGNED_RATE_MAX else now_ms
 
 
 def paced_block_rows(rate: int, context: ConnectorContext) -> int:
