@@ -28,20 +28,36 @@ FLUSH_TIMEOUT_S = 2.0
 DELIVER_AGAIN_S = 0.05
 
 COMMANDS: dict[str, tuple[str, str]] = {
+    "shell": ("client.commands.shell", "type SQL and see the answer; the command without words"),
     "run": ("client.commands.run", "run every statement of a SQL file"),
     "explain": ("client.commands.explain", "print the plans of a SQL file's queries, down to the JobGraph"),
+    "submit": ("client.commands.submit", "run every statement of a SQL file on a server"),
+    "jobs": ("client.commands.jobs", "list the jobs of a server"),
+    "job": ("client.commands.job", "show one job of a server"),
+    "cancel": ("client.commands.cancel", "end jobs of a server"),
+    "logs": ("client.commands.logs", "print what a server's log says of a job"),
+    "tables": ("client.commands.tables", "list the tables and views of a server"),
+    "status": ("client.commands.status", "say whether a server answers, and what it does"),
+    "server": ("client.commands.server", "run jobs and answer clients until it is stopped"),
+    "token": ("client.commands.token", "say who may use a server, and in which role"),
     "config": ("client.commands.config", "show every option with its value and where it comes from"),
     "bench": ("client.commands.bench", "measure the engine with a standard workload"),
+    "completion": ("client.commands.completion", "print a script that completes words in bash, zsh or fish"),
     "version": ("client.commands.version", "print the version"),
 }
 """Command name to (module, one line of help). A module has `add_arguments(parser)` and `execute(arguments) -> exit code`, and
 is imported only when its command runs."""
 
+DEFAULT_COMMAND = "shell"
+
 EPILOG = """\
 examples:
+  sqlstream
   sqlstream run queries/getting_started.sql
   sqlstream run --format json report.sql > report.jsonl
   sqlstream explain queries/nexmark/q5.sql
+  sqlstream submit --detached pipeline.sql
+  sqlstream jobs --server http://localhost:8083
   sqlstream bench nexmark --queries q0,q5 --events 10000000 --parallelism 2
 
 `sqlstream COMMAND --help` has the details. Exit codes: 0 done, 1 a job failed, 2 SQL or usage error, 130 interrupted,
@@ -135,16 +151,18 @@ def _signal_later(number: int) -> None:
 
 
 def _run(argv: list[str]) -> int:
+    from client.commands.word_completion import answer_words, is_asked, words_of_line
     from client.terminal import escape_terminals
     from runtime.host.process import forgo_pandas, open_missing_streams
 
     open_missing_streams()
     escape_terminals()
     forgo_pandas()
+    if is_asked():
+        answer_words(_parser(words_of_line()))
+        return EXIT_OK
+    argv = argv or [DEFAULT_COMMAND]
     parser = _parser(argv)
-    if not argv:
-        parser.print_help(sys.stderr)
-        return EXIT_USAGE
     arguments = parser.parse_args(argv)
     from sqlstream.errors import JobError, SqlStreamError, UserError, render_error
 

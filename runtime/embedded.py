@@ -13,7 +13,7 @@ import msgspec
 
 from runtime.host.clock import now_ms, steady_ms, steady_s
 from runtime.host.random import random_id, random_token
-from runtime.host.rooted_files import files_within
+from runtime.host.rooted_files import FilePlaces, files_at
 from runtime.jobmanager.events import EndedJob
 from runtime.jobmanager.job_manager import JobManagerConfig
 from runtime.jobmanager.job_master import JobMasterConfig
@@ -89,13 +89,14 @@ class TaskManagers(Protocol):
 @dataclass(frozen=True)
 class ClusterSurroundings:
     """What a cluster that outlives its jobs has around it: where it keeps jobs, which ones have ended before, where files may
-    lie (None: anywhere), and what takes the output of its children."""
+    lie (None: anywhere), what takes the output of its children, and what is called when its JobManager breaks off."""
 
     store: JobStore = field(default_factory=KeepNothing)
     committer: Committer | None = None
     ended: tuple[EndedJob, ...] = ()
-    file_roots: tuple[str, ...] | None = None
+    places: FilePlaces | None = None
     pass_on: PassOn = print_errors
+    on_crash: Callable[[], None] = lambda: None
 
 
 class EmbeddedCluster:
@@ -116,8 +117,8 @@ class EmbeddedCluster:
         surroundings: ClusterSurroundings | None = None,
     ) -> None:
         self._config = dict(config or {})
-        around = surroundings or ClusterSurroundings()
-        files = files_within(around.file_roots)
+        self._around = around = surroundings or ClusterSurroundings()
+        files = files_at(around.places)
         self._usage = ProcessUsage(lambda: self._task_managers.process_ids)
         self._print_errors: dict[str, OSError] = {}
         self._is_started = False
@@ -143,7 +144,7 @@ class EmbeddedCluster:
             from runtime.providers.flight_cluster import ChildTaskManagers
 
             self._task_managers = ChildTaskManagers(
-                self._child_options(around.file_roots),
+                self._child_options(around.places),
                 receiver=self._results,
                 receive=self._receive,
                 on_exit=lambda resource_id, error: self._shell.task_manager_exited(resource_id, error),
@@ -163,7 +164,7 @@ class EmbeddedCluster:
         )
         self._shell.remember(around.ended)
 
-    def _child_options(self, file_roots: tuple[str, ...] | None) -> TaskManagerOptions:
+    def _child_options(self, places: FilePlaces | None) -> TaskManagerOptions:
         """The options of every child but its id and the address of the JobManager."""
         is_logging = "sqlstream.log.level" in self._config
         return TaskManagerOptions(
@@ -175,7 +176,7 @@ class EmbeddedCluster:
             options.get(self._config, "task.cancellation.timeout"),
             options.get(self._config, "sqlstream.log.level") if is_logging else QUIET_LEVEL,
             options.get(self._config, "sqlstream.log.format"),
-            file_roots,
+            places,
         )
 
     def _job_manager_config(self) -> JobManagerConfig:
@@ -345,3 +346,4 @@ class EmbeddedCluster:
     def _on_crash(self, _: ErrorInfo) -> None:
         # Callers that wait for rows get the end of the rows.
         self._results.close_all()
+        self._around.on_crash()

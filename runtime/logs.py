@@ -137,5 +137,5 @@ def install_handler(handler: logging.Handler, process: str, level: str, log_form
     root.addHandler(handler)
     root.setLevel(level)
     # Loggers of libraries report what only their authors can use.
-    for name in ("asyncio", "httpx", "httpcore", "sqlglot"):
+    for name in ("asyncio", "httpx", "httpcore", "sqlglot", "uvicorn"):
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level)))

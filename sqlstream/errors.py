@@ -214,20 +214,20 @@ def render_error(error: SqlStreamError | ErrorInfo, text: str | None = None) -> 
       1 | SELECT usr_id FROM t
         |        ^^^^^^
     """
-    lines = [f"error[{error.code}]: {_said(error.message, text)}"]
+    lines = [f"error[{error.code}]: {_one_line(error.message, text)}"]
     span = getattr(error, "span", None)
     if span is not None and text:
         lines += excerpt(text, span)
     if error.detail:
         lines.append(f"detail: {shown_lines(without_secrets(error.detail, text or ''))}")
     if error.hint:
-        lines.append(f"hint: {_said(error.hint, text)}")
+        lines.append(f"hint: {_one_line(error.hint, text)}")
     for event in getattr(error, "story", ()):
-        lines.append(f"  after: {_said(event, text)}")
+        lines.append(f"  after: {_one_line(event, text)}")
     return "\n".join(lines)
 
 
-def _said(words: str, script: str | None) -> str:
+def _one_line(words: str, script: str | None) -> str:
     """One line of words, in which names and values may come from data, files and the script."""
     return shown(without_secrets(words, script or ""))
 

@@ -64,8 +64,8 @@ class Call(msgspec.Struct, frozen=True, eq=False, omit_defaults=True, tag_field=
 
     CAST and TRY_CAST are calls with one argument whose target is `type`. CASE is
     `CASE(condition1, value1, …, conditionN, valueN, otherwise)` (always an odd number of arguments).
-    AND and OR take two or more arguments. `span` is the SQL to underline when a row makes the call fail; it takes no part
-    in equality.
+    AND, OR, || and + take two or more arguments; + goes from left to right, and every sum on the way has the type `type`.
+    `span` is the SQL to underline when a row makes the call fail; it takes no part in equality.
     """
 
     function: str

@@ -15,7 +15,7 @@ _B, _I, _N, _D, _M, _S = (
 
 _GROUPS: tuple[tuple[str, tuple[tuple[str, ConfigType, str], ...]], ...] = (
     (
-        "every batch is a mini-batch already: a key is updated once a batch at most ('execution.batch-rows')",
+        "every batch is a mini-batch: each key is updated at most once per batch ('execution.batch-rows')",
         (
             ("table.exec.mini-batch.enabled", _B, "false"),
             ("table.exec.mini-batch.allow-latency", _D, "0 ms"),
@@ -24,11 +24,11 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, ConfigType, str], ...]], ...] = (
         ),
     ),
     (
-        "operators hand on whole batches of columns, and no object for each row that could be used again",
+        "operators exchange batches of columns: there are no row objects to reuse",
         (("pipeline.object-reuse", _B, "false"),),
     ),
     (
-        "rows of a key are counted by one subtask, with nothing split by value",
+        "distinct values of a key are counted by one subtask and not split into buckets",
         (
             ("table.optimizer.distinct-agg.split.enabled", _B, "false"),
             ("table.optimizer.distinct-agg.split.bucket-num", _I, "1024"),
@@ -45,7 +45,7 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, ConfigType, str], ...]], ...] = (
         ),
     ),
     (
-        "LOCAL folds every batch, whatever its keys ('table.optimizer.agg-phase-strategy')",
+        "the LOCAL phase aggregates every batch, however many keys it has ('table.optimizer.agg-phase-strategy')",
         (
             ("table.exec.local-hash-agg.adaptive.enabled", _B, "true"),
             ("table.exec.local-hash-agg.adaptive.sampling-threshold", _I, "500000"),
@@ -53,7 +53,7 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, ConfigType, str], ...]], ...] = (
         ),
     ),
     (
-        "state and sorted rows are in memory: nothing is cached before it and nothing is spilled",
+        "state and sorted rows are in memory: there is no cache before it and nothing is spilled",
         (
             ("table.exec.rank.topn-cache-size", _I, "10000"),
             ("table.exec.window-agg.buffer-size-limit", _I, "100000"),
@@ -64,14 +64,14 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, ConfigType, str], ...]], ...] = (
         ),
     ),
     (
-        "operators are compiled kernels, with no code generated for a query",
+        "operators are compiled kernels: no code is generated for a query",
         (
             ("table.exec.operator-fusion-codegen.enabled", _B, "false"),
             ("table.generated-code.max-length", _I, "4000"),
         ),
     ),
     (
-        "joins run as they are written, two inputs each",
+        "joins run in the order in which they are written, and each has two inputs",
         (
             ("table.optimizer.join-reorder-enabled", _B, "false"),
             ("table.optimizer.bushy-join-reorder-threshold", _I, "12"),
@@ -80,7 +80,7 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, ConfigType, str], ...]], ...] = (
         ),
     ),
     (
-        "it belongs to Flink's batch execution",
+        "it tunes Flink's batch execution",
         (
             ("table.optimizer.dynamic-filtering.enabled", _B, "true"),
             ("table.optimizer.join.broadcast-threshold", _I, "1048576"),
@@ -93,11 +93,11 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, ConfigType, str], ...]], ...] = (
         ),
     ),
     (
-        "sources tell nothing of how their values are spread",
+        "sources report no statistics of their values",
         (("table.optimizer.source.report-statistics-enabled", _B, "true"),),
     ),
     (
-        "'table.optimizer.reuse-sub-plan-enabled' says whether equal parts of a plan run once",
+        "'table.optimizer.reuse-sub-plan-enabled' decides whether equal parts of a plan run once",
         (
             ("table.optimizer.reuse-source-enabled", _B, "true"),
             ("table.optimizer.reuse-sink-enabled", _B, "true"),
@@ -114,7 +114,7 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, ConfigType, str], ...]], ...] = (
         ),
     ),
     (
-        "channels have bytes to spend, not buffers of a size ('taskmanager.network.memory.max-buffered-bytes')",
+        "channels are bounded in bytes, not in buffers of a fixed size ('taskmanager.network.memory.max-buffered-bytes')",
         (
             ("taskmanager.memory.segment-size", _M, "32 kb"),
             ("taskmanager.network.memory.buffer-debloat.enabled", _B, "false"),
@@ -129,6 +129,13 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, ConfigType, str], ...]], ...] = (
             ("jobmanager.bind-host", _S, ""),
             ("taskmanager.host", _S, ""),
             ("taskmanager.bind-host", _S, ""),
+        ),
+    ),
+    (
+        "the gateway starts a thread when a statement needs one, up to 'sql-gateway.worker.threads.max', and keeps it",
+        (
+            ("sql-gateway.worker.threads.min", _I, "5"),
+            ("sql-gateway.worker.keepalive-time", _D, "5 min"),
         ),
     ),
     (

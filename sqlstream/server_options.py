@@ -13,7 +13,8 @@ LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 _ENDPOINTS = (
     ConfigOption("sql-gateway.endpoint.rest.address", _S, "localhost",
-                 "The name under which clients reach the gateway; requests for another host are refused.", scope=_SERVER),
+                 "The name under which clients reach the gateway; without tokens, requests for another are refused.",
+                 scope=_SERVER),
     ConfigOption("sql-gateway.endpoint.rest.bind-address", _S, "127.0.0.1",
                  "The address that the gateway listens on; beyond loopback a token is required.", scope=_SERVER),
     ConfigOption("sql-gateway.endpoint.rest.port", _I, "8083", "The gateway's port; 0 takes a free one.",
@@ -21,7 +22,7 @@ _ENDPOINTS = (
     ConfigOption("sql-gateway.endpoint.rest.bind-port", _S, "",
                  "Ports to try for the gateway instead of its port, such as 50100-50200 or 50100,50101.", scope=_SERVER),
     ConfigOption("rest.address", _S, "localhost",
-                 "The name under which clients reach the JobManager's REST; requests for another host are refused.",
+                 "The name under which clients reach the JobManager's REST; without tokens, requests for another are refused.",
                  scope=_SERVER),
     ConfigOption("rest.bind-address", _S, "127.0.0.1",
                  "The address that the JobManager's REST listens on; beyond loopback a token is required.", scope=_SERVER),
@@ -44,6 +45,7 @@ _LIMITS = (
     ConfigOption("sqlstream.gateway.statement.max-length", _M, "1 mb", "The longest statement.", minimum=1, scope=_SERVER),
     ConfigOption("sqlstream.gateway.operations.max-num", _I, "1000", "The most operations of one session that are not closed.",
                  minimum=1, scope=_SERVER),
+    ConfigOption("sqlstream.server.plan.max-size", _M, "16 mb", "The largest plan of a job.", minimum=65536, scope=_SERVER),
 )  # fmt: skip
 
 _SECURITY = (

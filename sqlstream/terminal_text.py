@@ -36,6 +36,15 @@ def _escape(match: re.Match[str]) -> str:
     return repr(match.group())[1:-1]
 
 
+def shortened(text: str, characters_max: int) -> str:
+    """The text of a message; a long one is cut, with an ellipsis as its last character.
+
+    >>> shortened("ab" * 100, 6)
+    'ababa…'
+    """
+    return text if len(text) <= characters_max else text[: characters_max - 1] + "…"
+
+
 def display_width(text: str) -> int:
     """Columns that a terminal needs: East Asian wide characters take two, accents and joiners none.
 

@@ -6,8 +6,7 @@ TIMESTAMP_LTZ(7..9) hold the years 1678 to 2261, because they are counts of nano
 
 from __future__ import annotations
 
-_DAY_S = 86_400
-_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+from sqlstream.time_units import DAY_S, PER_SECOND
 
 DATE_MIN, DATE_MAX = -719_162, 2_932_896
 """0001-01-01 and 9999-12-31, in days since 1970-01-01."""
@@ -23,7 +22,7 @@ def timestamp_bounds(unit: str) -> tuple[int, int]:
     (-62135596800, 253402300799)
     """
     first, last = (_NANOSECOND_DATE_MIN, _NANOSECOND_DATE_MAX) if unit == "ns" else (DATE_MIN, DATE_MAX)
-    per_day = _DAY_S * _PER_SECOND[unit]
+    per_day = DAY_S * PER_SECOND[unit]
     return first * per_day, (last + 1) * per_day - 1
 
 

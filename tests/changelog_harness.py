@@ -41,7 +41,7 @@ def changelogs(draw: st.DrawFn, rows: st.SearchStrategy[Row], max_size: int = 25
 
 
 def final_rows(log: Sequence[Row]) -> list[Row]:
-    """What a changelog leaves."""
+    """The multiset of rows that remain after a changelog."""
     live: list[Row] = []
     for kind, *row in log:
         live.append(tuple(row)) if kind in ("+I", "+U") else live.remove(tuple(row))
@@ -55,7 +55,7 @@ def cut(rows: Sequence[Row], cuts: Sequence[int]) -> list[list[Row]]:
 
 
 def interleaved(left: Sequence[Any], right: Sequence[Any], turns: Sequence[bool]) -> list[Item]:
-    """Items of two inputs, each in its own order, taken in turns (True: left) while there are any."""
+    """The items of two inputs in one sequence: each input keeps its order, and `turns` decides which comes next (True: left)."""
     left, right, items = list(left), list(right), []
     for is_left in [*turns, *[True] * len(left), *[False] * len(right)]:
         side = left if is_left else right

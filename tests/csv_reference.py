@@ -11,14 +11,14 @@ _BLANKS = " \t"
 
 @dataclass
 class Found:
-    """Rows as lists of texts; of the others their first line, their text and why they are no rows."""
+    """Rows as lists of texts, and for each rejected record its first line, its text and the reason."""
 
     rows: list[list[str]] = field(default_factory=list)
     rejected: list[tuple[int, str, str]] = field(default_factory=list)
 
 
 class _Fault(Exception):
-    """Field `number`, which begins at `start`, makes the record no row."""
+    """Why a record is rejected: its field `number`, which begins at `start`."""
 
     def __init__(self, reason: str, number: int, start: int) -> None:
         super().__init__(reason)
@@ -27,7 +27,7 @@ class _Fault(Exception):
 
 @dataclass
 class CsvReference:
-    """`data` is decoded as Latin-1, a character a byte."""
+    """Reads `data` as Latin-1, in which each byte is one character."""
 
     data: str
     columns: list[str]

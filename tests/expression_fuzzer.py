@@ -359,8 +359,8 @@ def run(expression: Expression, batch: pa.RecordBatch, time_zone: str) -> pa.Arr
 
 
 def check(expression: Call, batch: pa.RecordBatch, time_zone: str, chance: random.Random) -> None:
-    """AssertionError when the result depends on how rows come in batches, or on what is constant, or is no value of the
-    declared type."""
+    """AssertionError when the result depends on how rows are split into batches or on which arguments are constant, or is
+    not a value of the declared type."""
     whole = run(expression, batch, time_zone)
     if any(isinstance(n, Call) and n.function in CHANCE for n in walk(expression)):
         return

@@ -132,9 +132,9 @@ def final_table(
 ) -> Counter[Row]:
     """Fold a changelog into the multiset of its rows. A -U or -D of a row that is not there is an error.
 
-    -U stands right before its +U, in the same batch; `has_pairs=False` is for operators that may let through one side of an
-    update or add rows to it. With `key`, no row of which comes twice, an update stays within its key, and what follows a -D of
-    the key in the same batch is no +I, which would be a -U and +U.
+    Checks also that a -U stands directly before its +U in the same batch. `has_pairs=False` turns this off, for operators that
+    may emit one side of an update alone, or rows between the two. With `key`, which is unique, it checks that an update does not
+    change the key, and that no +I follows a -D of its key in the same batch: that is an update, to be emitted as -U and +U.
     """
     table: Counter[Row] = Counter()
     for b in batches:

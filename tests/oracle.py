@@ -82,7 +82,7 @@ class Engine:
         self._clusters.close()
 
     def configure(self, parallelism: int, batch_rows: int) -> None:
-        """Start anew: an empty catalog, and these settings."""
+        """Start with an empty catalog and these settings."""
         self.catalog = self._session.catalog = SessionCatalog()
         self._session.config.clear()
         self._session.config |= {
@@ -116,7 +116,7 @@ class Engine:
         return found
 
     def run(self, script: str) -> list[Finished]:
-        """Run each statement; what its jobs gave."""
+        """Run each statement; returns the outcome of every job."""
         finished = []
         for statement in parse_statements(script):
             if isinstance(statement, Query | Insert | StatementSet):
@@ -133,7 +133,7 @@ class Engine:
         return self._session.compile(statement, secrets.token_hex(16))
 
     def collect(self, insert: Insert) -> Finished:
-        """Run an INSERT whose rows go to us instead of its table, cast to the table's columns."""
+        """Run an INSERT and return its rows, cast to the table's columns, instead of writing them to the table."""
         context = self._session.bind_context()
         sink = bind_insert(insert, context)
         table = msgspec.structs.replace(sink.table, options=COLLECT)
@@ -174,7 +174,7 @@ class Differential:
         files: int | None = None,
         is_dealt: bool = False,
     ) -> list[Row]:
-        """The rows, which both agree on. `sql`: views and settings, then one SELECT."""
+        """Run a query on both and return its rows, which must be the same. `sql`: views and settings, then one SELECT."""
         self._engine.configure(parallelism, batch_rows)
         arrow = {
             name: self._engine.create(name, columns, rows, files or parallelism, is_dealt=is_dealt)
@@ -244,7 +244,7 @@ def assert_same_rows(actual: list[Row], expected: list[Row], *, is_ordered: bool
 
 
 def _sort_key(row: Row) -> tuple[list[str], list[float]]:
-    """Exact values decide first: two floats that differ in their last place only must not part equal rows."""
+    """Sort by exact values first, so that floats which differ in their last place do not change the order of equal rows."""
     floats = [v for v in row if isinstance(v, float)]
     return [repr(v) for v in row if not isinstance(v, float)], [0.0 if math.isnan(f) else f for f in floats]
 

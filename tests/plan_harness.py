@@ -1,5 +1,4 @@
-"""Runs a script through the planner with connectors that exist on paper only; what EXPLAIN would print for
-its jobs."""
+"""Plans a script against connectors that are declared but not built, and prints the plans of its jobs as EXPLAIN does."""
 
 from __future__ import annotations
 

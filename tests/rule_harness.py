@@ -1,4 +1,4 @@
-"""One rule (or some) over a bound query; what the plan looks like afterwards."""
+"""Applies one or more rules to a bound query and prints the plan."""
 
 from __future__ import annotations
 

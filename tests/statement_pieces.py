@@ -41,6 +41,12 @@ STATEMENTS = (
     "CREATE TABLE x (a INT, f STRING METADATA FROM 'file.path', k INT) PARTITIONED BY (k) "
     "WITH ('connector' = 'filesystem', 'path' = '/nowhere', 'format' = 'csv', 'csv.field-delimiter' = ';'); SELECT * FROM x;",
     "CREATE TEMPORARY VIEW y (a, b) AS SELECT id, s FROM e; SELECT a FROM y; CREATE DATABASE IF NOT EXISTS q; USE q;",
+    "CREATE CATALOG c COMMENT 'x' WITH ('type' = 'generic_in_memory'); USE CATALOG c; CREATE DATABASE c.d WITH ('a' = 'b'); "
+    "CREATE VIEW d.v AS SELECT id FROM default_catalog.default_database.e; ALTER DATABASE d SET ('a' = 'c'); USE d; SELECT * FROM v; "
+    "SHOW CREATE VIEW v; SHOW TABLES FROM c.d NOT LIKE 'x%'; SHOW DATABASES IN c; DESCRIBE CATALOG EXTENDED c; "
+    "USE default_catalog.default_database; DROP DATABASE IF EXISTS c.d CASCADE; DROP CATALOG c; SHOW CATALOGS;",
+    "ALTER TABLE e RENAME TO f; ALTER TABLE f SET ('number-of-rows' = '5'); ALTER TABLE f RESET ('number-of-rows'); "
+    "ALTER VIEW w AS SELECT 1 AS a; ALTER VIEW w RENAME TO w2; DESC DATABASE EXTENDED default_database; SHOW CREATE CATALOG default_catalog;",
 )  # fmt: skip
 TYPES = (
     "INT", "TINYINT", "BIGINT NOT NULL", "STRING", "VARCHAR(3)", "CHAR(1)", "CHAR(0)", "BOOLEAN", "BYTES", "BINARY(2)",

@@ -1,51 +1,72 @@
-"""`sqlstream explain FILE.sql`: the plans of a file's queries, without running them."""
+"""`sqlstream explain [FILE.sql] [-c SQL]`: the plans of queries, without running them."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from typing import TYPE_CHECKING
 
 from client.arguments import add_configuration_arguments, configuration_of
 from sqlstream.errors import UserError, line_and_column, render_error
+
+if TYPE_CHECKING:
+    from client.session import Session
 
 EPILOG = """\
 examples:
   sqlstream explain queries/getting_started.sql
   sqlstream explain --set parallelism.default=2 queries/nexmark/q5.sql
+  sqlstream explain tables.sql -c "SELECT COUNT(*) FROM clicks"
 
 Prints every stage down to the JobGraph for each query and INSERT, with the changelog mode, distribution, watermark and
-state of every operator. DDL and SET statements of the file take effect, jobs do not run.
+state of every operator. DDL and SET statements take effect, jobs do not run.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    parser.add_argument("file", help="the SQL file, or - for standard input")
+    parser.add_argument("file", nargs="?", help="the SQL file, or - for standard input")
+    parser.add_argument(
+        "-c",
+        "--command",
+        dest="statements",
+        action="append",
+        default=[],
+        metavar="SQL",
+        help="statements to explain after those of the file; may be repeated",
+    )
     add_configuration_arguments(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """0, or 2 for a wrong statement."""
-    from client.commands.run import parsed, read_script
+    from client.commands.run import scripts_of
     from client.local_session import local_session
+
+    texts = scripts_of(arguments)
+    with local_session(configuration_of(arguments).for_jobs) as session:
+        for text in texts:
+            try:
+                _explain(text, session)
+            except UserError as error:
+                print(render_error(error, text), file=sys.stderr)
+                return 2
+    return 0
+
+
+def _explain(text: str, session: Session) -> None:
+    from client.commands.run import parsed
     from client.session import Rows, Text
     from planner.compile import explain
     from planner.dialect.statements import Explain, Insert, Query, StatementSet
 
-    text = read_script(arguments.file)
-    with local_session(configuration_of(arguments).for_jobs) as session:
-        try:
-            for statement in parsed(text):
-                if isinstance(statement, Query | Insert | StatementSet):
-                    line, _ = line_and_column(text, statement.span.start)
-                    print(f"-- statement at line {line}\n{explain(session.compile(statement))}\n")
-                    continue
-                outcome = session.execute(statement)
-                if isinstance(outcome, Text) and isinstance(statement, Explain):
-                    print(outcome.text)
-                elif isinstance(outcome, Rows) and outcome.note:
-                    print(outcome.note, file=sys.stderr)
-        except UserError as error:
-            print(render_error(error, text), file=sys.stderr)
-            return 2
-    return 0
+    for statement in parsed(text):
+        if isinstance(statement, Query | Insert | StatementSet):
+            line, _ = line_and_column(text, statement.span.start)
+            print(f"-- statement at line {line}\n{explain(session.compile(statement))}\n")
+            continue
+        outcome = session.execute(statement)
+        if isinstance(outcome, Text) and isinstance(statement, Explain):
+            print(outcome.text)
+        elif isinstance(outcome, Rows) and outcome.note:
+            print(outcome.note, file=sys.stderr)

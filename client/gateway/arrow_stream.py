@@ -13,6 +13,7 @@ from client.gateway.operations import OperationResult
 from client.gateway.pages_json import head_json
 from client.gateway.results import Page
 from client.gateway.types_json import columns_json
+from client.session import LiteralJob
 from sqlstream.arrow import is_changelog, to_arrow_schema, with_row_kinds
 from sqlstream.changelog import ChangelogMode, RowKind
 
@@ -33,6 +34,9 @@ class ArrowStream:
     def __init__(self, result: OperationResult, head: dict[str, Any]) -> None:
         mode = ChangelogMode.RETRACT if result.info.is_updating else ChangelogMode.INSERT_ONLY
         described = {**head, **head_json(result), **_statement_json(result)}
+        if isinstance(result.job, LiteralJob):
+            # The cluster knows no such job; Flink has one for every query.
+            del described["jobID"]
         metadata = {METADATA_KEY: msgspec.json.encode(described)}
         self._schema = to_arrow_schema(result.schema, mode).with_metadata(metadata)
         self._is_updating = result.info.is_updating

@@ -80,8 +80,20 @@ class ExecuteStatementResponseBody(Response):
     operationHandle: str  # noqa: N815
 
 
+class CandidateDetail(Response):
+    """`text` replaces the characters from `start` to the position; `kind` says what it names."""
+
+    text: str
+    kind: str
+    detail: str
+    start: int
+
+
 class CompleteStatementResponseBody(Response):
+    """`details` is there when the request's Accept header names application/vnd.sqlstream+json."""
+
     candidates: list[str]
+    details: list[CandidateDetail] | None = None
 
 
 class DeployScriptResponseBody(Response):

@@ -44,6 +44,8 @@ def add_result_routes(router: APIRouter, context: HttpContext, version: int) -> 
         operation = read_handle(operation_handle, "operation handle")
         row_format = RowFormat.JSON if version == 1 else read_row_format(request)
         found = await _operation(context, session, operation)
+        if row_format is RowFormat.ARROW:
+            await _require_result(context, found)
         return PushedResults(context, session, found, row_format)
 
     router.add_api_route(
@@ -66,6 +68,16 @@ def add_result_routes(router: APIRouter, context: HttpContext, version: int) -> 
 
 async def _operation(context: HttpContext, session: str, operation: str) -> Operation:
     return await context.unhandled(FAILURE, lambda: context.service.operation(session, operation))
+
+
+async def _require_result(context: HttpContext, operation: Operation) -> None:
+    """Wait until the operation is settled; RestError when it failed, since its schema is the first thing in an Arrow stream."""
+    while operation.status.is_unsettled:
+        await called_within(operation.when_settled, context.service.options.heartbeat_ms / 1000)
+    try:
+        operation.result()
+    except SqlStreamError as error:
+        raise RestError(INTERNAL, FAILURE, error, operation.text, is_handled=False) from error
 
 
 class _Fetch:
@@ -140,9 +152,19 @@ def _page_responses() -> dict[int | str, Extra]:
 def _stream_responses() -> dict[int | str, Extra]:
     responses = json_response(ErrorResponseBody)
     stream = {"schema": {"type": "string", "format": "binary"}}
-    content = {"text/event-stream": {"schema": {"type": "string"}}, MEDIA_TYPE: stream}
+    content = {"text/event-stream": {"schema": _EVENT}, MEDIA_TYPE: stream}
     responses[200] = {"description": "The rows, as they come.", "content": content}
     return responses
+
+
+_EVENT: Extra = {
+    "type": "object",
+    "required": ["event", "data"],
+    "properties": {
+        "event": {"enum": ["columns", "rows", "end", "error"]},
+        "data": {"type": "string", "description": "An object or, for rows, an array, in JSON."},
+    },
+}
 
 
 def _parameters(version: int) -> Extra:

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from client.gateway import bodies
-from client.gateway.errors import BAD_REQUEST, INTERNAL, RestError
+from client.gateway.errors import BAD_REQUEST, INTERNAL, RestError, is_detailed
 from client.gateway.http_context import HttpContext, user_of
 from client.gateway.openapi import Extra, json_body, json_response
 from client.gateway.reading import read_body, read_handle, read_json
@@ -168,11 +168,14 @@ class _VersionRoutes:
         async def complete_statement(session_handle: str, request: Request) -> Response:
             handle = read_handle(session_handle, "session handle")
             body = await self._read(request, bodies.CompleteStatementRequestBody)
-            candidates = await context.unhandled(
-                "Failed to getCompletionHints.",
-                lambda: service.complete(handle, body.statement, body.position),
+            found = await context.unhandled(
+                "Failed to completeStatement.",
+                lambda: service.candidates(handle, body.statement, body.position),
             )
-            return _json({"candidates": candidates})
+            answer: dict[str, Any] = {"candidates": [candidate.text for candidate in found]}
+            if is_detailed(request):
+                answer["details"] = found
+            return _json(answer)
 
         request_body = json_body(bodies.ConfigureSessionRequestBody)
         self._post(f"{SESSION}/configure-session", configure_session, bodies.EmptyResponseBody, request_body)

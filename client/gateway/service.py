@@ -18,13 +18,14 @@ from runtime.host.clock import steady_ms
 from sqlstream.errors import InternalError, SqlStreamError, UserError
 
 if TYPE_CHECKING:
+    from client.completion import Candidate
     from client.session import Session
 
 OpenSession = Callable[[Mapping[str, str]], "Session"]
 """A session of the engine with these settings, on the gateway's cluster and catalogs."""
 
 StatementListener = Callable[[str, str, str, str], None]
-"""Called with user, session handle, operation handle and text before a statement is executed."""
+"""Called with user, session handle, operation handle and text before a statement is executed; an error refuses it."""
 
 _log = logging.getLogger(__name__)
 
@@ -70,6 +71,10 @@ class GatewayService:
     def session_count(self) -> int:
         return len(self._sessions)
 
+    def sessions(self) -> tuple[GatewaySession, ...]:
+        """The open sessions; looking at them is no use of them."""
+        return self._sessions.all()
+
     def open_session(self, properties: Mapping[str, str], name: str = "") -> str:
         """Open a session and return its handle. UserError for a wrong setting, or when there are too many sessions."""
         self._sessions.require_room()
@@ -107,16 +112,18 @@ class GatewayService:
         session = self.session(session_handle)
         operation = self._operation(text)
         applied, _ = split_properties(config or {})
+        self._announce(session, operation, user)
         session.add(operation)
         execute = self._execution(session.session).execute
-        self._start(session, operation, applied, user, execute)
+        self._start(session, operation, applied, execute)
         return operation
 
     def configure_session(self, session_handle: str, text: str, user: str = "") -> Operation:
         """Begin to execute a statement that changes the session or its catalog, and no other."""
         session = self.session(session_handle)
         operation = self._operation(text)
-        self._start(session, operation, {}, user, self._execution(session.session).configure)
+        self._announce(session, operation, user)
+        self._start(session, operation, {}, self._execution(session.session).configure)
         return operation
 
     def run_script(
@@ -127,8 +134,9 @@ class GatewayService:
         session = self.session(session_handle)
         operation = self._operation(script)
         applied, _ = split_properties(config or {})
+        self._announce(session, operation, user)
         own = self._open_session({**session.session.config, **applied})
-        self._start(session, operation, {}, user, self._execution(own).run_script)
+        self._start(session, operation, {}, self._execution(own).run_script)
         return operation
 
     def operation(self, session_handle: str, operation_handle: str) -> Operation:
@@ -146,12 +154,28 @@ class GatewayService:
 
     def complete(self, session_handle: str, text: str, position: int) -> Sequence[str]:
         """What may be written at `position` of an unfinished statement, the best first."""
-        self.session(session_handle)
-        return []
+        return [found.text for found in self.candidates(session_handle, text, position)]
+
+    def candidates(self, session_handle: str, text: str, position: int) -> tuple[Candidate, ...]:
+        """The same, each with its kind and the place of what it replaces."""
+        from client.completion import Name, complete
+        from client.completion.session_vocabulary import SessionVocabulary
+
+        session = self.session(session_handle).session
+
+        def jobs() -> list[Name]:
+            return [Name(job.job_id, job.status.value) for job in session.cluster.jobs()]
+
+        self._require_short(text)
+        return complete(text, min(max(position, 0), len(text)), SessionVocabulary(session, jobs))
 
     # -- execution ---------------------------------------------------------------------------------
 
     def _operation(self, text: str) -> Operation:
+        self._require_short(text)
+        return Operation(text)
+
+    def _require_short(self, text: str) -> None:
         limit = self.options.statement_bytes_max
         # Each character is at least a byte: most texts need not be encoded to be measured.
         if len(text) > limit or len(text.encode("utf-8", "surrogatepass")) > limit:
@@ -160,22 +184,23 @@ class GatewayService:
                 f"the statement is longer than {limit} bytes",
                 hint="split it, or raise 'sqlstream.gateway.statement.max-length'",
             )
-        return Operation(text)
 
     def _execution(self, session: Session) -> Execution:
         return Execution(session, self.options)
+
+    def _announce(self, session: GatewaySession, operation: Operation, user: str) -> None:
+        """Tell the listener of a statement, which refuses it by an error."""
+        if self._on_statement is not None:
+            self._on_statement(user, session.handle, operation.handle, operation.text)
 
     def _start(
         self,
         session: GatewaySession,
         operation: Operation,
         config: Mapping[str, str],
-        user: str,
         execute: Execute,
     ) -> None:
         """Put an operation into its session's queue."""
-        if self._on_statement is not None:
-            self._on_statement(user, session.handle, operation.handle, operation.text)
 
         def run(done: Callable[[], None]) -> None:
             try:

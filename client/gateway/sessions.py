@@ -137,6 +137,10 @@ class SessionTable:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def all(self) -> tuple[GatewaySession, ...]:
+        with self._lock:
+            return tuple(self._sessions.values())
+
     def require_room(self) -> None:
         """UserError SS6025 when no session more can be opened."""
         if len(self._sessions) >= self._sessions_max:

@@ -15,6 +15,7 @@ from client.rest.metric_routes import metric_routes
 from client.rest.prometheus import prometheus_routes
 from client.rest.refused import refused_routes
 from client.rest.task_manager_routes import task_manager_routes
+from client.rest.totals_routes import totals_routes
 from client.rest.vertex_routes import vertex_routes
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def rest_routes(cluster: ClusterClient, info: ServerInfo) -> APIRouter:
         task_manager_routes(view),
         application_routes(view),
         vertex_routes(view),
+        totals_routes(view),
         job_routes(view),
         refused_routes(),
     ):

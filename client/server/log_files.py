@@ -15,7 +15,6 @@ import msgspec
 from client.server.kept_file import FILE_MODE, make_private_directory
 from runtime.logs import LogLine
 
-_NAME = re.compile(r"sqlstream-(\d{6,})\.log")
 READ_BYTES_MAX = 1024 * 1024
 """How much one call of `read` returns at most."""
 
@@ -45,13 +44,15 @@ class Cursor(NamedTuple):
 
 
 class LogFiles:
-    """Appends records to the newest of the files `sqlstream-<number>.log`, and begins another when it is full; of the full
+    """Appends records to the newest of the files `<name>-<number>.log`, and begins another when it is full; of the full
     ones the newest `files_max` stay. Thread-safe. State: the open file and its size.
 
     A log that cannot be written (a full disk) must not stop the server: the record goes to standard error alone."""
 
-    def __init__(self, directory: str, file_bytes_max: int, files_max: int) -> None:
+    def __init__(self, directory: str, file_bytes_max: int, files_max: int, name: str = "sqlstream") -> None:
         make_private_directory(directory)
+        self._name = name
+        self._file_name = re.compile(rf"{name}-(\d{{6,}})\.log")
         self._directory = directory
         self._file_bytes_max = file_bytes_max
         self._files_max = files_max
@@ -60,8 +61,8 @@ class LogFiles:
         self._stream = self._open()
         self._size = os.fstat(self._stream.fileno()).st_size
 
-    def write(self, text: str) -> None:
-        """Append whole records, each with its line end."""
+    def write(self, text: str) -> bool:
+        """Append whole records, each with its line end; returns whether they could be written."""
         data = text.encode("utf-8", "replace")
         with self._lock:
             try:
@@ -70,8 +71,9 @@ class LogFiles:
                 self._stream.write(data)
                 self._size += len(data)
             except (OSError, ValueError):
-                # ValueError: closed. Nobody is left to tell.
-                return
+                # ValueError: closed.
+                return False
+        return True
 
     def close(self) -> None:
         with self._lock:
@@ -127,10 +129,10 @@ class LogFiles:
         return os.fdopen(os.open(self._path(self._number), flags, FILE_MODE), "ab", buffering=0)
 
     def _path(self, number: int) -> str:
-        return os.path.join(self._directory, f"sqlstream-{number:06}.log")
+        return os.path.join(self._directory, f"{self._name}-{number:06}.log")
 
     def _numbers(self) -> list[int]:
-        return [int(m[1]) for name in os.listdir(self._directory) if (m := _NAME.fullmatch(name))]
+        return [int(m[1]) for name in os.listdir(self._directory) if (m := self._file_name.fullmatch(name))]
 
 
 def is_about(record: str, job_id: str) -> bool:

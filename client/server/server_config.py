@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 from client.configuration import Configuration
+from client.gateway.options import GatewayOptions
 from sqlstream.errors import UserError
 
 _PORT_MAX = 65535
@@ -29,18 +30,6 @@ class Endpoint:
 
 
 @dataclasses.dataclass(frozen=True)
-class GatewayLimits:
-    """Bounds of the gateway; times in milliseconds, 0 for no limit."""
-
-    session_idle_timeout_ms: int
-    session_check_interval_ms: int
-    sessions_max: int
-    worker_threads_max: int
-    statement_bytes_max: int
-    operations_max: int
-
-
-@dataclasses.dataclass(frozen=True)
 class TlsFiles:
     certificate: str
     key: str
@@ -49,16 +38,15 @@ class TlsFiles:
 
 @dataclasses.dataclass(frozen=True)
 class ServerConfig:
-    """What `sqlstream server` starts with. `rest` is None when both interfaces share the gateway's port; `file_roots` are
-    None when tables may lie anywhere."""
+    """What `sqlstream server` starts with. `rest` is None when both interfaces share the gateway's port."""
 
     gateway: Endpoint
     rest: Endpoint | None
-    limits: GatewayLimits
-    body_bytes_max: int
+    limits: GatewayOptions
+    plan_bytes_max: int
     tls: TlsFiles | None
     is_token_required: bool
-    file_roots: tuple[str, ...] | None
+    file_roots: tuple[str, ...]
     data_directory: str
     log_level: str
     log_format: str
@@ -81,13 +69,13 @@ def server_config(configuration: Configuration) -> ServerConfig:
         configuration.get("rest.bind-address"),
         ports_of(configuration.get("rest.port"), configuration.get("rest.bind-port")),
     )
-    shares = rest.ports == gateway.ports and rest.ports != (0,)
+    shares = rest.ports == gateway.ports
     is_open = not (gateway.is_loopback and (shares or rest.is_loopback))
     return ServerConfig(
         gateway=gateway,
         rest=None if shares else rest,
-        limits=gateway_limits(configuration),
-        body_bytes_max=configuration.get("rest.server.max-content-length"),
+        limits=gateway_options(configuration),
+        plan_bytes_max=configuration.get("sqlstream.server.plan.max-size"),
         tls=tls_files(configuration),
         is_token_required=is_open or configuration.get("sqlstream.server.authentication") == "ALWAYS",
         file_roots=file_roots(configuration.get("sqlstream.server.file-roots")),
@@ -121,14 +109,15 @@ def ports_of(port: int, bind_ports: str) -> tuple[int, ...]:
     return tuple(ports)
 
 
-def gateway_limits(configuration: Configuration) -> GatewayLimits:
-    return GatewayLimits(
-        session_idle_timeout_ms=configuration.get("sql-gateway.session.idle-timeout"),
-        session_check_interval_ms=configuration.get("sql-gateway.session.check-interval"),
+def gateway_options(configuration: Configuration) -> GatewayOptions:
+    return GatewayOptions(
         sessions_max=configuration.get("sql-gateway.session.max-num"),
+        idle_timeout_ms=configuration.get("sql-gateway.session.idle-timeout"),
+        check_interval_ms=configuration.get("sql-gateway.session.check-interval"),
         worker_threads_max=configuration.get("sql-gateway.worker.threads.max"),
-        statement_bytes_max=configuration.get("sqlstream.gateway.statement.max-length"),
         operations_max=configuration.get("sqlstream.gateway.operations.max-num"),
+        statement_bytes_max=configuration.get("sqlstream.gateway.statement.max-length"),
+        body_bytes_max=configuration.get("rest.server.max-content-length"),
     )
 
 
@@ -156,10 +145,11 @@ def tls_files(configuration: Configuration) -> TlsFiles | None:
     return found
 
 
-def file_roots(text: str) -> tuple[str, ...] | None:
-    """The directories of `sqlstream.server.file-roots` as real paths. UserError SS4002 for one that is not there."""
+def file_roots(text: str) -> tuple[str, ...]:
+    """The directories of `sqlstream.server.file-roots` as real paths; without any, all directories. UserError SS4002 for one that
+    is not there."""
     if not text.strip():
-        return None
+        return ("/",)
     roots = []
     for part in filter(None, (p.strip() for p in text.split(";"))):
         if not os.path.isdir(part):

@@ -37,7 +37,12 @@ _BINARY: dict[type[exp.Expr], str] = {
 
 
 DEPTH_MAX = 100
-"""Levels of an expression; a chain such as a + b + … is as deep as it is long (AND and OR are flat)."""
+"""Levels of an expression; a chain such as a - b - … is as deep as it is long, unless it is one of `_CHAINS`, AND or OR."""
+
+_CHAINS: frozenset[type[exp.Expr]] = frozenset({exp.Add, exp.DPipe})
+"""Operators of which a chain of more than NESTED_OPERATORS_MAX becomes one call with all operands."""
+
+NESTED_OPERATORS_MAX = 16
 
 
 class StarColumn(exp.Expression):
@@ -83,6 +88,8 @@ class ScalarBinder:
         literal = bind_literal(node, self.span(node))
         if literal is not None:
             return literal
+        if type(node) in _CHAINS and len(chain := _chain(node)) > NESTED_OPERATORS_MAX:
+            return self.bind_chain(chain)
         if type(node) in _BINARY:
             return self.call(_BINARY[type(node)], node, node.this, node.args["expression"])
         handler = _HANDLERS.get(type(node))
@@ -168,6 +175,29 @@ class ScalarBinder:
         name = "AND" if isinstance(node, exp.And) else "OR"
         return bind_call(name, tuple(self.bind(part) for part in _flatten(node)), self.span(node))
 
+    def bind_chain(self, chain: list[exp.Expr]) -> Expression:
+        """Operators of one kind from the first to the last, each of which has the one before it as its left side."""
+        name, last = _BINARY[type(chain[0])], chain[-1]
+        first = self.bind(chain[0].this)
+        if name == "||":
+            rest = (self.bind(node.args["expression"]) for node in chain)
+            return bind_call(name, (first, *rest), self.span(last))
+        # The sum so far is one call with the operands; its stand-in has its type, and makes no tree as deep as the chain.
+        stand_in, operands, total = first, [first], first
+        for node in chain:
+            total = bind_call(name, (stand_in, self.bind(node.args["expression"])), self.span(node))
+            assert isinstance(total, Call)
+            left, right = total.args
+            if len(operands) == 1:
+                operands = [left, right]
+            elif left is stand_in and total.type.same_as(stand_in.type):
+                operands.append(right)
+            else:
+                so_far = Call(name, tuple(operands), stand_in.type, total.span)
+                operands = [_with_operand(left, stand_in, so_far), right]
+            stand_in = InputRef(0, total.type)
+        return Call(name, tuple(operands), total.type, self.span(last))
+
     def bind_between(self, node: exp.Between) -> Expression:
         value, span = self.bind(node.this), self.span(node)
         low, high = self.bind(node.args["low"]), self.bind(node.args["high"])
@@ -239,6 +269,24 @@ def field_of(expression: Expression, name: str, span: Span | None) -> Expression
     result = t.fields[index].type
     args = (expression, Literal(index, sql.INT.not_null()))
     return Call("FIELD", args, result.with_nullable(result.nullable or t.nullable), span)
+
+
+def _chain(node: exp.Expr) -> list[exp.Expr]:
+    """A left-deep chain of one binary operator, from the operator that is applied first."""
+    chain = []
+    part: Any = node
+    while type(part) is type(node):
+        chain.append(part)
+        part = part.this
+    return chain[::-1]
+
+
+def _with_operand(expression: Expression, stand_in: Expression, operand: Expression) -> Expression:
+    """`stand_in`, or a cast of it, with `operand` in its place."""
+    if expression is stand_in:
+        return operand
+    assert isinstance(expression, Call)
+    return Call(expression.function, (operand,), expression.type, expression.span)
 
 
 def _flatten(node: exp.Expr) -> list[exp.Expr]:

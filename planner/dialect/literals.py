@@ -9,11 +9,10 @@ import re
 from planner.dialect.nodes import DateTimeLiteral, IntervalLiteral, span_of
 from sqlstream import types
 from sqlstream.errors import UserError
+from sqlstream.time_units import DAY_S, PER_SECOND, UNIT_MONTHS, UNIT_MS
 from sqlstream.types import LogicalType
 
 UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
-_MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
-_MILLIS = {"WEEK": 604_800_000, "DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1_000}
 _DAY_TIME = ("DAY", "HOUR", "MINUTE", "SECOND")
 _SECOND = r"(\d{1,2}(?:\.\d{1,9})?)"
 _INTERVAL_CHARACTERS_MAX = 1_000
@@ -46,10 +45,10 @@ def interval_value(node: IntervalLiteral) -> tuple[LogicalType, int]:
         hint = "write it such as " + _example(unit, None if to is None else str(to))
         message = f"illegal interval literal '{node.this}' for {shape}"
         raise UserError("SS1001", message, span=span_of(node), hint=hint)
-    if value >= 1 << (31 if unit in _MONTHS else 63):
+    if value >= 1 << (31 if unit in UNIT_MONTHS else 63):
         message = f"interval '{node.this}' {unit} is too long"
         raise UserError("SS1001", message, span=span_of(node), hint="write fewer digits")
-    result_type = types.INTERVAL_YEAR_MONTH if unit in _MONTHS else types.INTERVAL_DAY_TIME
+    result_type = types.INTERVAL_YEAR_MONTH if unit in UNIT_MONTHS else types.INTERVAL_DAY_TIME
     return result_type.not_null(), -value if is_negative else value
 
 
@@ -70,7 +69,7 @@ def _single(unit: str, text: str) -> int | None:
         return _seconds(text) if re.fullmatch(r"\d+(\.\d{1,9})?", text) else None
     if not re.fullmatch(r"\d+", text):
         return None
-    return int(text) * (_MONTHS[unit] if unit in _MONTHS else _MILLIS[unit])
+    return int(text) * (UNIT_MONTHS[unit] if unit in UNIT_MONTHS else UNIT_MS[unit])
 
 
 def _seconds(text: str) -> int:
@@ -91,11 +90,11 @@ def _range(unit: str, to: str, text: str) -> int | None:
     match = re.fullmatch(pattern, text)
     if match is None:
         return None
-    total = int(match[1]) * _MILLIS[unit]
+    total = int(match[1]) * UNIT_MS[unit]
     for field, part in zip(chosen[1:], match.groups()[1:], strict=True):
         if int(part.partition(".")[0]) > (23 if field == "HOUR" else 59):
             return None
-        total += _seconds(part) if field == "SECOND" else int(part) * _MILLIS[field]
+        total += _seconds(part) if field == "SECOND" else int(part) * UNIT_MS[field]
     return total
 
 
@@ -162,7 +161,7 @@ def _timestamp(text: str) -> tuple[LogicalType, int] | None:
     days, parsed = _days(match[1]), _nanos_of_day(match[2])
     if days is None or parsed is None:
         return None
-    return types.timestamp(parsed[1]).not_null(), days * 86_400_000_000_000 + parsed[0]
+    return types.timestamp(parsed[1]).not_null(), days * DAY_S * PER_SECOND["ns"] + parsed[0]
 
 
 _DATETIME = {"DATE": _date, "TIME": _time, "TIMESTAMP": _timestamp}

@@ -28,7 +28,7 @@ def iterate_script(text: str, offset: int = 0) -> Iterator[Piece]:
     """
     tokens: list[Token] = []
     for token in tokenize(text, offset=offset):
-        if token.token_type is not TokenType.SEMICOLON or _is_open_statement_set(tokens):
+        if token.token_type is not TokenType.SEMICOLON or is_open_statement_set(tokens):
             tokens.append(token)
         elif tokens:
             yield _piece(text, offset, tokens, True)
@@ -47,7 +47,7 @@ def _piece(text: str, offset: int, tokens: list[Token], is_terminated: bool) -> 
     return Piece(text[start - offset : end - offset], Span(start, end), is_terminated, tuple(tokens))
 
 
-def _is_open_statement_set(tokens: list[Token]) -> bool:
+def is_open_statement_set(tokens: list[Token]) -> bool:
     """Whether `tokens` begin a statement set without its END."""
     first = word(tokens[0]) if tokens else ""
     if first not in ("BEGIN", "EXECUTE", "EXPLAIN", "STATEMENT"):

@@ -11,13 +11,14 @@ from collections.abc import Callable
 
 from planner.lower.date_patterns import pattern_regex, strftime_format
 from planner.lower.duckdb_casts import cast, require_utc
-from planner.lower.duckdb_functions import EXTRACTED, TEMPLATES, TRUNCATED_UNITS, UNIT_MONTHS, UNIT_MS
+from planner.lower.duckdb_functions import EXTRACTED, TEMPLATES, TRUNCATED_UNITS
 from planner.lower.duckdb_types import literal, text, type_name
 from planner.lower.refusals import refuse
 from sqlstream import types as sql
 from sqlstream.expressions import Call, Expression, InputRef, Literal
 from sqlstream.functions.merging import as_decimal
 from sqlstream.time_range import timestamp_bounds
+from sqlstream.time_units import UNIT_MONTHS, UNIT_MS
 from sqlstream.types import DECIMAL_PRECISION_MAX, LogicalType, TypeRoot
 
 Columns = Callable[[int], str]
@@ -126,7 +127,8 @@ class ExpressionLowering:
     # -- numbers -----------------------------------------------------------------------------------
 
     def plus_or_minus(self, call: Call) -> str:
-        left, right = call.args
+        *before, right = call.args
+        left = before[0] if len(before) == 1 else Call(call.function, tuple(before), call.type)
         if call.function == "+" and sql.is_interval(left.type) and not sql.is_interval(right.type):
             left, right = right, left
         if sql.is_numeric(left.type) or sql.is_interval(left.type):

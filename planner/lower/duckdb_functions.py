@@ -78,14 +78,5 @@ EXTRACTED: dict[str, str] = {
 }
 """Units of EXTRACT, and functions of the same names."""
 
-UNIT_MS: dict[str, int] = {
-    "WEEK": 604_800_000,
-    "DAY": 86_400_000,
-    "HOUR": 3_600_000,
-    "MINUTE": 60_000,
-    "SECOND": 1_000,
-    "MILLISECOND": 1,
-}
-UNIT_MONTHS: dict[str, int] = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
 TRUNCATED_UNITS = ("YEAR", "QUARTER", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND")
 """Units of FLOOR; Calcite's weeks start on Sunday, DuckDB's on Monday."""

@@ -93,7 +93,7 @@ def _time_plus(expression: Expression) -> tuple[InputRef, int] | None:
         inner = _time_plus(expression.args[0])
         keeps = inner is not None and expression.type.root is inner[0].type.root
         return inner if keeps and expression.type.precision >= 3 else None
-    if expression.function not in ("+", "-"):
+    if expression.function not in ("+", "-") or len(expression.args) != 2:
         return None
     first, second = expression.args
     if isinstance(first, Literal) and expression.function == "+":

@@ -74,16 +74,16 @@ class _Planner:
         self.planning = planning
         self._planned: dict[tuple[RelationalNode, bool], PhysicalNode] = {}
 
-    def plan(self, node: RelationalNode, wants_row_watermark: bool = False) -> PhysicalNode:
-        """`wants_row_watermark`: the consumer is a window aggregate that decides lateness row by row."""
-        key = (node, wants_row_watermark)
+    def plan(self, node: RelationalNode, needs_row_watermark: bool = False) -> PhysicalNode:
+        """`needs_row_watermark`: the consumer is a window aggregate that decides lateness row by row."""
+        key = (node, needs_row_watermark)
         if not self.planning.is_reuse_enabled or isinstance(node, Sink):
-            return self._plan(node, wants_row_watermark)
+            return self._plan(node, needs_row_watermark)
         if key not in self._planned:
-            self._planned[key] = self._plan(node, wants_row_watermark)
+            self._planned[key] = self._plan(node, needs_row_watermark)
         return self._planned[key]
 
-    def _plan(self, node: RelationalNode, wants_row_watermark: bool) -> PhysicalNode:
+    def _plan(self, node: RelationalNode, needs_row_watermark: bool) -> PhysicalNode:
         planning = self.planning
         match node:
             case TableScan():
@@ -91,9 +91,9 @@ class _Planner:
             case Values():
                 return plan_values(planning, node)
             case Watermark():
-                return plan_watermark(planning, self.plan(node.input), node, wants_row_watermark)
+                return plan_watermark(planning, self.plan(node.input), node, needs_row_watermark)
             case Filter() | Project():
-                return self._plan_calc(node, wants_row_watermark)
+                return self._plan_calc(node, needs_row_watermark)
             case WindowTvf():
                 return plan_window_tvf(planning, self.plan(node.input), node)
             case Aggregate():
@@ -117,8 +117,8 @@ class _Planner:
                 )
         raise AssertionError(f"no operator for {type(node).__name__}")
 
-    def _plan_calc(self, node: Filter | Project, wants_row_watermark: bool) -> PhysicalNode:
-        source = self.plan(node.input, wants_row_watermark)
+    def _plan_calc(self, node: Filter | Project, needs_row_watermark: bool) -> PhysicalNode:
+        source = self.plan(node.input, needs_row_watermark)
         projections = node.expressions if isinstance(node, Project) else identity(node.schema)
         return plan_calc(
             self.planning,
@@ -134,7 +134,7 @@ class _Planner:
         planning = self.planning
         if absorbs_tvf(node):
             assert isinstance(node.input, WindowTvf)
-            source = self.plan(node.input.input, wants_row_watermark=True)
+            source = self.plan(node.input.input, needs_row_watermark=True)
             return plan_absorbing_aggregate(planning, source, node)
         source = self.plan(node.input)
         trait = attached_window(source, node) if source.traits.is_insert_only else None

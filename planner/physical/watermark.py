@@ -14,7 +14,7 @@ from sqlstream.types import BIGINT
 
 
 def plan_watermark(
-    planning: Planning, source: PhysicalNode, node: Watermark, wants_row_watermark: bool
+    planning: Planning, source: PhysicalNode, node: Watermark, needs_row_watermark: bool
 ) -> PhysicalNode:
     """The assigner over `source`.
 
@@ -23,7 +23,7 @@ def plan_watermark(
     source that makes the watermarks itself adds the column for all consumers; it is dropped here for those that do not
     read it.
     """
-    is_exact = wants_row_watermark and node.emit_strategy is EmitStrategy.ON_EVENT
+    is_exact = needs_row_watermark and node.emit_strategy is EmitStrategy.ON_EVENT
     spec = WatermarkAssignerSpec(
         rowtime_column=node.column,
         expression=node.expression,

@@ -47,17 +47,17 @@ def prune_columns(sinks: tuple[Sink, ...], is_reuse_enabled: bool = True) -> tup
 
 
 @dataclasses.dataclass
-class _Wish:
+class _Demand:
     columns: Columns = frozenset()
     needs_watermark: bool = False
 
 
 class _Pruning:
-    """One walk per pass. The first pass collects in `wishes` the columns that are read of each source; the last narrows
+    """One walk per pass. The first pass collects in `demands` the columns that are read of each source; the last narrows
     each source to their union."""
 
     def __init__(self) -> None:
-        self.wishes: dict[RelationalNode, _Wish] = {}
+        self.demands: dict[RelationalNode, _Demand] = {}
         self.is_collecting = False
         self._trimmed: dict[tuple[RelationalNode, Columns, bool, bool], Trimmed] = {}
 
@@ -94,8 +94,8 @@ class _Pruning:
             return self.trim(node.input, wanted, time)
         wanted = wanted or _one_column(node.schema)
         if is_source(node):
-            wish = self._wish(node, wanted, time)
-            wanted, time = wish.columns, wish.needs_watermark
+            demand = self._demand(node, wanted, time)
+            wanted, time = demand.columns, demand.needs_watermark
         match node:
             case TableScan():
                 return _trim_scan(node, wanted)
@@ -126,12 +126,12 @@ class _Pruning:
                 return union, _places(kept)
         raise AssertionError(f"no pruning for {type(node).__name__}")
 
-    def _wish(self, node: RelationalNode, wanted: Columns, time: bool) -> _Wish:
-        wish = self.wishes.setdefault(node, _Wish())
+    def _demand(self, node: RelationalNode, wanted: Columns, time: bool) -> _Demand:
+        demand = self.demands.setdefault(node, _Demand())
         if self.is_collecting:
-            wish.columns |= wanted
-            wish.needs_watermark |= time
-        return _Wish(wish.columns | wanted, wish.needs_watermark or time)
+            demand.columns |= wanted
+            demand.needs_watermark |= time
+        return _Demand(demand.columns | wanted, demand.needs_watermark or time)
 
     def _trim_watermark(self, node: Watermark, wanted: Columns, time: bool) -> Trimmed:
         inner = wanted | ({node.column} | inputs_of(node.expression) if time else frozenset())

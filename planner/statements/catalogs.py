@@ -8,8 +8,8 @@ from planner.bind.context import BindContext
 from planner.bind.names import check_catalog, suggest
 from planner.bind.table_options import written_options
 from planner.dialect.statements import CreateCatalog, DescribeNamespace, DropCatalog, Identifier
+from planner.statements.quoting import literal, quoted
 from planner.statements.result import DdlResult
-from planner.statements.show_create import literal, quoted
 from sqlstream.catalog import DEFAULT_CATALOG, CatalogDefinition, PutCatalog, RemoveCatalog
 from sqlstream.errors import UserError, did_you_mean
 from sqlstream.secrets import masked

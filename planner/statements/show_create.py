@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from planner.statements.describe import column_extras
+from planner.statements.qualified import qualified
+from planner.statements.quoting import literal, quoted
 from sqlstream.catalog import CatalogTable, CatalogView, Column, ColumnKind
 from sqlstream.secrets import masked
 
@@ -30,11 +32,15 @@ def show_create_table(table: CatalogTable) -> str:
 
 
 def show_create_view(view: CatalogView) -> str:
-    """CREATE VIEW with the query as it was written."""
+    """CREATE VIEW with the query as it was written; names in it are completed when they belong to another database."""
+    query = view.query
+    if view.query_catalog or view.query_database:
+        catalog, database = view.query_catalog or view.path.catalog, view.query_database or view.path.database
+        query = qualified(query, catalog, database)
     temporary = "TEMPORARY " if view.is_temporary else ""
     names = f" ({', '.join(quoted(n) for n in view.column_names)})" if view.column_names else ""
     comment = f"COMMENT {literal(view.comment)}\n" if view.comment else ""
-    return f"CREATE {temporary}VIEW {view.path}{names}\n{comment}AS {view.query}\n"
+    return f"CREATE {temporary}VIEW {view.path}{names}\n{comment}AS {query}\n"
 
 
 def _column(column: Column) -> str:
@@ -42,11 +48,3 @@ def _column(column: Column) -> str:
     declared = "" if column.kind is ColumnKind.COMPUTED else f" {column.type.without_time_attribute()}"
     extras = f" {extra}" if (extra := column_extras(column)) else ""
     return f"{quoted(column.name)}{declared}{extras}{comment}"
-
-
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -14,13 +14,13 @@ import pyarrow as pa
 
 from runtime.connectors.nexmark_draws import STEP, mix
 from sqlstream.arrow import to_arrow_type
+from sqlstream.time_units import DAY_MS
 from sqlstream.types import BINARY_ROOTS, LogicalType, TypeRoot
 
 Numbers = np.ndarray[Any, Any]
 """uint64, of any shape."""
 
 _HEX = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
-_DAY_MS = 86_400_000
 
 # Made once: a table of few rows per second spends most of its time on what each batch costs. Arithmetic of unsigned arrays
 # wraps around without a warning.
@@ -180,9 +180,9 @@ class RandomMoment:
     def make(self, rows: Numbers, now_ms: int) -> pa.Array:
         moments = now_ms - between(draw(self._key, rows), 0, self._past_ms)
         if self._root is TypeRoot.DATE:
-            return pa.array((moments // _DAY_MS).astype(np.int32)).cast(self._type)
+            return pa.array((moments // DAY_MS).astype(np.int32)).cast(self._type)
         if self._root is TypeRoot.TIME:
-            return pa.array((moments % _DAY_MS).astype(np.int32)).cast(self._type)
+            return pa.array((moments % DAY_MS).astype(np.int32)).cast(self._type)
         return pa.array(moments).cast(pa.timestamp("ms", self._type.tz)).cast(self._type)
 
 

@@ -9,6 +9,7 @@ from sqlstream.config_option import parse_boolean, parse_duration_ms
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import OptionDescriptor, OptionType
+from sqlstream.time_units import DAY_MS
 from sqlstream.types import (
     BINARY_ROOTS,
     STRING_ROOTS,
@@ -58,7 +59,6 @@ FIELD_OPTIONS = (
 
 _INTEGER_BITS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INTEGER: 32, TypeRoot.BIGINT: 64}
 _FLOAT_MAX = {TypeRoot.FLOAT: 3.4028234663852886e38, TypeRoot.DOUBLE: 1.7976931348623157e308}
-_DAY_MS = 86_400_000
 
 
 class FieldOptions:
@@ -163,7 +163,7 @@ def _make_random(path: str, t: LogicalType, fields: FieldOptions, seed: int) -> 
         case TypeRoot.DATE | TypeRoot.TIME:
             return made.RandomMoment(t, key, 0)
         case _ if is_interval(t):
-            high = 120_000 if t.root is TypeRoot.INTERVAL_YEAR_MONTH else 30 * _DAY_MS
+            high = 120_000 if t.root is TypeRoot.INTERVAL_YEAR_MONTH else 30 * DAY_MS
             return made.RandomInteger(t, key, 0, high)
         case _:
             return _make_nested(path, t, fields, seed)

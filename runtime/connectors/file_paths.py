@@ -8,7 +8,7 @@ import urllib.parse
 from typing import Any
 
 from runtime.connectors.commit_journal import uncommitted_files
-from runtime.host.files import is_hidden
+from runtime.host.files import FileStatus, is_hidden
 from sqlstream.errors import UserError
 
 DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
@@ -73,8 +73,8 @@ def rejected_rows_path(path: str) -> str:
     return os.path.join(parent, f"_{name}.rejected")
 
 
-def find_files(path: str, pattern: str, files: Any, *, may_be_empty: bool) -> list[Any]:
-    """The files (FileStatus) of a table in order of their paths; `pattern` must match a whole path. Files of a commit
+def find_files(path: str, pattern: str, files: Any, *, may_be_empty: bool) -> list[FileStatus]:
+    """The files of a table in order of their paths; `pattern` must match a whole path. Files of a commit
     that is under way, or broke off, are left out.
 
     UserError SS5002 when nothing is at the path, or a wildcard matches nothing and `may_be_empty` is false.
@@ -98,16 +98,16 @@ def find_files(path: str, pattern: str, files: Any, *, may_be_empty: bool) -> li
     ]
 
 
-def _list(path: str, files: Any) -> list[Any] | None:
+def _list(path: str, files: Any) -> list[FileStatus] | None:
     status = files.status(path)
     if status is None:
         return None
     return files.list_files(path) if status.is_directory else [status]
 
 
-def _match(path: str, files: Any) -> list[Any]:
+def _match(path: str, files: Any) -> list[FileStatus]:
     root = root_of(path)
-    found: dict[str, Any] = {}
+    found: dict[str, FileStatus] = {}
     for match in files.match_glob(path):
         if any(is_hidden(part) for part in os.path.relpath(match, root).split(os.sep)):
             continue

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Any
+
+from runtime.host.files import FileStatus
 
 _Form = tuple[int, int]
 """Size and modification time of a file: another form is another content."""
@@ -20,10 +21,10 @@ class _Candidate:
 
 @dataclasses.dataclass(frozen=True)
 class Look:
-    """What a look at the directory has found: files (FileStatus) that are complete and new, paths of files that changed
+    """What a look at the directory has found: files that are complete and new, paths of files that changed
     after they were complete, and of files that are written to all the time. A path is in the last two once at most."""
 
-    complete: list[Any]
+    complete: list[FileStatus]
     changed: list[str]
     growing: list[str]
 
@@ -40,19 +41,19 @@ class FileWatch:
         self._interval_ms = interval_ms
         self._candidates: dict[str, _Candidate] = {}
         self._complete: dict[str, _Form] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self.has_new_candidates = False
         """Whether the last look has seen a file for the first time that may be complete at the next one."""
 
-    def look(self, found: Iterable[Any], now_ms: int) -> Look:
-        """`found` (FileStatus) is all that is there; looks are at least `interval_ms` apart."""
+    def look(self, found: Iterable[FileStatus], now_ms: int) -> Look:
+        """`found` is all that is there; looks are at least `interval_ms` apart."""
         look = Look([], [], [])
         before, self._candidates, self.has_new_candidates = self._candidates, {}, False
         for status in found:
             form = (status.size, status.modified_ms)
             if status.path in self._complete:
                 if form != self._complete[status.path]:
-                    self._tell(status.path, look.changed)
+                    self._report_once(status.path, look.changed)
             elif self._is_settled(form, before.get(status.path), now_ms):
                 self.complete(status.path, *form)
                 look.complete.append(status)
@@ -63,12 +64,12 @@ class FileWatch:
     def complete(self, path: str, size: int, modified_ms: int) -> None:
         """The file is complete in this form."""
         self._complete[path] = (size, modified_ms)
-        self._told.discard(path)
+        self._reported.discard(path)
 
     def forget(self, path: str) -> None:
         """The file has vanished before it was read to its end: another one of that name is a new file."""
         self._complete.pop(path, None)
-        self._told.discard(path)
+        self._reported.discard(path)
 
     def reopen(self, path: str, size: int, modified_ms: int) -> None:
         """The file has changed before it was read: it is none of the complete ones yet."""
@@ -87,9 +88,9 @@ class FileWatch:
             return
         self._candidates[path] = _Candidate(form, before.changes + 1)
         if before.changes:
-            self._tell(path, growing)
+            self._report_once(path, growing)
 
-    def _tell(self, path: str, paths: list[str]) -> None:
-        if path not in self._told:
-            self._told.add(path)
+    def _report_once(self, path: str, paths: list[str]) -> None:
+        if path not in self._reported:
+            self._reported.add(path)
             paths.append(path)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from runtime.connectors.commit_journal import commit_files, remove_files
-from runtime.connectors.file_paths import find_files, is_pattern, local_path, staging_pattern
+from runtime.connectors.commit_journal import commit_files, remove_files, undo_broken_commits
+from runtime.connectors.file_paths import find_files, is_pattern, local_path, root_of, staging_pattern
 from runtime.connectors.rejected_rows import REJECTED_ROWS_PATH, rejected_rows_directory
 from runtime.formats import format_of, format_options
 from runtime.formats.compression import is_compressed
@@ -148,6 +149,10 @@ class Filesystem:
 
         return FileSourceReader(spec, context, splits)
 
+    def paths(self, options: Mapping[str, str]) -> tuple[str, ...]:
+        named = (options["path"], options.get(REJECTED_ROWS_PATH, ""))
+        return tuple(root_of(local_path(path)) for path in named if path)
+
     def without_rejected_files(self, spec: SourceSpec) -> SourceSpec:
         return replace(spec, options={REJECTED_ROWS_PATH: "", **spec.options})
 
@@ -184,6 +189,9 @@ class Filesystem:
         """Move every hidden file to its name, all or none. What has been moved already is left alone."""
         commit_files(local_path(spec.options["path"]), committables, files)
         _remove_staging(committables, files)
+
+    def undo_broken_commits(self, spec: SinkSpec, files: Any) -> None:
+        undo_broken_commits(local_path(spec.options["path"]), files)
 
     def abort(self, spec: SinkSpec, job_id: str, committables: list[dict[str, Any]], files: Any) -> None:
         path = local_path(spec.options["path"])

@@ -25,7 +25,7 @@ from runtime.host.files import file_error
 from runtime.kernels.group import group
 from runtime.kernels.ordering import argsort_stable_by
 from sqlstream.config_option import parse_memory_bytes
-from sqlstream.errors import UserError
+from sqlstream.errors import ExternalError, UserError
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.connector import ConnectorContext
 from sqlstream.spi.format import FileWriter
@@ -91,7 +91,8 @@ class FileSinkWriter:
         for directory in list(self._open):
             self._end(directory)
         # A table into which a job has put no rows is an empty table, not a missing one.
-        self._context.files.make_directories(self._path)
+        with self._naming_the_table():
+            self._context.files.make_directories(self._path)
         return self._finished
 
     def abort(self) -> None:
@@ -140,14 +141,16 @@ class FileSinkWriter:
         self._check_lengths(directory, name)
         self._file_count += 1
         hidden = os.path.join(self._staging, name)
-        stream = self._context.files.open_write(hidden)
+        final = os.path.join(self._path, directory, name)
+        with self._naming_the_table():
+            stream = self._context.files.open_write(hidden)
         # The file is recorded before anything is written to it, so that `abort` finds it.
         try:
             writer = self._format.writer(stream, self._file_schema, self._format_options)
         except OSError as error:
             stream.close()
-            raise file_error("write", hidden, error) from error
-        file = _OpenFile(hidden, os.path.join(self._path, directory, name), stream, writer)
+            raise file_error("write", final, error) from error
+        file = _OpenFile(hidden, final, stream, writer)
         self._open[directory] = file
         return file
 
@@ -190,6 +193,16 @@ class FileSinkWriter:
         del self._open[directory]
         self._context.count("numBytesOut", size)
         self._finished.append({"hidden": file.hidden, "final": file.final})
+
+    @contextlib.contextmanager
+    def _naming_the_table(self) -> Iterator[None]:
+        """Report a directory or file that cannot be made as what the user knows: the table and its path."""
+        try:
+            yield
+        except ExternalError as error:
+            if not isinstance(error.__cause__, OSError):
+                raise
+            raise file_error(f'write table "{self._spec.table}" to', self._path, error.__cause__) from error
 
     @contextlib.contextmanager
     def _errors_of(self, file: _OpenFile) -> Iterator[None]:

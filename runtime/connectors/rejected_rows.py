@@ -10,7 +10,7 @@ import msgspec
 
 from runtime.connectors.file_paths import local_path, rejected_rows_path
 from runtime.host.files import file_error
-from sqlstream.terminal_text import shown
+from sqlstream.terminal_text import shortened, shown
 
 if TYPE_CHECKING:
     from sqlstream.specs import SourceSpec
@@ -23,7 +23,7 @@ REJECTED_ROWS_PATH = "source.rejected-rows.path"
 SHOWN_ROWS_MAX = 3
 """Rows that each subtask shows when none are kept."""
 
-_SHOWN_CHARACTERS = 120
+_SHOWN_CHARACTERS_MAX = 120
 
 
 def rejected_rows_directory(spec: SourceSpec) -> str | None:
@@ -74,7 +74,10 @@ class RejectedRows:
     def _show(self, path: str, rows: list[Rejected]) -> None:
         if rows:
             self._shown += len(rows)
-            lines = [f"rejected: {path}, line {r.line}: {r.reason}: {_cut(r.text)}" for r in rows]
+            lines = [
+                f"rejected: {path}, line {r.line}: {r.reason}: {shortened(r.text, _SHOWN_CHARACTERS_MAX)}"
+                for r in rows
+            ]
             self._context.print_lines([shown(line) for line in lines], True)
 
     def close(self) -> None:
@@ -83,7 +86,3 @@ class RejectedRows:
             with contextlib.suppress(OSError):
                 self._stream.close()
             self._stream = None
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"

@@ -9,17 +9,25 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from runtime.connectors.file_paths import DEFAULT_PARTITION_NAME, partition_values
-from runtime.connectors.file_streams import FIRST_BYTES, SIDE_BY_SIDE_BYTES, FirstBytes, ShortReads
+from runtime.connectors.first_bytes import FirstBytes
 from runtime.connectors.rejected_rows import RejectedRows
 from runtime.formats import format_of, format_options
 from runtime.formats.row_count import empty_columns
 from runtime.formats.text_values import parse_text
+from runtime.host.files import FileStatus
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import ConnectorContext
 from sqlstream.spi.format import FileReader
+
+FIRST_BYTES = 1 << 16
+"""Bytes of text decoded at once to find a file's first rows: a few hundred rows, at hardly more cost than opening the file."""
+
+SIDE_BY_SIDE_BYTES = 1 << 20
+"""Bytes of text decoded at once when several files are open: the decoded block of each is in memory, and one of 4 MiB takes
+17 MB."""
 
 
 class TableFiles:
@@ -40,22 +48,20 @@ class TableFiles:
         self._rejected.close()
 
     def open(
-        self, status: Any, skip_rows: int, size_max: int = -1, is_beside_others: bool = False
+        self, status: FileStatus, skip_rows: int, size_max: int = -1, is_beside_others: bool = False
     ) -> tuple[FileReader, Iterator[pa.RecordBatch]]:
         """The rows after the first `skip_rows`; of a text file only the first `size_max` bytes, unless that is negative,
         and in small blocks when other files are open too."""
         stream = self._context.files.open_read(status.path)
-        if self._format.descriptor.is_text:
-            if size_max >= 0:
-                stream = FirstBytes(stream, size_max)
-            if is_beside_others:
-                stream = ShortReads(stream, SIDE_BY_SIDE_BYTES)
+        if self._format.descriptor.is_text and size_max >= 0:
+            stream = FirstBytes(stream, size_max)
+        block_bytes = SIDE_BY_SIDE_BYTES if is_beside_others else None
         constants = self._constants(status)
         columns = tuple(c for c in self._spec.columns if c not in constants)
-        reader = self._reader(stream, status.path, columns, self._context.batch_rows, skip_rows)
+        reader = self._reader(stream, status.path, columns, self._context.batch_rows, skip_rows, block_bytes)
         return reader, self._decode(status.path, reader, stream, constants)
 
-    def first_rows(self, status: Any, places: frozenset[int], rows: int) -> tuple[list[Any], int]:
+    def first_rows(self, status: FileStatus, places: frozenset[int], rows: int) -> tuple[list[Any], int]:
         """At most `rows` of the file's first, with the columns at `places` of the source's layout and None for the others.
 
         Rejected rows are skipped without a report: the reader of all rows reports them. It must find the same rows
@@ -66,9 +72,7 @@ class TableFiles:
         decoded = self._spec.columns if self._format.descriptor.is_text else wanted
         columns = tuple(name for name in decoded if name is not None and name not in constants)
         stream = self._context.files.open_read(status.path)
-        if self._format.descriptor.is_text:
-            stream = ShortReads(stream, FIRST_BYTES)
-        reader = self._reader(stream, status.path, columns, rows, 0)
+        reader = self._reader(stream, status.path, columns, rows, 0, FIRST_BYTES)
         try:
             for batch, _ in reader.batches():
                 if batch.num_rows:
@@ -79,12 +83,18 @@ class TableFiles:
         return [], 0
 
     def _reader(
-        self, stream: BinaryIO, path: str, columns: tuple[str, ...], batch_rows: int, skip_rows: int
+        self,
+        stream: BinaryIO,
+        path: str,
+        columns: tuple[str, ...],
+        batch_rows: int,
+        skip_rows: int,
+        block_bytes: int | None,
     ) -> FileReader:
         in_directories = self._in_directories(path)
         in_file = Schema(tuple(f for f in self._spec.schema.fields if f.name not in in_directories))
         return self._format.reader(
-            stream, path, in_file, columns, self._format_options, batch_rows, skip_rows
+            stream, path, in_file, columns, self._format_options, batch_rows, skip_rows, block_bytes
         )
 
     def _decode(
@@ -119,7 +129,7 @@ class TableFiles:
         found = partition_values(path, self._root)
         return {name: value for name, value in found.items() if name in self._spec.schema.names}
 
-    def _constants(self, status: Any) -> dict[str, pa.Scalar]:
+    def _constants(self, status: FileStatus) -> dict[str, pa.Scalar]:
         in_directories = self._partition_scalars(self._in_directories(status.path), status.path)
         return {**in_directories, **_metadata(self._spec.metadata, status)}
 
@@ -140,7 +150,7 @@ class TableFiles:
         return scalars
 
 
-def _metadata(fields: tuple[Field, ...], status: Any) -> dict[str, pa.Scalar]:
+def _metadata(fields: tuple[Field, ...], status: FileStatus) -> dict[str, pa.Scalar]:
     path = os.path.abspath(status.path)
     values = {
         "file.path": path,

@@ -31,7 +31,7 @@ from runtime.evaluate.rounding import floor_or_ceil
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
-from sqlstream.expressions import Call
+from sqlstream.expressions import Call, InputRef
 from sqlstream.types import TypeRoot
 
 
@@ -48,6 +48,31 @@ def _operator(
         return numeric
 
     return build
+
+
+def _from_left(build: Builder) -> Builder:
+    """A builder for two operands, for two or more; the sum so far has the type of the call."""
+
+    def build_all(call: Call, context: EvaluationContext) -> Kernel:
+        if len(call.args) == 2:
+            return build(call, context)
+        sums = [call.args[0], *[InputRef(0, call.type)] * (len(call.args) - 2)]
+        kernels = [
+            build(Call(call.function, (total, operand), call.type, call.span), context)
+            for total, operand in zip(sums, call.args[1:], strict=True)
+        ]
+        target = to_arrow_type(call.type)
+
+        def kernel(total: Datum, *operands: Datum) -> Datum:
+            for add, operand in zip(kernels, operands, strict=True):
+                total = add(total, operand)
+                if total.type != target:
+                    total = pc.cast(total, target, safe=False)
+            return total
+
+        return kernel
+
+    return build_all
 
 
 def _exact(function: Callable[..., pa.Array], target: pa.DataType, left: Datum, right: Datum) -> pa.Array:
@@ -239,7 +264,7 @@ def _bin(value: Datum) -> pa.Array:
 
 
 BUILDERS: dict[str, Builder] = {
-    "+": _operator(pc.add, decimals.add, intervals.plus),
+    "+": _from_left(_operator(pc.add, decimals.add, intervals.plus)),
     "-": _operator(pc.subtract, decimals.subtract, intervals.minus),
     "*": _operator(pc.multiply, decimals.multiply, intervals.times),
     "/": _operator(_divide, _divide_decimals, intervals.refuse_division),

@@ -12,7 +12,7 @@ from runtime.evaluate import decimals
 from runtime.evaluate.cast_from_text import DECIMAL_TEXT, SPACES, text_reader, unread
 from runtime.evaluate.cast_to_text import text_writer
 from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.intervals import DAY_MS, checked_interval, milliseconds_of
+from runtime.evaluate.intervals import checked_interval, milliseconds_of
 from runtime.evaluate.kernel import Builder, Kernel, Values, null_mask, numbers, zero
 from runtime.evaluate.local_time import from_local, to_local
 from runtime.evaluate.second_digits import cut_off
@@ -22,6 +22,7 @@ from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
+from sqlstream.time_units import DAY_MS
 from sqlstream.types import LogicalType, TypeRoot
 
 

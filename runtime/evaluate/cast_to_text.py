@@ -13,6 +13,7 @@ from runtime.evaluate.kernel import null_mask, numbers, zero
 from runtime.evaluate.local_time import to_local
 from sqlstream import types as sql
 from sqlstream.errors import UserError
+from sqlstream.time_units import DAY_MS
 from sqlstream.types import LogicalType, TypeRoot
 
 Writer = Callable[[pa.Array], pa.Array]
@@ -103,7 +104,7 @@ def _write_day_time(values: pa.Array) -> pa.Array:
     milliseconds = numbers(values, np.int64)
     sign = pc.if_else(pa.array(milliseconds < 0), "-", "+")
     # Unsigned: the least number of 64 bits has no positive counterpart.
-    days, rest = np.divmod(np.abs(milliseconds).astype(np.uint64), np.uint64(86_400_000))
+    days, rest = np.divmod(np.abs(milliseconds).astype(np.uint64), np.uint64(DAY_MS))
     moments = pa.array(rest.astype(np.int64)).view(pa.timestamp("ms"))
     time_of_day = TimestampFormat("HH:mm:ss.SSS").format(moments)
     text = pc.binary_join_element_wise(sign, pc.cast(pa.array(days), pa.string()), " ", time_of_day, "")

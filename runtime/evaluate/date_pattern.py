@@ -13,9 +13,8 @@ import pyarrow.compute as pc
 from runtime.evaluate.kernel import Values, null_mask, numbers
 from sqlstream.errors import UserError
 from sqlstream.time_range import DATE_MAX, DATE_MIN, timestamp_bounds
+from sqlstream.time_units import DAY_S, PER_SECOND
 
-PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-_DAY_S = 86_400
 _STEP_S = {"H": 3_600, "h": 3_600, "k": 3_600, "K": 3_600, "a": 43_200, "m": 60, "s": 1}
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MONTHS = (
@@ -98,7 +97,7 @@ class TimestampFormat:
     def _step(self, unit: str) -> int:
         """The finest unit that the pattern shows, in units of the column."""
         per_second = PER_SECOND[unit]
-        steps = [_DAY_S * per_second]
+        steps = [DAY_S * per_second]
         for token in self._tokens:
             if token.letter == "S":
                 steps.append(max(per_second // 10**token.width, 1))
@@ -191,10 +190,10 @@ class Parsed:
     def timestamps(self, unit: str) -> pa.Array:
         """In units of a timestamp column; digits beyond the unit are cut off, and a point out of its range is NULL."""
         per_second = PER_SECOND[unit]
-        low, high = (bound // (_DAY_S * per_second) for bound in timestamp_bounds(unit))
+        low, high = (bound // (DAY_S * per_second) for bound in timestamp_bounds(unit))
         fits = (self.days >= low) & (self.days <= high)
         days = np.where(fits, self.days, 0)
-        values = days * (_DAY_S * per_second) + self.nanoseconds // (1_000_000_000 // per_second)
+        values = days * (DAY_S * per_second) + self.nanoseconds // (1_000_000_000 // per_second)
         return pa.array(values, mask=~(self.valid & fits)).view(pa.timestamp(unit))
 
     def dates(self) -> pa.Array:

@@ -14,9 +14,9 @@ from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
+from sqlstream.time_units import DAY_MS
 from sqlstream.types import TypeRoot
 
-DAY_MS = 86_400_000
 _PER_MS = {"ms": 1, "us": 1_000, "ns": 1_000_000}
 _SPAN_MS = 20_000 * 366 * DAY_MS
 """More than lies between any two points in time: a longer interval leads out of the range as this one does."""

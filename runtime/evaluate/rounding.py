@@ -8,7 +8,6 @@ import pyarrow.compute as pc
 
 from runtime.evaluate import decimals
 from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.intervals import DAY_MS
 from runtime.evaluate.kernel import Kernel, literal_of, null_mask, numbers, refuse
 from runtime.evaluate.local_time import from_local, to_local
 from runtime.evaluate.time_range import require_range
@@ -16,10 +15,11 @@ from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
+from sqlstream.time_units import DAY_MS, UNIT_MS
 from sqlstream.types import TypeRoot
 
-_TIME_UNITS_MS = {"HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1_000, "MILLISECOND": 1}
-_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", *_TIME_UNITS_MS)
+_TIME_UNITS = ("HOUR", "MINUTE", "SECOND", "MILLISECOND")
+_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", *_TIME_UNITS)
 
 
 def floor_or_ceil(call: Call, context: EvaluationContext) -> Kernel:
@@ -46,9 +46,9 @@ def _temporal(call: Call, context: EvaluationContext, is_floor: bool) -> Kernel:
         raise refuse(call, f"to {unit}", f"use one of {', '.join(_UNITS)}")
     root = call.args[0].type.root
     if root is TypeRoot.TIME:
-        if unit not in _TIME_UNITS_MS:
+        if unit not in _TIME_UNITS:
             raise refuse(call, f"of a TIME to {unit}", "use HOUR, MINUTE or SECOND")
-        return lambda value, _: _floor_time(value, _TIME_UNITS_MS[unit], is_floor)
+        return lambda value, _: _floor_time(value, UNIT_MS[unit], is_floor)
     function = pc.floor_temporal if is_floor else pc.ceil_temporal
 
     def kernel(value: pa.Array, _: pa.Scalar) -> pa.Array:

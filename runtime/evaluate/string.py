@@ -22,6 +22,7 @@ from runtime.evaluate.kernel import (
     rows_of,
     with_int_parameters,
 )
+from runtime.evaluate.letter_case import lower, upper
 from runtime.evaluate.split import split_index
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
@@ -230,8 +231,8 @@ BUILDERS: dict[str, Builder] = {
     "CONCAT_WS": plain(_concat_with_separator),
     "CHAR_LENGTH": plain(lambda text: pc.utf8_length(text)),
     "CHARACTER_LENGTH": plain(lambda text: pc.utf8_length(text)),
-    "UPPER": plain(lambda text: pc.utf8_upper(text)),
-    "LOWER": plain(lambda text: pc.utf8_lower(text)),
+    "UPPER": plain(upper),
+    "LOWER": plain(lower),
     "REVERSE": plain(lambda text: pc.utf8_reverse(text)),
     "INITCAP": in_duckdb(_INITCAP),
     "TO_BASE64": in_duckdb("base64(encode(a0))"),

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.date_pattern import Parsed, TimestampFormat, TimestampParser
 from runtime.evaluate.intervals import (
-    DAY_MS,
     add_months,
     clipped_to_span,
     milliseconds_of,
@@ -39,6 +38,7 @@ from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import Call
 from sqlstream.time_range import timestamp_bounds
+from sqlstream.time_units import DAY_MS, UNIT_MONTHS, UNIT_MS
 from sqlstream.types import TypeRoot
 
 _EXTRACT: dict[str, Callable[[Any], Any]] = {
@@ -58,15 +58,6 @@ _EXTRACT: dict[str, Callable[[Any], Any]] = {
     "EPOCH": lambda t: pa.array(numbers(milliseconds_of(t), np.int64) // 1000, mask=null_mask(t)),
 }
 _UNIT_OF = {"DAYOFYEAR": "DOY", "DAYOFMONTH": "DAY", "DAYOFWEEK": "DOW"}
-_UNIT_MS = {
-    "WEEK": 7 * DAY_MS,
-    "DAY": DAY_MS,
-    "HOUR": 3_600_000,
-    "MINUTE": 60_000,
-    "SECOND": 1_000,
-    "MILLISECOND": 1,
-}
-_UNIT_MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
 _DEFAULT_PATTERN = "yyyy-MM-dd HH:mm:ss"
 
 _UNIT_DIGITS = {"ms": 3, "us": 6, "ns": 9}
@@ -243,8 +234,8 @@ def _unix_timestamp(call: Call, context: EvaluationContext) -> Kernel:
 def _unit(call: Call) -> str:
     unit = str(literal_of(call, 0)).upper()
     unit = unit.removeprefix("SQL_TSI_")
-    if unit not in _UNIT_MS and unit not in _UNIT_MONTHS:
-        raise refuse(call, f"with unit {unit}", f"use one of {', '.join((*_UNIT_MS, *_UNIT_MONTHS))}")
+    if unit not in UNIT_MS and unit not in UNIT_MONTHS:
+        raise refuse(call, f"with unit {unit}", f"use one of {', '.join((*UNIT_MS, *UNIT_MONTHS))}")
     return unit
 
 
@@ -256,9 +247,9 @@ def _timestamp_add(call: Call, context: EvaluationContext) -> Kernel:
         counts, points = as_arrays(count, point)
         if points.type != target:
             points = pc.cast(points, target)
-        if unit in _UNIT_MONTHS:
-            return add_months(points, clipped_to_span(counts, 1) * _UNIT_MONTHS[unit], counts)
-        shift = pa.array(clipped_to_span(counts, _UNIT_MS[unit]) * _UNIT_MS[unit], mask=null_mask(counts))
+        if unit in UNIT_MONTHS:
+            return add_months(points, clipped_to_span(counts, 1) * UNIT_MONTHS[unit], counts)
+        shift = pa.array(clipped_to_span(counts, UNIT_MS[unit]) * UNIT_MS[unit], mask=null_mask(counts))
         move = shift_date if pa.types.is_date32(points.type) else shift_timestamp
         return move(points, shift.view(pa.duration("ms")), 1)
 
@@ -273,11 +264,11 @@ def _timestamp_diff(call: Call, context: EvaluationContext) -> Kernel:
         a, b = as_arrays(first, second)
         mask = null_mask(a, b)
         start, end = (numbers(milliseconds_of(to_local(x, context.time_zone)), np.int64) for x in (a, b))
-        if unit in _UNIT_MONTHS:
+        if unit in UNIT_MONTHS:
             units = _months_between(start, end)
-            step = _UNIT_MONTHS[unit]
+            step = UNIT_MONTHS[unit]
         else:
-            units, step = end - start, _UNIT_MS[unit]
+            units, step = end - start, UNIT_MS[unit]
         return pa.array(np.sign(units) * (np.abs(units) // step), mask=mask)
 
     return kernel

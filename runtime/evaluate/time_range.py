@@ -9,8 +9,9 @@ import pyarrow.compute as pc
 from runtime.evaluate.kernel import Datum, Values
 from sqlstream.errors import UserError
 from sqlstream.time_range import DATE_MAX, DATE_MIN, timestamp_bounds, timestamp_years
+from sqlstream.time_units import DAY_S, PER_SECOND
 
-PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+PER_DAY = {unit: DAY_S * per_second for unit, per_second in PER_SECOND.items()}
 """Units of a timestamp in a day."""
 
 

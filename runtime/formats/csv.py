@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from runtime.formats.blocks import ROW_BYTES_MAX, Block, Cut, count_lines, read_blocks
+from runtime.formats.blocks import BLOCK_BYTES, ROW_BYTES_MAX, Block, Cut, count_lines, read_blocks
 from runtime.formats.csv_dialect import OPTIONS, CsvDialect
 from runtime.formats.file_rows import FileRows
 from runtime.formats.flat_types import refuse_types
@@ -41,8 +41,9 @@ class Csv:
         options: dict[str, str],
         batch_rows: int,
         skip_rows: int = 0,
+        block_bytes: int | None = None,
     ) -> FileReader:
-        return CsvReader(stream, path, schema, columns, CsvDialect.parse(options), skip_rows)
+        return CsvReader(stream, path, schema, columns, CsvDialect.parse(options), skip_rows, block_bytes)
 
     def writer(self, stream: BinaryIO, schema: Schema, options: dict[str, str]) -> FileWriter:
         from runtime.formats.csv_writer import CsvWriter
@@ -81,10 +82,12 @@ class CsvReader(FileRows):
         columns: tuple[str, ...],
         dialect: CsvDialect,
         skip_rows: int,
+        block_bytes: int | None = None,
     ) -> None:
         super().__init__(stream, path, schema, columns, skip_rows)
         self._schema = schema
         self._dialect = dialect
+        self._block_bytes = block_bytes or BLOCK_BYTES
         self._names: list[str] = list(schema.names)
         self._is_tidy = not (dialect.allows_comments or dialect.trims_spaces)
         self._risky_decimals = RiskyDecimals(
@@ -93,7 +96,7 @@ class CsvReader(FileRows):
 
     def decoded(self) -> Iterator[tuple[pa.RecordBatch, list[Rejected]]]:
         is_first = True
-        for block in read_blocks(self._stream, self._path, self._cut_rows):
+        for block in read_blocks(self._stream, self._path, self._cut_rows, lambda: self._block_bytes):
             if is_first and self._dialect.has_header:
                 block = self._read_header(block)
             is_first = False

@@ -41,7 +41,7 @@ OPTIONS = (
     OptionDescriptor(
         "ignore-parse-errors",
         _BOOLEAN,
-        "Whether undecodable rows are counted and kept in a file apart, instead of failing the job.",
+        "Whether undecodable rows are counted and written to a separate file instead of failing the job.",
         "false",
     ),
 )

@@ -21,7 +21,7 @@ _OPTIONS = (
     OptionDescriptor(
         "ignore-parse-errors",
         OptionType.BOOLEAN,
-        "Whether undecodable rows are counted and kept in a file apart, instead of failing the job.",
+        "Whether undecodable rows are counted and written to a separate file instead of failing the job.",
         "false",
     ),
     OptionDescriptor(
@@ -57,10 +57,11 @@ class Json:
         options: dict[str, str],
         batch_rows: int,
         skip_rows: int = 0,
+        block_bytes: int | None = None,
     ) -> FileReader:
         from runtime.formats.json_reader import JsonReader
 
-        return JsonReader(stream, path, schema, columns, options, skip_rows)
+        return JsonReader(stream, path, schema, columns, options, skip_rows, block_bytes=block_bytes)
 
     def writer(self, stream: BinaryIO, schema: Schema, options: dict[str, str]) -> FileWriter:
         from runtime.formats.json_writer import JsonWriter

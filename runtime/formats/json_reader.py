@@ -28,11 +28,12 @@ from runtime.formats.json_strict import (
     may_repeat_members,
 )
 from runtime.formats.json_values import parse_values, text_type_of
-from runtime.formats.rejection import undecodable
+from runtime.formats.rejection import VALUE_CHARACTERS_MAX, undecodable
 from runtime.formats.row_count import empty_columns
 from runtime.formats.text_values import find_unparsable
 from sqlstream.schema import Schema
 from sqlstream.spi.format import Rejected
+from sqlstream.terminal_text import shortened
 
 KERNEL_BLOCK_BYTES = 1 << 20
 """Bytes per block for the kernel, which is fastest when a block stays in the caches."""
@@ -179,7 +180,7 @@ class JsonReader(FileRows):
         for (name, t), part in zip(self._types.items(), values.flatten(), strict=False):
             for row in find_unparsable(part, partial(parse_values, t=t)):
                 is_good[row] = False
-                value = json.dumps(part[row].as_py(), ensure_ascii=False)[:60]
+                value = shortened(json.dumps(part[row].as_py(), ensure_ascii=False), VALUE_CHARACTERS_MAX)
                 reasons.setdefault(
                     int(rows[row]),
                     f'{value} in field "{name}" is no {t.without_time_attribute().with_nullable(True)}',

@@ -46,6 +46,7 @@ class Parquet:
         options: dict[str, str],
         batch_rows: int,
         skip_rows: int = 0,
+        block_bytes: int | None = None,
     ) -> FileReader:
         return ParquetReader(stream, path, schema, columns, batch_rows, skip_rows)
 

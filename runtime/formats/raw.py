@@ -6,7 +6,7 @@ import codecs
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
-from runtime.formats.blocks import Cut, read_blocks
+from runtime.formats.blocks import BLOCK_BYTES, Cut, read_blocks
 from runtime.formats.file_rows import FileRows
 from runtime.formats.rejection import undecodable
 from sqlstream.errors import UserError
@@ -45,8 +45,9 @@ class Raw:
         options: dict[str, str],
         batch_rows: int,
         skip_rows: int = 0,
+        block_bytes: int | None = None,
     ) -> FileReader:
-        return RawReader(stream, path, schema, columns, options, skip_rows)
+        return RawReader(stream, path, schema, columns, options, skip_rows, block_bytes)
 
     def writer(self, stream: BinaryIO, schema: Schema, options: dict[str, str]) -> FileWriter:
         return RawWriter(stream, schema, options)
@@ -79,6 +80,7 @@ class RawReader(FileRows):
         columns: tuple[str, ...],
         options: dict[str, str],
         skip_rows: int,
+        block_bytes: int | None = None,
     ) -> None:
         if len(schema) != 1:
             raise UserError(
@@ -89,6 +91,7 @@ class RawReader(FileRows):
             )
         super().__init__(stream, path, schema, columns, skip_rows)
         self._columns = columns
+        self._block_bytes = block_bytes or BLOCK_BYTES
         self._type = schema.types[0]
         self._delimiter = _delimiter(options)
         self._charset = _charset(options)
@@ -98,7 +101,7 @@ class RawReader(FileRows):
 
         from runtime.formats.row_count import empty_columns
 
-        for block in read_blocks(self._stream, self._path, self._cut_rows):
+        for block in read_blocks(self._stream, self._path, self._cut_rows, lambda: self._block_bytes):
             values = self._split(self._recode(block.data), block.first_line)
             if self._columns:
                 yield pa.RecordBatch.from_arrays([values], names=list(self._columns)), []

@@ -6,17 +6,23 @@ from collections.abc import Sequence
 
 from sqlstream.errors import UserError, did_you_mean
 from sqlstream.spi.format import Rejected
+from sqlstream.terminal_text import shortened
 
 _TEXT_CHARACTERS_MAX = 200
+
+VALUE_CHARACTERS_MAX = 60
+"""How much of a value is shown within a message."""
 
 
 def undecodable(path: str, row: Rejected, option: str = "") -> UserError:
     """The error for a rejected row; `option` is the full key of the option that makes the format skip such rows."""
-    hint = f"correct the file, or set '{option}' = 'true' to count such rows and keep them in a file apart"
+    hint = (
+        f"correct the file, or set '{option}' = 'true' to count such rows and write them to a separate file"
+    )
     return UserError(
         "SS5011",
         f'could not decode line {row.line} of "{path}": {row.reason}',
-        detail=f"the line is: {row.text[:_TEXT_CHARACTERS_MAX]}",
+        detail=f"the line is: {shortened(row.text, _TEXT_CHARACTERS_MAX)}",
         hint=hint if option else "correct the file",
     )
 
@@ -34,4 +40,4 @@ def absent_column(file: str, wanted: str, names: Sequence[str]) -> UserError:
 def quoted(value: object) -> str:
     """A value of the user's within a message, cut where it is long."""
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-    return f'"{text if len(text) <= 60 else text[:57] + "…"}"'
+    return f'"{shortened(text, VALUE_CHARACTERS_MAX)}"'

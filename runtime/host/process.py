@@ -7,8 +7,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
+
+_TASK_LIBRARY_THREADS = 1
+_TASK_IO_THREADS = 2
 
 
 class _NoPandas(importlib.abc.MetaPathFinder):
@@ -55,12 +59,47 @@ def ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def limit_library_threads(count: int) -> None:
-    """Arrow's pools in a process whose unit of parallelism is the task thread."""
+def limit_library_threads() -> None:
+    """Leave Arrow one thread to compute with, in a process whose unit of parallelism is the task thread."""
     import pyarrow as pa
 
-    pa.set_cpu_count(count)
-    pa.set_io_thread_count(max(2, count))
+    pa.set_cpu_count(_TASK_LIBRARY_THREADS)
+    pa.set_io_thread_count(_TASK_IO_THREADS)
+
+
+class LibraryThreadLimit:
+    """`limit_library_threads` for as long as one of the holders in this process needs it. Thread-safe.
+
+    State: the number of holders, and the sizes of Arrow's pools that are restored when the last one goes.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._holders = 0
+        self._before = (0, 0)
+
+    def hold(self) -> None:
+        import pyarrow as pa
+
+        with self._lock:
+            if self._holders == 0:
+                self._before = (pa.cpu_count(), pa.io_thread_count())
+                limit_library_threads()
+            self._holders += 1
+
+    def release(self) -> None:
+        """Once per `hold`."""
+        import pyarrow as pa
+
+        with self._lock:
+            assert self._holders > 0
+            self._holders -= 1
+            if self._holders == 0:
+                pa.set_cpu_count(self._before[0])
+                pa.set_io_thread_count(self._before[1])
+
+
+LIBRARY_THREAD_LIMIT = LibraryThreadLimit()
 
 
 def forgo_pandas() -> None:

@@ -1,4 +1,4 @@
-"""Files below given directories alone, whatever symbolic links and `..` a path goes through."""
+"""Files of allowed directories alone, whatever symbolic links and `..` a path goes through."""
 
 from __future__ import annotations
 
@@ -6,30 +6,45 @@ import os
 import stat
 from typing import BinaryIO
 
+import msgspec
+
 from runtime.host.files import FileStatus, LocalFiles, file_error
 from sqlstream.errors import UserError
 
 
-def files_within(roots: tuple[str, ...] | None) -> LocalFiles:
-    """The files below these directories, or all files of the machine."""
-    return LocalFiles() if roots is None else RootedFiles(roots)
+class FilePlaces(msgspec.Struct, frozen=True):
+    """Where files of tables may lie: below one of `roots`, and below none of `denied`. All are real paths."""
+
+    roots: tuple[str, ...] = ("/",)
+    denied: tuple[str, ...] = ()
+
+
+def files_at(places: FilePlaces | None) -> LocalFiles:
+    """The files of these places, or all files of the machine."""
+    return LocalFiles() if places is None else RootedFiles(places)
 
 
 class RootedFiles(LocalFiles):
-    """The files of this machine that really lie below one of `roots`, which are real paths. A path that leads elsewhere is a
-    UserError SS5020; so is one that is led elsewhere between the check and the opening. No state."""
+    """The files of this machine that really lie in the given places. A path that leads elsewhere is a UserError SS5030; so is
+    one that is led elsewhere between the check and the opening. No state."""
 
-    def __init__(self, roots: tuple[str, ...]) -> None:
-        self._roots = roots
+    def __init__(self, places: FilePlaces) -> None:
+        self._places = places
 
     def check(self, path: str) -> str:
-        """The real path of what is, or would be, at `path`. UserError SS5020 when it is outside."""
+        """The real path of what is, or would be, at `path`. UserError SS5030 when it is outside."""
         real = os.path.realpath(path)
-        if not any(real == root or real.startswith(root.rstrip("/") + "/") for root in self._roots):
+        if any(_is_below(real, denied) for denied in self._places.denied):
             raise UserError(
-                "SS5020",
+                "SS5030",
+                f'"{path}" belongs to the server itself',
+                hint="use a path outside of its data directory",
+            )
+        if not any(_is_below(real, root) for root in self._places.roots):
+            raise UserError(
+                "SS5030",
                 f'"{path}" lies outside of the directories that this server allows for files',
-                hint=f"use a path below {' or '.join(self._roots)}",
+                hint=f"use a path below {' or '.join(self._places.roots)}",
             )
         return real
 
@@ -60,7 +75,7 @@ class RootedFiles(LocalFiles):
             return
         except UserError:
             stream.close()
-            raise UserError("SS5020", f'"{path}" was moved outside while it was opened') from None
+            raise UserError("SS5030", f'"{path}" was moved outside while it was opened') from None
 
     def status(self, path: str) -> FileStatus | None:
         self.check(path)
@@ -75,7 +90,7 @@ class RootedFiles(LocalFiles):
         fixed = pattern.split("*", 1)[0].split("?", 1)[0].split("[", 1)[0]
         self.check(os.path.dirname(fixed) or ".")
         if ".." in pattern[len(fixed) :].split("/"):
-            raise UserError("SS5020", f'the pattern "{pattern}" leads upwards behind a wildcard')
+            raise UserError("SS5030", f'the pattern "{pattern}" leads upwards behind a wildcard')
         found = super().match_glob(pattern)
         for path in found:
             self.check(path)
@@ -104,3 +119,7 @@ class RootedFiles(LocalFiles):
     def make_directories(self, path: str) -> None:
         self.check(path)
         super().make_directories(path)
+
+
+def _is_below(real: str, directory: str) -> bool:
+    return real == directory or real.startswith(directory.rstrip("/") + "/")

@@ -107,6 +107,36 @@ def _enter(data, names, members, slots, member, before):  # type: ignore[no-unty
     return 0
 
 
+@inlined
+def _after_string(data, i, end, is_name, names, o):  # type: ignore[no-untyped-def]
+    """Write the string whose first character is at `i` to `names[o:]` when it is a name; returns the places behind both."""
+    while i < end and data[i] != _QUOTE:
+        if data[i] == _BACKSLASH and i + 1 < end:
+            if is_name:
+                i, o = _unescape(data, i, end, names, o)
+            else:
+                i += 2
+        else:
+            if is_name:
+                names[o] = data[i]
+                o += 1
+            i += 1
+    return i + 1, o
+
+
+@inlined
+def _is_no_number(data, i, end):  # type: ignore[no-untyped-def]
+    """Whether NaN, Infinity or the like begins at `i`."""
+    is_negative = data[i] == 45
+    letter = i + is_negative
+    if letter >= end:
+        return False
+    # 105 and 110 are i and n, 78 is N, 97 is a: null is the only word that begins with n.
+    c = data[letter] | 32
+    follows = data[letter + 1] | 32 if letter + 1 < end else 0
+    return c == 105 or (c == 110 and (follows == 97 or data[letter] == 78 or is_negative))
+
+
 @kernel(
     "int64(uint8[::1], Array(int32, 1, 'C', True), uint8[::1], int64[::1], int64[::1], uint8[::1], int64[:, ::1], int64[::1])"
 )
@@ -129,19 +159,7 @@ def keep_last_members(data, offsets, faults, objects, current, names, members, s
                 # A name stands behind an opening brace, or behind a comma in an object.
                 is_name = depth > 0 and objects[depth - 1] > 0 and (last in (_OPEN_OBJECT, _COMMA))
                 start, first_name = i, o
-                i += 1
-                while i < end and data[i] != _QUOTE:
-                    if data[i] == _BACKSLASH and i + 1 < end:
-                        if is_name:
-                            i, o = _unescape(data, i, end, names, o)
-                        else:
-                            i += 2
-                    else:
-                        if is_name:
-                            names[o] = data[i]
-                            o += 1
-                        i += 1
-                i += 1
+                i, o = _after_string(data, i + 1, end, is_name, names, o)
                 last = c
                 if is_name and i < end and count < len(members):
                     members[count, START], members[count, END] = start, i
@@ -167,14 +185,9 @@ def keep_last_members(data, offsets, faults, objects, current, names, members, s
                 if depth > 0 and current[depth - 1] >= 0:
                     members[current[depth - 1], END] = i + 1
             elif c > _BLANK and c != _COLON:
-                # 73 and 78 are I and N, 97 is a: null is the only word that begins with n.
-                letter = i + (c == 45)
-                if letter < end:
-                    b = data[letter] | 32
-                    follows = data[letter + 1] | 32 if letter + 1 < end else 0
-                    if b == 105 or (b == 110 and (follows == 97 or data[letter] == 78 or c == 45)):
-                        faults[line] = NO_NUMBER
-                        break
+                if _is_no_number(data, i, end):
+                    faults[line] = NO_NUMBER
+                    break
                 while (
                     i + 1 < end
                     and data[i + 1] > _BLANK

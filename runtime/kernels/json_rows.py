@@ -532,6 +532,42 @@ def _read_other(at, end, column, row):  # type: ignore[no-untyped-def]
 
 
 @always_inlined
+def _read_value(at, end, column, row):  # type: ignore[no-untyped-def]
+    """As `_read_string` for any value but null."""
+    if _byte(at) == _QUOTE:
+        return _read_string(at + 1, end, column, row)
+    if _get(column, FORM) == INTEGER:
+        return _read_integer(at, end, column, row)
+    return _read_other(at, end, column, row)
+
+
+@always_inlined
+def _read_key(at, end, columns, columns_end, first):  # type: ignore[no-untyped-def]
+    """Read a key and its colon; returns (where the value begins, or 0 when they are odd; the column, as `_find_column`)."""
+    if _byte(at) != _QUOTE:
+        return 0, _SKIPPED
+    key = at + 1
+    key_end = _special_in(key, end)
+    if _byte(key_end) != _QUOTE:
+        return 0, _SKIPPED
+    column = _find_column(key, key_end - key, columns, columns_end, first)
+    at = _after_blanks(key_end + 1)
+    if _byte(at) != 58:
+        return 0, _SKIPPED
+    return _after_blanks(at + 1), column
+
+
+@inlined
+def _store_missing(columns, columns_end, row, line):  # type: ignore[no-untyped-def]
+    """Store NULL in the columns that the line does not have, or has as null."""
+    column = columns
+    while column < columns_end:
+        if _get(column, SEEN) != line:
+            _store_null(column, row)
+        column += _COLUMN_BYTES
+
+
+@always_inlined
 def _read_row(at, end, columns, columns_end, needs_all, layout, row, line):  # type: ignore[no-untyped-def]
     """Read one line into a row of the columns; returns where the next line begins, _ODD or _BLANK."""
     found, next_column = 0, columns
@@ -558,17 +594,9 @@ def _read_row(at, end, columns, columns_end, needs_all, layout, row, line):  # t
                 at = _after_blanks(at + 1)
             else:
                 return _ODD
-            if _byte(at) != _QUOTE:
+            at, column = _read_key(at, end, columns, columns_end, next_column)
+            if at == 0:
                 return _ODD
-            key = at + 1
-            key_end = _special_in(key, end)
-            if _byte(key_end) != _QUOTE:
-                return _ODD
-            column = _find_column(key, key_end - key, columns, columns_end, next_column)
-            at = _after_blanks(key_end + 1)
-            if _byte(at) != 58:
-                return _ODD
-            at = _after_blanks(at + 1)
             _set(member, _GAP_BYTES, at - gap)
             _set(member, _GAP, gap)
             _set(member, _COLUMN, column)
@@ -594,12 +622,7 @@ def _read_row(at, end, columns, columns_end, needs_all, layout, row, line):  # t
             continue
         _set(column, SEEN, line)
         found += 1
-        if c == _QUOTE:
-            at = _read_string(at + 1, end, column, row)
-        elif _get(column, FORM) == INTEGER:
-            at = _read_integer(at, end, column, row)
-        else:
-            at = _read_other(at, end, column, row)
+        at = _read_value(at, end, column, row)
         if at == 0:
             return _ODD
     at = _after_blanks(at + 1)
@@ -608,11 +631,7 @@ def _read_row(at, end, columns, columns_end, needs_all, layout, row, line):  # t
     if columns + found * _COLUMN_BYTES < columns_end:
         if needs_all:
             return _ODD
-        column = columns
-        while column < columns_end:
-            if _get(column, SEEN) != line:
-                _store_null(column, row)
-            column += _COLUMN_BYTES
+        _store_missing(columns, columns_end, row, line)
     return at + 1
 
 

@@ -2,7 +2,8 @@
 
 One file holds the object code of one file of kernels. Its name carries a digest of all that the code depends on: the text of
 that file, of `runtime/kernels/intrinsics.py` and of this package, the versions of numba, llvmlite, numpy and Python, and the
-processor. So code that is out of date is never found. A checksum finds what was damaged; it is compiled again.
+processor. So code that is out of date is never found, and is removed once newer code has been written a few times. A checksum
+finds what was damaged; it is compiled again.
 
 The directory is `.kernel_cache` in the package `runtime` when that can be written or has been filled by whoever installed
 it, else `$XDG_CACHE_HOME/sqlstream/kernels` (by default `~/.cache/sqlstream/kernels`). `SQLSTREAM_KERNEL_CACHE`, when set,
@@ -32,18 +33,22 @@ _SUFFIX = ".kernels"
 _HERE = Path(__file__).resolve().parent
 _RUNTIME = _HERE.parent
 _CHECKSUM_BYTES = 32
+_DIGEST_CHARACTERS = 32
+
+_VERSIONS_MAX = 3
+"""Files kept for one file of kernels, those written last: the user's cache is shared by installations, such as one for work and
+one for tests, and each compiles for a minute what another one has removed."""
 
 
 class ModuleKernels:
-    """The kernels of one file. State: the functions that are loaded, and the object code of all that the cache has."""
+    """The kernels of one file. State: the addresses of those that are loaded; the linker has their code."""
 
     def __init__(self, module: str) -> None:
         self._module = module
-        self._path_name = f"{module.removeprefix('runtime.kernels.')}-{_digest(module)}{_SUFFIX}"
-        self._objects = _read(self._path_name)
-        self._addresses: dict[str, int] = {}
-        if self._objects:
-            self._addresses = loader.LINKER.load(self._objects)
+        self._stem = module.removeprefix("runtime.kernels.")
+        self._path_name = f"{self._stem}-{_digest(module)}{_SUFFIX}"
+        objects = _read(self._path_name)
+        self._addresses: dict[str, int] = loader.LINKER.load(objects) if objects else {}
 
     def load(self, function: Callable[..., Any], signatures: Sequence[str]) -> Callable[..., Any]:
         """The machine code of a kernel as a function."""
@@ -54,8 +59,8 @@ class ModuleKernels:
 
             code = compile_kernel(function, signatures, symbol)
             self._addresses |= loader.LINKER.load({symbol: code})
-            self._objects = {**self._objects, symbol: code}
-            _write(self._path_name, self._objects)
+            _write(self._path_name, {**_read(self._path_name), symbol: code})
+            _remove_old(self._stem)
         return loader.LINKER.function(name, self._addresses[symbol], function.__doc__)
 
 
@@ -111,7 +116,8 @@ def _digest(module: str) -> str:
     source = sys.modules[module].__file__
     assert source is not None
     text = Path(source).read_bytes()
-    return hashlib.sha256(_environment() + hashlib.sha256(text).digest()).hexdigest()[:32]
+    digest = hashlib.sha256(_environment() + hashlib.sha256(text).digest())
+    return digest.hexdigest()[:_DIGEST_CHARACTERS]
 
 
 def _read(name: str) -> dict[str, bytes]:
@@ -157,3 +163,15 @@ def _write(name: str, objects: Mapping[str, bytes]) -> None:
                 file.flush()
                 os.replace(file.name, directory / name)
             return
+
+
+def _remove_old(stem: str) -> None:
+    """Remove code of the same kernels that was written long before: its digest is most likely that of an earlier version."""
+    for directory in cache_directories():
+        if not is_safe(directory):
+            continue
+        with contextlib.suppress(OSError):
+            found = list(directory.glob(f"{stem}-{'?' * _DIGEST_CHARACTERS}{_SUFFIX}"))
+            found.sort(key=lambda path: path.stat().st_mtime_ns)
+            for path in found[:-_VERSIONS_MAX]:
+                path.unlink(missing_ok=True)

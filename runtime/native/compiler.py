@@ -19,8 +19,8 @@ from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
 from runtime.native import loader
+from runtime.native.definition import Inlined, Instruction, definition_of
 from runtime.native.entry import Overload, build_entry
-from runtime.native.kernel import Inlined, Instruction, definition_of
 from sqlstream.errors import InternalError
 
 _OPTIONS = {"nogil": True, "_nrt": False}

@@ -11,33 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 from runtime.native import cache
+from runtime.native.definition import Inlined, Instruction, define
 
 READ_BYTES = "Array(uint8, 1, 'C', True)"
 """In a signature: bytes that the kernel only reads, and that may be read-only."""
-
-
-class Inlined:
-    """A function that kernels call; it is compiled as part of each. `is_forced`: LLVM does not weigh what that costs."""
-
-    def __init__(self, function: Callable[..., Any], is_forced: bool) -> None:
-        self.function = function
-        self.module = function.__module__
-        self.is_forced = is_forced
-
-
-class Instruction:
-    """A function that kernels call; `generate(ir, builder, *arguments)` adds its LLVM instructions and
-    returns its value; `ir` is `llvmlite.ir`."""
-
-    def __init__(self, generate: Callable[..., Any], signature: str) -> None:
-        self.generate = generate
-        self.module = generate.__module__
-        self.name = generate.__name__
-        self.signature = signature
-
-
-_DEFINITIONS: dict[Any, Inlined] = {}
-"""The Python function of each kernel that is loaded, for kernels that call it and for tests."""
 
 
 def kernel(*signatures: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -50,7 +27,7 @@ def kernel(*signatures: str) -> Callable[[Callable[..., Any]], Callable[..., Any
 
     def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
         loaded = cache.kernels_of(function.__module__).load(function, signatures)
-        _DEFINITIONS[loaded] = Inlined(function, is_forced=False)
+        define(loaded, function)
         return loaded
 
     return compiled
@@ -69,12 +46,3 @@ def always_inlined(function: Callable[..., Any]) -> Any:
 def instruction(signature: str) -> Callable[[Callable[..., Any]], Any]:
     """Let kernels of this file call an instruction of LLVM that Python has no operator for."""
     return lambda generate: Instruction(generate, signature)
-
-
-def definition_of(value: Any) -> Inlined | None:
-    """The Python function that a kernel was compiled from; None for what is no kernel."""
-    try:
-        return _DEFINITIONS.get(value)
-    except TypeError:
-        # Unhashable, such as an array of constants.
-        return None

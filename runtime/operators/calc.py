@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from runtime.evaluate import EvaluationContext, compile_condition
 from runtime.evaluate.program import Program
-from runtime.operators.operator import Operator, OperatorContext, Output
+from runtime.operators.operator import Operator, OperatorContext, OperatorSnapshot, Output
 from sqlstream import config
 from sqlstream.arrow import is_changelog, to_arrow_schema
 from sqlstream.changelog import RowKind
@@ -99,6 +99,11 @@ class Calc(Operator[CalcSpec]):
 
     def on_finish(self, output: Output) -> None:
         self.flush(output)
+
+    def snapshot(self) -> OperatorSnapshot:
+        # The held rows are no part of a snapshot: `flush` is called before it.
+        assert not self._held
+        return OperatorSnapshot()
 
     def state_bytes(self) -> int:
         return sum(batch.nbytes for batch in self._held)

@@ -177,10 +177,10 @@ class GroupAggregate(ExpiringOperator[GroupAggregateSpec]):
         """Emit -U directly before its +U, keys in order of first appearance; an unchanged result emits nothing."""
         rows = len(is_new)
         is_changed = ~is_new & ~is_gone & ~_equal_rows(before, after, rows)
-        takes_back = is_changed | (is_gone & ~is_new)
-        adds = is_changed | (is_new & ~is_gone)
+        is_retracted = is_changed | (is_gone & ~is_new)
+        is_emitted = is_changed | (is_new & ~is_gone)
         # Candidates 2 * i (the old result of row i) and 2 * i + 1 (the new one) keep a -U next to its +U.
-        picked = np.column_stack([takes_back, adds]).ravel()
+        picked = np.column_stack([is_retracted, is_emitted]).ravel()
         row_of = np.repeat(np.arange(rows), 2)[picked]
         is_after = np.tile(np.array([False, True]), rows)[picked]
         kinds = np.where(is_after, RowKind.UPDATE_AFTER, RowKind.UPDATE_BEFORE).astype(np.int8)

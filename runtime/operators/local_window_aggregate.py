@@ -41,9 +41,9 @@ class LocalWindowAggregate(Operator[WindowAggregateSpec]):
         self._waiting.append(self._slicer.partials(batch, WATERMARK_MIN))
         self._rows += len(self._waiting[-1][-1])
         if not self._waits or self._rows >= _ROWS_MAX:
-            self._hand_on(output)
+            self._emit_partials(output)
 
-    def _hand_on(self, output: Output) -> None:
+    def _emit_partials(self, output: Output) -> None:
         if self._rows:
             output.emit(self._waiting_batch())
         self._waiting, self._rows = [], 0
@@ -58,16 +58,16 @@ class LocalWindowAggregate(Operator[WindowAggregateSpec]):
             if end == self._closed_end and watermark_ms != WATERMARK_MAX:
                 return None
             self._closed_end = end
-        self._hand_on(output)
+        self._emit_partials(output)
         return watermark_ms
 
     def on_idle(self, is_idle: bool, output: Output) -> bool | None:
         # While this input is idle, the other inputs may close the windows of the held partials.
-        self._hand_on(output)
+        self._emit_partials(output)
         return is_idle
 
     def on_finish(self, output: Output) -> None:
-        self._hand_on(output)
+        self._emit_partials(output)
 
     def snapshot(self) -> OperatorSnapshot:
         if not self._rows:

@@ -167,17 +167,17 @@ class AppendRank(ExpiringOperator[RankSpec]):
         after = self._store_entered(batch, after, first_row)
         self._lists.rows[touched] = after
         self._changes.emit(before, after, self._store, output)
-        self._store.delete(self._gone(before, after))
+        self._store.delete(self._removed_rows(before, after))
 
     def _distinct(self, slots: Array) -> Array:
         distinct = np.empty(len(slots), dtype=np.int64)
         return distinct[: distinct_into(self._slot_marks, slots, distinct)]
 
-    def _gone(self, before: Array, after: Array) -> Array:
+    def _removed_rows(self, before: Array, after: Array) -> Array:
         """The stored rows of `before` that are not in `after`."""
         self._row_marks = grown(self._row_marks, self._store.id_count)
-        gone = np.empty(before.size, dtype=np.int64)
-        return gone[: missing_into(self._row_marks, before, after, gone)]
+        removed = np.empty(before.size, dtype=np.int64)
+        return removed[: missing_into(self._row_marks, before, after, removed)]
 
     def _slots(self, batch: pa.RecordBatch) -> Array:
         if self._index is None:

@@ -47,9 +47,9 @@ class RowLog:
         self.chunks.append(Chunk(batch, times, matched, int(times.min()), int(times.max())))
         self._small_chunks += batch.num_rows < _LARGE_ROWS
         if self._small_chunks > _SMALL_CHUNKS_MAX:
-            self._put_together()
+            self._compact()
 
-    def _put_together(self) -> None:
+    def _compact(self) -> None:
         """Merge each run of small chunks into one, up to the size of a large one; the order is kept."""
         runs = runs_of_small(self.chunks, lambda chunk: len(chunk.times), _LARGE_ROWS)
         self.chunks = [self._concat(run) for run in runs]

@@ -75,7 +75,7 @@ class SliceLog:
         self.chunks += added
         self._small_chunks += sum(chunk.rows < _LARGE_ROWS for chunk in added)
         if self._small_chunks > _SMALL_CHUNKS_MAX:
-            self._put_together()
+            self._compact()
 
     def _cut(self, columns: list[pa.Array]) -> list[SliceChunk]:
         whole = self._chunk(columns)
@@ -95,7 +95,7 @@ class SliceLog:
         first, last = extent(self.ends(columns))
         return SliceChunk(columns, int(first), int(last))
 
-    def _put_together(self) -> None:
+    def _compact(self) -> None:
         """Merge each run of small chunks into one, up to the size of a large one; the order is kept."""
         runs = runs_of_small(self.chunks, lambda chunk: chunk.rows, _LARGE_ROWS)
         self.replace(self._chunk(concat(run)) if len(run) > 1 else run[0] for run in runs)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
 from runtime.host.clock import now_ms, steady_ms
 from runtime.host.files import LocalFiles
-from runtime.host.process import limit_library_threads, memory_bytes
+from runtime.host.process import LIBRARY_THREAD_LIMIT
 from runtime.net.exchange import LocalExchange
 from runtime.net.local_transport import LocalTransport
 from runtime.net.partition_table import PartitionTable
 from runtime.net.results import ResultReceiver
+from runtime.taskmanager.executor_config import executor_config
 from runtime.taskmanager.shell import TaskExecutorShell
-from runtime.taskmanager.task_executor import TaskExecutorConfig
 from runtime.taskmanager.task_runner import ThreadTaskRunner
 from sqlstream.errors import ErrorInfo
 
@@ -24,7 +23,8 @@ STOP_TIMEOUT_S = 2.0
 
 
 class InProcessTaskManager:
-    """One TaskManager of `slots` slots whose messages are calls. State: its tasks' and its TaskExecutor's."""
+    """One TaskManager of `slots` slots whose messages are calls. From `start` to `stop` Arrow has one thread in this process.
+    State: its tasks' and its TaskExecutor's."""
 
     address = JOB_MANAGER
 
@@ -36,21 +36,14 @@ class InProcessTaskManager:
         on_crash: Callable[[ErrorInfo], None],
         cancellation_timeout_ms: int,
     ) -> None:
+        self._holds_limit = False
         self.transport = LocalTransport()
         exchange = LocalExchange(PartitionTable(), receiver)
         self._runner = ThreadTaskRunner(
             now_ms, LocalFiles(), exchange, lambda c: self._shell.task_state_changed(c)
         )
         self._shell = TaskExecutorShell(
-            TaskExecutorConfig(
-                "in-process",
-                TASK_MANAGER,
-                slots,
-                cancellation_timeout_ms=cancellation_timeout_ms,
-                process_id=os.getpid(),
-                cores=os.cpu_count() or 1,
-                memory_bytes=memory_bytes(),
-            ),
+            executor_config("in-process", TASK_MANAGER, slots, cancellation_timeout_ms),
             JOB_MANAGER,
             self.transport,
             self._runner,
@@ -65,12 +58,16 @@ class InProcessTaskManager:
         return ()
 
     def start(self) -> None:
-        limit_library_threads(1)
+        LIBRARY_THREAD_LIMIT.hold()
+        self._holds_limit = True
         self._shell.start()
 
     def stop(self) -> None:
         self._runner.stop(STOP_TIMEOUT_S)
         self._shell.stop()
+        if self._holds_limit:
+            self._holds_limit = False
+            LIBRARY_THREAD_LIMIT.release()
 
     def request_task_manager(self, resource_id: str) -> None:
         """Nothing to do: there is one TaskManager, whose slots are fixed; a job that needs more waits."""

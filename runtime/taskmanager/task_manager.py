@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Callable
 
 from runtime.host.clock import now_ms, steady_ms
-from runtime.host.process import give_back_memory, limit_library_threads, memory_bytes
-from runtime.host.rooted_files import files_within
+from runtime.host.process import give_back_memory, limit_library_threads
+from runtime.host.rooted_files import files_at
 from runtime.logs import configure_logging
 from runtime.net.flight import FlightConnections, FlightServer
 from runtime.net.flight_exchange import FlightExchange
@@ -17,9 +16,9 @@ from runtime.net.flight_transport import FlightTransport
 from runtime.net.memory import NetworkMemory
 from runtime.net.partition_table import PartitionTable
 from runtime.net.socket_directory import directory_of, remove_directory_without, remove_socket
+from runtime.taskmanager.executor_config import executor_config
 from runtime.taskmanager.idle_memory import IdleMemory
 from runtime.taskmanager.shell import TaskExecutorShell
-from runtime.taskmanager.task_executor import TaskExecutorConfig
 from runtime.taskmanager.task_manager_options import TaskManagerOptions
 from runtime.taskmanager.task_runner import ThreadTaskRunner
 from sqlstream.errors import ErrorInfo
@@ -36,7 +35,7 @@ class TaskManager:
 
     def __init__(self, options: TaskManagerOptions, on_over: Callable[[], None]) -> None:
         configure_logging(options.resource_id, options.log_level, options.log_format)
-        limit_library_threads(1)
+        limit_library_threads()
         self.failed = False
         self._on_over = on_over
         table = PartitionTable()
@@ -50,13 +49,15 @@ class TaskManager:
             self._connections, table, NetworkMemory(options.network_memory_bytes), self._server.address
         )
         self._runner = ThreadTaskRunner(
-            now_ms, files_within(options.file_roots), exchange, lambda c: self._shell.task_state_changed(c)
+            now_ms, files_at(options.places), exchange, lambda c: self._shell.task_state_changed(c)
         )
         self.idle_memory = IdleMemory(
             lambda: self._runner.tasks_started, lambda: self._runner.tasks_running, give_back_memory
         )
         self._shell = TaskExecutorShell(
-            executor_config(options, self._server.address),
+            executor_config(
+                options.resource_id, self._server.address, options.slots, options.cancellation_timeout_ms
+            ),
             options.job_manager_address,
             self._transport,
             self._runner,
@@ -85,18 +86,6 @@ class TaskManager:
         logger.critical("the TaskManager ends: %s", error.message)
         self.failed = True
         self._on_over()
-
-
-def executor_config(options: TaskManagerOptions, address: str) -> TaskExecutorConfig:
-    return TaskExecutorConfig(
-        resource_id=options.resource_id,
-        address=address,
-        slots=options.slots,
-        cancellation_timeout_ms=options.cancellation_timeout_ms,
-        process_id=os.getpid(),
-        cores=os.cpu_count() or 1,
-        memory_bytes=memory_bytes(),
-    )
 
 
 def _load_kernels() -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import msgspec
 
+from runtime.host.rooted_files import FilePlaces
 from runtime.logs import QUIET_LEVEL
 
 
 class TaskManagerOptions(msgspec.Struct, frozen=True):
-    """It listens in the directory of `job_manager_address`. `resource_id` names the process; tables of files lie within
-    `file_roots`, or anywhere."""
+    """It listens in the directory of `job_manager_address`. `resource_id` names the process; files of tables lie at
+    `places`, or anywhere."""
 
     resource_id: str
     job_manager_address: str
@@ -20,7 +21,7 @@ class TaskManagerOptions(msgspec.Struct, frozen=True):
     cancellation_timeout_ms: int
     log_level: str = QUIET_LEVEL
     log_format: str = "TEXT"
-    file_roots: tuple[str, ...] | None = None
+    places: FilePlaces | None = None
 
 
 def encode_options(options: TaskManagerOptions) -> bytes:

@@ -54,6 +54,8 @@ def changed(contents: CatalogContents, change: ContentsChange) -> CatalogContent
         case RemoveObject(entry):
             return _without_object(contents, entry)
         case RenameObject(entry):
+            if contents.get(change.target) is not None:
+                raise CatalogConflict
             moved = replace(entry, path=change.target)
             return _with_object(_without_object(contents, entry), moved, None)
         case PutDatabase(_, name, database, expected_database):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from typing import Protocol
@@ -17,7 +18,9 @@ from sqlstream.catalog.contents import CatalogContents
 from sqlstream.catalog.memory import TYPE as IN_MEMORY
 from sqlstream.catalog.memory import MemoryCatalog
 from sqlstream.catalog.objects import DEFAULT_CATALOG, CatalogDefinition
-from sqlstream.errors import UserError
+from sqlstream.errors import SqlStreamError, UserError
+
+logger = logging.getLogger(__name__)
 
 
 class Catalog(Protocol):
@@ -73,11 +76,10 @@ class CatalogManager:
             self._reopen(name, definition)
 
     def _reopen(self, name: str, definition: CatalogDefinition) -> None:
-        from sqlstream.errors import SqlStreamError
-
         try:
             catalog = self._open(name, definition)
         except SqlStreamError as error:
+            logger.error('catalog "%s" cannot be opened: %s', name, error.message)
             self.unopened[name] = error.message
         else:
             self._catalogs = {**self._catalogs, name: catalog}

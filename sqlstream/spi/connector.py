@@ -6,7 +6,7 @@ A connector is one file in runtime/connectors plus one line in its registry. The
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -187,6 +187,23 @@ class KeepsRejectedRows(Protocol):
 
     def rejected_rows_directory(self, spec: SourceSpec) -> str | None:
         """The place where it keeps the undecodable rows of this source; None when it only counts them."""
+
+
+@runtime_checkable
+class UndoesBrokenCommits(Protocol):
+    """A connector that notes a commit while it is under way."""
+
+    def undo_broken_commits(self, spec: SinkSpec, files: Any) -> None:
+        """Remove the output, visible or not, of every commit to the table whose process has died in the middle."""
+
+
+@runtime_checkable
+class NamesPaths(Protocol):
+    """A connector whose tables are files."""
+
+    def paths(self, options: Mapping[str, str]) -> tuple[str, ...]:
+        """The local files or directories that a table with these options names; of a pattern, the directory that all its files
+        are in. UserError for an option that can be no path."""
 
 
 @runtime_checkable

@@ -63,8 +63,13 @@ class Format(Protocol):
         options: dict[str, str],
         batch_rows: int,
         skip_rows: int = 0,
+        block_bytes: int | None = None,
     ) -> FileReader:
-        """A reader of `stream` that makes only `columns` of `schema`; `skip_rows` rows are passed over first."""
+        """A reader of `stream` that makes only `columns` of `schema`; `skip_rows` rows are passed over first.
+
+        `block_bytes`, in a format of text, is how much (decompressed) text is decoded at once, but for longer rows; None is
+        what is fastest.
+        """
 
     def writer(self, stream: BinaryIO, schema: Schema, options: dict[str, str]) -> FileWriter: ...
 

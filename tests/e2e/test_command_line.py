@@ -164,6 +164,28 @@ def test_explain_prints_every_stage(script) -> None:  # type: ignore[no-untyped-
     assert "changelogMode=[I]" in done.stdout
 
 
+def test_explain_takes_statements_after_those_of_a_file(script) -> None:  # type: ignore[no-untyped-def]
+    table = script("CREATE TABLE t (n BIGINT) WITH ('connector' = 'datagen');")
+    done = sqlstream("explain", table, "-c", "SELECT n + 1 AS m FROM t", "-c", "SELECT m FROM t")
+    assert (done.returncode, done.stdout.count("== Job Graph ==")) == (2, 1)
+    assert "($0 + 1)" in done.stdout
+    assert 'column "m" does not exist' in done.stderr
+
+
+def test_chains_of_5000_operands_run(script) -> None:  # type: ignore[no-untyped-def]
+    numbers = range(5000)
+    columns = [
+        " + ".join(["a"] * 5000),
+        "CHAR_LENGTH(" + " || ".join(["s"] * 5000) + ")",
+        " OR ".join(f"a = {n}" for n in numbers),
+        " AND ".join(f"a < {n + 3}" for n in numbers),
+    ]
+    text = f"SELECT {', '.join(columns)} FROM (VALUES (2, 'x'), (7, 'yz')) AS t (a, s);"
+    done = sqlstream("run", "--format", "csv", script(text))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[1:] == ["10000,5000,TRUE,TRUE", "35000,10000,TRUE,FALSE"]
+
+
 def test_bench_writes_its_figures_as_json(tmp_path: Path) -> None:
     out = tmp_path / "bench.json"
     done = sqlstream("bench", "nexmark", "--queries", "gen,q5", "--events", "50000", "--json", str(out))

@@ -77,7 +77,7 @@ export class RichEditor extends Editor {
       hooks: { "`": backquoted },
     });
     this.cm = CodeMirror(parent, {
-      mode: "text/x-sqlstream", lineNumbers: true, lineWrapping: true, indentUnit: 2, tabSize: 2, inputStyle: "contenteditable",
+      mode: "text/x-sqlstream", screenReaderLabel: LABEL, lineNumbers: true, lineWrapping: true, indentUnit: 2, tabSize: 2, inputStyle: "textarea",
       extraKeys: { Tab: false, "Shift-Tab": false, "Ctrl-Enter": false, "Cmd-Enter": false },
     });
     this.element = this.cm.getInputField();

@@ -3,7 +3,7 @@
 import { h, setText, svg } from "./dom.js";
 import { count, rate, size, stateClass, stateName, watermark } from "./format.js";
 
-const CARD = { width: 232, height: 150 };
+const CARD = { width: 268, height: 150 };
 const GAP = { x: 28, y: 46 };
 const SHARES = ["busy", "backpressured", "idle"];
 
@@ -68,6 +68,8 @@ function edge(from, to, label) {
   return svg("g", {}, path, tip, text);
 }
 
+export const shownName = (name) => name.replaceAll(" -> ", " → ");
+
 class Card {
   constructor(node, place, onSelect) {
     this.node = node;
@@ -75,7 +77,8 @@ class Card {
     this.records = h("span", { class: "card-records" });
     this.state = h("span", { class: "state wait" });
     this.shares = SHARES.map((name) => h("span", { class: `share ${name}` }));
-    this.sharesText = h("span", { class: "card-shares" });
+    this.shareTexts = SHARES.map(() => h("span", {}));
+    this.sharesText = h("span", { class: "card-line card-shares" }, this.shareTexts);
     this.bar = h("span", { class: "shares", "aria-hidden": "true" }, this.shares);
     this.lag = h("span", { class: "card-lag" });
     this.stateSize = h("span", { class: "card-state-size" });
@@ -91,16 +94,16 @@ class Card {
   }
 
   update(vertex, figures, nowMs) {
-    setText(this.name, vertex.name);
+    setText(this.name, shownName(vertex.name));
     this.name.title = vertex.name;
     this.button.dataset.state = stateClass(vertex.status);
     setText(this.records, `${count(recordsOf(vertex, figures))} rows · ${stateName(vertex.status)}`);
     if (figures === undefined) return;
     const isLive = vertex.status === "RUNNING";
-    setText(this.rate, isLive ? rate(throughput(figures)) : "–");
+    setText(this.rate, isLive ? rate(throughput(vertex, figures)) : "–");
     const shares = SHARES.map((name) => (isLive ? shareOf(figures, name) : 0));
     shares.forEach((share, i) => { this.shares[i].style.width = `${share}%`; });
-    setText(this.sharesText, isLive ? SHARES.map((name, i) => `${name} ${Math.round(shares[i])} %`).join(" · ") : "");
+    SHARES.forEach((name, i) => setText(this.shareTexts[i], isLive ? `${Math.round(shares[i])}% ${name}` : ""));
     this.button.classList.toggle("hot", isLive && shares[0] >= 80);
     this.button.classList.toggle("pressed-back", isLive && shares[1] >= 50);
     const mark = watermark(watermarkOf(figures), nowMs);
@@ -116,10 +119,16 @@ export const shareOf = (figures, name) => (figures[METRIC[name]]?.avg ?? 0) / 10
 
 const over = (figures, ending) => Object.entries(figures).filter(([name]) => name === ending || name.endsWith(`.${ending}`)).map(([, value]) => value);
 
-// A source has no input and a sink no output on the network: what its operators count stands in.
-export const throughput = (figures) => Math.max(0, ...over(figures, "numRecordsInPerSecond").map((f) => f.sum), ...over(figures, "numRecordsOutPerSecond").map((f) => f.sum));
+// What comes in from the network; a source has no such input: what its first operator counts stands in.
+function incoming(vertex, figures, metric) {
+  const head = vertex.name.split(" -> ")[0].replace(/[ .:,]/g, "_");
+  const own = figures[metric]?.sum ?? 0;
+  return own > 0 ? own : (figures[`${head}.${metric}`]?.sum ?? own);
+}
 
-const recordsOf = (vertex, figures) => Math.max(vertex.metrics["read-records"], vertex.metrics["write-records"], ...over(figures ?? {}, "numRecordsIn").map((f) => f.sum));
+export const throughput = (vertex, figures) => incoming(vertex, figures, "numRecordsInPerSecond");
+
+const recordsOf = (vertex, figures) => Math.max(vertex.metrics["read-records"], incoming(vertex, figures ?? {}, "numRecordsIn"));
 
 export function watermarkOf(figures) {
   const own = figures.currentInputWatermark?.min;

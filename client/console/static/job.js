@@ -3,7 +3,7 @@
 import { ApiError, get, request } from "./api.js";
 import { h, setText } from "./dom.js";
 import { clockTime, count, duration, size, stateClass, stateName, watermark } from "./format.js";
-import { Graph, WANTED, throughput, watermarkOf } from "./graph.js";
+import { Graph, WANTED, shownName, throughput, watermarkOf } from "./graph.js";
 
 const ENDED = new Set(["FINISHED", "FAILED", "CANCELED", "SUSPENDED"]);
 
@@ -97,8 +97,8 @@ export class JobPanel {
     const figures = this.figures.get(this.selected) ?? {};
     const mark = watermark(watermarkOf(figures), job.now);
     this.vertexBox.replaceChildren(
-      h("h3", {}, vertex.name),
-      h("p", { class: "job-facts" }, `watermark ${mark.text} · state ${size(figures.stateBytes?.sum ?? 0)} · ${count(Math.round(throughput(figures)))} rows/s`),
+      h("h3", {}, shownName(vertex.name)),
+      h("p", { class: "job-facts" }, `watermark ${mark.text} · state ${size(figures.stateBytes?.sum ?? 0)} · ${count(Math.round(throughput(vertex, figures)))} rows/s`),
       h("pre", { class: "operators", tabindex: "0", "aria-label": "Operators" }, plainDescription(node.description)),
       h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Subtasks" },
         table(["Subtask", "State", "Rows in", "Rows out", "Received", "Sent", "Busy", "TaskManager"], vertex.subtasks.map((s) => subtaskCells(s)))));

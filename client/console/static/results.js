@@ -11,11 +11,13 @@ export class Results {
   constructor() {
     this.lines = h("ol", { class: "outcomes", "aria-live": "polite", "aria-label": "Outcomes" });
     this.status = h("p", { class: "result-status", role: "status" });
+    this.job = h("a", { class: "result-job", hidden: true });
     this.note = h("p", { class: "hint-line result-note" });
     this.views = h("div", { class: "segments", role: "group", "aria-label": "View of the result", hidden: true },
       this.viewButton("table", "Table"), this.viewButton("changelog", "Changelog"));
     this.content = h("div", { class: "result-content" });
-    this.element = h("div", { class: "result-panel" }, this.lines, h("div", { class: "result-bar" }, this.status, this.views), this.note, this.content);
+    this.bar = h("div", { class: "result-bar", hidden: true }, this.status, this.job, this.views);
+    this.element = h("div", { class: "result-panel" }, this.lines, this.bar, this.note, this.content);
     this.view = "table";
     this.table = null;
     this.grids = {};
@@ -42,7 +44,7 @@ export class Results {
     for (const grid of Object.values(this.grids)) grid.close();
     this.grids = {};
     this.table = null;
-    this.views.hidden = true;
+    this.bar.hidden = this.views.hidden = this.job.hidden = true;
     setText(this.status, "");
     setText(this.note, "");
     this.status.className = "result-status";
@@ -61,8 +63,13 @@ export class Results {
     this.content.replaceChildren(h("div", { class: "empty loading" }, h("span", { class: "spinner", "aria-hidden": "true" }), h("p", {}, `Running ${statement}`)));
   }
 
-  begin(columns, isQuery) {
+  begin(columns, isQuery, jobId) {
     this.reset();
+    if (jobId && isQuery) {
+      this.job.href = `#/jobs/${jobId}`;
+      setText(this.job, `job ${jobId.slice(0, 8)}`);
+      this.job.hidden = false;
+    }
     this.table = new ChangingTable();
     this.startedMs = performance.now();
     this.isQuery = isQuery;
@@ -71,6 +78,7 @@ export class Results {
       table: new Grid(shown, "Rows"),
       changelog: new Grid([{ name: "op", type: "op" }, ...shown], "Changes"),
     };
+    this.bar.hidden = false;
     this.views.hidden = !isQuery;
     this.show(isQuery ? this.view : "table");
     this.status.classList.toggle("live", isQuery);

@@ -58,9 +58,9 @@ export class Running {
   async *events() {
     const base = await this.submit();
     this.base = base;
-    if (this.isCancelled) this.cancel();
     let hasEnded = false;
     try {
+      if (this.isCancelled) return;
       for await (const found of events(`${base}/result/stream?rowFormat=PLAIN_TEXT`, this.abort.signal)) {
         hasEnded = found.event === "end" || found.event === "error";
         yield found;
@@ -88,10 +88,10 @@ export class Running {
     }
   }
 
-  // The server cancels the job; rows that are under way are dropped.
+  // Closing the operation cancels its job; rows that are under way are dropped.
   cancel() {
     this.isCancelled = true;
-    if (this.base !== null) post(`${this.base}/cancel`, {}).catch(() => {}).finally(() => this.abort.abort());
+    if (this.base !== null) this.abort.abort();
   }
 }
 

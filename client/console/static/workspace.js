@@ -16,7 +16,9 @@ CREATE TEMPORARY TABLE clicks (
   'connector' = 'datagen',
   'rows-per-second' = '50',
   'fields.user_id.min' = '1',
-  'fields.user_id.max' = '8'
+  'fields.user_id.max' = '8',
+  'fields.price.min' = '1',
+  'fields.price.max' = '100'
 );
 
 SELECT user_id, COUNT(*) AS clicks, ROUND(SUM(price), 2) AS revenue
@@ -173,7 +175,7 @@ export class Workspace {
       if (running.isSessionNew && head === null) results.line("note", "New session", "the one before was closed: its temporary tables and settings are gone");
       if (event === "columns") {
         head = data;
-        results.begin(data.columns, data.isQueryResult);
+        results.begin(data.columns, data.isQueryResult, data.jobID);
         if (data.jobID) this.onJob(data.jobID);
       } else if (event === "rows") {
         results.rows(data);
@@ -231,6 +233,6 @@ export class Workspace {
 }
 
 const shortened = (text) => {
-  const line = text.replace(/\s+/g, " ");
+  const line = text.replace(/^(?:\s*--[^\n]*\n|\s*\/\*[\s\S]*?\*\/)*/, "").replace(/\s+/g, " ").trim();
   return line.length > 80 ? `${line.slice(0, 79)}…` : line;
 };

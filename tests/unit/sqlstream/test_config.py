@@ -9,8 +9,8 @@ import pytest
 
 from client.local_session import local_session
 from planner.dialect.parser import parse_script
+from runtime.taskmanager.executor_config import executor_config
 from runtime.taskmanager.task_executor import TaskExecutorConfig
-from runtime.taskmanager.task_manager import executor_config
 from runtime.taskmanager.task_manager_options import TaskManagerOptions, decode_options, encode_options
 from sqlstream.config import OPTIONS, option
 from sqlstream.errors import UserError
@@ -52,7 +52,10 @@ def test_every_setting_is_read_somewhere() -> None:
 
 def test_every_setting_of_a_task_executor_reaches_it() -> None:
     given = TaskManagerOptions("tm", "unix:/d/jm", "token", 7, 11, 13)
-    config = executor_config(decode_options(encode_options(given)), "unix:/d/tm")
+    decoded = decode_options(encode_options(given))
+    config = executor_config(
+        decoded.resource_id, "unix:/d/tm", decoded.slots, decoded.cancellation_timeout_ms
+    )
     assert (config.resource_id, config.address, config.slots) == ("tm", "unix:/d/tm", 7)
     assert config.cancellation_timeout_ms == 13
     defaults = TaskExecutorConfig("", "", 0)

@@ -96,11 +96,22 @@ def test_nested_values_and_times_resolve(planner: Planner, sql: str, expected: s
     assert resolved(planner, sql, "e") == expected
 
 
-@pytest.mark.parametrize("sql", ["1 + {}", "SUM(a) + {}"])
+@pytest.mark.parametrize("sql", ["1 - {}", "SUM(a) - {}"])
 def test_a_chain_too_long_to_nest_is_refused(planner: Planner, sql: str) -> None:
-    chain = sql.format(" + ".join(["b"] * 3000))
+    chain = sql.format(" - ".join(["b"] * 3000))
     with pytest.raises(UserError, match="levels deep"):
         resolved(planner, chain)
+
+
+def test_a_long_sum_has_the_type_of_each_sum_on_the_way(planner: Planner) -> None:
+    assert resolved(planner, " + ".join(["a"] * 40 + ["b"] * 2)) == (
+        "(CAST((" + " + ".join(["$0"] * 40) + ") AS BIGINT) + $1 + $1) : BIGINT"
+    )
+
+
+def test_a_short_chain_is_nested_as_it_is_written(planner: Planner) -> None:
+    assert resolved(planner, "b + b + b") == "(($1 + $1) + $1) : BIGINT NOT NULL"
+    assert resolved(planner, "s || s || s") == "(($2 || $2) || $2) : STRING"
 
 
 def test_a_chain_of_a_thousand_conditions_binds(planner: Planner) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from planner_harness import Planner
 
+from planner.statements.qualified import qualified
 from sqlstream.catalog import CatalogView, ObjectPath
 from sqlstream.errors import UserError
 
@@ -69,6 +70,43 @@ def test_names_in_a_view_are_those_of_where_it_was_created(planner: Planner) -> 
     altered = planner.catalog.get(ObjectPath("default_catalog", "d", "own"))
     assert isinstance(altered, CatalogView)
     assert (altered.query_catalog, altered.query_database, altered.query) == ("", "e", "SELECT 1 AS one")
+
+
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ("SELECT a FROM t", "SELECT a FROM `c`.`d`.`t`"),
+        ("SELECT t.a FROM e.t AS t, c.d.u x", "SELECT t.a FROM `c`.`e`.`t` AS t, c.d.u x"),
+        (
+            "WITH a AS (SELECT * FROM a) SELECT * FROM a",
+            "WITH a AS (SELECT * FROM `c`.`d`.`a`) SELECT * FROM a",
+        ),
+        (
+            "WITH a AS (SELECT 1 AS x), b AS (SELECT * FROM a, b) SELECT * FROM a, b, z WHERE x IN (SELECT y FROM b)",
+            "WITH a AS (SELECT 1 AS x), b AS (SELECT * FROM a, `c`.`d`.`b`) SELECT * FROM a, b, `c`.`d`.`z`"
+            " WHERE x IN (SELECT y FROM b)",
+        ),
+        (
+            "SELECT * FROM TABLE(TUMBLE(TABLE `t`, DESCRIPTOR(r), INTERVAL '1' DAY)) UNION ALL SELECT * FROM t",
+            "SELECT * FROM TABLE(TUMBLE(TABLE `c`.`d`.`t`, DESCRIPTOR(r), INTERVAL '1' DAY))"
+            " UNION ALL SELECT * FROM `c`.`d`.`t`",
+        ),
+        (
+            "SELECT * FROM (WITH t AS (SELECT 1 AS a) SELECT * FROM t) AS s, t",
+            "SELECT * FROM (WITH t AS (SELECT 1 AS a) SELECT * FROM t) AS s, `c`.`d`.`t`",
+        ),
+    ],
+)
+def test_a_query_is_qualified_but_for_its_with_queries(query: str, shown: str) -> None:
+    assert qualified(query, "c", "d") == shown
+
+
+def test_show_create_view_creates_the_same_view_from_anywhere(planner: Planner) -> None:
+    planner.run("CREATE DATABASE d; CREATE VIEW d.w AS SELECT a FROM t; USE d")
+    text = str(planner.ddl("SHOW CREATE VIEW w").rows[0][0])
+    assert text.endswith("AS SELECT a FROM `default_catalog`.`default_database`.`t`\n")
+    planner.run(f"DROP VIEW w; {text}")
+    assert planner.schema("SELECT * FROM w") == "a INT"
 
 
 def test_if_exists_and_if_not_exists_change_nothing(planner: Planner) -> None:

@@ -16,6 +16,8 @@ import pytest
 
 from runtime.connectors.filesystem import Filesystem
 from runtime.host.files import LocalFiles, file_error
+from runtime.jobmanager.events import SinkCommit
+from runtime.sink_committer import ConnectorCommitter
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode
@@ -133,6 +135,34 @@ def test_a_process_killed_while_it_commits_leaves_all_or_nothing(table: Path, st
     assert values(table) == [1] * PARTITIONS + [3] * PARTITIONS
     # Before the journal stands, nobody can know that the hidden files are orphans.
     assert is_clean(table) or step == 0
+
+
+@pytest.mark.parametrize(
+    ("step", "is_completed"), [(0, True), (2, False), (7, False), (STEPS - 2, False), (STEPS - 1, True)]
+)
+def test_a_commit_that_was_killed_is_completed_or_undone_so_that_the_job_can_run_again(
+    table: Path, step: int, is_completed: bool
+) -> None:
+    committables = written(table, "killed", 2)
+    subprocess.run(
+        [sys.executable, "-c", COMMIT_AND_DIE, str(step)],
+        input=json.dumps([str(table), committables]),
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        text=True,
+        check=False,
+    )
+    committer = ConnectorCommitter(LocalFiles())
+    commits = (SinkCommit("v", 0, spec(table), tuple(committables)),)
+    if not is_completed:
+        with pytest.raises(ExternalError, match="has vanished"):
+            committer.recover("killed", commits)
+        committer.abort("killed", commits)
+        assert values(table) == [1] * PARTITIONS
+        committer.commit("killed", (SinkCommit("v", 0, spec(table), tuple(written(table, "killed", 2))),))
+    else:
+        committer.recover("killed", commits)
+    assert values(table) == [1] * PARTITIONS + [2] * PARTITIONS
+    assert is_clean(table)
     # Whoever reads without our connector sees the same.
     assert sum(1 for f in table.rglob("part-*") if ".staging" not in str(f)) == 2 * PARTITIONS
 

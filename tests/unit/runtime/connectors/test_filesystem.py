@@ -362,6 +362,17 @@ def test_a_job_without_rows_leaves_an_empty_table(tmp_path: Path) -> None:
     assert read_all(source_spec(tmp_path / "out")) == []
 
 
+@pytest.mark.parametrize("batches", [[], [rows(("a", 1))]], ids=["no rows", "rows"])
+def test_a_directory_that_cannot_be_made_is_reported_with_the_table_and_its_path(
+    tmp_path: Path, batches: list[pa.RecordBatch]
+) -> None:
+    (tmp_path / "file").write_text("")
+    path = tmp_path / "file" / "out"
+    with pytest.raises(ExternalError) as failed:
+        committed(sink_spec(path), *batches)
+    assert failed.value.message == f'could not write table "t" to "{path}": not a directory'
+
+
 def test_partitions_become_directories_and_come_back_as_columns(tmp_path: Path) -> None:
     schema = Schema.of(("v", sql.INT), ("day", sql.DATE), ("city", sql.STRING))
     values = [

@@ -45,7 +45,12 @@ class OpenFiles(LocalFiles):
         return self.streams[-1]
 
 
-def context(batch_rows: int = 100, files: Any = None, counts: Counter[str] | None = None) -> ConnectorContext:
+def context(
+    batch_rows: int = 100,
+    files: Any = None,
+    counts: Counter[str] | None = None,
+    now_ms: Callable[[], int] = lambda: 0,
+) -> ConnectorContext:
     found: Counter[str] = Counter() if counts is None else counts
     return ConnectorContext(
         job_id="job",
@@ -55,7 +60,7 @@ def context(batch_rows: int = 100, files: Any = None, counts: Counter[str] | Non
         attempt=0,
         batch_rows=batch_rows,
         config={},
-        now_ms=lambda: 0,
+        now_ms=now_ms,
         count=lambda name, n: found.update({name: n}),
         files=files or LocalFiles(),
     )
@@ -125,9 +130,19 @@ def test_no_row_is_read_before_the_first_times_of_all_files_are_known_however_ma
     tmp_path: Path,
 ) -> None:
     write(tmp_path, **{f"f{i:03}": [200 - i] for i in range(150)})
-    reader = reader_of(source_spec(tmp_path), context(1))
-    assert reader.poll().num_rows == 0  # type: ignore[union-attr]
+    # A clock that goes on by 10 ms whenever it is read: a poll ends after a few files.
+    ticks = itertools.count(0, 10)
+    reader = reader_of(source_spec(tmp_path), context(1, now_ms=lambda: next(ticks)))
+    assert [reader.poll().num_rows for _ in range(10)] == [0] * 10  # type: ignore[union-attr]
     assert read_all(reader) == list(range(51, 201))
+
+
+def test_a_clock_that_is_set_back_makes_no_poll_longer(tmp_path: Path) -> None:
+    write(tmp_path, **{f"f{i}": [20 - i] for i in range(4)})
+    ticks = itertools.count(0, -1000)
+    reader = reader_of(source_spec(tmp_path), context(1, now_ms=lambda: next(ticks)))
+    assert [reader.poll().num_rows for _ in range(3)] == [0] * 3  # type: ignore[union-attr]
+    assert read_all(reader) == [17, 18, 19, 20]
 
 
 @pytest.mark.parametrize("open_files", [1, 2, 3])

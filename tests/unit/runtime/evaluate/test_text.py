@@ -29,6 +29,9 @@ def n(value: int) -> Any:
 CASES: list[tuple[str, tuple[Any, ...], Any]] = [
     ("UPPER", ("aé",), "AÉ"),
     ("LOWER", ("AÉ",), "aé"),
+    ("UPPER", ("Straße ﬁx ŉ",), "STRASSE FIX ʼN"),
+    ("LOWER", ("İZMİR",), "i̇zmi̇r"),
+    ("LOWER", ("ΣΑΣ ΟΔΟΣ.",), "σας οδος."),
     ("CHAR_LENGTH", ("aé",), 2),
     ("REVERSE", ("aéb",), "béa"),
     ("INITCAP", ("hello 2ND wORLD",), "Hello 2nd World"),
@@ -261,6 +264,14 @@ def test_split_index_matches_python(texts: list[str | None], delimiter: str, ind
 
     split = call("SPLIT_INDEX", T, s(delimiter), n(index))
     assert evaluate(split, [(t,) for t in texts]) == [reference(t) for t in texts]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.none() | st.text(alphabet="aZßﬁİΣσÉé日𝐀ǆ.", max_size=6), max_size=8))
+def test_letters_change_case_by_unicodes_full_mapping_in_every_row(texts: list[str | None]) -> None:
+    for name, in_full in (("UPPER", str.upper), ("LOWER", str.lower)):
+        expected = [None if text is None else in_full(text) for text in texts]
+        assert evaluate(call(name, T), [(text,) for text in texts]) == expected
 
 
 def test_uuids_have_the_form_of_version_4() -> None:

@@ -86,3 +86,16 @@ def test_a_compressed_file_without_its_suffix_is_no_text(
     with pytest.raises(UserError, match="is compressed") as refused:
         read(compress(b"a\n" * 100), "f.csv")
     assert f'"f.csv{suffix}"' in refused.value.hint
+
+
+@pytest.mark.parametrize("identifier", ["csv", "raw"])
+@pytest.mark.parametrize(("suffix", "compress"), [("", bytes), *COMPRESSIONS])
+def test_blocks_are_as_small_as_is_asked_for(
+    suffix: str, compress: Callable[[bytes], bytes], identifier: str
+) -> None:
+    reader = format_of(identifier).reader(
+        io.BytesIO(compress(TEXT)), f"f{suffix}", SCHEMA, ("s",), {}, 256, 0, 1 << 16
+    )
+    sizes = [batch.nbytes for batch, _ in reader.batches()]
+    assert max(sizes) <= 2 << 16
+    assert len(sizes) >= len(TEXT) >> 16

@@ -378,6 +378,10 @@ def test_lines_beyond_the_kernel_are_named_and_others_are_not_held_up() -> None:
     assert odd_lines(SCHEMA, '{"a":1}\n{"a":1.0}\n\n{"a":2}\n{"a":3,"a":4}\n[]\n') == [1, 4, 5]
 
 
+def test_numbers_that_a_double_might_not_hold_are_beyond_the_kernel() -> None:
+    assert odd_lines(SCHEMA, '{"d":1e99}\n{"d":1e100}\n{"d":1e-100}\n{"d":1e9}\n') == [1, 2]
+
+
 def test_most_lines_odd_leave_the_block_to_duckdb() -> None:
     types = {"a": sql.BIGINT}
     data = b'{"a":1.0}\n' * 3000

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from runtime.host.files import LocalFiles
-from runtime.host.rooted_files import RootedFiles, files_within
+from runtime.host.rooted_files import FilePlaces, RootedFiles, files_at
 from sqlstream.errors import UserError
 
 
@@ -25,7 +25,7 @@ def places(tmp_path: Path) -> tuple[RootedFiles, Path, Path]:
     (tmp_path / "in2" / "b.csv").write_text("2\n")
     (inside / "link").symlink_to(outside)
     (inside / "file.csv").symlink_to(outside / "s.csv")
-    return RootedFiles((str(inside),)), inside, outside
+    return RootedFiles(FilePlaces((str(inside),))), inside, outside
 
 
 CALLS: dict[str, Callable[[RootedFiles, str], Any]] = {
@@ -43,7 +43,8 @@ CALLS: dict[str, Callable[[RootedFiles, str], Any]] = {
 
 
 @pytest.mark.parametrize(
-    "path", ["../out/s.csv", "sub/../../out/s.csv", "link/s.csv", "../in2/b.csv", "link/../out/s.csv", "..", "link/"]
+    "path",
+    ["../out/s.csv", "sub/../../out/s.csv", "link/s.csv", "../in2/b.csv", "link/../out/s.csv", "..", "link/"],
 )
 @pytest.mark.parametrize("name", CALLS)
 def test_every_call_refuses_a_path_that_leads_outside(
@@ -52,7 +53,7 @@ def test_every_call_refuses_a_path_that_leads_outside(
     files, inside, outside = places
     with pytest.raises(UserError, match="lies outside of the directories that this server allows") as caught:
         CALLS[name](files, f"{inside}/{path}")
-    assert caught.value.code == "SS5020"
+    assert caught.value.code == "SS5030"
     assert (outside / "s.csv").read_text() == "secret\n"
     assert sorted(p.name for p in outside.iterdir()) == ["s.csv"]
 
@@ -111,4 +112,20 @@ def test_a_directory_that_becomes_a_link_while_it_is_opened_is_noticed(
 
 
 def test_without_roots_all_files_are_allowed() -> None:
-    assert type(files_within(None)) is LocalFiles
+    assert type(files_at(None)) is LocalFiles
+
+
+def test_a_denied_directory_is_refused_also_within_the_roots(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "token").write_text("secret")
+    (tmp_path / "link").symlink_to(tmp_path / "data")
+    files = RootedFiles(FilePlaces(("/",), (str(tmp_path / "data"),)))
+    for path in ("data/token", "link/token", "data", "x/../data/token"):
+        with pytest.raises(UserError, match="belongs to the server itself"):
+            files.open_read(f"{tmp_path}/{path}")
+        with pytest.raises(UserError, match="belongs to the server itself"):
+            files.status(f"{tmp_path}/{path}")
+    with pytest.raises(UserError, match="belongs to the server itself"):
+        files.match_glob(f"{tmp_path}/*/token")
+    (tmp_path / "database").touch()
+    assert files.status(f"{tmp_path}/database") is not None

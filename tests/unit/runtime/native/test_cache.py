@@ -88,6 +88,22 @@ def test_code_of_an_edited_source_is_not_loaded(tmp_path: Path, run: Callable[[]
     assert [run(), run()] == ["[6, 7] compiled", "[6, 7] loaded"]
 
 
+def test_code_of_versions_long_gone_is_removed(tmp_path: Path, run: Callable[[], str]) -> None:
+    run()
+    (current,) = (tmp_path / "cache").iterdir()
+    others = [current.with_name(f"own_kernels-{n:032x}.kernels") for n in range(4)]
+    kept = current.with_name(f"own_kernels_of_others-{0:032x}.kernels")
+    for age, path in enumerate([*others, kept]):
+        path.write_bytes(b"")
+        os.utime(path, ns=(age, age))
+    source = tmp_path / "own_kernels.py"
+    source.write_text(SOURCE.replace("value + 1", "value + 6"))
+    assert run() == "[7, 8] compiled"
+    left = set((tmp_path / "cache").iterdir())
+    assert left > {current, kept, others[3]}
+    assert len(left) == 4
+
+
 @pytest.mark.parametrize(
     "damage",
     [

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from runtime.kernels import accumulate, csv_records, group, hashing, nexmark, places, rank, windows
-from runtime.native.kernel import definition_of
+from runtime.native.definition import definition_of
 
 SLOTS = np.array([0, 2, 1, 2], dtype=np.int64)
 WEIGHTS = np.array([1, 1, 0, -1], dtype=np.int8)

@@ -180,6 +180,17 @@ def test_limit_goes_on_counting_after_a_restore() -> None:
     assert output.rows == [(1,), (2,), (3,)]
 
 
+def test_a_snapshot_of_a_filter_holds_no_rows_back() -> None:
+    operator = make_operator(SPEC, operator_context([INPUT], OUTPUT))
+    output = Collected()
+    feed(operator, [[(1, 1, "a")]], output)
+    with pytest.raises(AssertionError):
+        operator.snapshot()
+    operator.flush(output)
+    assert operator.snapshot().keyed == {}
+    assert output.rows == [(2, "a")]
+
+
 def test_values_become_batches_of_typed_columns() -> None:
     schema = Schema.of(("n", INT), ("at", sql.timestamp(3)), ("price", sql.decimal(5, 2)), ("ok", BOOLEAN))
     spec = ValuesSpec(((1, 5_000_000, "1.5", True), (None, None, None, None), (2, -1_000_000, "2", False)))

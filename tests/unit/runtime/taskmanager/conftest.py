@@ -1,5 +1,4 @@
-"""Tasks wired to one another in this process: a source of given rows, a sink that keeps them, and the job
-between."""
+"""Tasks that are connected in this process: a source of given rows, a sink that keeps what it receives, and a job of both."""
 
 from __future__ import annotations
 
@@ -48,8 +47,7 @@ def rows(*pairs: tuple[str, int]) -> pa.RecordBatch:
 
 @dataclasses.dataclass
 class Stage:
-    """What the connectors of one test read and write. `polls` are shared out to subtask 0; `gate` holds up
-    the sink."""
+    """What the connectors of one test read and write. Subtask 0 reads `polls`; the sink waits for `gate`."""
 
     polls: list[Any]
     written: list[tuple[int, pa.RecordBatch]] = dataclasses.field(default_factory=list)
@@ -152,7 +150,7 @@ class Job:
             self.runner.start(descriptor)
 
     def wait(self, state: ExecutionState, *executions: str) -> list[TaskStateChanged]:
-        """The reports with that state, one an execution, once all of them have come."""
+        """Wait for the reports of that state, and return them: one per execution."""
 
         def found() -> list[TaskStateChanged]:
             return [c for e in executions for c in self.states.get(e, []) if c.state is state]

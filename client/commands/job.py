@@ -1,0 +1,83 @@
+"""`sqlstream job ID`: one job of a server, with its vertices and the cause of its failure."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from client.commands.server_arguments import SERVER_EPILOG, add_server_arguments, server_address
+
+EPILOG = f"""\
+examples:
+  sqlstream job 4f1c
+  sqlstream job 4f1c --json | jq .totals.total
+
+ID is a job's id, or the first characters of it. --json prints an object with `job`, `exceptions` (as Flink's REST under
+/jobs/ID and /jobs/ID/exceptions) and `totals`.
+{SERVER_EPILOG}"""
+
+_COLUMNS = ("vertex", "parallelism", "status", "rows in", "rows out", "duration")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from client.commands.word_completion import job_ids
+
+    parser.epilog = EPILOG
+    id_argument = parser.add_argument("id", metavar="ID", help="the job's id, or the first characters of it")
+    id_argument.completer = job_ids  # type: ignore[attr-defined]
+    add_server_arguments(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    from client.commands.listing import print_json
+    from client.connection.cluster_rest import ClusterRest
+
+    with ClusterRest(server_address(arguments)) as cluster:
+        job_id = cluster.job_id(arguments.id)
+        job = cluster.job(job_id)
+        totals = cluster.totals(job_id)
+        exceptions = cluster.exceptions(job_id)
+    if arguments.json:
+        print_json({"job": job, "totals": totals, "exceptions": exceptions})
+    else:
+        _print_job(job, totals, exceptions)
+    return 0
+
+
+def _print_job(job: dict[str, Any], totals: dict[str, Any], exceptions: dict[str, Any]) -> None:
+    from client.commands.listing import duration_text, moment_text, print_table
+    from client.connection.job_calls import failure_of
+    from client.progress import size_text
+    from sqlstream.errors import render_error
+    from sqlstream.terminal_text import shown
+
+    total = totals["total"]
+    facts = {
+        "job": job["jid"],
+        "name": shown(job["name"]),
+        "status": job["state"],
+        "started": moment_text(job["start-time"]),
+        "duration": duration_text(job["duration"]),
+        "rows read": f"{int(total.get('numRecordsRead', 0)):,}",
+        "rows written": f"{int(total.get('numRecordsWritten', 0)):,}",
+        "state": size_text(total.get("stateBytes", 0)),
+    }
+    for name, value in facts.items():
+        print(f"{name:<14}{value}")
+    rows = [
+        (
+            vertex["name"],
+            vertex["parallelism"],
+            vertex["status"],
+            int(vertex["metrics"]["read-records"]),
+            int(vertex["metrics"]["write-records"]),
+            duration_text(max(0, vertex["duration"])),
+        )
+        for vertex in job["vertices"]
+    ]
+    print_table(_COLUMNS, rows)
+    for line in totals["warnings"]:
+        print(shown(line))
+    error = failure_of(exceptions)
+    if error is not None:
+        print(render_error(error))

@@ -1,0 +1,41 @@
+"""`sqlstream logs ID`: what a server's log says of a job."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from client.commands.server_arguments import SERVER_EPILOG, add_server_arguments, server_address
+
+EPILOG = f"""\
+examples:
+  sqlstream logs 4f1c
+  sqlstream logs 4f1c -f
+  sqlstream logs 4f1c --json | jq -r .record
+
+ID is a job's id, or the first characters of it. --json prints one object per record, with `jid` and `record`.
+{SERVER_EPILOG}"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from client.commands.word_completion import job_ids
+
+    parser.epilog = EPILOG
+    id_argument = parser.add_argument("id", metavar="ID", help="the job's id, or the first characters of it")
+    id_argument.completer = job_ids  # type: ignore[attr-defined]
+    parser.add_argument("-f", "--follow", action="store_true", help="go on until the job has ended")
+    add_server_arguments(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    from client.connection.cluster_rest import ClusterRest
+    from sqlstream.terminal_text import shown_lines
+
+    with ClusterRest(server_address(arguments)) as cluster:
+        job_id = cluster.job_id(arguments.id)
+        for record in cluster.log_records(job_id, arguments.follow):
+            if arguments.json:
+                print(json.dumps({"jid": job_id, "record": record}, ensure_ascii=False), flush=True)
+            else:
+                print(shown_lines(record.rstrip("\n")), flush=True)
+    return 0

@@ -1,0 +1,96 @@
+"""`sqlstream server`: JobManager, TaskManagers, SQL gateway, REST and console in one command."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from client.arguments import add_configuration_arguments, count
+
+if TYPE_CHECKING:
+    from client.configuration import Configuration
+    from client.server.server import Server
+
+EPILOG = """\
+examples:
+  sqlstream server
+  sqlstream server --port 9000 --data-dir /srv/sqlstream
+  sqlstream server -D sql-gateway.endpoint.rest.bind-address=0.0.0.0 -D rest.port=8083
+  sqlstream config sql-gateway rest sqlstream
+
+The gateway listens on port 8083 and the JobManager's REST with the console on 8081, of this machine alone; --port puts both on
+one. Catalog and jobs are kept in the data directory and are there again after a restart; a job starts again from its
+beginning. Beyond this machine a token is required: the first one is printed at the first start.
+
+SIGTERM and Ctrl-C stop the server within ten seconds, a second one at once.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "--port", type=int, metavar="PORT", help="one port for everything; 0 takes a free one"
+    )
+    parser.add_argument(
+        "--data-dir", metavar="DIRECTORY", help="where catalog, jobs, tokens and logs are kept"
+    )
+    parser.add_argument(
+        "--task-managers", type=count, metavar="N", help="child processes that start at once and stay"
+    )
+    add_configuration_arguments(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """0 when the server was stopped, 1 when it broke off, 2 for wrong settings."""
+    from client.arguments import configuration_of
+
+    if arguments.port is not None:
+        ports = ("sql-gateway.endpoint.rest.port", "rest.port")
+        arguments.settings += [f"{key}={arguments.port}" for key in ports]
+        arguments.settings += [f"{key.removesuffix('port')}bind-port=" for key in ports]
+    if arguments.data_dir is not None:
+        arguments.settings.append(f"sqlstream.data-dir={arguments.data_dir}")
+    return serve(configuration_of(arguments), arguments.task_managers)
+
+
+def serve(configuration: Configuration, task_managers: int | None) -> int:
+    from client.server.server import Server
+
+    server = Server(configuration, task_managers)
+    _stop_at_signals(server)
+    server.start()
+    print(greeting(server), flush=True)
+    server.stopped.wait()
+    server.stop()
+    return 1 if server.is_broken else 0
+
+
+def _stop_at_signals(server: Server) -> None:
+    def stop(number: int, frame: FrameType | None) -> None:
+        if server.stopped.is_set():
+            # Children end with us: the pipe that each of them reads is closed.
+            os._exit(128 + number)
+        server.stopped.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, stop)
+
+
+def greeting(server: Server) -> str:
+    """Where the server is reached, and what to try first."""
+    from sqlstream import __version__
+
+    lines = [
+        f"sqlstream {__version__} is ready",
+        f"  SQL gateway    {server.gateway_url}",
+        f"  REST, console  {server.rest_url}",
+        f"  data           {server.data_directory}",
+    ]
+    if server.token_path is not None:
+        lines.append(f"  token          {server.first_token or f'in {server.token_path}'}")
+    lines.append(f"Try: sqlstream shell --connect {server.gateway_url}, then SELECT 1;")
+    return "\n".join(lines)

@@ -1,0 +1,89 @@
+"""Which server a command talks to: --server and --token-file, the environment, or the server that runs on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from client.connection.address import Address
+
+URL_VARIABLE = "SQLSTREAM_URL"
+TOKEN_VARIABLE = "SQLSTREAM_TOKEN"
+SERVER_FILE = "server.json"
+TOKEN_FILE = "token"
+DEFAULT_URL = "http://localhost:8083"
+
+SERVER_EPILOG = """
+The server is that of --server, else of $SQLSTREAM_URL, else the one that runs on this machine. A token is taken from
+--token-file, else from $SQLSTREAM_TOKEN, else from the data directory of the server on this machine.
+"""
+
+
+def add_server_arguments(parser: argparse.ArgumentParser) -> None:
+    """--server, --token-file and --json."""
+    parser.add_argument("--server", metavar="URL", help=f"the server, such as {DEFAULT_URL}")
+    parser.add_argument("--token-file", metavar="FILE", help="a file whose first line is the token")
+    parser.add_argument("--json", action="store_true", help="print JSON for programs")
+
+
+def server_address(arguments: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> Address:
+    """The server of the arguments. UserError for a wrong URL or token file, or one of `embedded://`."""
+    from client.connection.address import parse_address, read_token
+    from sqlstream.errors import UserError
+
+    token = environment.get(TOKEN_VARIABLE, "")
+    if arguments.token_file:
+        token = read_token(arguments.token_file)
+    url = arguments.server or environment.get(URL_VARIABLE, "")
+    address = _local_server() if not url else parse_address(url)
+    if address.is_embedded:
+        raise UserError(
+            "SS4030",
+            "this command asks a server",
+            hint=f"write --server {DEFAULT_URL}, or use: sqlstream run",
+        )
+    return dataclasses.replace(address, token=token or address.token or _local_token(address.url))
+
+
+def _data_directory() -> str:
+    from client.configuration import load_configuration
+    from client.server.server_config import data_directory
+
+    return data_directory(load_configuration().get("sqlstream.data-dir"))
+
+
+def _server_file() -> dict[str, Any]:
+    """What the server on this machine says of itself; empty when none runs."""
+    try:
+        with open(os.path.join(_data_directory(), SERVER_FILE), encoding="utf-8") as file:
+            found = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _local_server() -> Address:
+    from client.connection.address import parse_address
+
+    return parse_address(str(_server_file().get("gateway") or DEFAULT_URL))
+
+
+def _local_token(url: str) -> str:
+    """The token of the server on this machine if the URL is its own: no other server gets to see it."""
+    from client.connection.address import parse_address, read_token
+    from sqlstream.errors import UserError
+
+    found = _server_file()
+    own = {parse_address(str(found[key])).url for key in ("gateway", "rest") if found.get(key)}
+    if url not in own:
+        return ""
+    try:
+        return read_token(os.path.join(_data_directory(), TOKEN_FILE))
+    except UserError:
+        # A server that asks for no token has made none.
+        return ""

@@ -1,0 +1,146 @@
+"""`sqlstream shell`: SQL, statement by statement, on a cluster of its own or on a server."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
+
+from client.arguments import add_configuration_arguments, configuration_of, count
+from client.shell.display import Display
+from client.shell.opening import OpeningConnection
+from client.shell.shell import Failed, Shell
+from sqlstream import __version__
+from sqlstream.config_option import Scope
+
+if TYPE_CHECKING:
+    from client.connection import Connection
+    from client.shell.prompt import Prompt
+
+EXIT_SIGNALLED = 128
+
+EPILOG = """\
+examples:
+  sqlstream                                      the same as sqlstream shell
+  sqlstream shell -f tables.sql                  with the tables of a file
+  sqlstream shell --connect http://localhost:8083
+  echo "SELECT 1 + 1;" | sqlstream shell
+
+Statements end with ; or with \\G, which prints one line per column. HELP explains the rest.
+
+The cluster is embedded unless --connect or SQLSTREAM_URL names a server; its jobs end with the shell. Off a terminal the shell
+reads statements from standard input without a prompt, and the first error ends it.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--embedded", action="store_true", help="run a cluster of the shell's own, which ends with it"
+    )
+    where.add_argument("--connect", metavar="URL", help="run statements on the server at http://HOST:PORT")
+    parser.add_argument(
+        "--token-file", metavar="FILE", help="the file whose first line is the server's token"
+    )
+    parser.add_argument(
+        "-f",
+        "--file",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a script to run before the first prompt",
+    )
+    parser.add_argument(
+        "--task-managers",
+        type=count,
+        metavar="N",
+        help="child processes of the embedded cluster (default: cores)",
+    )
+    add_configuration_arguments(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """0 when the user leaves or all statements ran; else 1 when a job failed, 2 for a wrong statement or word."""
+    _end_on_hang_up()
+    is_interactive = sys.stdin.isatty() and sys.stdout.isatty()
+    display = Display(is_interactive)
+    prompt: Prompt | None = None
+
+    def prepare(connection: Connection) -> None:
+        if prompt is not None:
+            _load(connection, prompt)
+
+    opening = OpeningConnection(lambda: _open(arguments, display), prepare)
+    shell = Shell(opening, display)
+    try:
+        if _server(arguments):
+            # A server that does not answer is told before the first prompt.
+            opening.get()
+        if is_interactive:
+            from client.shell.prompt import Prompt
+
+            prompt = Prompt(lambda: opening.opened, opening.start)
+            shell.history_path = prompt.history_path
+            print(_greeting(arguments))
+        for path in arguments.file:
+            shell.run_file(path)
+        return shell.run_lines(sys.stdin) if prompt is None else shell.run_prompt(prompt)
+    except Failed as failed:
+        return failed.code
+    finally:
+        opening.close()
+
+
+def _server(arguments: argparse.Namespace) -> str:
+    """The URL of the server, empty for an embedded cluster."""
+    return "" if arguments.embedded else str(arguments.connect or os.environ.get("SQLSTREAM_URL", ""))
+
+
+def _open(arguments: argparse.Namespace, display: Display) -> Connection:
+    configuration = configuration_of(arguments)
+    for note in configuration.notes:
+        display.remark(note)
+    if url := _server(arguments):
+        from client.connection import connect
+        from client.connection.address import read_token
+
+        token = (
+            read_token(arguments.token_file)
+            if arguments.token_file
+            else os.environ.get("SQLSTREAM_TOKEN", "")
+        )
+        session = configuration.of_scopes(Scope.SESSION, Scope.JOB, Scope.CLIENT)
+        return connect(url, token=token, config=session)
+    from client.connection.embedded import embedded_connection
+
+    return embedded_connection(configuration.for_jobs, arguments.task_managers, display.print_lines)
+
+
+def _load(connection: Connection, prompt: Prompt) -> None:
+    """Load what the first statement needs, while the user types it."""
+    prompt.lexer.load()
+    connection.complete("SELECT ", len("SELECT "))
+    if connection.owns_cluster:
+        with connection.execute("SELECT 1") as result:
+            list(result.batches())
+        import client.shell.answers  # noqa: F401
+
+
+def _greeting(arguments: argparse.Namespace) -> str:
+    where = _server(arguments).partition("?")[0] or "an embedded cluster"
+    return f"sqlstream {__version__} on {where}. Statements end with ; and HELP explains more."
+
+
+def _end_on_hang_up() -> None:
+    """Let SIGTERM and SIGHUP end the shell also where Ctrl-C only ends a statement."""
+
+    def end(number: int, frame: FrameType | None) -> NoReturn:
+        raise SystemExit(EXIT_SIGNALLED + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, end)

@@ -1,0 +1,82 @@
+"""A completion, and the protocol through which completion sees names and options."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+
+class CandidateKind(enum.Enum):
+    """What a candidate is; the order is the order of a menu."""
+
+    COLUMN = "column"
+    SOURCE = "source"
+    TABLE = "table"
+    VIEW = "view"
+    DATABASE = "database"
+    CATALOG = "catalog"
+    OPTION = "option"
+    VALUE = "value"
+    CONNECTOR = "connector"
+    FORMAT = "format"
+    JOB = "job"
+    KEYWORD = "keyword"
+    TYPE = "type"
+    FUNCTION = "function"
+    COMMAND = "command"
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """`text` replaces the characters from `start` to the cursor. `detail` says more in a few words: a type, a default."""
+
+    text: str
+    kind: CandidateKind
+    detail: str
+    start: int
+
+
+class Name(msgspec.Struct, frozen=True):
+    """A name with a word about it: a column and its type, a table and its kind, a job and its state."""
+
+    text: str
+    detail: str = ""
+
+
+class OptionName(msgspec.Struct, frozen=True):
+    """An option's key, what it means, and its values where they can be listed. `#` in a key stands for a column."""
+
+    key: str
+    detail: str = ""
+    choices: tuple[str, ...] = ()
+
+
+class Vocabulary(Protocol):
+    """The names of one session. Every call is cheap, bounded, and returns nothing for a name that it does not know: it never
+    raises. An empty `catalog` or `database` is the current one."""
+
+    def catalogs(self) -> Sequence[str]: ...
+
+    def databases(self, catalog: str) -> Sequence[str]: ...
+
+    def tables(self, catalog: str, database: str) -> Sequence[Name]:
+        """Tables and views; `detail` is "table" or "view"."""
+
+    def columns(self, path: tuple[str, ...]) -> Sequence[Name]:
+        """The columns of a table or view, whose path may leave out catalog and database."""
+
+    def functions(self) -> Sequence[Name]: ...
+
+    def settings(self) -> Sequence[OptionName]:
+        """The keys of SET."""
+
+    def connectors(self) -> Sequence[str]: ...
+
+    def formats(self) -> Sequence[str]: ...
+
+    def table_options(self, connector: str, format_: str) -> Sequence[OptionName]:
+        """The keys of WITH, for a connector and a format that may both be unknown ("")."""
+
+    def jobs(self) -> Sequence[Name]: ...

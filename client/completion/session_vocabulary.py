@@ -1,0 +1,102 @@
+"""The names of a session in this process, for completion."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from client.completion.candidates import Name, OptionName
+from sqlstream.catalog import CatalogTable, ObjectPath
+from sqlstream.config import OPTIONS
+from sqlstream.config_option import ConfigOption, ConfigType
+from sqlstream.errors import SqlStreamError
+
+if TYPE_CHECKING:
+    from client.session import Session
+    from sqlstream.spi.connector import OptionDescriptor
+
+_PATH_PARTS = 3
+
+
+class SessionVocabulary:
+    """Implements `Vocabulary` on the session's catalog as it is when this object is made. `jobs` lists those of its cluster."""
+
+    def __init__(self, session: Session, jobs: Callable[[], Sequence[Name]] = tuple) -> None:
+        self._context = session.bind_context()
+        self._jobs = jobs
+
+    def catalogs(self) -> Sequence[str]:
+        return self._context.catalog.catalogs()
+
+    def databases(self, catalog: str) -> Sequence[str]:
+        with contextlib.suppress(SqlStreamError):
+            return self._context.catalog.databases(catalog or self._context.current_catalog)
+        return ()
+
+    def tables(self, catalog: str, database: str) -> Sequence[Name]:
+        context = self._context
+        path = (catalog or context.current_catalog, database or context.current_database)
+        with contextlib.suppress(SqlStreamError):
+            entries = context.catalog.list(*path)
+            return [Name(e.path.name, "table" if isinstance(e, CatalogTable) else "view") for e in entries]
+        return ()
+
+    def columns(self, path: tuple[str, ...]) -> Sequence[Name]:
+        if not 1 <= len(path) <= _PATH_PARTS:
+            return ()
+        current = (self._context.current_catalog, self._context.current_database)
+        with contextlib.suppress(SqlStreamError):
+            found = self._context.catalog.get(ObjectPath(*current[: _PATH_PARTS - len(path)], *path))
+            return [Name(f.name, str(f.type)) for f in found.schema.fields] if found is not None else ()
+        return ()
+
+    def functions(self) -> Sequence[Name]:
+        return _functions()
+
+    def settings(self) -> Sequence[OptionName]:
+        return [_setting(o) for o in OPTIONS.values() if o.scope.is_settable]
+
+    def connectors(self) -> Sequence[str]:
+        return sorted(i for i, d in self._context.connectors.items() if not d.is_internal)
+
+    def formats(self) -> Sequence[str]:
+        return sorted(self._context.formats)
+
+    def table_options(self, connector: str, format_: str) -> Sequence[OptionName]:
+        from planner.bind.table_options import own_options
+
+        found = [OptionName("connector", "the connector of the table")]
+        connectors, formats = self._context.connectors, self._context.formats
+        for descriptor in [connectors[connector]] if connector in connectors else connectors.values():
+            if not descriptor.is_internal:
+                found += [_option(o) for o in own_options(descriptor)]
+                found += [OptionName("format", "the format of the rows")] if descriptor.has_format else []
+        for identifier in [format_] if format_ in formats else formats if not connector else ():
+            found += [_option(o, f"{identifier}.") for o in formats[identifier].options]
+        return list({o.key: o for o in found}.values())
+
+    def jobs(self) -> Sequence[Name]:
+        return self._jobs()
+
+
+@functools.cache
+def _functions() -> tuple[Name, ...]:
+    from planner.bind.calls import callable_names
+    from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
+
+    usages = {n: f.usage for n, f in AGGREGATE_FUNCTIONS.items()} | {
+        n: f.usage for n, f in SCALAR_FUNCTIONS.items()
+    }
+    return tuple(Name(name, usages.get(name, "")) for name in callable_names())
+
+
+def _setting(option: ConfigOption) -> OptionName:
+    choices = ("true", "false") if option.type is ConfigType.BOOLEAN else option.choices
+    return OptionName(option.key, option.description, choices)
+
+
+def _option(option: OptionDescriptor, prefix: str = "") -> OptionName:
+    choices = ("true", "false") if option.type.name == "BOOLEAN" else option.choices
+    return OptionName(prefix + option.key, option.description, choices)

@@ -1,0 +1,59 @@
+"""The grammar of all statements but queries, as phrases, and what may follow a beginning of one."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from sqlglot import Token
+
+from client.completion.phrases import Expected, Phrase, expected_after, parse_phrase
+
+_DETAILS = "(ESTIMATED_COST | CHANGELOG_MODE | JSON_EXECUTION_PLAN | PLAN_ADVICE)"
+
+PHRASES = (
+    "<query>",
+    "INSERT INTO <table> [PARTITION <columns>] [<columns>] <query>",
+    "EXECUTE (STATEMENT SET BEGIN | <statement>)",
+    "BEGIN STATEMENT SET",
+    f"EXPLAIN [PLAN FOR | {_DETAILS} {{, {_DETAILS}}}] <statement>",
+    "CREATE [TEMPORARY] TABLE [IF NOT EXISTS] <new_name> <definitions> [COMMENT <text>] [PARTITIONED BY <columns>]"
+    " WITH <options>",
+    "CREATE [TEMPORARY] VIEW [IF NOT EXISTS] <new_name> [<columns>] [COMMENT <text>] AS <query>",
+    "CREATE DATABASE [IF NOT EXISTS] <new_name> [COMMENT <text>] [WITH <database_options>]",
+    "CREATE CATALOG [IF NOT EXISTS] <new_name> [COMMENT <text>] WITH <catalog_options>",
+    "DROP [TEMPORARY] (TABLE [IF EXISTS] <table> | VIEW [IF EXISTS] <view>)",
+    "DROP DATABASE [IF EXISTS] <database> [RESTRICT | CASCADE]",
+    "DROP CATALOG [IF EXISTS] <catalog>",
+    "ALTER DATABASE <database> SET <database_options>",
+    "USE (<database> | CATALOG <catalog>)",
+    "SET [<setting> = <value>]",
+    "RESET [<setting>]",
+    "SHOW (TABLES | VIEWS) [(FROM | IN) <database>] [[NOT] (LIKE | ILIKE) <text>]",
+    "SHOW COLUMNS (FROM | IN) <relation> [[NOT] (LIKE | ILIKE) <text>]",
+    "SHOW DATABASES [(FROM | IN) <catalog>] [[NOT] (LIKE | ILIKE) <text>]",
+    "SHOW (FUNCTIONS | CATALOGS | CONNECTORS | FORMATS) [[NOT] (LIKE | ILIKE) <text>]",
+    "SHOW CURRENT (CATALOG | DATABASE)",
+    "SHOW CREATE (TABLE <table> | VIEW <view> | CATALOG <catalog>)",
+    "SHOW JOBS",
+    "(DESCRIBE | DESC) [EXTENDED] <relation>",
+    "(DESCRIBE | DESC) (CONNECTOR <connector> | FORMAT <format> | FUNCTION [EXTENDED] <function> | JOB <job>)",
+    "(DESCRIBE | DESC) (CATALOG [EXTENDED] <catalog> | DATABASE [EXTENDED] <database>)",
+    "STOP JOB <job>",
+)
+
+PHRASES_OF_SET = ("INSERT INTO <table> [PARTITION <columns>] [<columns>] <query>", "END")
+"""What a statement set holds."""
+
+
+@functools.cache
+def _parsed(is_in_set: bool) -> tuple[Phrase, ...]:
+    return tuple(map(parse_phrase, PHRASES_OF_SET if is_in_set else PHRASES))
+
+
+def expected_in_statement(tokens: Sequence[Token], is_in_set: bool = False) -> Expected:
+    """The keywords and slots that may follow `tokens`, the beginning of a statement."""
+    expected: Expected = set()
+    for phrase in _parsed(is_in_set):
+        expected |= expected_after(phrase, tokens)
+    return expected

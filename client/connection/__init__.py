@@ -1,0 +1,65 @@
+"""Connections: one interface for the shell, the command line and Python, to a session here or behind HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from client.connection.async_interface import AsyncSessionConnection, AsyncStatementResult
+from client.connection.interface import Connection, ResultKind, StatementResult
+
+__all__ = [
+    "AsyncSessionConnection",
+    "AsyncStatementResult",
+    "Connection",
+    "ResultKind",
+    "StatementResult",
+    "connect",
+    "connect_async",
+]
+
+
+def connect(url: str, *, token: str = "", config: Mapping[str, str] | None = None) -> Connection:
+    """Open a session: on a cluster in this process (`embedded://`), or on the server at `http://host:8083`.
+
+    `config` are settings of the session, in addition to those in the URL's parameters. UserError for a wrong URL or setting;
+    ExternalError SS5030 when the server does not answer.
+    """
+    from client.connection.address import parse_address
+
+    address = parse_address(url, token)
+    settings = {**address.config, **(config or {})}
+    if address.is_embedded:
+        from client.connection.embedded import embedded_connection
+
+        return embedded_connection(settings)
+    from client.connection.http_connection import HttpConnection
+
+    _check_settings(settings)
+    return HttpConnection(address, settings)
+
+
+async def connect_async(
+    url: str, *, token: str = "", config: Mapping[str, str] | None = None
+) -> AsyncSessionConnection:
+    """`connect`, awaited."""
+    from client.connection.address import parse_address
+
+    address = parse_address(url, token)
+    settings = {**address.config, **(config or {})}
+    if address.is_embedded:
+        from client.connection.embedded import embedded_connection
+        from client.connection.threaded import ThreadedConnection
+
+        return await ThreadedConnection.open(lambda: embedded_connection(settings))
+    from client.connection.async_http import AsyncHttpConnection
+
+    _check_settings(settings)
+    return await AsyncHttpConnection.open(address, settings)
+
+
+def _check_settings(settings: Mapping[str, str]) -> None:
+    """Refuse what SET would refuse: a server keeps what it does not know, since Flink's clients send all they have."""
+    from sqlstream import config as options
+
+    for key, value in settings.items():
+        options.settable_option(key).parse(value)

@@ -1,0 +1,96 @@
+"""Connection URLs: `embedded://`, or the address of a server."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
+
+from sqlstream.errors import UserError, did_you_mean
+
+EMBEDDED = "embedded"
+DEFAULT_PORT = 8083
+SCHEMES = (EMBEDDED, "http", "https")
+TOKEN_FILE_BYTES_MAX = 4096
+_OWN_PARAMETERS = ("token", "token_file", "ca_file")
+_EXAMPLE = 'write "embedded://" or a URL such as "http://localhost:8083"'
+
+
+@dataclasses.dataclass(frozen=True)
+class Address:
+    """Where a connection leads. `url` is scheme, host, port and path of a server (empty for `embedded://`) without anything
+    secret; `ca_file` holds the certificates to trust beside the system's; `config` are settings of the session."""
+
+    url: str
+    token: str = dataclasses.field(default="", repr=False)
+    ca_file: str = ""
+    config: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def is_embedded(self) -> bool:
+        return not self.url
+
+
+def parse_address(text: str, token: str = "") -> Address:
+    """Read a connection URL. UserError SS4030 for any other text.
+
+    Parameters of the URL are settings of the session, but for `token`, `token_file` (a file whose first line is the token) and
+    `ca_file`.
+
+    >>> parse_address("http://localhost?parallelism.default=2")
+    Address(url='http://localhost:8083', ca_file='', config={'parallelism.default': '2'})
+    >>> parse_address("embedded://").is_embedded
+    True
+    """
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError as error:
+        raise UserError("SS4030", f'"{_shown(text)}" is no URL: {error}', hint=_EXAMPLE) from None
+    if parts.scheme not in SCHEMES:
+        hint = did_you_mean(parts.scheme, SCHEMES) or _EXAMPLE
+        raise UserError("SS4030", f'"{_shown(text)}" names no way to connect', hint=hint)
+    config = dict(parse_qsl(parts.query, keep_blank_values=True))
+    own = {name: config.pop(name, "") for name in _OWN_PARAMETERS}
+    if parts.scheme == EMBEDDED:
+        if parts.netloc or parts.path.strip("/"):
+            raise UserError(
+                "SS4030", f'"{_shown(text)}" names a place, but an embedded cluster has none', hint=_EXAMPLE
+            )
+        return Address("", config=config)
+    if not parts.hostname:
+        raise UserError("SS4030", f'"{_shown(text)}" names no host', hint=_EXAMPLE)
+    if parts.username or parts.password:
+        raise UserError(
+            "SS4030", "a URL with a user or password is not accepted", hint="give a token: ?token=…"
+        )
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    url = f"{parts.scheme}://{host}:{port or DEFAULT_PORT}{parts.path.rstrip('/')}"
+    found = token or own["token"] or (read_token(own["token_file"]) if own["token_file"] else "")
+    return Address(url, found, own["ca_file"], config)
+
+
+def read_token(path: str) -> str:
+    """The first line of a token file. UserError SS4031 when it cannot be read or holds none."""
+    try:
+        with open(Path(path).expanduser(), encoding="utf-8") as file:
+            token = file.readline(TOKEN_FILE_BYTES_MAX).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise UserError(
+            "SS4031",
+            f'cannot read the token in "{os.fspath(path)}": {reason.lower()}',
+            hint="give the path of the file that the server wrote at its first start",
+        ) from error
+    if not token or not token.isprintable() or not token.isascii():
+        raise UserError("SS4031", f'"{path}" holds no token', hint="its first line is the token")
+    return token
+
+
+def _shown(text: str) -> str:
+    """The URL without its parameters, which may hold a token, and without a password."""
+    head = text.partition("?")[0]
+    scheme, separator, rest = head.partition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}"

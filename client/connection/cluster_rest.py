@@ -1,0 +1,98 @@
+"""The JobManager's REST for commands: jobs, their details and logs, and the cluster."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any
+
+from client.connection.address import Address
+from client.connection.http import HttpClient
+from client.connection.job_calls import CLUSTER, OVERVIEW, job_path, poll_intervals_s
+from sqlstream.errors import UserError
+from sqlstream.messages.job_state import JobStatus
+
+Json = dict[str, Any]
+
+LOG_POLL_S = 0.5
+ID_HINT = "list the jobs that are: sqlstream jobs"
+_FULL_ID = re.compile(r"[0-9a-f]{32}")
+
+
+class ClusterRest:
+    """Asks one server. State: open sockets, until `close`."""
+
+    def __init__(self, address: Address) -> None:
+        self.url = address.url
+        self._client = HttpClient(address)
+
+    def overview(self) -> Json:
+        """Slots, TaskManagers and counts of jobs."""
+        return dict(self._client.call("GET", CLUSTER))
+
+    def jobs(self) -> list[Json]:
+        """All jobs, the latest first."""
+        jobs: list[Json] = self._client.call("GET", OVERVIEW)["jobs"]
+        return sorted(jobs, key=lambda job: job["start-time"], reverse=True)
+
+    def job_id(self, given: str) -> str:
+        """The whole id for its first characters. UserError SS6009 when they belong to no job or to several."""
+        given = given.lower()
+        if _FULL_ID.fullmatch(given):
+            return given
+        found = [str(job["jid"]) for job in self.jobs() if given and job["jid"].startswith(given)]
+        if len(found) == 1:
+            return found[0]
+        said = "is the beginning of several jobs' ids" if found else "is not known"
+        raise UserError("SS6009", f'job "{given}" {said}', hint=ID_HINT)
+
+    def job(self, job_id: str) -> Json:
+        return dict(self._client.call("GET", job_path(job_id)))
+
+    def totals(self, job_id: str) -> Json:
+        return dict(self._client.call("GET", job_path(job_id, "/totals")))
+
+    def exceptions(self, job_id: str) -> Json:
+        return dict(self._client.call("GET", job_path(job_id, "/exceptions")))
+
+    def status(self, job_id: str) -> JobStatus:
+        return JobStatus(self._client.call("GET", job_path(job_id, "/status"))["status"])
+
+    def cancel(self, job_id: str) -> None:
+        self._client.call("PATCH", job_path(job_id), mode="cancel")
+
+    def ended(self, job_id: str, timeout_s: float) -> JobStatus:
+        """The status once the job has ended, or after `timeout_s`."""
+        deadline_s = time.monotonic() + timeout_s
+        for interval_s in poll_intervals_s():
+            status = self.status(job_id)
+            if status.is_terminal or time.monotonic() > deadline_s:
+                return status
+            time.sleep(interval_s)
+        raise AssertionError("unreachable")
+
+    def log_records(self, job_id: str, follows: bool) -> Iterator[str]:
+        """The records of a job's log, oldest first; with `follows` those to come, too, until the job has ended."""
+        after: Mapping[str, str] = {}
+        while True:
+            has_ended = not follows or self.status(job_id).is_terminal
+            answer = self._client.call("GET", job_path(job_id, "/logs"), **after)
+            yield from answer["records"]
+            if answer["next"] == after.get("after") or not answer["records"]:
+                if has_ended:
+                    return
+                time.sleep(LOG_POLL_S)
+            after = {"after": answer["next"]}
+
+    def close(self) -> None:
+        self._client.close()
+
+    def __enter__(self) -> ClusterRest:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

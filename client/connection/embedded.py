@@ -1,0 +1,204 @@
+"""A connection to a session in this process."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from client.connection.ended import ended_error
+from client.connection.interface import ResultKind
+from client.lost_rows import expired_state_text, lost_rows_text
+from client.session import Job, LiteralJob, Rows, Text
+from sqlstream.errors import UserError
+from sqlstream.messages.job_state import JobStatus
+from sqlstream.messages.rpc import JobMetrics, JobOverviewEntry, JobStatusReply
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from client.completion import Candidate
+    from client.session import Outcome, Session
+    from runtime.net.results import PrintLines
+    from sqlstream.schema import Schema
+
+NAME = "embedded"
+TEXT_COLUMN = "result"
+"""The one column of an answer that is a text, as Flink calls it."""
+
+DONE = "OK"
+
+
+def embedded_connection(
+    config: Mapping[str, str] | None = None,
+    task_managers: int | None = None,
+    print_lines: PrintLines | None = None,
+) -> EmbeddedConnection:
+    """A connection with a cluster of its own, which ends with it; the arguments are those of `local_session`."""
+    from client.local_session import local_session
+
+    stack = contextlib.ExitStack()
+    session = stack.enter_context(local_session(config, task_managers, print_lines))
+    return EmbeddedConnection(session, stack.close)
+
+
+class EmbeddedConnection:
+    """Implements `Connection` over a `Session`, whose calls it puts into line. State: the results that are in use, until
+    `close` cancels their queries. `close_cluster` ends the session's cluster, if the connection is to do so."""
+
+    def __init__(self, session: Session, close_cluster: Callable[[], None] | None = None) -> None:
+        self._session = session
+        self._close_cluster = close_cluster
+        self._lock = threading.Lock()
+        self._results: weakref.WeakSet[EmbeddedResult] = weakref.WeakSet()
+        self._is_closed = False
+
+    @property
+    def name(self) -> str:
+        return NAME
+
+    @property
+    def owns_cluster(self) -> bool:
+        return self._close_cluster is not None
+
+    @property
+    def session(self) -> Session:
+        """For what only a session in this process has."""
+        return self._session
+
+    def execute(self, text: str) -> EmbeddedResult:
+        from planner.dialect.parser import parse_statement
+
+        statement = parse_statement(text)
+        with self._lock:
+            if self._is_closed:
+                raise UserError("SS4032", "the connection is closed", hint="open another one")
+            try:
+                outcome = self._session.execute(statement)
+            except UserError as error:
+                raise error.at(statement.span) from None
+            result = EmbeddedResult(outcome)
+            self._results.add(result)
+        return result
+
+    def complete(self, text: str, position: int) -> tuple[Candidate, ...]:
+        from client.completion import complete
+        from client.completion.session_vocabulary import SessionVocabulary
+
+        with self._lock:
+            return complete(text, position, SessionVocabulary(self._session))
+
+    def config(self) -> Mapping[str, str]:
+        with self._lock:
+            return dict(self._session.config)
+
+    def jobs(self) -> tuple[JobOverviewEntry, ...]:
+        return tuple(sorted(self._session.cluster.jobs(), key=lambda job: job.start_ms, reverse=True))
+
+    def cancel_job(self, job_id: str) -> None:
+        self._session.cluster.cancel(job_id)
+
+    def close(self) -> None:
+        with self._lock:
+            is_first, self._is_closed = not self._is_closed, True
+            results = list(self._results)
+        if not is_first:
+            return
+        for result in results:
+            result.close()
+        if self._close_cluster is not None:
+            self._close_cluster()
+
+    def __enter__(self) -> EmbeddedConnection:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class EmbeddedResult:
+    """Implements `StatementResult` for the outcome of a session."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        self.kind = _kind(outcome)
+        self.text = _text(outcome, self.kind)
+        self.note = outcome.note if isinstance(outcome, Rows) else ""
+        self.schema: Schema | None = None
+        self._rows: tuple[pa.RecordBatch, ...] = ()
+        self._job = outcome if isinstance(outcome, Job) else None
+        if self._job is not None:
+            self.schema = self._job.schema
+        elif isinstance(outcome, Rows) and self.kind is ResultKind.ROWS:
+            self.schema, self._rows = outcome.schema, outcome.batches
+        self.job_id = None if self._job is None or isinstance(self._job, LiteralJob) else self._job.id
+        self.label = self._job.label if self._job is not None else ""
+        self.is_bounded = self._job is None or self._job.is_bounded
+        self.is_updating = self._job is not None and self._job.is_updating
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        yield from self._rows
+        if self._job is None or self.kind is not ResultKind.QUERY:
+            return
+        for batch in self._job.rows():
+            if batch.num_rows:
+                yield batch
+        status, error = self._job.wait()
+        if status is not JobStatus.FINISHED:
+            raise ended_error(self._job.id, status, error)
+
+    def wait(self, timeout_s: float | None = None) -> JobStatusReply:
+        if self._job is None:
+            return JobStatusReply("", JobStatus.FINISHED)
+        return JobStatusReply(self._job.id, *self._job.wait(timeout_s))
+
+    def metrics(self) -> JobMetrics:
+        return JobMetrics("", JobStatus.FINISHED, {}, {}) if self._job is None else self._job.metrics()
+
+    def warnings(self) -> list[str]:
+        if self._job is None:
+            return []
+        metrics = self._job.metrics()
+        return lost_rows_text(metrics, self._job.rejected) + expired_state_text(metrics.total)
+
+    def cancel(self) -> None:
+        if self._job is not None:
+            self._job.cancel()
+
+    def close(self) -> None:
+        if self.kind is ResultKind.QUERY:
+            self.cancel()
+
+    def __enter__(self) -> EmbeddedResult:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _kind(outcome: Outcome) -> ResultKind:
+    match outcome:
+        case Job(schema=schema):
+            return ResultKind.JOB if schema is None else ResultKind.QUERY
+        case Rows(done=done) if done:
+            return ResultKind.CONFIRMATION
+        case Rows(schema=schema) if schema.names != (TEXT_COLUMN,):
+            return ResultKind.ROWS
+    return ResultKind.TEXT
+
+
+def _text(outcome: Outcome, kind: ResultKind) -> str:
+    match outcome:
+        case Text(text):
+            return text
+        case Rows(done=done) if kind is ResultKind.CONFIRMATION:
+            return done or DONE
+        case Rows(batches=batches) if kind is ResultKind.TEXT:
+            return "\n".join(text for batch in batches for text in batch.column(0).to_pylist())
+    return ""

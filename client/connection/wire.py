@@ -1,0 +1,163 @@
+"""The words of HTTP between this client and a server: paths, the head and the end of a result, errors. Nothing is sent here."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from client.connection.interface import ResultKind
+from sqlstream.errors import (
+    ExternalError,
+    FailureReason,
+    InternalError,
+    JobError,
+    Span,
+    SqlStreamError,
+    UserError,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sqlstream.schema import Schema
+
+API = "/v4"
+METADATA_KEY = b"sqlstream"
+"""The key of a JSON object in the metadata of an Arrow stream's schema, and of the batch that ends the stream."""
+
+ERROR_MEDIA_TYPE = "application/vnd.sqlstream+json"
+"""Accepted, it adds the parts of an error to its body."""
+
+START_HINT = "start a server with: sqlstream server"
+_BODY_CHARACTERS_SHOWN = 500
+_STATUS_HINTS = {
+    401: "give the server's token: --token-file FILE, ?token_file=… or SQLSTREAM_TOKEN",
+    403: "ask for a token with the role that the request needs",
+    404: "check the URL: it names a host and a port, and no path",
+}
+
+
+def session_path(handle: str, rest: str = "") -> str:
+    return f"{API}/sessions/{handle}{rest}"
+
+
+def operation_path(session: str, operation: str, rest: str) -> str:
+    return f"{API}/sessions/{session}/operations/{operation}{rest}"
+
+
+@dataclasses.dataclass(frozen=True)
+class ResultHead:
+    """What a result stream says of itself before its first row; see `StatementResult`."""
+
+    kind: ResultKind
+    columns: Schema
+    label: str
+    text: str
+    note: str
+    job_id: str | None
+    is_bounded: bool
+    is_updating: bool
+
+    @property
+    def schema(self) -> Schema | None:
+        return self.columns if self.kind in (ResultKind.ROWS, ResultKind.QUERY) else None
+
+
+def read_head(schema: pa.Schema) -> ResultHead:
+    """The head in the metadata of a stream's schema. ValueError when it is not there."""
+    from client.gateway.types_json import schema_of
+
+    text = (schema.metadata or {}).get(METADATA_KEY)
+    if text is None:
+        raise ValueError("the result says nothing of its kind")
+    found = msgspec.json.decode(text)
+    try:
+        said = found["statement"]
+        return ResultHead(
+            ResultKind(said["kind"]),
+            schema_of(found["columns"]),
+            said["label"],
+            said["text"],
+            said["note"],
+            found.get("jobID"),
+            said["isBounded"],
+            said["isUpdating"],
+        )
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"the result's head lacks {error}") from error
+
+
+def read_ending(metadata: Mapping[bytes, bytes]) -> tuple[str, ...]:
+    """The warnings of a complete result, from the metadata of its last batch. JobError when it is not complete."""
+    found = msgspec.json.decode(metadata[METADATA_KEY])
+    if "status" in found:
+        return tuple(map(str, found.get("warnings", ())))
+    raise job_failure(found.get("error") or {"message": "; ".join(map(str, found.get("errors", ())))})
+
+
+def job_failure(error: Mapping[str, Any]) -> JobError:
+    """The failure of a job, from its parts."""
+    code = str(error.get("code", "SS9001"))
+    reason = FailureReason.CANCELLED if code in ("SS6014", "SS6023") else FailureReason.OPERATOR_FAILED
+    return JobError(
+        code,
+        str(error.get("message", "")),
+        reason=reason,
+        span=_span(error),
+        detail=str(error.get("detail", "")),
+        hint=str(error.get("hint", "")),
+    )
+
+
+def answered_error(status: int, body: bytes, url: str) -> SqlStreamError:
+    """The error that a server answered with, with its parts if the body has them."""
+    try:
+        found = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        found = None
+    if not isinstance(found, dict):
+        return _unexpected(status, body.decode("utf-8", "replace"), url)
+    error = found.get("error")
+    if isinstance(error, dict) and "code" in error:
+        return _error_of(error)
+    texts = found.get("errors")
+    text = str(texts[-1]) if isinstance(texts, list) and texts else body.decode("utf-8", "replace")
+    return rendered_error(text) or _unexpected(status, text, url)
+
+
+def _error_of(error: Mapping[str, Any]) -> SqlStreamError:
+    code, message = str(error["code"]), str(error.get("message", ""))
+    detail, hint = str(error.get("detail", "")), str(error.get("hint", ""))
+    if code.startswith("SS9"):
+        return InternalError(message, detail=detail)
+    if code.startswith("SS60") and code < "SS6020":
+        return JobError(code, message, reason=FailureReason.EXTERNAL, detail=detail, hint=hint)
+    return UserError(code, message, span=_span(error), detail=detail, hint=hint)
+
+
+def rendered_error(text: str) -> UserError | None:
+    """An error from the text that users read, without its place: `error[SS2003]: …`, `hint: …`."""
+    _, separator, rest = text.partition("error[")
+    code, bracket, after = rest.partition("]: ")
+    if not separator or not bracket or not code.startswith("SS"):
+        return None
+    lines = after.splitlines()
+    hint = next((line.removeprefix("hint: ") for line in lines if line.startswith("hint: ")), "")
+    detail = next((line.removeprefix("detail: ") for line in lines if line.startswith("detail: ")), "")
+    return UserError(code, lines[0] if lines else "", hint=hint, detail=detail)
+
+
+def _unexpected(status: int, text: str, url: str) -> SqlStreamError:
+    said = " ".join(text.split())[:_BODY_CHARACTERS_SHOWN]
+    message = f"{url} answered {status}{': ' + said if said else ''}"
+    if status in _STATUS_HINTS:
+        return UserError("SS4033", message, hint=_STATUS_HINTS[status])
+    return ExternalError("SS5031", message, hint="look at the server's log")
+
+
+def _span(error: Mapping[str, Any]) -> Span | None:
+    span = error.get("span")
+    return Span(*span) if isinstance(span, list | tuple) and len(span) == 2 else None

@@ -1,0 +1,75 @@
+"""sqlstream as a Python database module (PEP 249). Users import its names from the package `sqlstream`."""
+
+from __future__ import annotations
+
+from client.dbapi.async_connection import AsyncConnection, connect_async
+from client.dbapi.async_cursor import AsyncCursor
+from client.dbapi.connection import Connection, connect
+from client.dbapi.cursor import Cursor
+from client.dbapi.errors import (
+    DatabaseError,
+    DataError,
+    Error,
+    IntegrityError,
+    InterfaceError,
+    InternalError,
+    NotSupportedError,
+    OperationalError,
+    ProgrammingError,
+    Warning,
+)
+from client.dbapi.type_objects import (
+    BINARY,
+    DATETIME,
+    NUMBER,
+    ROWID,
+    STRING,
+    Binary,
+    Date,
+    DateFromTicks,
+    Time,
+    TimeFromTicks,
+    Timestamp,
+    TimestampFromTicks,
+)
+from sqlstream.changelog import RowKind
+
+apilevel = "2.0"
+threadsafety = 2
+"""Threads may share the module and connections."""
+paramstyle = "qmark"
+
+__all__ = [
+    "BINARY",
+    "DATETIME",
+    "NUMBER",
+    "ROWID",
+    "STRING",
+    "AsyncConnection",
+    "AsyncCursor",
+    "Binary",
+    "Connection",
+    "Cursor",
+    "DataError",
+    "DatabaseError",
+    "Date",
+    "DateFromTicks",
+    "Error",
+    "IntegrityError",
+    "InterfaceError",
+    "InternalError",
+    "NotSupportedError",
+    "OperationalError",
+    "ProgrammingError",
+    "RowKind",
+    "Time",
+    "TimeFromTicks",
+    "Timestamp",
+    "TimestampFromTicks",
+    "Warning",
+    "apilevel",
+    "connect",
+    "connect_async",
+    "paramstyle",
+    "threadsafety",
+]

@@ -1,0 +1,170 @@
+"""What cursors that wait and cursors that are awaited have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from client.connection.interface import ResultKind
+from client.dbapi.errors import InterfaceError, NotSupportedError, OperationalError, ProgrammingError, Warning
+from client.dbapi.fetch_buffer import FetchBuffer
+from client.dbapi.translate import translated
+from client.dbapi.type_objects import Description, description
+from sqlstream.messages.job_state import JobStatus
+from sqlstream.schema import Schema
+from sqlstream.types import STRING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from client.dbapi.parameters import Parameters
+    from sqlstream.messages.rpc import JobMetrics, JobStatusReply
+
+TEXT_SCHEMA = Schema.of(("result", STRING.not_null()))
+
+UNKNOWN_ROWS = -1
+
+
+class ResultFacts(Protocol):
+    """What is known of a result before its rows come; see `StatementResult`."""
+
+    @property
+    def kind(self) -> ResultKind: ...
+    @property
+    def schema(self) -> Schema | None: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def note(self) -> str: ...
+    @property
+    def job_id(self) -> str | None: ...
+    @property
+    def is_bounded(self) -> bool: ...
+    @property
+    def is_updating(self) -> bool: ...
+
+
+class CursorState:
+    """PEP 249's attributes, and the rows between the last statement's result and the caller.
+
+    `description`: seven items per column, or None when the statement has no rows. `rowcount`: the rows that a finished INSERT
+    wrote, else -1. `rownumber`: how many rows were fetched, or None. `messages`: warnings of the last statement, such as lost
+    rows. `arraysize`: the rows of `fetchmany` without a size. `job_id`: the id of the statement's job, or None.
+    """
+
+    arraysize: int = 1
+
+    def __init__(self) -> None:
+        self.description: list[Description] | None = None
+        self.rowcount = UNKNOWN_ROWS
+        self.rownumber: int | None = None
+        self.messages: list[tuple[type[Warning], Warning]] = []
+        self.job_id: str | None = None
+        self._statement = ""
+        self._facts: ResultFacts | None = None
+        self._buffer: FetchBuffer | None = None
+        self._is_closed = False
+        self._takes_changes = False
+
+    def setinputsizes(self, sizes: Sequence[object]) -> None:
+        """Does nothing, as PEP 249 allows."""
+
+    def setoutputsize(self, size: int, column: int | None = None) -> None:
+        """Does nothing, as PEP 249 allows."""
+
+    def callproc(self, procname: str, parameters: Parameters = ()) -> None:
+        """NotSupportedError: there are no stored procedures."""
+        raise NotSupportedError("there are no stored procedures", hint="write the statement itself")
+
+    def nextset(self) -> None:
+        """NotSupportedError: a statement has one result."""
+        raise NotSupportedError("a statement has one result", hint="execute the statements one by one")
+
+    # -- the steps of execute ----------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise InterfaceError("the cursor is closed", hint="make another one: connection.cursor()")
+
+    def _forget(self) -> None:
+        """Be as if no statement had run."""
+        self.description, self.rowcount, self.rownumber = None, UNKNOWN_ROWS, None
+        self.messages, self.job_id = [], None
+        self._facts, self._takes_changes = None, False
+
+    def _begin(self, statement: str, facts: ResultFacts) -> None:
+        self._statement, self._facts, self.job_id = statement, facts, facts.job_id
+        if facts.note:
+            self._warn([facts.note])
+        schema = TEXT_SCHEMA if facts.kind is ResultKind.TEXT else facts.schema
+        if schema is None or facts.kind in (ResultKind.JOB, ResultKind.CONFIRMATION):
+            return
+        self.description = [description(f.name, f.type) for f in schema.fields]
+        self.rownumber = 0
+        self._buffer = FetchBuffer(schema)
+        if facts.kind is ResultKind.TEXT:
+            self._buffer.add(_text_batch(facts.text))
+
+    def _finish_job(self, reply: JobStatusReply, metrics: JobMetrics, warnings: list[str]) -> None:
+        """Take note of an INSERT that has ended. An exception when it has not finished."""
+        if reply.error is not None:
+            raise translated(reply.error.to_job_error(), self._statement)
+        if reply.status is not JobStatus.FINISHED:
+            raise OperationalError(f"job {reply.job_id} ended {reply.status.value.lower()}", code="SS6014")
+        self.rowcount = int(metrics.total.get("numRecordsWritten", UNKNOWN_ROWS))
+        self._warn(warnings)
+
+    def _warn(self, lines: list[str]) -> None:
+        self.messages += [(Warning, Warning(line)) for line in lines]
+
+    # -- the steps of fetching ---------------------------------------------------------------------
+
+    def _fetchable(self, *, all_rows: bool = False) -> FetchBuffer:
+        """The buffer to fetch rows from. An exception when the last statement has no rows, or no final ones."""
+        self._check_open()
+        if self._buffer is None or self._facts is None:
+            raise ProgrammingError(
+                "there are no rows to fetch: the last statement was no query"
+                if self._facts is not None
+                else "there are no rows to fetch: no statement was executed",
+                hint="execute a SELECT first",
+            )
+        if self._takes_changes:
+            raise ProgrammingError(
+                "the rows of this query are already taken as a changelog", hint="execute the query again"
+            )
+        if not self._facts.is_bounded and (all_rows or self._facts.is_updating):
+            what = "is never complete" if all_rows else "has no final rows"
+            raise NotSupportedError(
+                f"the result of this unbounded query {what}",
+                hint="iterate over cursor.changelog()"
+                if self._facts.is_updating
+                else "iterate over the cursor",
+            )
+        return self._buffer
+
+    def _changelog_schema(self) -> Schema:
+        """The columns of the changes to come. An exception when rows were fetched already."""
+        buffer = None if self._takes_changes else self._buffer
+        if self.rownumber or (buffer is not None and buffer.is_ended):
+            raise ProgrammingError("rows of this query were fetched already", hint="execute the query again")
+        self._check_open()
+        if buffer is None:
+            buffer = self._fetchable()
+        self._takes_changes = True
+        return buffer.schema
+
+    def _size(self, size: int | None) -> int:
+        wanted = self.arraysize if size is None else size
+        if wanted < 0:
+            raise ProgrammingError(f"fetchmany takes a size from 0, not {wanted}")
+        return wanted
+
+    def _count(self, rows: int) -> None:
+        self.rownumber = (self.rownumber or 0) + rows
+
+
+def _text_batch(text: str) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_arrays([pa.array([text], pa.string())], names=["result"])

@@ -1,0 +1,26 @@
+"""The figures of a whole job, which progress lines and summaries show. Flink's REST has them only per vertex and subtask."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+
+from client.lost_rows import expired_state_text, lost_rows_text
+from client.rest.answers import RestRoute, checked_id, json_answer
+from client.rest.cluster_view import ClusterView
+from client.session import rejected_rows_places
+
+
+def totals_routes(view: ClusterView) -> APIRouter:
+    """`/jobs/ID/totals`: `status`, `total` and `operators` as in JobMetrics, and `warnings` on lost rows as lines of text."""
+    router = APIRouter(route_class=RestRoute)
+
+    @router.get("/jobs/{job_id}/totals")
+    def totals(job_id: str) -> Response:
+        metrics = view.cluster.metrics(checked_id("jobid", job_id))
+        places = rejected_rows_places(view.graph(job_id))
+        warnings = [*lost_rows_text(metrics, places), *expired_state_text(metrics.total)]
+        operators = {str(id): figures for id, figures in metrics.operators.items()}
+        answer = {"status": metrics.status.value, "total": metrics.total, "operators": operators}
+        return json_answer({**answer, "warnings": warnings})
+
+    return router

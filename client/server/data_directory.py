@@ -1,0 +1,90 @@
+"""The directory in which a server keeps everything, for one server at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from types import TracebackType
+
+import msgspec
+
+from client.server.kept_file import FILE_MODE, make_private_directory, remove_file, write_file
+from sqlstream.errors import ExternalError, UserError
+
+SERVER_FILE = "server.json"
+
+
+class ServerFile(msgspec.Struct, frozen=True, rename="kebab"):
+    """What commands of this machine read to find the running server."""
+
+    process_id: int
+    gateway: str
+    rest: str
+    is_token_required: bool
+
+
+class DataDirectory:
+    """A private directory, locked until `close` or the end of the process. UserError SS4010 when another server has it.
+
+    catalog/  jobs/  logs/  audit/  tokens.json  token  server.json  lock
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        make_private_directory(path)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        try:
+            self._lock = os.open(self._of("lock"), flags, FILE_MODE)
+        except OSError as error:
+            raise ExternalError("SS5001", f'could not open "{self._of("lock")}": {error.strerror}') from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            owner = os.read(self._lock, 32).decode("ascii", "replace").strip()
+            os.close(self._lock)
+            raise UserError(
+                "SS4010",
+                f'the data directory "{path}" is in use by another server{f" (process {owner})" if owner else ""}',
+                hint="stop that server, or give this one another directory with --data-dir",
+            ) from error
+        os.ftruncate(self._lock, 0)
+        os.write(self._lock, f"{os.getpid()}\n".encode())
+
+    def __enter__(self) -> DataDirectory:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def catalog(self) -> str:
+        return self._of("catalog")
+
+    @property
+    def jobs(self) -> str:
+        return self._of("jobs")
+
+    @property
+    def logs(self) -> str:
+        return self._of("logs")
+
+    @property
+    def audit(self) -> str:
+        return self._of("audit")
+
+    def _of(self, name: str) -> str:
+        return os.path.join(self.path, name)
+
+    def announce(self, server: ServerFile) -> None:
+        """Write down where the server is reached."""
+        write_file(self._of(SERVER_FILE), msgspec.json.encode(server), is_durable=False)
+
+    def close(self) -> None:
+        """Let another server have the directory; harmless when repeated."""
+        if self._lock < 0:
+            return
+        remove_file(self._of(SERVER_FILE))
+        os.close(self._lock)
+        self._lock = -1

@@ -1,0 +1,64 @@
+"""The server's cluster: it refuses jobs that reach beyond what the server allows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from runtime.connectors import connector
+from runtime.embedded import ClusterSurroundings, EmbeddedCluster
+from runtime.host.rooted_files import RootedFiles
+from runtime.net.results import PrintLines
+from sqlstream.errors import UserError
+from sqlstream.graph.job_graph import JobGraph, encode_job_graph
+from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.spi.connector import NamesPaths
+
+
+class GuardedCluster(EmbeddedCluster):
+    """A cluster of child processes whose jobs are checked when they are submitted: the places of their files, and the size of
+    their plan. TaskManagers check each file again when they open it."""
+
+    def __init__(
+        self,
+        config: Mapping[str, str],
+        task_managers: int | None,
+        print_lines: PrintLines,
+        surroundings: ClusterSurroundings,
+        plan_bytes_max: int,
+    ) -> None:
+        super().__init__(config, task_managers, False, print_lines, surroundings)
+        self._places = surroundings.places
+        self._plan_bytes_max = plan_bytes_max
+
+    def submit(self, graph: JobGraph) -> None:
+        check_plan_size(graph, self._plan_bytes_max)
+        if self._places is not None:
+            check_paths(graph, RootedFiles(self._places))
+        super().submit(graph)
+
+
+def check_plan_size(graph: JobGraph, bytes_max: int) -> None:
+    """UserError SS3020 for a plan that would fill the memory of its TaskManagers."""
+    size = len(encode_job_graph(graph))
+    if size > bytes_max:
+        raise UserError(
+            "SS3020",
+            f"the plan has {size} bytes, more than the {bytes_max} that the server allows",
+            hint="split the statement, or start the server with a larger sqlstream.server.plan.max-size",
+        )
+
+
+def check_paths(graph: JobGraph, files: RootedFiles) -> None:
+    """UserError SS5030, with the place in the statement, for a table outside of the allowed directories."""
+    for operator in (o for v in graph.vertices for o in v.operators):
+        spec = operator.spec
+        if not isinstance(spec, SourceSpec | SinkSpec):
+            continue
+        named = connector(spec.connector)
+        if not isinstance(named, NamesPaths):
+            continue
+        for path in named.paths(spec.options):
+            try:
+                files.check(path)
+            except UserError as error:
+                raise error.at(operator.span) from None

@@ -1,0 +1,41 @@
+"""The log of one job over HTTP; ours, Flink has no such path."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+from fastapi.concurrency import run_in_threadpool
+
+from client.rest.answers import RestError, RestRoute, json_answer
+from client.server.log_files import Cursor, LogFiles
+
+_JOB_ID = re.compile(r"[0-9a-f]{32}")
+
+
+class JobLog(msgspec.Struct, frozen=True):
+    """Records as they are in the log, oldest first; `next` continues behind them."""
+
+    records: tuple[str, ...]
+    next: str
+
+
+def job_log_routes(files: LogFiles) -> APIRouter:
+    """`GET /jobs/{id}/logs?after=…`, with and without `/v1`: repeated with the last answer's `next` it follows the log."""
+    router = APIRouter(route_class=RestRoute, include_in_schema=False)
+
+    @router.get("/jobs/{job_id}/logs")
+    @router.get("/v1/jobs/{job_id}/logs")
+    async def logs(job_id: str, request: Request) -> Response:
+        if _JOB_ID.fullmatch(job_id.lower()) is None:
+            raise RestError(400, f"Cannot resolve path parameter (jobid) from value '{job_id[:100]}'.")
+        after = request.query_params.get("after")
+        try:
+            cursor = Cursor.parse(after) if after else None
+        except ValueError as error:
+            raise RestError(400, f"Cannot resolve query parameter (after) from value '{after}'.") from error
+        records, place = await run_in_threadpool(files.read, job_id.lower(), cursor)
+        return json_answer(JobLog(records, str(place)))
+
+    return router

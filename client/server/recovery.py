@@ -1,0 +1,128 @@
+"""What becomes of kept jobs when the server starts again."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from client.cluster_client import ClusterClient
+from client.server.job_store import FileJobStore, KeptJob, has_client
+from runtime.jobmanager.events import EndedJob, SinkCommit
+from runtime.jobmanager.shell import Committer
+from runtime.logs import of_job
+from sqlstream.errors import ErrorInfo, FailureReason, SqlStreamError
+from sqlstream.graph.job_graph import JobGraph, JobVertex
+from sqlstream.messages.job_state import ExecutionState, JobStatus
+from sqlstream.messages.rpc import JobDetails, JobMetrics, SubtaskDetails, VertexDetails
+from sqlstream.specs import SinkSpec
+
+logger = logging.getLogger(__name__)
+
+LOST_WITH_CLIENT = ErrorInfo(
+    "SS6030",
+    "the server ended while the query ran, and its client with it",
+    reason=FailureReason.CANCELLED,
+    hint="run the query again",
+)
+
+
+class RecoveringCommitter(Committer, Protocol):
+    """A committer that knows what a process left which died in the middle of a commit."""
+
+    def recover(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
+        """Complete the commit. SqlStreamError or OSError when that cannot be done."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Recovery:
+    """`again` are the jobs to submit once the cluster runs, in the order of their first submission."""
+
+    again: tuple[KeptJob, ...]
+
+
+def recover(store: FileJobStore, committer: RecoveringCommitter, now_ms: Callable[[], int]) -> Recovery:
+    """Bring kept jobs to an end or to where they can run again; to be called before the cluster starts.
+
+    A query is lost with its client. A job whose tasks had all finished is committed, which does nothing where its output is
+    visible already; when that cannot be done, its output is removed and it runs again. Any other job runs again from its
+    beginning, after the hidden files of its last run were removed."""
+    again = []
+    for job in store.kept():
+        job_id = job.graph.job_id
+        if has_client(job.graph):
+            logger.warning("the query is lost with its client", extra=of_job(job_id))
+            store.remove(job_id, ended_job(job, JobStatus.FAILED, now_ms(), LOST_WITH_CLIENT))
+        elif job.commits is not None and _is_committed(job_id, job.commits, committer):
+            logger.info("the output of the job is complete", extra=of_job(job_id))
+            store.remove(job_id, ended_job(job, JobStatus.FINISHED, now_ms()))
+        else:
+            _undo(job, committer)
+            store.unmark_committing(job_id)
+            again.append(job)
+    return Recovery(tuple(again))
+
+
+def submit_again(
+    recovery: Recovery, cluster: ClusterClient, store: FileJobStore, now_ms: Callable[[], int]
+) -> None:
+    """Submit the jobs that run again. One that is refused now has failed."""
+    for job in recovery.again:
+        job_id = job.graph.job_id
+        logger.warning('job "%s" starts again from its beginning', job.graph.name, extra=of_job(job_id))
+        try:
+            cluster.submit(job.graph)
+        except SqlStreamError as error:
+            logger.error("the job cannot run again: %s", error, extra=of_job(job_id))
+            store.remove(job_id, ended_job(job, JobStatus.FAILED, now_ms(), ErrorInfo.of(error)))
+
+
+def _is_committed(job_id: str, commits: tuple[SinkCommit, ...], committer: RecoveringCommitter) -> bool:
+    try:
+        committer.recover(job_id, commits)
+    except (SqlStreamError, OSError) as error:
+        logger.warning("the output of the job could not be completed: %s", error, extra=of_job(job_id))
+        return False
+    return True
+
+
+def _undo(job: KeptJob, committer: Committer) -> None:
+    commits = job.commits if job.commits is not None else sinks_of(job.graph)
+    try:
+        committer.abort(job.graph.job_id, commits)
+    except (SqlStreamError, OSError) as error:
+        # What stays is hidden from readers; the job itself says what is wrong with its sink.
+        logger.warning("the last run of the job left files: %s", error, extra=of_job(job.graph.job_id))
+
+
+def sinks_of(graph: JobGraph) -> tuple[SinkCommit, ...]:
+    """The sinks of a job of whose subtasks nothing is known."""
+    return tuple(
+        SinkCommit(v.id, o.id, o.spec, ())
+        for v in graph.vertices
+        for o in v.operators
+        if isinstance(o.spec, SinkSpec)
+    )
+
+
+def ended_job(job: KeptJob, status: JobStatus, now_ms: int, error: ErrorInfo | None = None) -> EndedJob:
+    """The record of a job that ended with an earlier server, which can say nothing of its tasks."""
+    state = ExecutionState.FINISHED if status is JobStatus.FINISHED else ExecutionState.CANCELED
+    graph = job.graph
+    details = JobDetails(
+        job_id=graph.job_id,
+        name=graph.name,
+        status=status,
+        start_ms=job.submitted_ms,
+        end_ms=now_ms,
+        timestamps_ms={JobStatus.INITIALIZING.value: job.submitted_ms, status.value: now_ms},
+        vertices=tuple(_ended_vertex(vertex, state) for vertex in graph.vertices),
+        error=error,
+    )
+    return EndedJob(graph, details, JobMetrics(graph.job_id, status, {}, {}))
+
+
+def _ended_vertex(vertex: JobVertex, state: ExecutionState) -> VertexDetails:
+    subtasks = tuple(SubtaskDetails(n, 0, "", state, "", {}) for n in range(vertex.parallelism))
+    return VertexDetails(vertex.id, vertex.name, vertex.parallelism, state, subtasks)

@@ -1,0 +1,88 @@
+"""Who asks the server, and what each role may do."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import re
+
+from sqlstream.errors import SqlStreamError, UserError
+
+
+class Role(enum.Enum):
+    """READ_ONLY looks at everything and runs statements that only read. OPERATOR runs all statements and ends jobs, but neither
+    makes nor drops catalogs. ADMIN does that too, and stops the server."""
+
+    READ_ONLY = "read-only"
+    OPERATOR = "operator"
+    ADMIN = "admin"
+
+
+@dataclasses.dataclass(frozen=True)
+class Principal:
+    """Who asks. `name` is that of the token."""
+
+    name: str
+    role: Role
+
+
+LOCAL = Principal("local", Role.ADMIN)
+"""Whoever reaches a server that requires no token: a user of this machine."""
+
+_VERSION = re.compile(r"^/v\d+(?=/)")
+_OF_SESSION = re.compile(r"/sessions(/.*)?")
+_READING_STATEMENTS = frozenset(
+    {
+        *("Query", "Explain", "Show", "Describe", "DescribeNamespace", "DescribeExtension", "DescribeJob"),
+        *("ShowJobs", "Use", "SetOption", "ResetOption"),
+    }
+)
+"""Names of the statements (planner.dialect.statements) that change nothing but their session. One that is not named here is
+refused."""
+
+_CATALOG_STATEMENTS = frozenset({"CreateCatalog", "DropCatalog"})
+
+
+def may_request(role: Role, method: str, path: str) -> bool:
+    """Whether a role may make a request at all. Statements are judged one by one, by `refused_statement`.
+
+    >>> may_request(Role.READ_ONLY, "GET", "/jobs/overview"), may_request(Role.READ_ONLY, "PATCH", "/jobs/1")
+    (True, False)
+    """
+    bare = _VERSION.sub("", path)
+    if bare == "/cluster" and method == "DELETE":
+        return role is Role.ADMIN
+    if role is not Role.READ_ONLY or method in ("GET", "HEAD", "OPTIONS"):
+        return True
+    # Sessions are private to whoever knows their handle.
+    return _OF_SESSION.fullmatch(bare) is not None or bare == "/console/complete-statement"
+
+
+def refused_statement(role: Role, text: str) -> str:
+    """Why a role may not run these statements; empty when it may. A text that cannot be parsed changes nothing."""
+    if role is Role.ADMIN:
+        return ""
+    from planner.dialect.parser import parse_script
+
+    try:
+        names = [type(statement).__name__ for statement in parse_script(text)]
+    except SqlStreamError:
+        return ""
+    if role is Role.OPERATOR:
+        return "making and dropping catalogs needs the role admin" if _CATALOG_STATEMENTS & {*names} else ""
+    if not _READING_STATEMENTS.issuperset(names):
+        return "the role read-only runs statements that only read"
+    if "Query" in names and "/*+" in text:
+        # A hint could point a table to another file.
+        return "the role read-only gives no OPTIONS hints"
+    return ""
+
+
+def parse_role(text: str) -> Role:
+    """UserError SS4002 for what is no role."""
+    try:
+        return Role(text.strip().lower())
+    except ValueError as error:
+        raise UserError(
+            "SS4002", f'there is no role "{text}"', hint=f"choose one of {', '.join(r.value for r in Role)}"
+        ) from error

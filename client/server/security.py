@@ -1,0 +1,223 @@
+"""What every request passes before it is answered: host, origin, token, role, and the size of its body."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from client.server.audit import AuditLog
+from client.server.roles import LOCAL, Principal, may_request
+from client.server.tokens import Tokens
+from sqlstream.errors import SqlStreamError
+
+logger = logging.getLogger(__name__)
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+BODY_TIMEOUT_S = 60.0
+
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+_QUIET_SUFFIXES = ("/heartbeat", "/complete-statement", "/statements", "/configure-session")
+"""Requests without an entry of their own in the audit log: they change nothing, or their statement has one."""
+
+
+@dataclasses.dataclass(frozen=True)
+class AccessRules:
+    """`host_names` are those under which clients may reach the server while it requires no token."""
+
+    is_token_required: bool
+    host_names: frozenset[str]
+    body_bytes_max: int
+
+
+class Refused(Exception):
+    """The request is answered with `status`."""
+
+    def __init__(self, status: int, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.reason = reason or message
+
+
+class Security:
+    """An ASGI application around another. Thread-safe in that it has no state of its own; the tokens are read when they change.
+
+    The page of the console and its files need no token: they hold no data. The principal is put into `state.user` and
+    `state.role` of the request."""
+
+    def __init__(self, app: Application, rules: AccessRules, tokens: Tokens, audit: AuditLog) -> None:
+        self._app = app
+        self._rules = rules
+        self._tokens = tokens
+        self._audit = audit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            # No route speaks another protocol; a server that sees no answer closes the connection.
+            return
+        headers = _headers(scope)
+        principal: Principal | None = None
+        try:
+            self._check_host(headers)
+            self._check_origin(headers)
+            principal = self._authenticate(scope, headers)
+            if not may_request(principal.role, scope["method"], scope["path"]):
+                raise Refused(403, f"The role {principal.role.value} does not allow this request.")
+            body = await self._body(headers, receive)
+        except Refused as refused:
+            user = principal.name if principal is not None else ""
+            self._audit.refused(
+                user, _peer(scope), scope["method"], scope["path"], refused.status, refused.reason
+            )
+            await _answer(send, refused.status, refused.message)
+            return
+        if body is None:
+            return
+        await self._pass_on(scope, body, receive, send, principal)
+
+    # --- checks
+
+    def _check_host(self, headers: dict[str, str]) -> None:
+        """A page of the internet can make its own name point to this machine (DNS rebinding); the browser still sends that name.
+        With tokens there is nothing to gain by that: a browser attaches none of its own accord."""
+        if self._rules.is_token_required:
+            return
+        name = _host_name(headers.get("host", ""))
+        if name not in self._rules.host_names:
+            raise Refused(421, f"This server is not reached as '{name[:100]}'.", "another host name")
+
+    def _check_origin(self, headers: dict[str, str]) -> None:
+        """A page of another site may not send requests here."""
+        origin = headers.get("origin")
+        if origin is None:
+            return
+        scheme, _, host = origin.partition("://")
+        name = _host_name(host) if scheme in ("http", "https") else ""
+        if not name or (name not in self._rules.host_names and name != _host_name(headers.get("host", ""))):
+            raise Refused(403, "Requests from pages of other sites are refused.", f"origin {origin[:100]}")
+
+    def _authenticate(self, scope: Scope, headers: dict[str, str]) -> Principal:
+        if not self._rules.is_token_required:
+            return LOCAL
+        if scope["method"] in ("GET", "HEAD") and _is_page(scope["path"]):
+            return LOCAL
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            raise Refused(
+                401, "A token is required: send the header 'Authorization: Bearer TOKEN'.", "no token"
+            )
+        try:
+            principal = self._tokens.principal_of(token.strip())
+        except SqlStreamError as error:
+            logger.error("the tokens cannot be read: %s", error.message)
+            raise Refused(500, "The server cannot read its tokens.") from error
+        if principal is None:
+            raise Refused(401, "The token is not valid.", "wrong token")
+        return principal
+
+    async def _body(self, headers: dict[str, str], receive: Receive) -> bytes | None:
+        """The whole body; None when the client has gone."""
+        limit = self._rules.body_bytes_max
+        too_large = Refused(413, f"The request's body is larger than {limit} bytes.", "body too large")
+        length = headers.get("content-length", "")
+        if length.isdecimal() and int(length) > limit:
+            raise too_large
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(BODY_TIMEOUT_S):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return None
+                    part = message.get("body", b"")
+                    size += len(part)
+                    if size > limit:
+                        raise too_large
+                    parts.append(part)
+                    if not message.get("more_body", False):
+                        return b"".join(parts)
+        except TimeoutError as error:
+            raise Refused(408, "The request's body did not come in time.") from error
+
+    # --- on to the application
+
+    async def _pass_on(
+        self, scope: Scope, body: bytes, receive: Receive, send: Send, principal: Principal
+    ) -> None:
+        scope.setdefault("state", {})
+        scope["state"] |= {"user": principal.name, "role": principal.role}
+        is_read = False
+
+        async def receive_body() -> MutableMapping[str, Any]:
+            nonlocal is_read
+            if not is_read:
+                is_read = True
+                return {"type": "http.request", "body": body, "more_body": False}
+            return await receive()
+
+        async def send_checked(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", []), (b"x-content-type-options", b"nosniff")]
+                self._note(scope, principal, message["status"])
+            await send(message)
+
+        await self._app(scope, receive_body, send_checked)
+
+    def _note(self, scope: Scope, principal: Principal, status: int) -> None:
+        method, path = scope["method"], scope["path"]
+        if method in _READING or path.endswith(_QUIET_SUFFIXES):
+            return
+        self._audit.request(principal.name, principal.role.value, _peer(scope), method, path, status)
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+
+
+def _host_name(host: str) -> str:
+    """The name of a Host header, without its port.
+
+    >>> _host_name("Localhost:8083"), _host_name("[::1]:80"), _host_name("h")
+    ('localhost', '::1', 'h')
+    """
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def _peer(scope: Scope) -> str:
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
+
+def _is_page(path: str) -> bool:
+    return path in ("/", "/favicon.ico") or path.startswith("/console/")
+
+
+async def _answer(send: Send, status: int, message: str) -> None:
+    """An error in Flink's body. The connection is closed, as the rest of the request is not read."""
+    body = msgspec.json.encode({"errors": [message]})
+    headers = [
+        (b"content-type", b"application/json; charset=UTF-8"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),
+    ]
+    if status == 401:
+        headers.append((b"www-authenticate", b'Bearer realm="sqlstream"'))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,220 @@
+"""The server: what it is made of, and the order in which that starts and stops."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from client.catalog.catalogs import kept_catalogs
+from client.configuration import Configuration
+from client.gateway.errors import RestError
+from client.gateway.service import GatewayService
+from client.rest.info import ServerInfo
+from client.server.app import server_app
+from client.server.audit import AuditLog
+from client.server.data_directory import DataDirectory, ServerFile
+from client.server.guarded_cluster import GuardedCluster
+from client.server.http_listener import HttpListener
+from client.server.job_store import FileJobStore, KeptCommitter, has_client
+from client.server.listeners import listen, port_of, url_of
+from client.server.log_files import LogFiles, LogFilesHandler
+from client.server.printed_lines import log_printed_lines
+from client.server.recovery import recover, submit_again
+from client.server.roles import LOCAL, Role, refused_statement
+from client.server.security import AccessRules
+from client.server.server_config import ServerConfig, server_config
+from client.server.tokens import Tokens
+from client.server.warm_up import warm_up
+from client.session import Session
+from runtime.embedded import ClusterSurroundings
+from runtime.host.clock import now_ms
+from runtime.host.rooted_files import FilePlaces, files_at
+from runtime.logs import install_handler
+from runtime.sink_committer import ConnectorCommitter
+from sqlstream import __version__
+from sqlstream.messages.job_state import JobStatus
+
+logger = logging.getLogger(__name__)
+
+_CAN_RUN_AGAIN = (JobStatus.INITIALIZING, JobStatus.CREATED, JobStatus.RUNNING)
+
+
+class Server:
+    """JobManager, TaskManagers, gateway, REST and console of one data directory, from `start` to `stop`.
+
+    `stopped` is set when somebody asks the server to stop. State: that of its parts."""
+
+    def __init__(self, configuration: Configuration, task_managers: int | None = None) -> None:
+        """UserError for wrong settings, a port or a data directory that is in use."""
+        self._configuration = configuration
+        self._config: ServerConfig = server_config(configuration)
+        self._task_managers = task_managers
+        self._ends = contextlib.ExitStack()
+        self._http: HttpListener | None = None
+        self.stopped = threading.Event()
+        self.first_token: str | None = None
+        self.is_broken = False
+
+    @property
+    def data_directory(self) -> str:
+        return self._config.data_directory
+
+    @property
+    def token_path(self) -> str | None:
+        """The file of the first token; None when no token is required."""
+        return self._tokens.first_token_path if self._config.is_token_required else None
+
+    def start(self) -> None:
+        """Return when requests are answered. What has been started is stopped again when another part cannot start."""
+        with contextlib.ExitStack() as ends:
+            self._start(ends)
+            self._ends = ends.pop_all()
+
+    def _start(self, ends: contextlib.ExitStack) -> None:
+        config = self._config
+        self._directory = ends.enter_context(DataDirectory(config.data_directory))
+        sockets = self._listen(ends)
+        self._start_log(ends)
+        self._tokens = Tokens(config.data_directory)
+        if config.is_token_required:
+            self.first_token = self._tokens.ensure_first()
+        # Last of all but the log: requests under way have as long as the jobs take to end.
+        ends.callback(self._stop_http)
+        self._start_cluster(ends)
+        self._audit = AuditLog(self._log_files(self._directory.audit, "audit", ends))
+        catalogs = kept_catalogs(self._directory.catalog, self._places)
+        settings = self._configuration.for_jobs
+
+        def open_session(properties: Mapping[str, str]) -> Session:
+            return Session(self._cluster, {**settings, **properties}, catalogs)
+
+        self._service = GatewayService(open_session, config.limits, self._on_statement)
+        ends.callback(self._service.close)
+        info = ServerInfo(__version__, self._configuration.values, log_directory=Path(self._directory.logs))
+        access = (self._access_rules(), self._tokens, self._audit)
+        app = server_app(self._service, self._cluster, info, self._logs, self.stopped.set, access)
+        self._http = HttpListener(app, sockets, config.tls, self._break_off)
+        self._http.start()
+        threading.Thread(target=warm_up, args=(open_session,), name="warm-up", daemon=True).start()
+        ends.callback(self._http.refuse_connections)
+        self._directory.announce(
+            ServerFile(os.getpid(), self.gateway_url, self.rest_url, config.is_token_required)
+        )
+        logger.info("the server listens on %s and %s", self.gateway_url, self.rest_url)
+
+    def _listen(self, ends: contextlib.ExitStack) -> list[socket.socket]:
+        config = self._config
+        endpoints = [config.gateway] if config.rest is None else [config.gateway, config.rest]
+        sockets = []
+        for endpoint in endpoints:
+            sockets.append(listen(endpoint))
+            ends.callback(sockets[-1].close)
+        is_secure = config.tls is not None
+        self.gateway_url = url_of(config.gateway, port_of(sockets[0]), is_secure)
+        self.rest_url = url_of(endpoints[-1], port_of(sockets[-1]), is_secure)
+        return sockets
+
+    def _start_log(self, ends: contextlib.ExitStack) -> None:
+        config = self._config
+        self._logs = self._log_files(self._directory.logs, "sqlstream", ends)
+        self._log_handler = LogFilesHandler(self._logs)
+        install_handler(self._log_handler, "server", config.log_level, config.log_format)
+        ends.callback(logging.getLogger().removeHandler, self._log_handler)
+        for note in self._configuration.notes:
+            logger.warning(note)
+
+    def _log_files(self, directory: str, name: str, ends: contextlib.ExitStack) -> LogFiles:
+        files = LogFiles(directory, self._config.log_file_bytes_max, self._config.log_files_max, name)
+        ends.callback(files.close)
+        return files
+
+    def _start_cluster(self, ends: contextlib.ExitStack) -> None:
+        config = self._config
+        # Who may run statements is not to read tokens, nor write them, as tables.
+        denied = (os.path.realpath(config.data_directory),)
+        self._places = FilePlaces(config.file_roots, denied)
+        self._store = FileJobStore(self._directory.jobs, now_ms)
+        committer = ConnectorCommitter(files_at(self._places))
+        recovery = recover(self._store, committer, now_ms)
+        surroundings = ClusterSurroundings(
+            self._store,
+            KeptCommitter(self._store, committer),
+            self._store.ended(),
+            self._places,
+            self._log_handler.pass_on,
+            self._break_off,
+        )
+        settings = {
+            **self._configuration.for_jobs,
+            "sqlstream.log.level": config.log_level,
+            "sqlstream.log.format": config.log_format,
+        }
+        self._cluster = GuardedCluster(
+            settings, self._first_task_managers(), log_printed_lines, surroundings, config.plan_bytes_max
+        )
+        self._cluster.start()
+        ends.callback(self._cluster.close)
+        ends.callback(self._suspend_jobs)
+        submit_again(recovery, self._cluster, self._store, now_ms)
+
+    def _first_task_managers(self) -> int | None:
+        """How many TaskManagers start at once: one unless another number is given, as a first job is to find its slot."""
+        if self._task_managers is None and not self._configuration.is_given(
+            "slotmanager.number-of-slots.min"
+        ):
+            return 1
+        return self._task_managers
+
+    def _access_rules(self) -> AccessRules:
+        config = self._config
+        endpoints = [config.gateway] if config.rest is None else [config.gateway, config.rest]
+        names = {"localhost", "127.0.0.1", "::1"}
+        names |= {name.lower() for e in endpoints for name in (e.name, e.bind_address)}
+        return AccessRules(config.is_token_required, frozenset(names), config.limits.body_bytes_max)
+
+    def _on_statement(self, user: str, session: str, operation: str, text: str) -> None:
+        """Write a statement into the audit log; RestError 403 when the user's role does not allow it."""
+        role = self._role_of(user)
+        reason = refused_statement(role, text) if role is not None else "its token has been removed"
+        if reason:
+            self._audit.refused(user, "", "POST", f"/sessions/{session}/statements", 403, reason)
+            raise RestError(403, f"The statement is not allowed: {reason}.")
+        self._audit.statement(user, role.value if role is not None else "", session, operation, text)
+
+    def _role_of(self, user: str) -> Role | None:
+        if not self._config.is_token_required:
+            return LOCAL.role
+        return self._tokens.role_of(user)
+
+    def _break_off(self) -> None:
+        """The JobManager has ended by itself: end the server, so that whoever watches it starts another."""
+        self.is_broken = True
+        self.stopped.set()
+
+    def _suspend_jobs(self) -> None:
+        """Keep the jobs that run, but queries: those have lost their clients."""
+        if self.is_broken:
+            # Its jobs have not ended, and nothing was removed.
+            return
+        kept = [
+            job.job_id
+            for job in self._cluster.jobs()
+            if job.status in _CAN_RUN_AGAIN and not has_client(self._cluster.job_graph(job.job_id))
+        ]
+        self._store.suspend(kept)
+        if kept:
+            logger.info("jobs that are kept, and start again with the server: %s", ", ".join(kept))
+
+    def _stop_http(self) -> None:
+        if self._http is not None:
+            self._http.stop()
+
+    def stop(self) -> None:
+        """Answer no other request, close all sessions, suspend the jobs, end the TaskManagers. Harmless when repeated."""
+        logger.info("the server stops")
+        self._ends.close()

@@ -1,0 +1,138 @@
+"""The tokens that a server accepts: a file of names, roles and hashes, and the first token in a file of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import re
+import secrets
+import stat
+import threading
+
+import msgspec
+
+from client.server.kept_file import make_private_directory, write_file
+from client.server.roles import Principal, Role
+from sqlstream.errors import ExternalError, UserError
+
+TOKENS_FILE = "tokens.json"
+TOKEN_FILE = "token"
+"""The first token, in clear: commands of this user on this machine read it."""
+
+FIRST_NAME = "admin"
+TOKEN_BYTES = 32
+_NAME = re.compile(r"[A-Za-z0-9_.@-]{1,64}")
+
+
+class Token(msgspec.Struct, frozen=True):
+    """One token; `sha256` is the hash of its text. A token is 256 random bits, so a plain hash cannot be reversed."""
+
+    name: str
+    role: Role
+    sha256: str
+
+
+class Tokens:
+    """The tokens of a data directory. Thread-safe; the file is read again when it has changed, so that a token that was added
+    or removed counts at once. State: what was read last."""
+
+    def __init__(self, directory: str) -> None:
+        self._path = os.path.join(directory, TOKENS_FILE)
+        self._first_path = os.path.join(directory, TOKEN_FILE)
+        self._directory = directory
+        self._lock = threading.Lock()
+        self._read_version: tuple[int, int] | None = None
+        self._tokens: tuple[Token, ...] = ()
+
+    @property
+    def first_token_path(self) -> str:
+        return self._first_path
+
+    def all(self) -> tuple[Token, ...]:
+        """ExternalError SS5001 when the file cannot be read or others may read it."""
+        with self._lock:
+            try:
+                found = os.stat(self._path)
+            except FileNotFoundError:
+                self._read_version, self._tokens = None, ()
+                return ()
+            version = (found.st_mtime_ns, found.st_ino)
+            if version != self._read_version:
+                self._tokens = _read(self._path)
+                self._read_version = version
+            return self._tokens
+
+    def principal_of(self, token: str) -> Principal | None:
+        """Whose token this is."""
+        digest = _hash(token)
+        match = None
+        for known in self.all():
+            # Every one is compared, and in constant time: how long it takes tells nothing.
+            if hmac.compare_digest(known.sha256, digest):
+                match = Principal(known.name, known.role)
+        return match
+
+    def role_of(self, name: str) -> Role | None:
+        return next((t.role for t in self.all() if t.name == name), None)
+
+    def ensure_first(self) -> str | None:
+        """Make the first token, of an admin, when there is none; returns it then."""
+        if self.all():
+            return None
+        token = self.add(FIRST_NAME, Role.ADMIN)
+        write_file(self._first_path, f"{token}\n".encode())
+        return token
+
+    def add(self, name: str, role: Role) -> str:
+        """Make a token and return it; only its hash is kept. UserError SS4009 for a name that is taken or no name."""
+        if _NAME.fullmatch(name) is None:
+            raise UserError(
+                "SS4009",
+                f'"{name}" cannot name a token',
+                hint="use letters, digits, _, ., @ and -, at most 64",
+            )
+        known = self.all()
+        if any(t.name == name for t in known):
+            raise UserError(
+                "SS4009", f'there is a token "{name}" already', hint="remove it first, or choose another name"
+            )
+        token = secrets.token_urlsafe(TOKEN_BYTES)
+        self._write((*known, Token(name, role, _hash(token))))
+        return token
+
+    def remove(self, name: str) -> None:
+        """UserError SS4009 when there is none of that name."""
+        known = self.all()
+        left = tuple(t for t in known if t.name != name)
+        if len(left) == len(known):
+            raise UserError(
+                "SS4009", f'there is no token "{name}"', hint="list them with sqlstream token list"
+            )
+        self._write(left)
+        if name == FIRST_NAME and os.path.exists(self._first_path):
+            os.unlink(self._first_path)
+
+    def _write(self, tokens: tuple[Token, ...]) -> None:
+        make_private_directory(self._directory)
+        write_file(self._path, msgspec.json.format(msgspec.json.encode(tokens), indent=2) + b"\n")
+
+
+def _hash(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _read(path: str) -> tuple[Token, ...]:
+    try:
+        with open(path, "rb") as stream:
+            if os.fstat(stream.fileno()).st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+                raise ExternalError(
+                    "SS5001", f'other users may read "{path}"', hint=f"make it private: chmod 600 {path}"
+                )
+            return tuple(msgspec.json.decode(stream.read(), type=list[Token]))
+    except (OSError, msgspec.DecodeError) as error:
+        raise ExternalError(
+            "SS5001",
+            f'could not read "{path}": {error}',
+            hint="repair the file, or remove it to start with a fresh token",
+        ) from error

@@ -1,0 +1,241 @@
+"""The answer to a statement on the screen, in the result mode of the session."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from client.connection import ResultKind
+from client.progress import Progress, closing_text
+from client.shell.detached import DetachedJobs
+from client.shell.display import Display
+from sqlstream import config
+from sqlstream.errors import UserError
+from sqlstream.messages.job_state import JobStatus
+from sqlstream.terminal_text import shown
+
+if TYPE_CHECKING:
+    from client.connection import Connection, StatementResult
+    from client.held_rows import HeldRows
+    from client.render import Renderer
+
+RESULT_MODE = "sql-client.execution.result-mode"
+ROWS_MAX = "sql-client.execution.max-table-result.rows"
+DML_SYNC = "table.dml-sync"
+_FRAME_LINES = 5
+CANCEL_TIMEOUT_S = 5.0
+
+
+class Answers:
+    """Shows one result at a time. SqlStreamError when the statement's job failed; KeyboardInterrupt is the caller's."""
+
+    def __init__(self, connection: Connection, display: Display, detached: DetachedJobs) -> None:
+        self._connection = connection
+        self._display = display
+        self._detached = detached
+
+    def show(self, result: StatementResult, is_vertical: bool) -> None:
+        """Print the whole answer, or, for a detached job, its id."""
+        if result.note:
+            self._display.tell(result.note)
+        match result.kind:
+            case ResultKind.CONFIRMATION:
+                self._display.tell(result.text)
+            case ResultKind.TEXT:
+                self._display.print_text(result.text)
+            case ResultKind.ROWS:
+                self._show_answer(result, is_vertical)
+            case ResultKind.JOB:
+                self._show_job(result)
+            case ResultKind.QUERY:
+                self._show_query(result, is_vertical)
+
+    # -- answers that are there at once ----------------------------------------------------------------
+
+    def _show_answer(self, result: StatementResult, is_vertical: bool) -> None:
+        """SHOW, DESCRIBE and the like: nothing of them is cut."""
+        batches = list(result.batches())
+        with self._display.text_stream(sum(b.num_rows for b in batches) + _FRAME_LINES) as out:
+            renderer = self._renderer(result, is_vertical, wraps=True, out=out)
+            for batch in batches:
+                renderer.write(batch)
+            renderer.finish()
+
+    # -- INSERT ---------------------------------------------------------------------------------------
+
+    def _show_job(self, result: StatementResult) -> None:
+        is_awaited = config.get(self._connection.config(), DML_SYNC)
+        # A script that ends before its jobs would end them too.
+        if is_awaited or (not self._display.is_interactive and self._connection.owns_cluster):
+            self._await_job(result)
+            return
+        self._detached.add(result)
+        self._display.remark(f"{result.label}: job {result.job_id} was submitted")
+
+    def _await_job(self, result: StatementResult) -> None:
+        started = time.monotonic()
+        with self._progress(result):
+            reply = result.wait()
+        if reply.status is JobStatus.FINISHED:
+            total = result.metrics().total
+            self._display.tell(closing_text(result.label, total, time.monotonic() - started))
+        self._warn(result)
+        if reply.error is not None:
+            raise reply.error.to_job_error()
+        if reply.status is not JobStatus.FINISHED:
+            self._display.remark(f"job {result.job_id} was {reply.status.value.lower()}")
+
+    # -- queries ----------------------------------------------------------------------------------------
+
+    def _show_query(self, result: StatementResult, is_vertical: bool) -> None:
+        settings = self._connection.config()
+        mode = config.get(settings, RESULT_MODE)
+        if self._display.file is not None:
+            self._write_file(result)
+        elif mode == "TABLE" and not result.is_bounded and not is_vertical and self._display.has_full_screen:
+            self._show_live(result, config.get(settings, ROWS_MAX))
+        elif mode == "CHANGELOG" or not result.is_bounded:
+            self._show_changes(result, is_vertical)
+        else:
+            self._show_final(result, is_vertical)
+        self._warn(result)
+
+    def _show_changes(self, result: StatementResult, is_vertical: bool) -> None:
+        """Each change as it arrives."""
+        with self._display.line.cleared(sys.stdout):
+            renderer = self._renderer(result, is_vertical, with_op=True)
+        with self._progress(result):
+            for batch in result.batches():
+                with self._display.line.cleared(sys.stdout):
+                    renderer.write(batch)
+        renderer.finish()
+
+    def _show_final(self, result: StatementResult, is_vertical: bool) -> None:
+        """The table that is left when the query has ended."""
+        with self._held(result) as held:
+            rows = sum(batch.num_rows for batch in held)
+            lines = rows * (len(_schema(result).names) + 1 if is_vertical else 1) + _FRAME_LINES
+            is_paged = self._display.needs_pager(lines)
+            with self._display.text_stream(lines) as out:
+                # A pager scrolls sideways: nothing need be cut to the width of the terminal.
+                renderer = self._renderer(result, is_vertical, out=out, is_cut=not is_paged)
+                for batch in held:
+                    renderer.write(batch)
+                renderer.finish()
+
+    @contextlib.contextmanager
+    def _held(self, result: StatementResult) -> Iterator[HeldRows]:
+        from client.held_rows import HeldRows
+        from client.render import final_rows
+        from sqlstream.arrow import to_arrow_schema
+
+        schema = _schema(result)
+        with HeldRows(to_arrow_schema(schema)) as held:
+            with self._progress(result):
+                for batch in final_rows(schema, result.batches()):
+                    held.add(batch)
+            yield held
+
+    def _show_live(self, result: StatementResult, rows_max: int) -> None:
+        """The full-screen table, until the user leaves it."""
+        from client.shell.live_rows import live_rows
+        from client.shell.live_table import LiveTable
+
+        try:
+            rows = live_rows(_schema(result), result.is_updating, rows_max)
+        except UserError as error:
+            self._display.remark(f"note: {error.message}, so each change is shown")
+            self._show_changes(result, False)
+            return
+        from client.shell.terminal_io import terminal_input, terminal_output
+
+        table = LiveTable(result, rows, self._time_zone())
+        table.show(terminal_input(), terminal_output())
+        self._display.remark(table.summary())
+        if table.error is not None:
+            raise table.error
+
+    def _write_file(self, result: StatementResult) -> None:
+        """The rows into the file of the display: the final table, or for a query without an end its changes until Ctrl-C."""
+        from client.render import final_rows
+        from client.shell.output_file import OutputFile
+
+        path, self._display.file = self._display.file, None
+        assert path is not None
+        schema = _schema(result)
+        with_op = not result.is_bounded and result.is_updating
+        file = OutputFile(path, schema, with_op=with_op, time_zone=self._time_zone())
+        try:
+            with self._progress(result):
+                batches = final_rows(schema, result.batches()) if result.is_bounded else result.batches()
+                for batch in batches:
+                    file.write(batch)
+            file.finish()
+        except KeyboardInterrupt:
+            if result.is_bounded:
+                raise
+            # Ctrl-C is the only end that such a query has.
+            result.cancel()
+            file.finish()
+        finally:
+            file.abort()
+        self._display.remark(f'{file.rows:,} rows were written to "{path}"')
+
+    # -- parts -----------------------------------------------------------------------------------------
+
+    def _progress(self, result: StatementResult) -> contextlib.AbstractContextManager[object]:
+        if result.job_id is None:
+            return contextlib.nullcontext()
+        return Progress(f"{result.label} {result.job_id}", result.metrics, self._display.line)
+
+    def _renderer(
+        self,
+        result: StatementResult,
+        is_vertical: bool,
+        *,
+        with_op: bool = False,
+        wraps: bool = False,
+        is_cut: bool = True,
+        out: object = None,
+    ) -> Renderer:
+        from client.render import make_renderer
+
+        settings = self._connection.config()
+        max_width = None
+        if "table.display.max-column-width" in settings and not wraps:
+            max_width = int(config.get(settings, "table.display.max-column-width"))
+        return make_renderer(
+            "vertical" if is_vertical else "table",
+            _schema(result),
+            with_op=with_op,
+            max_width=max_width,
+            columns=self._display.columns if is_cut else None,
+            wraps=wraps,
+            time_zone=self._time_zone(),
+            out=out,  # type: ignore[arg-type]
+        )
+
+    def _time_zone(self) -> str:
+        return str(config.get(self._connection.config(), "table.local-time-zone"))
+
+    def _warn(self, result: StatementResult) -> None:
+        for words in result.warnings() if result.job_id is not None else ():
+            self._display.remark(words)
+
+    def cancel(self, result: StatementResult) -> None:
+        """Ctrl-C: cancel the job of a query or of an INSERT that was waited for, and say so."""
+        if result.job_id is None:
+            return
+        result.cancel()
+        with contextlib.suppress(TimeoutError):
+            result.wait(CANCEL_TIMEOUT_S)
+            self._warn(result)
+        self._display.remark(f"{shown(result.label)}: job {result.job_id} was cancelled")
+
+
+def _schema(result: StatementResult):  # type: ignore[no-untyped-def]
+    assert result.schema is not None
+    return result.schema

@@ -1,0 +1,164 @@
+r"""The commands of the shell itself: HELP, QUIT, CLEAR, SOURCE, and those that begin with a backslash."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from client.shell.help_topics import help_text
+from sqlstream.errors import UserError, did_you_mean
+
+if TYPE_CHECKING:
+    from client.shell.shell import Shell
+
+WORDS_MAX = 100
+
+
+class Leave(Exception):
+    """QUIT was typed."""
+
+
+def run_command(shell: Shell, text: str) -> None:
+    """Run one command. UserError SS4034 for one that does not exist, or with wrong words."""
+    head, words = _split(text)
+    command = _COMMANDS.get(head.lower() if head.startswith("\\") else head.upper())
+    if command is None:
+        names = [name for name in _COMMANDS if name.startswith("\\")]
+        hint = did_you_mean(head, names) or r"\? lists the commands"
+        raise UserError("SS4034", f'there is no command "{head}"', hint=hint)
+    command(shell, words)
+
+
+def _split(text: str) -> tuple[str, list[str]]:
+    """The command, and its words without their quotes."""
+    head, _, rest = text.strip().rstrip(";").partition(" ")
+    try:
+        lexer = shlex.shlex(rest, posix=True)
+        lexer.whitespace_split, lexer.escape, lexer.commenters = True, "", ""
+        return head, list(lexer)
+    except ValueError:
+        raise UserError("SS4034", f'a quote is open in "{text}"', hint="close it") from None
+
+
+def _one(words: list[str], what: str) -> str:
+    if len(words) != 1:
+        raise UserError("SS4034", f"the command takes {what}", hint=r"\? shows its form")
+    return words[0]
+
+
+def _help(shell: Shell, words: list[str]) -> None:
+    shell.display.print_text(help_text(" ".join(words)))
+
+
+def _quit(shell: Shell, words: list[str]) -> None:
+    raise Leave
+
+
+def _clear(shell: Shell, words: list[str]) -> None:
+    if shell.display.is_interactive:
+        from client.shell.terminal_io import terminal_output
+
+        output = terminal_output()
+        output.erase_screen()
+        output.cursor_goto(0, 0)
+        output.flush()
+
+
+def _source(shell: Shell, words: list[str]) -> None:
+    shell.run_file(_one(words, "the path of a file"))
+
+
+def _describe(shell: Shell, words: list[str]) -> None:
+    if not words:
+        shell.run_sql("SHOW TABLES")
+    else:
+        shell.run_sql(f"DESCRIBE {_one(words, 'the name of a table')}")
+
+
+def _listing(sql: str) -> Callable[[Shell, list[str]], None]:
+    def listing(shell: Shell, words: list[str]) -> None:
+        pattern = ""
+        if words:
+            text = _one(words, "one pattern").replace("*", "%").replace("'", "''")
+            pattern = f" ILIKE '{text}'"
+        shell.run_sql(sql + pattern)
+
+    return listing
+
+
+def _use(shell: Shell, words: list[str]) -> None:
+    shell.run_sql(f"USE {_one(words, 'a database')}")
+
+
+def _jobs(shell: Shell, words: list[str]) -> None:
+    jobs = shell.connection.jobs()
+    now_ms = time.time() * 1000
+    lines = [f"{'job':32}  {'status':10}  {'duration':>10}  name"]
+    for job in jobs:
+        seconds = ((job.end_ms if job.end_ms >= 0 else now_ms) - job.start_ms) / 1000
+        lines.append(f"{job.job_id:32}  {job.status.value:10}  {seconds:8,.0f} s  {job.name}")
+    shell.display.print_text("\n".join(lines) if jobs else "there is no job")
+
+
+def _output(shell: Shell, words: list[str]) -> None:
+    from client.shell.output_file import checked_path
+
+    if not words:
+        shell.display.file = None
+        shell.display.tell("rows go to the screen")
+        return
+    shell.display.file = checked_path(_one(words, "one file"))
+    shell.display.tell(f'the rows of the next query go to "{shell.display.file}"')
+
+
+def _switch(attribute: str, about: str) -> Callable[[Shell, list[str]], None]:
+    def switch(shell: Shell, words: list[str]) -> None:
+        word = _one(words, "on or off").lower() if words else ""
+        if word not in ("", "on", "off"):
+            raise UserError("SS4034", f'"{word}" is neither on nor off', hint="write on or off, or nothing")
+        is_on = not getattr(shell.display, attribute) if not word else word == "on"
+        setattr(shell.display, attribute, is_on)
+        shell.display.tell(f"{about} is {'on' if is_on else 'off'}")
+
+    return switch
+
+
+def _connection_info(shell: Shell, words: list[str]) -> None:
+    connection = shell.connection
+    what = "a cluster of this shell" if connection.owns_cluster else "the server at " + connection.name
+    shell.display.print_text(f"statements run on {what}; history: {shell.history_path or 'not kept'}")
+
+
+_COMMANDS: dict[str, Callable[[Shell, list[str]], None]] = {
+    "HELP": _help,
+    "QUIT": _quit,
+    "EXIT": _quit,
+    "CLEAR": _clear,
+    "SOURCE": _source,
+    r"\?": _help,
+    r"\h": _help,
+    r"\q": _quit,
+    r"\i": _source,
+    r"\d": _describe,
+    r"\dt": _listing("SHOW TABLES"),
+    r"\dv": _listing("SHOW VIEWS"),
+    r"\df": _listing("SHOW FUNCTIONS"),
+    r"\l": _listing("SHOW DATABASES"),
+    r"\c": _use,
+    r"\jobs": _jobs,
+    r"\o": _output,
+    r"\timing": _switch("is_timed", "timing"),
+    r"\x": _switch("is_vertical", "one line per column"),
+    r"\pager": _switch("is_paged", "the pager"),
+    r"\conninfo": _connection_info,
+}
+
+COMMAND_NAMES = tuple(_COMMANDS)
+
+
+def script_path(text: str) -> Path:
+    """The path of a file to run, with `~` for the user's directory."""
+    return Path(text).expanduser()

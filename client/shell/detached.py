@@ -1,0 +1,71 @@
+"""The jobs of INSERT statements that run on while the shell goes on."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from client.progress import closing_text
+from sqlstream.errors import SqlStreamError, render_error
+from sqlstream.messages.job_state import JobStatus
+
+if TYPE_CHECKING:
+    from client.connection import Connection, StatementResult
+
+WAIT_S = 1.0
+JOBS_MAX = 100
+"""Jobs whose end is told; of more the oldest are no longer looked at."""
+
+
+class DetachedJobs:
+    """State: the jobs that had not ended when they were last looked at, with the time of their submission."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._jobs: dict[str, tuple[StatementResult, float]] = {}
+
+    def add(self, result: StatementResult) -> None:
+        if result.job_id is not None:
+            self._jobs[result.job_id] = (result, time.monotonic())
+        while len(self._jobs) > JOBS_MAX:
+            del self._jobs[next(iter(self._jobs))]
+
+    def running(self) -> list[StatementResult]:
+        """The jobs that have not ended."""
+        running = self._running_ids()
+        return [result for job_id, (result, _) in self._jobs.items() if job_id in running]
+
+    def ended(self) -> list[str]:
+        """Lines about the jobs that have ended since the last call, which are forgotten."""
+        running = self._running_ids()
+        lines: list[str] = []
+        for job_id in [job_id for job_id in self._jobs if job_id not in running]:
+            result, started = self._jobs.pop(job_id)
+            lines += _report(result, time.monotonic() - started)
+        return lines
+
+    def _running_ids(self) -> set[str]:
+        """All of the cluster are looked at in one call, since there may be many. While it does not answer, none has ended."""
+        if not self._jobs:
+            return set()
+        try:
+            return {job.job_id for job in self._connection.jobs() if job.end_ms < 0}
+        except SqlStreamError:
+            return set(self._jobs)
+
+
+def _report(result: StatementResult, seconds: float) -> list[str]:
+    job = f"job {result.job_id}"
+    try:
+        reply = result.wait(WAIT_S)
+    except (TimeoutError, OSError, SqlStreamError) as error:
+        # Lines of connector `print` that could not be printed, or a server that is gone.
+        return [f"{result.label}: the end of {job} is not known: {error}"]
+    if reply.status is not JobStatus.FINISHED:
+        lines = [f"{result.label}: {job} was {reply.status.value.lower()}"]
+        return lines if reply.error is None else [*lines, *render_error(reply.error).split("\n")]
+    try:
+        return [f"{job}: {closing_text(result.label, result.metrics().total, seconds)}", *result.warnings()]
+    except SqlStreamError:
+        # Its cluster has forgotten the figures.
+        return [f"{result.label}: {job} has finished"]

@@ -1,0 +1,192 @@
+"""The prompt: multi-line editing, history, completion and colours, on prompt-toolkit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.enums import EditingMode
+from prompt_toolkit.formatted_text import AnyFormattedText
+from prompt_toolkit.history import History, InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.patch_stdout import patch_stdout
+from prompt_toolkit.styles import Style
+
+from client.shell.commands import COMMAND_NAMES
+from client.shell.help_topics import TOPICS
+from client.shell.highlighting import STYLES, SqlLexer
+from client.shell.history import ShellHistory, history_file
+from client.shell.input_text import is_command, is_complete
+from client.shell.terminal_io import terminal_input, terminal_output
+from sqlstream.terminal_text import shown
+
+if TYPE_CHECKING:
+    from client.connection import Connection
+
+PROMPT = "sqlstream> "
+CONTINUATION = "        -> "
+_MENU_LINES = 8
+_DETAIL_COLUMNS = 40
+_STYLE = Style.from_dict({
+    **STYLES,
+    "prompt": "bold",
+    "continuation": "ansibrightblack",
+    "auto-suggestion": "ansibrightblack",
+})  # fmt: skip
+
+
+class Prompt:
+    """Asks for one text after the other. `opened` gives the connection once it is there; `when_shown` is called when the first
+    prompt is on the screen. State: the history, and prompt-toolkit's session."""
+
+    def __init__(self, opened: Callable[[], Connection | None], when_shown: Callable[[], None]) -> None:
+        self.lexer = SqlLexer()
+        self.history_path, history = _history()
+        has_colours = not os.environ.get("NO_COLOR")
+        self._when_shown: Callable[[], None] | None = when_shown
+        self._session: PromptSession[str] = PromptSession(
+            message=[("class:prompt", PROMPT)],
+            multiline=True,
+            prompt_continuation=_continuation,
+            lexer=self.lexer,
+            completer=ShellCompleter(opened),
+            complete_in_thread=True,
+            complete_while_typing=True,
+            auto_suggest=AutoSuggestFromHistory(),
+            history=history,
+            enable_open_in_editor=True,
+            enable_history_search=False,
+            key_bindings=_bindings(),
+            style=_STYLE if has_colours else None,
+            include_default_pygments_style=False,
+            color_depth=None if has_colours else ColorDepth.DEPTH_1_BIT,
+            editing_mode=EditingMode.VI if "vi" in os.environ.get("EDITING_MODE", "") else EditingMode.EMACS,
+            reserve_space_for_menu=_MENU_LINES,
+            tempfile_suffix=".sql",
+            input=terminal_input(),
+            output=terminal_output(),
+        )
+        self._session.app.after_render += self._rendered
+
+    def _rendered(self, _: object) -> None:
+        if self._when_shown is not None:
+            called, self._when_shown = self._when_shown, None
+            called()
+
+    def ask(self) -> str:
+        """The next text. EOFError for Ctrl-D on an empty line, KeyboardInterrupt for Ctrl-C. What other threads print meanwhile
+        stands above the prompt."""
+        with patch_stdout():
+            return self._session.prompt()
+
+    def choose(self, question: str, letters: str) -> str:
+        """One of the letters; the last one for Ctrl-C and Ctrl-D."""
+        asking: PromptSession[str] = PromptSession(
+            history=InMemoryHistory(), input=terminal_input(), output=terminal_output()
+        )
+        while True:
+            try:
+                answer = asking.prompt(question).strip().lower()[:1]
+            except (EOFError, KeyboardInterrupt):
+                return letters[-1]
+            if answer and answer in letters:
+                return answer
+
+
+def _history() -> tuple[Path | None, History]:
+    """The kept history; one that is forgotten where no file can be written."""
+    try:
+        path = history_file()
+        return path, ShellHistory(path)
+    except OSError:
+        return None, InMemoryHistory()
+
+
+def _continuation(width: int, line_number: int, wrap_count: int) -> AnyFormattedText:
+    return [("class:continuation", " " * width if wrap_count else CONTINUATION[:width])]
+
+
+def _bindings() -> KeyBindings:
+    bindings = KeyBindings()
+
+    @bindings.add("enter")
+    def enter(event: KeyPressEvent) -> None:
+        """Take over the chosen completion, run what is complete, or begin another line."""
+        buffer = event.current_buffer
+        if buffer.complete_state is not None and buffer.complete_state.current_completion is not None:
+            buffer.complete_state = None
+        elif is_complete(buffer.text):
+            buffer.validate_and_handle()
+        else:
+            buffer.newline(copy_margin=True)
+
+    @bindings.add("escape", "enter")
+    def escape_enter(event: KeyPressEvent) -> None:
+        """Another line, whatever stands before."""
+        event.current_buffer.newline(copy_margin=True)
+
+    return bindings
+
+
+class ShellCompleter(Completer):
+    """Completes commands of the shell itself, and SQL by the connection once it is there. While the user types it offers what
+    completes a word; Tab shows what may follow, too."""
+
+    def __init__(self, opened: Callable[[], Connection | None]) -> None:
+        self._opened = opened
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        before = document.text_before_cursor
+        if before.lstrip().startswith("\\") and "\n" not in before.strip():
+            yield from _commands(before.lstrip())
+            return
+        if not before.strip() and not complete_event.completion_requested:
+            return
+        if is_command(before):
+            yield from _topics(before)
+            return
+        if not complete_event.completion_requested and not _is_in_word(before):
+            return
+        connection = self._opened()
+        if connection is None:
+            return
+        for candidate in connection.complete(document.text, document.cursor_position):
+            if candidate.text == document.text[candidate.start : document.cursor_position]:
+                # It is complete already: a menu would stand in the way of Enter.
+                continue
+            detail = shown(candidate.detail)
+            yield Completion(
+                candidate.text,
+                start_position=candidate.start - document.cursor_position,
+                display=shown(candidate.text),
+                display_meta=detail
+                if len(detail) <= _DETAIL_COLUMNS
+                else detail[: _DETAIL_COLUMNS - 1] + "…",
+            )
+
+
+def _is_in_word(before: str) -> bool:
+    last = before[-1:]
+    return last.isalnum() or last in "_.'`"
+
+
+def _commands(before: str) -> Iterable[Completion]:
+    if " " not in before:
+        for name in COMMAND_NAMES:
+            if name.startswith(before) and name != before:
+                yield Completion(name, start_position=-len(before))
+
+
+def _topics(before: str) -> Iterable[Completion]:
+    head, _, topic = before.lstrip().partition(" ")
+    if head.upper() == "HELP":
+        for name in TOPICS:
+            if name.startswith(topic.upper()) and name != topic.upper():
+                yield Completion(name, start_position=-len(topic))

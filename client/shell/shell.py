@@ -1,0 +1,199 @@
+"""The loop of the shell: what the user gives, statement by statement, and what becomes of it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from client.shell.commands import Leave, run_command
+from client.shell.display import Display
+from client.shell.input_text import VERTICAL_END, Input, is_command, is_complete, split_input
+from client.shell.opening import OpeningConnection
+from client.shell.terminal_io import without_echo
+from sqlstream.errors import JobError, Span, SqlStreamError, UserError, render_error
+
+if TYPE_CHECKING:
+    from client.connection import Connection
+    from client.shell.detached import DetachedJobs
+    from client.shell.prompt import Prompt
+
+EXIT_JOB_FAILED = 1
+EXIT_USAGE = 2
+SOURCE_DEPTH_MAX = 10
+CANCEL_WORD = "cancelled"
+
+
+class Failed(Exception):
+    """A statement failed, and its error was shown. `code` is the exit code of a script that ends with it."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class Shell:
+    """Runs inputs one after the other. State: the display's switches, the detached jobs, and how deep SOURCE is nested.
+
+    An error ends the text that it is in: a line of the prompt, or a script with the scripts that run it.
+    """
+
+    def __init__(self, opening: OpeningConnection, display: Display) -> None:
+        self._opening = opening
+        self.display = display
+        self.history_path: Path | None = None
+        self._depth = 0
+
+    @functools.cached_property
+    def detached(self) -> DetachedJobs:
+        """The jobs that run on while the shell goes on."""
+        from client.shell.detached import DetachedJobs
+
+        return DetachedJobs(self.connection)
+
+    @property
+    def connection(self) -> Connection:
+        return self._opening.get()
+
+    # -- where inputs come from ---------------------------------------------------------------------
+
+    def run_prompt(self, prompt: Prompt) -> int:
+        """Ask until the user leaves; returns the exit code."""
+        with without_echo():
+            return self._run_prompt(prompt)
+
+    def _run_prompt(self, prompt: Prompt) -> int:
+        while True:
+            self._tell_ended()
+            try:
+                text = prompt.ask()
+            except KeyboardInterrupt:
+                continue
+            except EOFError:
+                text = "QUIT"
+            try:
+                self.run_text(text)
+            except Leave:
+                if self._may_leave(prompt):
+                    return 0
+            except Failed:
+                continue
+            except KeyboardInterrupt:
+                self.display.remark(CANCEL_WORD)
+
+    def _tell_ended(self) -> None:
+        # No job can have been detached before the first connection.
+        for line in self.detached.ended() if self._opening.opened is not None else ():
+            self.display.remark(line)
+
+    def run_lines(self, lines: Iterable[str]) -> int:
+        """Run statements as they come, as `psql` does with a pipe; the first error ends all. Returns the exit code."""
+        text = ""
+        try:
+            for line in lines:
+                text += line
+                # Completeness is looked at where a statement can end, so that a long one is not read with every line.
+                may_end = line.rstrip().endswith((";", VERTICAL_END)) or is_command(text)
+                if may_end and is_complete(text):
+                    self.run_text(text)
+                    text = ""
+            self.run_text(text)
+        except Leave:
+            return 0
+        except Failed as failed:
+            return failed.code
+        return 0
+
+    def run_file(self, path: str) -> None:
+        """The statements of a file. UserError SS5001 when it cannot be read."""
+        from client.commands.run import read_script
+
+        if self._depth == SOURCE_DEPTH_MAX:
+            raise UserError(
+                "SS4034",
+                f"scripts run scripts more than {SOURCE_DEPTH_MAX} deep",
+                hint="look for a circle of SOURCE",
+            )
+        self._depth += 1
+        try:
+            self.run_text(read_script(str(Path(path).expanduser())))
+        finally:
+            self._depth -= 1
+
+    # -- statements ---------------------------------------------------------------------------------
+
+    def run_text(self, text: str) -> None:
+        """All statements and commands of a text. Failed after the first error, which is shown; Leave for QUIT."""
+        try:
+            for found in split_input(text):
+                self._run(found, text)
+        except SqlStreamError as error:
+            self._fail(error, text)
+
+    def run_sql(self, sql: str) -> None:
+        """A statement that a command stands for."""
+        self._run(Input(sql, Span(0, len(sql))), sql)
+
+    def _run(self, found: Input, text: str) -> None:
+        started = time.monotonic()
+        try:
+            if found.is_command:
+                run_command(self, found.text)
+            else:
+                self._execute(found)
+        except SqlStreamError as error:
+            span = getattr(error, "span", None)
+            if span is not None and not found.is_command:
+                error.span = span.shift(found.span.start)  # type: ignore[attr-defined]
+            self._fail(error, text if not found.is_command else None)
+        if self.display.is_timed and not found.is_command:
+            self.display.remark(f"time: {time.monotonic() - started:.3f} s")
+
+    def _execute(self, found: Input) -> None:
+        from client.shell.answers import Answers
+
+        connection = self.connection
+        answers = Answers(connection, self.display, self.detached)
+        with connection.execute(found.text) as result:
+            try:
+                answers.show(result, found.is_vertical or self.display.is_vertical)
+            except KeyboardInterrupt:
+                answers.cancel(result)
+                if self.display.is_interactive:
+                    raise Failed(EXIT_JOB_FAILED) from None
+                raise
+
+    def _fail(self, error: SqlStreamError, text: str | None) -> None:
+        with self.display.line.cleared(sys.stderr):
+            print(render_error(error, text), file=sys.stderr, flush=True)
+        is_usage = isinstance(error, UserError) and not isinstance(error, JobError)
+        raise Failed(EXIT_USAGE if is_usage else EXIT_JOB_FAILED) from None
+
+    # -- the end ------------------------------------------------------------------------------------
+
+    def _may_leave(self, prompt: Prompt) -> bool:
+        """Whether nothing is lost by leaving, or the user says so: a cluster of this shell ends with it, and so do its jobs."""
+        connection = self._opening.opened
+        if connection is None or not connection.owns_cluster:
+            return True
+        running = self.detached.running()
+        if not running:
+            return True
+        names = ", ".join(f"{result.label} ({result.job_id})" for result in running)
+        self.display.remark(f"still running, and ended by leaving: {names}")
+        answer = prompt.choose("[w]ait for them, [c]ancel them and leave, or [s]tay? ", "wcs")
+        if answer == "c":
+            for result in running:
+                result.cancel()
+            return True
+        if answer == "w":
+            with contextlib.suppress(KeyboardInterrupt):
+                for result in running:
+                    result.wait()
+                self._tell_ended()
+                return True
+        return False

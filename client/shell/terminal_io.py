@@ -1,0 +1,50 @@
+"""prompt-toolkit's input and output on the terminal of this process, without the escaping that printed data gets."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, TextIO, cast
+
+from client.terminal import unescaped
+
+if TYPE_CHECKING:
+    from prompt_toolkit.input import Input
+    from prompt_toolkit.output import Output
+
+
+@functools.cache
+def terminal_input() -> Input:
+    from prompt_toolkit.input import create_input
+
+    return create_input(sys.stdin)
+
+
+@functools.cache
+def terminal_output() -> Output:
+    """The output to the real terminal, also while standard output is replaced by one that prints above the prompt."""
+    from prompt_toolkit.output import create_output
+
+    return create_output(cast(TextIO, unescaped(sys.__stdout__ or sys.stdout)))
+
+
+@contextlib.contextmanager
+def without_echo() -> Iterator[None]:
+    """What is typed meanwhile is not shown, so that it does not stand among the rows; it waits for the next prompt."""
+    import termios
+
+    try:
+        number = sys.stdin.fileno()
+        before = termios.tcgetattr(number)
+    except (termios.error, OSError, ValueError):
+        yield
+        return
+    silent = [*before]
+    silent[3] &= ~termios.ECHO
+    termios.tcsetattr(number, termios.TCSADRAIN, silent)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(number, termios.TCSADRAIN, before)

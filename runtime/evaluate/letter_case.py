@@ -1,0 +1,71 @@
+"""UPPER and LOWER by Unicode's full mapping, as in Java: a letter may become several, and its place may decide.
+
+Arrow maps letter by letter. The rows that hold a letter for which this gives something else are mapped by Python.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.evaluate.kernel import Datum, as_array, rows_of
+
+_BASIC_PLANE = 0x10000
+"""All letters that become several are below this code."""
+
+
+def upper(text: Datum) -> pa.Array:
+    return _mapped(text, pc.ascii_upper, pc.utf8_upper, str.upper)
+
+
+def lower(text: Datum) -> pa.Array:
+    return _mapped(text, pc.ascii_lower, pc.utf8_lower, str.lower)
+
+
+def _mapped(
+    text: Datum,
+    of_ascii: Callable[[pa.Array], pa.Array],
+    by_letter: Callable[[pa.Array], pa.Array],
+    in_full: Callable[[str], str],
+) -> pa.Array:
+    text = as_array(text, rows_of(text))
+    if pc.all(pc.string_is_ascii(text), min_count=0).as_py():
+        return of_ascii(text)
+    result = by_letter(text)
+    rows = _rows_with(_special_letters(in_full), text)
+    if not len(rows):
+        return result
+    values = text.take(pa.array(rows)).to_pylist()
+    replaced = [None if value is None else in_full(value) for value in values]
+    is_replaced = np.zeros(len(text), dtype=bool)
+    is_replaced[rows] = True
+    return pc.replace_with_mask(result, is_replaced, pa.array(replaced, result.type))
+
+
+@functools.cache
+def _special_letters(in_full: Callable[[str], str]) -> np.ndarray[Any, Any]:
+    """bool by code: letters that become several, and Σ, whose small letter depends on the letters around it."""
+    letters = np.zeros(_BASIC_PLANE, dtype=bool)
+    for code in range(0x80, _BASIC_PLANE):
+        letters[code] = len(in_full(chr(code))) > 1
+    letters[ord("Σ")] = in_full is str.lower
+    return letters
+
+
+def _rows_with(letters: np.ndarray[Any, Any], text: pa.StringArray) -> np.ndarray[Any, Any]:
+    """The rows, ascending, in whose UTF-8 one of the letters is found; a row that is NULL may be among them."""
+    _, offsets_buffer, data_buffer = text.buffers()
+    offsets = np.frombuffer(offsets_buffer, dtype=np.int32)[text.offset : text.offset + len(text) + 1]
+    data = np.frombuffer(data_buffer, dtype=np.uint8)[offsets[0] : offsets[-1]]
+    # A letter beyond ASCII begins with a byte from 0xC2; the first byte says of how many bytes the letter is.
+    places = np.flatnonzero(data >= 0xC2)
+    first, second, third = (data.take(places + i, mode="clip").astype(np.int32) for i in range(3))
+    of_two = (first & 0x1F) << 6 | second & 0x3F
+    of_three = (first & 0x0F) << 12 | (second & 0x3F) << 6 | third & 0x3F
+    is_found = letters[np.where(first < 0xE0, of_two, of_three)] & (first < 0xF0)
+    return np.unique(np.searchsorted(offsets - offsets[0], places[is_found], side="right") - 1)

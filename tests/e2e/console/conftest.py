@@ -1,0 +1,127 @@
+"""Headless Chromium on the console of a server of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+SERVE = Path(__file__).parent / "serve.py"
+ROOT = SERVE.parents[3]
+FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+TIMEOUT_MS = 15_000
+
+
+@pytest.fixture(scope="session")
+def serve() -> Iterator[Callable[..., str]]:
+    """Start a server: `serve(editor_directory, token)`; the URL of its console."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(editor: str = "", token: str = "") -> str:
+        process = subprocess.Popen(
+            [sys.executable, str(SERVE), editor, token],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        started.append(process)
+        assert process.stdout is not None
+        return f"http://127.0.0.1:{int(process.stdout.readline())}/"
+
+    yield start
+    for process in started:
+        assert process.stdin is not None
+        process.stdin.close()
+    for process in started:
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(5)
+        process.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def server(serve: Callable[..., str]) -> str:
+    return serve()
+
+
+@pytest.fixture(scope="session")
+def browser():
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None:
+        pytest.skip("the page was not tested: there is no Chromium (Debian: apt-get install chromium)")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        # Playwright gives each browser that it launches a user data directory of its own.
+        browser = playwright.chromium.launch(executable_path=found, args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser):
+    """A page of a fresh profile; the test fails when a script of the page did."""
+    context = browser.new_context(viewport={"width": 1280, "height": 860})
+    page = context.new_page()
+    page.set_default_timeout(TIMEOUT_MS)
+    problems: list[str] = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("console", lambda said: problems.append(said.text) if "Security Policy" in said.text else None)
+    yield page
+    context.close()
+    assert problems == []
+
+
+class Console:
+    """The page as a user has it: writes statements, runs them, reads the answers."""
+
+    def __init__(self, page, url: str) -> None:
+        self.page = page
+        page.goto(url)
+        page.wait_for_selector("body[data-ready]")
+
+    def write(self, sql: str) -> None:
+        self.page.locator("[aria-label='SQL statements']").focus()
+        self.page.keyboard.press("Control+a")
+        self.page.keyboard.insert_text(sql)
+
+    def run(self, sql: str) -> None:
+        self.write(sql)
+        self.page.keyboard.press("Control+Shift+Enter")
+
+    def rows(self) -> list[list[str]]:
+        return self.page.evaluate(
+            "[...document.querySelectorAll('.grid tbody tr:not(.spacer)')].map(r => [...r.cells].map(c => c.textContent))"
+        )
+
+    def wait_for(self, condition: str) -> None:
+        """Wait until an expression is true. Not by the page's own scripts: its policy lets none evaluate a text."""
+        deadline_s = time.monotonic() + TIMEOUT_MS / 1000
+        while not self.page.evaluate(condition):
+            assert time.monotonic() < deadline_s, (
+                f"never came: {condition}\n{self.page.locator('body').inner_text()}"
+            )
+            time.sleep(0.03)
+
+
+@pytest.fixture
+def console(page, server: str) -> Console:
+    return Console(page, server)
+
+
+@pytest.fixture
+def open_console():
+    """Open the console at a URL: `open_console(page, url)`."""
+    return Console

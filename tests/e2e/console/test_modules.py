@@ -1,0 +1,109 @@
+"""The page's modules without the page: changelogs, scripts, graphs."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def module(page, server):
+    """Evaluate an expression over a module's exports: `module("script.js", "m => …")`."""
+    page.goto(server + "console/icon.svg")
+    page.goto(server)
+
+    def evaluate(name, function):
+        return page.evaluate(f"import('/console/{name}').then({function})")
+
+    return evaluate
+
+
+def test_a_script_is_split_at_semicolons_outside_of_quotes_comments_and_statement_sets(module):
+    script = (
+        "SELECT ';' AS `a;b`; -- c;d\\n/* ; */ SELECT 1;; EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1; "
+        "INSERT INTO b SELECT 2; END; SELECT 'it''s;'"
+    )
+    found = module("script.js", f'm => m.statements("{script}").map(s => s.text)')
+    assert found == [
+        "SELECT ';' AS `a;b`",
+        "-- c;d\n/* ; */ SELECT 1",
+        "EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1; INSERT INTO b SELECT 2; END",
+        "SELECT 'it''s;'",
+    ]
+
+
+def test_the_statement_at_a_cursor_includes_its_semicolon(module):
+    texts = module("script.js", "m => [0, 2, 4, 5, 6, 99].map(i => m.statementAt('A B; C D;', i)?.text)")
+    assert texts == ["A B", "A B", "A B", "C D", "C D", "C D"]
+
+
+def test_updates_take_the_place_of_the_row_before(module):
+    rows = module(
+        "changelog.js",
+        """m => { const t = new m.ChangingTable(); const c = (kind, ...fields) => ({kind, fields});
+        t.apply([c('INSERT', 'a', 1), c('INSERT', 'b', 1), c('INSERT', 'b', 1)]);
+        t.apply([c('UPDATE_BEFORE', 'a', 1), c('UPDATE_AFTER', 'a', 2), c('DELETE', 'b', 1), c('DELETE', 'x', 1)]);
+        t.apply([c('UPDATE_BEFORE', 'a', 2), c('INSERT', 'c', 1), c('UPDATE_BEFORE', 'b', 1), c('UPDATE_AFTER', 'b', 2)]);
+        return [t.current().map(r => r.fields), t.changeCount, t.size] }""",
+    )
+    assert rows == [[["b", 2], ["c", 1]], 11, 2]
+
+
+def test_a_table_and_its_changelog_are_bounded(module):
+    found = module(
+        "changelog.js",
+        """m => { const t = new m.ChangingTable(1000, 100);
+        for (let i = 0; i < 300; i++) t.apply(Array.from({length: 10}, (_, j) => ({kind: 'INSERT', fields: [10 * i + j]})));
+        return [t.size <= 1000, t.rows.length + t.droppedRows, t.changes.length <= 200, t.latestChanges().length,
+                t.current().at(-1).fields[0], t.places.size <= 1000] }""",
+    )
+    assert found == [True, 3000, True, 100, 2999, True]
+
+
+def test_a_random_changelog_leaves_the_rows_of_a_plain_multiset(module):
+    assert module(
+        "changelog.js",
+        """m => { let seed = 7; const random = n => (seed = (seed * 1103515245 + 12345) % 2147483648) % n;
+        const t = new m.ChangingTable(); const plain = [];
+        for (let i = 0; i < 20000; i++) {
+          const kind = plain.length > 50 || (plain.length > 0 && random(2)) ? ['DELETE', 'UPDATE_BEFORE'][random(2)] : 'INSERT';
+          if (kind === 'INSERT') { const fields = [random(20)]; plain.push(fields[0]); t.apply([{kind, fields}]); continue; }
+          const [gone] = plain.splice(random(plain.length), 1);
+          t.apply([{kind, fields: [gone]}]);
+          if (kind === 'DELETE' || random(3) === 0) continue;
+          const fields = [random(20)];
+          plain.push(fields[0]);
+          t.apply([{kind: 'UPDATE_AFTER', fields}]);
+        }
+        const sorted = list => JSON.stringify([...list].sort((a, b) => a - b));
+        return sorted(t.current().map(r => r.fields[0])) === sorted(plain) }""",
+    )
+
+
+def test_vertices_stand_below_all_their_inputs_and_none_covers_another(module):
+    places = module(
+        "graph.js",
+        """m => { const n = (id, ...inputs) => ({id, inputs: inputs.map(i => ({id: i}))});
+        const {places, width, height} = m.layout([n('a'), n('b'), n('c', 'a', 'b'), n('d', 'c', 'a'), n('e', 'c')]);
+        return {places: Object.fromEntries(places), width, height} }""",
+    )
+    at = places["places"]
+    assert at["a"]["y"] == at["b"]["y"] < at["c"]["y"] < at["d"]["y"] == at["e"]["y"]
+    assert len({(p["x"], p["y"]) for p in at.values()}) == 5
+    assert abs(at["a"]["x"] - at["b"]["x"]) >= 268
+
+
+def test_watermarks_at_the_ends_of_their_range_are_no_times(module):
+    found = module("format.js", "m => [-9.3e18, 9.3e18, 60000].map(w => m.watermark(w, 65000))")
+    assert found == [
+        {"text": "none", "lag": ""},
+        {"text": "end of input", "lag": ""},
+        {"text": "1970-01-01 00:01:00", "lag": "5.0 s"},
+    ]
+
+
+def test_a_candidate_replaces_the_part_of_it_that_is_written(module):
+    found = module(
+        "completion.js",
+        "m => [['SELECT us', 'user_id'], ['FROM db.ta', 'table'], ['bus', 'user'], ['', 'x']].map(([a, b]) => m.overlap(a, b))",
+    )
+    assert found == [2, 2, 0, 0]

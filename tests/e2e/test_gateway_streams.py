@@ -1,0 +1,241 @@
+"""Results that are pushed: server-sent events and endless Arrow streams, slow readers, clients that go away."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import psutil
+import pyarrow as pa
+import pytest
+from gateway_harness import TIMEOUT_S, UNBOUNDED, Client, Server, gateway_server, running_jobs, until
+
+from client.gateway.options import GatewayOptions
+
+OPTIONS = GatewayOptions(heartbeat_ms=200, check_interval_ms=0)
+MILLION = """CREATE TEMPORARY TABLE million (id BIGINT, name STRING) WITH ('connector'='datagen',
+ 'rows-per-second'='100000000', 'number-of-rows'='1000000', 'fields.id.kind'='sequence', 'fields.id.start'='1',
+ 'fields.id.end'='1000000', 'fields.name.length'='20')"""
+
+Event = tuple[str, Any]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with gateway_server(OPTIONS) as found:
+        yield found
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[Client]:
+    with Client(server.url) as found:
+        yield found
+        found.http.delete(found.path)
+    until(lambda: running_jobs(server.cluster) == 0)
+
+
+@contextmanager
+def events(client: Client, operation: str, row_format: str = "JSON") -> Iterator[Iterator[Event]]:
+    """The events of a stream, comments as ("", text)."""
+    url = f"{operation}/result/stream"
+    with client.http.stream("GET", url, params={"rowFormat": row_format}) as response:
+        assert response.status_code == 200
+        assert response.headers["content-type"].startswith("text/event-stream")
+        yield parsed(response.iter_lines())
+
+
+def parsed(lines: Iterator[str]) -> Iterator[Event]:
+    name = ""
+    for line in lines:
+        if line.startswith(":"):
+            yield "", line[1:].strip()
+        elif line.startswith("event: "):
+            name = line.removeprefix("event: ")
+        elif line.startswith("data: "):
+            yield name, json.loads(line.removeprefix("data: "))
+
+
+def test_the_rows_of_a_query_come_between_its_columns_and_its_end(client: Client) -> None:
+    operation = client.execute("SELECT COUNT(*) AS n FROM (VALUES (1), (2)) AS t (a)")
+    with events(client, operation, "PLAIN_TEXT") as stream:
+        found = [(name, data) for name, data in stream if name]
+    assert [name for name, _ in found] == ["columns", "rows", "end"]
+    columns, rows, end = (data for _, data in found)
+    assert len(columns.pop("jobID")) == 32
+    assert columns == {
+        "isQueryResult": True,
+        "resultKind": "SUCCESS_WITH_CONTENT",
+        "isBounded": True,
+        "isUpdating": True,
+        "columns": [{"name": "n", "logicalType": {"type": "BIGINT", "nullable": False}, "comment": None}],
+    }
+    assert rows == [{"kind": "INSERT", "fields": ["2"]}]
+    assert end == {"status": "FINISHED", "warnings": []}
+
+
+def test_a_statement_without_a_job_is_streamed_too(client: Client) -> None:
+    with events(client, client.execute("SHOW TABLES")) as stream:
+        assert [name for name, _ in stream if name] == ["columns", "end"]
+
+
+def test_an_error_is_an_event_with_its_place(client: Client) -> None:
+    with events(client, client.execute("SELECT x FROM nowhere")) as stream:
+        ((name, body),) = [(name, data) for name, data in stream if name]
+    assert name == "error"
+    assert body["errors"][0] == "Internal server error."
+    assert (body["error"]["line"], body["error"]["column"]) == (1, 15)
+
+
+def test_a_job_that_fails_ends_its_stream_with_the_error(client: Client) -> None:
+    client.rows(UNBOUNDED.format(rate=1000))
+    with events(client, client.execute("SELECT CAST(CAST(id AS STRING) || 'x' AS BIGINT) FROM u")) as stream:
+        found = [(name, data) for name, data in stream if name]
+    assert [name for name, _ in found] == ["columns", "error"]
+    assert "cannot cast" in found[-1][1]["error"]["message"]
+
+
+def test_rows_are_pushed_when_they_are_there_and_silence_is_filled(client: Client) -> None:
+    client.rows(UNBOUNDED.format(rate=1))
+    with events(client, client.execute("SELECT id FROM u")) as stream:
+        names = [next(stream)[0] for _ in range(12)]
+    assert names[0] == "columns"
+    assert names.count("rows") >= 2
+    # A second without rows has a few comments.
+    assert names.count("") >= 4
+
+
+def test_a_client_that_goes_away_frees_its_job(server: Server, client: Client) -> None:
+    client.rows(UNBOUNDED.format(rate=100))
+    operation = client.execute("SELECT id FROM u")
+    with events(client, operation) as stream:
+        assert next(stream)[0] == "columns"
+        until(lambda: running_jobs(server.cluster) == 1)
+    until(lambda: running_jobs(server.cluster) == 0)
+    assert client.http.get(f"{operation}/status").status_code == 500
+
+
+def test_a_session_that_is_closed_ends_its_streams(client: Client) -> None:
+    client.rows(UNBOUNDED.format(rate=100))
+    with events(client, client.execute("SELECT id FROM u")) as stream:
+        assert next(stream)[0] == "columns"
+        assert httpx.delete(str(client.http.base_url) + client.path.lstrip("/")).status_code == 200
+        last = list(stream)[-1]
+    assert last[0] == "error"
+    assert "closed" in last[1]["error"]["message"]
+
+
+def test_a_reader_that_stops_makes_the_job_wait(server: Server, client: Client) -> None:
+    client.rows(UNBOUNDED.format(rate=50_000_000))
+    operation = client.execute("SELECT id FROM u")
+    request = f"GET /v4{operation}/result/stream?rowFormat=ARROW HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    until(lambda: running_jobs(server.cluster) == 1)
+    (job,) = [found.job_id for found in server.cluster.jobs() if not found.status.is_terminal]
+    with socket.create_connection(("127.0.0.1", server.port), timeout=TIMEOUT_S) as raw:
+        raw.sendall(request.encode())
+        raw.recv(1000)
+        until(lambda: emitted(server, job) > 0)
+        # All buffers on the way are full when no row more is emitted for a second.
+        until(lambda: not grows(lambda: emitted(server, job), 1.0), 20)
+        resident = psutil.Process().memory_info().rss
+        time.sleep(1.0)
+        assert psutil.Process().memory_info().rss < resident + 64 * 1024 * 1024
+        assert running_jobs(server.cluster) == 1
+    until(lambda: running_jobs(server.cluster) == 0)
+
+
+def emitted(server: Server, job: str) -> float:
+    return server.cluster.metrics(job).total.get("numRecordsRead", 0)
+
+
+def grows(value: Any, seconds: float) -> bool:
+    before = value()
+    time.sleep(seconds)
+    return bool(value() > before)
+
+
+def test_a_million_rows_stream_as_arrow_in_constant_memory(client: Client) -> None:
+    client.rows(MILLION)
+    list(client.pages(client.execute("SELECT * FROM million WHERE id < 10")))
+    operation = client.execute("SELECT * FROM million")
+    resident = psutil.Process().memory_info().rss
+    grown, count, total = 0, 0, 0
+    with client.http.stream("GET", f"{operation}/result/stream?rowFormat=ARROW") as response:
+        reader = pa.ipc.open_stream(Body(response.iter_raw()))
+        described = json.loads(reader.schema.metadata[b"sqlstream"])
+        assert described["statement"] == {
+            "kind": "QUERY", "label": "SELECT", "text": "", "note": "", "isBounded": True, "isUpdating": False,
+        }  # fmt: skip
+        while True:
+            batch, metadata = reader.read_next_batch_with_custom_metadata()
+            if metadata is not None and b"sqlstream" in metadata:
+                break
+            count += batch.num_rows
+            total += sum(batch.column(0).to_pylist())
+            grown = max(grown, psutil.Process().memory_info().rss - resident)
+        assert json.loads(metadata[b"sqlstream"]) == {"status": "FINISHED", "warnings": []}
+        with pytest.raises(StopIteration):
+            reader.read_next_batch()
+    assert (count, total) == (1_000_000, 500_000_500_000)
+    assert grown < 150 * 1024 * 1024
+
+
+def test_a_million_rows_in_pages_of_json_in_constant_memory(client: Client) -> None:
+    client.rows(MILLION)
+    operation = client.execute("SELECT id, name FROM million")
+    client.page(operation)
+    resident = psutil.Process().memory_info().rss
+    grown, count, token = 0, 0, 0
+    while (body := client.fetch(operation, token).content).startswith(b'{"resultType":"PAYLOAD"'):
+        count += body.count(b'{"kind":"INSERT"')
+        grown = max(grown, psutil.Process().memory_info().rss - resident)
+        token += 1
+    assert body.startswith(b'{"resultType":"EOS"')
+    assert count == 1_000_000
+    assert grown < 150 * 1024 * 1024
+
+
+def test_an_arrow_stream_that_fails_is_cut_off_after_the_error(client: Client) -> None:
+    client.rows(UNBOUNDED.format(rate=1000))
+    operation = client.execute("SELECT CAST(CAST(id AS STRING) || 'x' AS BIGINT) FROM u")
+    with client.http.stream("GET", f"{operation}/result/stream?rowFormat=ARROW") as response:
+        reader = pa.ipc.open_stream(Body(response.iter_raw()))
+        while (found := reader.read_next_batch_with_custom_metadata().custom_metadata) is None:
+            pass
+        with pytest.raises(httpx.RemoteProtocolError):
+            reader.read_next_batch()
+    found = json.loads(found[b"sqlstream"])
+    assert "cannot cast" in found["error"]["message"]
+
+
+def test_an_arrow_stream_of_a_wrong_statement_is_an_answer_with_its_status(client: Client) -> None:
+    operation = client.execute("SELECT x FROM nowhere")
+    answer = client.http.get(f"{operation}/result/stream?rowFormat=ARROW")
+    assert answer.status_code == 500
+    assert answer.json()["errors"][0] == "Internal server error."
+
+
+class Body:
+    """Pieces of a response as the file that pyarrow reads."""
+
+    closed = False
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._left = b""
+
+    def read(self, size: int = -1) -> bytes:
+        while len(self._left) < size:
+            piece = next(self._pieces, None)
+            if piece is None:
+                break
+            self._left += piece
+        found, self._left = self._left[:size], self._left[size:]
+        return found
+
+    def readable(self) -> bool:
+        return True

@@ -1,0 +1,273 @@
+"""The server as a process: it stops cleanly, survives being killed, and keeps out who may not enter."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import ssl
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+import trustme
+from command_harness import sqlstream
+from server_harness import RunningServer, wait_until_ended
+
+GENERATOR = "CREATE TABLE g (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '10')"
+PRINTED = "CREATE TABLE p (n BIGINT) WITH ('connector' = 'print')"
+
+
+def files_table(name: str, path: Path | str) -> str:
+    return f"CREATE TABLE {name} (n BIGINT) WITH ('connector' = 'filesystem', 'format' = 'csv', 'path' = '{path}')"
+
+
+def rows_in(directory: Path) -> list[int]:
+    files = [p for p in directory.rglob("part-*") if ".staging" not in str(p)]
+    return sorted(int(line) for p in files for line in p.read_text().split())
+
+
+def test_a_server_survives_a_stop_and_a_kill_with_its_catalog_and_jobs(tmp_path: Path) -> None:
+    server = RunningServer(tmp_path / "data")
+    with server:
+        session = server.open_session()
+        assert server.execute(session, "SELECT 40 + 2") == [[42]]
+        for text in (GENERATOR, PRINTED):
+            server.execute(session, text)
+        job = server.insert(session, "INSERT INTO p SELECT n FROM g")
+        assert server.submit(session, "SELECT n FROM g").status_code == 200
+        server.wait_for(job, "RUNNING")
+        children = server.children()
+        started_s = time.monotonic()
+        assert server.signal(signal.SIGTERM) == 0
+        assert time.monotonic() - started_s < 10
+        wait_until_ended(children, 0.5)
+        assert not (tmp_path / "data" / "server.json").exists()
+
+        server.start()
+        assert server.wait_for(job, "RUNNING") == "RUNNING"
+        assert (
+            f'job "insert-into_default_catalog.default_database.p" starts again from its beginning job={job}'
+            in server.errors()
+        )
+        assert len(server.statuses()) == 2, "the job and the ended query"
+        session = server.open_session()
+        assert server.execute(session, "SHOW TABLES") == [["g"], ["p"]]
+        cancelled = server.insert(session, "INSERT INTO p SELECT n + 1 FROM g")
+        assert server.request("PATCH", f"/jobs/{cancelled}?mode=cancel", rest=True).status_code == 202
+        server.wait_for(cancelled, "CANCELED")
+        children = server.children()
+        assert server.signal(signal.SIGKILL) == -signal.SIGKILL
+        wait_until_ended(children)
+
+        server.start()
+        assert server.wait_for(job, "RUNNING") == "RUNNING"
+        assert server.statuses()[cancelled] == "CANCELED"
+        log = server.get(f"/jobs/{cancelled}/logs")
+        assert any("the job is CANCELED" in record for record in log["records"])
+        assert all(cancelled in record for record in log["records"])
+        assert server.get(f"/jobs/{cancelled}/logs?after={log['next']}")["records"] == []
+
+
+def test_a_killed_server_writes_each_row_once_and_loses_queries(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("".join(f"{n}\n" for n in range(1000)))
+    server = RunningServer(tmp_path / "data")
+    with server:
+        session = server.open_session()
+        for text in (GENERATOR, files_table("i", tmp_path / "in"), files_table("o", tmp_path / "out")):
+            server.execute(session, text)
+        done = server.insert(session, "INSERT INTO o SELECT n FROM i")
+        server.wait_for(done, "FINISHED")
+        server.submit(session, "SELECT n FROM g")
+        slow = (
+            "CREATE TABLE w (n BIGINT) WITH ('connector' = 'filesystem', 'format' = 'csv', 'path' = '{}'{})"
+        )
+        server.execute(session, slow.format(tmp_path / "in", ", 'source.monitor-interval' = '1 s'"))
+        server.execute(session, files_table("o2", tmp_path / "out2"))
+        endless = server.insert(session, "INSERT INTO o2 SELECT n FROM w")
+        server.wait_for(endless, "RUNNING")
+        server.signal(signal.SIGKILL)
+        server.start()
+        server.wait_for(endless, "RUNNING")
+        statuses = server.statuses()
+        assert sorted(statuses.values()) == ["FAILED", "FINISHED", "RUNNING"]
+        (lost,) = (job for job, status in statuses.items() if status == "FAILED")
+        cause = server.get(f"/jobs/{lost}/exceptions")
+        assert "the server ended while the query ran" in json.dumps(cause)
+        assert statuses[done] == "FINISHED"
+    assert rows_in(tmp_path / "out") == list(range(1000))
+
+
+def test_a_second_signal_ends_at_once_and_leaves_no_child(tmp_path: Path) -> None:
+    with RunningServer(tmp_path / "data") as server:
+        session = server.open_session()
+        for text in (GENERATOR, PRINTED):
+            server.execute(session, text)
+        server.wait_for(server.insert(session, "INSERT INTO p SELECT n FROM g"), "RUNNING")
+        children = server.children()
+        assert children
+        server.process.send_signal(signal.SIGTERM)
+        assert server.signal(signal.SIGTERM) in (0, 128 + signal.SIGTERM)
+        wait_until_ended(children)
+
+
+def test_one_directory_is_for_one_server_and_a_port_for_one_listener(tmp_path: Path) -> None:
+    with RunningServer(tmp_path / "data") as server:
+        second = sqlstream("server", "--port", "0", "--data-dir", str(tmp_path / "data"))
+        assert (second.returncode, second.stdout) == (2, "")
+        owner = f"is in use by another server (process {server.process.pid})"
+        assert second.stderr.splitlines()[0] == f'error[SS4010]: the data directory "{tmp_path}/data" {owner}'
+        port = server.gateway.rpartition(":")[2]
+        third = sqlstream("server", "--port", port, "--data-dir", str(tmp_path / "other"))
+        assert (third.returncode, third.stdout) == (2, "")
+        said = f"error[SS4011]: could not listen on port {port} of 127.0.0.1: it is in use"
+        assert third.stderr.splitlines()[0] == said
+        assert server.gateway == server.rest, "--port puts both on one"
+        assert server.request("GET", "/overview").json()["slots-total"] >= 0
+
+
+def test_beyond_loopback_a_token_is_required_and_its_role_counts(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    added = {}
+    for name, role in (("eyes", "read-only"), ("hands", "operator")):
+        done = sqlstream("token", "add", name, "--role", role, "--data-dir", str(data))
+        assert done.returncode == 0, done.stderr
+        added[name] = done.stdout.strip()
+    bind = "sql-gateway.endpoint.rest.bind-address=0.0.0.0"
+    with RunningServer(data, "-D", bind, "-D", "rest.bind-address=0.0.0.0") as server:
+        assert not any("token" in line and added["hands"] in line for line in server.greeting)
+        assert server.request("GET", "/overview").status_code == 401
+        assert server.request("POST", "/v3/sessions", {}).json() == {
+            "errors": ["A token is required: send the header 'Authorization: Bearer TOKEN'."]
+        }
+        assert server.request("GET", "/").status_code == 200, "the page holds no data"
+        server.headers = {"Authorization": f"Bearer {added['eyes']}"}
+        session = server.open_session()
+        assert server.execute(session, "SELECT 1") == [[1]]
+        refused = server.submit(session, "CREATE VIEW v AS SELECT 1 AS n")
+        assert (refused.status_code, refused.json()["errors"]) == (
+            *(403, ["The statement is not allowed: the role read-only runs statements that only read."]),
+        )
+        assert server.request("DELETE", "/cluster", rest=True).status_code == 403
+        server.headers = {"Authorization": f"Bearer {added['hands']}"}
+        server.execute(server.open_session(), "CREATE VIEW v AS SELECT 1 AS n")
+        session = server.open_session()
+        server.execute(session, files_table("tokens", data / "tokens.json"))
+        with pytest.raises(AssertionError, match="belongs to the server itself"):
+            server.execute(session, "SELECT n FROM tokens")
+        removed = sqlstream("token", "remove", "hands", "--data-dir", str(data))
+        assert removed.returncode == 0, removed.stderr
+        assert server.request("GET", "/overview").status_code == 401
+    audit = (data / "audit" / "audit-000001.log").read_text()
+    assert [json.loads(line)["status"] for line in audit.splitlines() if '"refused"' in line] == [
+        401,
+        401,
+        403,
+        403,
+        401,
+    ]
+    everything = audit + server.errors()
+    assert not any(token in everything for token in added.values())
+
+
+def test_the_first_start_beyond_loopback_prints_a_token_that_the_next_does_not(tmp_path: Path) -> None:
+    always = ("-D", "sqlstream.server.authentication=ALWAYS")
+    server = RunningServer(tmp_path / "data", *always)
+    with server:
+        token = next(line.split()[1] for line in server.greeting if "token" in line)
+        server.headers = {"Authorization": f"Bearer {token}"}
+        assert server.request("DELETE", "/cluster", rest=True).status_code == 200
+        assert server.process.wait(15) == 0
+        server.start()
+        assert token not in "\n".join(server.greeting)
+        assert f"in {tmp_path}/data/token" in "\n".join(server.greeting)
+        assert (tmp_path / "data" / "token").read_text() == f"{token}\n"
+        assert server.get("/overview")["flink-version"]
+
+
+def test_tls_is_served_with_the_given_files(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    certificate = authority.issue_cert("localhost")
+    pem, key = tmp_path / "chain.pem", tmp_path / "key.pem"
+    pem.write_bytes(b"".join(blob.bytes() for blob in certificate.cert_chain_pems))
+    key.write_bytes(certificate.private_key_pem.bytes())
+    words = ("-D", "security.ssl.rest.enabled=true", "-D", f"security.ssl.rest.certificate-file={pem}")
+    with RunningServer(tmp_path / "data", *words, "-D", f"security.ssl.rest.key-file={key}") as server:
+        assert server.gateway.startswith("https://localhost:")
+        with pytest.raises(httpx.ConnectError, match="certificate verify failed"):
+            server.request("GET", "/info")
+        server.verify = ssl.create_default_context()
+        authority.configure_trust(server.verify)
+        assert server.execute(server.open_session(), "SELECT 1") == [[1]]
+        plain = socket.create_connection(("127.0.0.1", int(server.gateway.rpartition(":")[2])))
+        with plain:
+            plain.sendall(b"GET /info HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            plain.settimeout(10)
+            assert not plain.recv(100).startswith(b"HTTP/1.1 200")
+    key.write_text("no key")
+    wrong = sqlstream(
+        "server", *words, "-D", f"security.ssl.rest.key-file={key}", "--data-dir", str(tmp_path / "d2")
+    )
+    assert wrong.returncode == 2
+    assert wrong.stderr.startswith(
+        "error[SS4002]: the certificate and key of security.ssl.rest cannot be used"
+    )
+
+
+def test_tables_stay_within_the_given_roots(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "in", tmp_path / "out"
+    for directory in (inside, outside):
+        directory.mkdir()
+        (directory / "a.csv").write_text("7\n")
+    (inside / "link").symlink_to(outside)
+    (inside / "sub").mkdir()
+    (inside / "sub" / "b.csv").symlink_to(outside / "a.csv")
+    words = ("-D", f"sqlstream.server.file-roots={inside}")
+    ports = ("-D", "rest.port=0", "-D", "sql-gateway.endpoint.rest.bind-port=20000-29999")
+    with RunningServer(tmp_path / "data", *words, *ports, port=None) as server:
+        assert server.gateway != server.rest
+        assert server.get("/overview")["jobs-running"] == 0
+        session = server.open_session()
+        server.execute(session, files_table("good", inside / "a.csv"))
+        assert server.execute(session, "SELECT n FROM good") == [[7]]
+        for name, path in (
+            ("abs", outside),
+            ("dots", f"{inside}/../out"),
+            ("link", inside / "link"),
+            ("deep", inside / "sub"),
+        ):
+            server.execute(session, files_table(name, path))
+            with pytest.raises(
+                AssertionError, match="lies outside of the directories that this server allows"
+            ):
+                server.execute(session, f"SELECT n FROM {name}")
+        hint = f"SELECT n FROM good /*+ OPTIONS('path' = '{outside}/a.csv') */"
+        with pytest.raises(AssertionError, match="lies outside"):
+            server.execute(session, hint)
+        with pytest.raises(AssertionError, match="lies outside"):
+            server.execute(session, "INSERT INTO link SELECT 1")
+        with pytest.raises(AssertionError, match="lies outside"):
+            server.execute(session, f"CREATE CATALOG c WITH ('type' = 'file', 'path' = '{outside}/catalog')")
+    assert sorted(p.name for p in outside.iterdir()) == ["a.csv"]
+
+
+def test_the_log_can_be_json_and_shows_no_secret(tmp_path: Path) -> None:
+    with RunningServer(
+        tmp_path / "data", "-D", "sqlstream.log.format=JSON", SQLSTREAM_REST_PRT="1"
+    ) as server:
+        session = server.open_session()
+        server.execute(session, files_table("t", tmp_path / "none"))
+        answer = server.submit(session, "SELECT n FROM t /*+ OPTIONS('my.password' = 'hush') */")
+        assert answer.status_code == 200
+        job = server.insert(session, "INSERT INTO t SELECT 1")
+        server.wait_for(job, "FINISHED")
+        server.signal(signal.SIGTERM)
+    records = [json.loads(line) for line in server.errors().splitlines()]
+    of_task = next(r for r in records if r.get("job") == job and "vertex" in r)
+    assert (of_task["subtask"], of_task["attempt"], of_task["process"][:12]) == (1, 0, "taskmanager-")
+    assert any("SQLSTREAM_REST_PRT is no option" in r["message"] for r in records)
+    log = (tmp_path / "data" / "logs" / "sqlstream-000001.log").read_text()
+    assert log == server.errors()
+    assert "hush" not in log + (tmp_path / "data" / "audit" / "audit-000001.log").read_text()

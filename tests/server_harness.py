@@ -1,0 +1,144 @@
+"""A `sqlstream server` of this checkout as a process of its own, and the few requests that tests make of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import httpx
+import psutil
+from command_harness import ROOT, SQLSTREAM, environment
+
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 15.0
+POLL_S = 0.05
+
+
+class RunningServer:
+    """A server on free ports of loopback with the data directory `directory`, from `with` to its end, when it is killed unless
+    it has ended."""
+
+    def __init__(self, directory: Path, *words: str, port: str | None = "0", **variables: str) -> None:
+        self.directory = directory
+        self._words = ["--data-dir", str(directory), *words]
+        if port is not None:
+            self._words += ["--port", port]
+        self._variables = variables
+        self.headers: dict[str, str] = {}
+        self.verify: Any = True
+
+    def start(self) -> None:
+        """Return when the server has said that it is ready."""
+        self.directory.parent.mkdir(parents=True, exist_ok=True)
+        self._errors = open(f"{self.directory}.err", "ab")  # noqa: SIM115 (closed in __exit__)
+        self.process = subprocess.Popen(
+            [*SQLSTREAM, "server", *self._words],
+            cwd=ROOT,
+            env=environment(**self._variables),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        self.greeting: list[str] = []
+        for line in self.process.stdout:
+            self.greeting.append(line.rstrip("\n"))
+            if line.startswith("Try:"):
+                break
+        else:
+            raise AssertionError(f"the server did not start: {self.errors()}")
+        found = json.loads((self.directory / "server.json").read_text())
+        self.gateway, self.rest = found["gateway"], found["rest"]
+
+    def __enter__(self) -> RunningServer:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(STOP_TIMEOUT_S)
+        self._errors.close()
+
+    def errors(self) -> str:
+        """What the server has written to standard error, in all its lives."""
+        return Path(f"{self.directory}.err").read_text()
+
+    def children(self) -> list[psutil.Process]:
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def signal(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal and wait for the end; returns the exit code."""
+        os.kill(self.process.pid, number)
+        return self.process.wait(STOP_TIMEOUT_S)
+
+    # --- requests
+
+    def request(
+        self, method: str, path: str, body: Any = None, rest: bool = False, **options: Any
+    ) -> httpx.Response:
+        url = (self.rest if rest else self.gateway) + path
+        headers = {**self.headers, **options.pop("headers", {})}
+        with httpx.Client(verify=self.verify, timeout=30) as client:
+            return client.request(method, url, json=body, headers=headers, **options)
+
+    def get(self, path: str) -> Any:
+        """The body of a GET of the JobManager's REST."""
+        answer = self.request("GET", path, rest=True)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def open_session(self) -> str:
+        answer = self.request("POST", "/v3/sessions", {})
+        assert answer.status_code == 200, answer.text
+        return str(answer.json()["sessionHandle"])
+
+    def submit(self, session: str, sql: str) -> httpx.Response:
+        return self.request("POST", f"/v3/sessions/{session}/statements", {"statement": sql})
+
+    def execute(self, session: str, sql: str) -> list[list[Any]]:
+        """Run a statement and return all its rows; AssertionError with the body when it fails."""
+        answer = self.submit(session, sql)
+        assert answer.status_code == 200, answer.text
+        path = f"/v3/sessions/{session}/operations/{answer.json()['operationHandle']}/result/0?rowFormat=JSON"
+        rows: list[list[Any]] = []
+        while path:
+            answer = self.request("GET", path)
+            assert answer.status_code == 200, answer.text
+            page = answer.json()
+            if page["resultType"] != "NOT_READY":
+                rows += [row["fields"] for row in page["results"]["data"]]
+            path = page.get("nextResultUri", "")
+        return rows
+
+    def insert(self, session: str, sql: str) -> str:
+        """Submit an INSERT and return its job's id."""
+        return str(self.execute(session, sql)[0][0])
+
+    def statuses(self) -> dict[str, str]:
+        return {job["id"]: job["status"] for job in self.get("/jobs")["jobs"]}
+
+    def wait_for(self, job_id: str, *statuses: str, timeout_s: float = 60.0) -> str:
+        """Wait until the job has one of these statuses, and return it."""
+        deadline_s = time.monotonic() + timeout_s
+        while time.monotonic() < deadline_s:
+            found = self.statuses().get(job_id, "")
+            if found in statuses:
+                return found
+            time.sleep(POLL_S)
+        raise AssertionError(f"the job is {self.statuses().get(job_id)}: {self.errors()[-3000:]}")
+
+
+def wait_until_ended(processes: list[psutil.Process], timeout_s: float = STOP_TIMEOUT_S) -> None:
+    """Wait until none of these processes runs."""
+    _, alive = psutil.wait_procs(processes, timeout_s)
+    assert alive == []

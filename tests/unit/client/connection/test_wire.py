@@ -1,0 +1,71 @@
+"""Errors as servers, and what stands between, answer them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from client.connection.wire import answered_error
+from sqlstream.errors import (
+    ExternalError,
+    InternalError,
+    JobError,
+    Span,
+    SqlStreamError,
+    UserError,
+    render_error,
+)
+
+URL = "http://h:1"
+
+
+def answered(status: int, body: object) -> SqlStreamError:
+    return answered_error(status, json.dumps(body).encode(), URL)
+
+
+def test_an_error_with_parts_is_what_it_was_at_the_server() -> None:
+    parts = {
+        "code": "SS2003",
+        "message": "no column",
+        "hint": "h",
+        "detail": "d",
+        "line": 1,
+        "column": 8,
+        "span": [7, 9],
+    }
+    error = answered(500, {"errors": ["Internal server error.", "…"], "error": parts})
+    assert isinstance(error, UserError)
+    assert (error.code, error.message, error.hint, error.detail) == ("SS2003", "no column", "h", "d")
+    assert error.span == Span(7, 9)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [("SS6003", JobError), ("SS9001", InternalError), ("SS6020", UserError), ("SS5001", UserError)],
+)
+def test_the_family_of_an_error_is_that_of_its_code(code: str, kind: type[SqlStreamError]) -> None:
+    assert type(answered(500, {"errors": [], "error": {"code": code, "message": "m"}})) is kind
+
+
+def test_an_error_in_words_alone_is_read_from_them() -> None:
+    said = render_error(UserError("SS6009", "job is not known", hint="list them"))
+    error = answered(404, {"errors": [said]})
+    assert (error.code, error.message, error.hint) == ("SS6009", "job is not known", "list them")
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "code", "said"),
+    [
+        (401, b'{"errors":["no token"]}', "SS4033", "http://h:1 answered 401: no token"),
+        (404, b"<html>\n not here</html>", "SS4033", "http://h:1 answered 404: <html> not here</html>"),
+        (502, b"", "SS5031", "http://h:1 answered 502"),
+        (500, b"[1]", "SS5031", "http://h:1 answered 500: [1]"),
+        (500, b"\xff" * 5000, "SS5031", "http://h:1 answered 500: " + "\ufffd" * 500),
+    ],
+)
+def test_other_answers_are_shown_with_the_url(status: int, body: bytes, code: str, said: str) -> None:
+    error = answered_error(status, body, URL)
+    assert (error.code, error.message) == (code, said)
+    assert error.hint
+    assert isinstance(error, UserError if code == "SS4033" else ExternalError)

@@ -1,0 +1,340 @@
+"""The gateway without HTTP: sessions, operations and the jobs behind them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gateway_harness import UNBOUNDED, gateway_service, running_jobs, settled, statuses, until
+
+from client.gateway.operations import Operation, OperationStatus, ResultKind
+from client.gateway.options import GatewayOptions
+from client.gateway.service import GatewayService
+from runtime.embedded import EmbeddedCluster
+from sqlstream.errors import JobError, SqlStreamError, UserError
+from sqlstream.messages.job_state import JobStatus
+
+Running = tuple[GatewayService, EmbeddedCluster]
+
+BLACKHOLE = "CREATE TEMPORARY TABLE sink (id BIGINT) WITH ('connector'='blackhole')"
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Running]:
+    with gateway_service() as running:
+        yield running
+
+
+@pytest.fixture
+def gateway(shared: Running) -> Iterator[Running]:
+    """A gateway without sessions and jobs of other tests."""
+    yield shared
+    service, cluster = shared
+    for session in service.sessions():
+        service.close_session(session.handle)
+    for job in cluster.jobs():
+        if not job.status.is_terminal:
+            cluster.cancel(job.job_id)
+    until(lambda: running_jobs(cluster) == 0)
+
+
+def run(service: GatewayService, session: str, *statements: str) -> Operation:
+    """Execute statements; the last one's operation, settled."""
+    for text in statements:
+        operation = settled(service.execute(session, text))
+    return operation
+
+
+def rows(operation: Operation) -> list[tuple[Any, ...]]:
+    """All rows of a result, which ends."""
+    pages = operation.result().pages
+    found: list[tuple[Any, ...]] = []
+    ready = threading.Event()
+    while not (page := pages.page(pages.token)).is_end:
+        for batch in page.batches:
+            found += zip(*(c.to_pylist() for c in batch.columns), strict=True)
+        ready.clear()
+        pages.when_ready(ready.set)
+        assert ready.wait(30)
+    return found
+
+
+def failure(operation: Operation) -> SqlStreamError:
+    with pytest.raises(SqlStreamError) as raised:
+        settled(operation).result()
+    return raised.value
+
+
+def test_a_statement_without_rows_answers_ok_and_one_with_rows_its_rows(gateway: Running) -> None:
+    service, _ = gateway
+    session = service.open_session({})
+    done = run(service, session, "SET 'parallelism.default' = '2'").result()
+    assert (done.kind, done.is_query, done.job_id) == (ResultKind.SUCCESS, False, None)
+    assert (done.info.kind, done.info.text) == ("CONFIRMATION", "'parallelism.default' is '2'")
+    listed = run(service, session, "SET")
+    assert listed.result().kind is ResultKind.SUCCESS_WITH_CONTENT
+    assert rows(listed) == [("parallelism.default", "2")]
+    assert service.session(session).properties() == {"parallelism.default": "2"}
+
+
+def test_a_query_has_a_job_and_its_rows_follow(gateway: Running) -> None:
+    service, cluster = gateway
+    session = service.open_session({})
+    table = "CREATE TEMPORARY TABLE g (id BIGINT) WITH ('connector'='datagen', 'number-of-rows'='3', 'fields.id.kind'='sequence',"
+    query = run(service, session, f"{table} 'fields.id.start'='1', 'fields.id.end'='3')", "SELECT id FROM g")
+    result = query.result()
+    assert (result.is_query, result.info.kind, result.info.is_updating) == (True, "QUERY", False)
+    assert sorted(rows(query)) == [(1,), (2,), (3,)]
+    assert cluster.status(str(result.job_id)).status is JobStatus.FINISHED
+    counted = run(service, session, "SELECT COUNT(*) FROM g").result()
+    assert (counted.info.is_updating, counted.info.is_bounded) == (True, True)
+
+
+def test_an_error_has_its_place_in_the_statement(gateway: Running) -> None:
+    service, _ = gateway
+    session = service.open_session({})
+    operation = service.execute(session, "SELECT\n x FROM nowhere")
+    error = failure(operation)
+    assert isinstance(error, UserError)
+    assert error.span is not None
+    assert operation.text[error.span.start : error.span.end] == "nowhere"
+    assert operation.status is OperationStatus.ERROR
+
+
+def test_statements_of_a_session_run_in_order_and_sessions_side_by_side(gateway: Running) -> None:
+    service, _ = gateway
+    sessions = [service.open_session({}) for _ in range(4)]
+    operations = []
+    for number in range(25):
+        for session in sessions:
+            operations.append(service.execute(session, f"SET 'pipeline.name' = '{number}'"))
+    for operation in operations:
+        settled(operation).result()
+    for session in sessions:
+        assert service.session(session).properties()["pipeline.name"] == "24"
+
+
+def test_settings_of_one_statement_are_in_force_for_it_alone(gateway: Running) -> None:
+    service, _ = gateway
+    session = service.open_session({"pipeline.name": "first"})
+    config = {"pipeline.name": "other", "table.local-time-zone": "UTC"}
+    named = settled(service.execute(session, "SET", config))
+    assert rows(named) == [("pipeline.name", "other"), ("table.local-time-zone", "UTC")]
+    assert rows(run(service, session, "SET")) == [("pipeline.name", "first")]
+    settled(service.execute(session, "SET 'pipeline.name' = 'last'", config))
+    assert rows(run(service, session, "SET")) == [("pipeline.name", "last")]
+
+
+def test_an_insert_is_answered_at_once_and_outlives_its_session(gateway: Running) -> None:
+    service, cluster = gateway
+    session = service.open_session({})
+    insert = run(service, session, UNBOUNDED.format(rate=10), BLACKHOLE, "INSERT INTO sink SELECT id FROM u")
+    result = insert.result()
+    assert rows(insert) == [(result.job_id,)]
+    assert (result.schema.names, result.is_query, result.info.kind) == (("job id",), False, "JOB")
+    service.close_session(session)
+    until(lambda: cluster.status(str(result.job_id)).status is JobStatus.RUNNING)
+
+
+def test_a_synchronous_insert_is_answered_when_its_job_has_ended(gateway: Running, tmp_path: Path) -> None:
+    service, cluster = gateway
+    session = service.open_session({"table.dml-sync": "true"})
+    columns = "(a INT) WITH ('connector'='filesystem', 'format'='csv'"
+    create = f"CREATE TEMPORARY TABLE f {columns}, 'path'='{tmp_path}')"
+    insert = run(service, session, create, "INSERT INTO f VALUES (1), (2)")
+    assert cluster.status(str(insert.result().job_id)).status is JobStatus.FINISHED
+    assert sorted(rows(run(service, session, "SELECT a FROM f"))) == [(1,), (2,)]
+
+
+def test_a_synchronous_insert_holds_back_its_session_and_no_thread(gateway: Running) -> None:
+    service, cluster = gateway
+    session = service.open_session({"table.dml-sync": "true"})
+    run(service, session, UNBOUNDED.format(rate=10), BLACKHOLE)
+    insert = service.execute(session, "INSERT INTO sink SELECT id FROM u")
+    behind = service.execute(session, "SHOW TABLES")
+    until(lambda: running_jobs(cluster) == 1)
+    assert (insert.status, behind.status) == (OperationStatus.RUNNING, OperationStatus.PENDING)
+    insert.cancel()
+    assert settled(insert).status is OperationStatus.CANCELED
+    settled(behind).result()
+    until(lambda: statuses(cluster)[-1] is JobStatus.CANCELED)
+
+
+def test_a_synchronous_insert_fails_with_its_job(gateway: Running) -> None:
+    service, _ = gateway
+    session = service.open_session({"table.dml-sync": "true"})
+    failing = "INSERT INTO sink SELECT CAST(CAST(id AS STRING) || 'x' AS BIGINT) FROM u"
+    operation = service.execute(session, failing)
+    run(service, session, UNBOUNDED.format(rate=1000), BLACKHOLE)
+    assert isinstance(failure(operation), UserError)
+    assert isinstance(failure(service.execute(session, failing)), JobError)
+
+
+def test_a_query_that_fails_says_so_after_its_rows(gateway: Running) -> None:
+    service, _ = gateway
+    session = service.open_session({})
+    query = "SELECT CAST(CAST(id AS STRING) || 'x' AS BIGINT) FROM u"
+    operation = run(service, session, UNBOUNDED.format(rate=1000), query)
+    with pytest.raises(JobError):
+        rows(operation)
+
+
+def test_a_query_whose_job_is_stopped_says_so(gateway: Running) -> None:
+    service, _ = gateway
+    session = service.open_session({})
+    operation = run(service, session, UNBOUNDED.format(rate=10), "SELECT id FROM u")
+    run(service, session, f"STOP JOB '{operation.result().job_id}'").result()
+    with pytest.raises(JobError, match="was canceled"):
+        rows(operation)
+
+
+def test_closing_an_operation_frees_its_job(gateway: Running) -> None:
+    service, cluster = gateway
+    session = service.open_session({})
+    operation = run(service, session, UNBOUNDED.format(rate=10), "SELECT id FROM u")
+    until(lambda: running_jobs(cluster) == 1)
+    service.close_operation(session, operation.handle)
+    until(lambda: running_jobs(cluster) == 0)
+    with pytest.raises(UserError, match="can not find the submitted operation"):
+        service.operation(session, operation.handle)
+    service.close_operation(session, operation.handle)
+
+
+def test_only_an_operation_that_has_not_finished_can_be_cancelled(gateway: Running) -> None:
+    service, _ = gateway
+    session = service.open_session({})
+    operation = run(service, session, "SHOW TABLES")
+    with pytest.raises(UserError, match="from FINISHED to CANCELED"):
+        service.cancel_operation(session, operation.handle)
+
+
+def test_an_operation_that_is_cancelled_in_line_is_never_executed(gateway: Running) -> None:
+    service, cluster = gateway
+    session = service.open_session({"table.dml-sync": "true"})
+    run(service, session, UNBOUNDED.format(rate=10), BLACKHOLE)
+    blocking = service.execute(session, "INSERT INTO sink SELECT id FROM u")
+    waiting = service.execute(session, "SET 'pipeline.name' = 'never'")
+    waiting.cancel()
+    until(lambda: running_jobs(cluster) == 1)
+    blocking.cancel()
+    run(service, session, "SHOW TABLES")
+    assert "pipeline.name" not in service.session(session).properties()
+    assert "in CANCELED status" in failure(waiting).message
+
+
+def test_jobs_are_listed_described_and_stopped(gateway: Running) -> None:
+    service, cluster = gateway
+    session = service.open_session({"pipeline.name": "mine"})
+    insert = run(service, session, UNBOUNDED.format(rate=10), BLACKHOLE, "INSERT INTO sink SELECT id FROM u")
+    job_id = insert.result().job_id
+    until(lambda: cluster.status(str(job_id)).status is JobStatus.RUNNING)
+    described = run(service, session, f"DESCRIBE JOB '{job_id}'")
+    assert described.result().schema.names == ("job id", "job name", "status", "start time")
+    (row,) = rows(described)
+    assert row[:3] == (job_id, "mine", "RUNNING")
+    assert row in rows(run(service, session, "SHOW JOBS"))
+    assert rows(run(service, session, f"STOP JOB '{job_id}'")) == [("OK",)]
+    until(lambda: cluster.status(str(job_id)).status is JobStatus.CANCELED)
+    error = failure(service.execute(session, "STOP JOB 'none'"))
+    assert (error.code, getattr(error, "span", None) is not None) == ("SS6009", True)
+
+
+def test_a_session_is_configured_by_ddl_and_settings_alone(gateway: Running) -> None:
+    service, _ = gateway
+    session = service.open_session({})
+    settled(service.configure_session(session, "SET 'sql-client.verbose' = 'true'")).result()
+    settled(service.configure_session(session, "CREATE TEMPORARY VIEW v AS SELECT 1 AS a")).result()
+    assert service.session(session).properties() == {"sql-client.verbose": "true"}
+    assert rows(run(service, session, "SHOW VIEWS")) == [("v",)]
+    for text in ("SELECT 1", "SHOW TABLES", "SET", "INSERT INTO t SELECT 1", "STOP JOB 'a'"):
+        assert failure(service.configure_session(session, text)).code == "SS6027"
+
+
+def test_a_script_runs_whole_in_a_session_of_its_own_or_not_at_all(gateway: Running) -> None:
+    service, cluster = gateway
+    session = service.open_session({"pipeline.name": "scripted"})
+    tables = f"{UNBOUNDED.format(rate=10)}; {BLACKHOLE};"
+    script = f"{tables} SET 'parallelism.default' = '2'; INSERT INTO sink SELECT id FROM u;"
+    result = settled(service.run_script(session, script)).result()
+    until(lambda: cluster.status(str(result.job_id)).status is JobStatus.RUNNING)
+    assert "parallelism.default" not in service.session(session).properties()
+    assert [j.name for j in cluster.jobs() if j.job_id == result.job_id] == ["scripted"]
+    for wrong, code in (
+        ("CREATE TEMPORARY VIEW w AS SELECT 1; SELECT 1", "SS6028"),
+        ("SELEC", "SS1001"),
+        ("", "SS1003"),
+    ):
+        assert failure(service.run_script(session, wrong)).code == code
+
+
+def test_a_session_that_idles_loses_its_queries_and_keeps_its_inserts() -> None:
+    now_ms = [0]
+    options = GatewayOptions(idle_timeout_ms=1000, check_interval_ms=0)
+    with gateway_service(options, lambda: now_ms[0]) as (service, cluster):
+        idle, busy = service.open_session({}), service.open_session({})
+        run(service, idle, UNBOUNDED.format(rate=10), BLACKHOLE)
+        insert = run(service, idle, "INSERT INTO sink SELECT id FROM u").result()
+        query = run(service, idle, "SELECT id FROM u").result()
+        until(lambda: running_jobs(cluster) == 2)
+        now_ms[0] = 900
+        service.session(busy)
+        now_ms[0] = 1500
+        service.close_idle_sessions()
+        with pytest.raises(UserError, match=f"session '{idle}' does not exist"):
+            service.session(idle)
+        service.session(busy)
+        until(lambda: cluster.status(str(query.job_id)).status is JobStatus.CANCELED)
+        assert cluster.status(str(insert.job_id)).status is JobStatus.RUNNING
+
+
+def test_idle_sessions_are_looked_for_at_intervals() -> None:
+    options = GatewayOptions(idle_timeout_ms=200, check_interval_ms=50)
+    with gateway_service(options) as (service, _):
+        service.open_session({})
+        until(lambda: service.session_count == 0)
+
+
+def test_a_thousand_sessions_are_opened_and_dropped(gateway: Running) -> None:
+    service, _ = gateway
+    threads = threading.active_count()
+    handles = [service.open_session({}) for _ in range(1000)]
+    for handle in handles[::10]:
+        service.execute(handle, "SHOW TABLES")
+    assert service.session_count == 1000
+    for handle in handles:
+        service.close_session(handle)
+    assert service.session_count == 0
+    assert threading.active_count() <= threads + 100
+    with pytest.raises(UserError, match="does not exist"):
+        service.close_session(handles[0])
+
+
+def test_sessions_operations_and_statements_are_bounded() -> None:
+    options = GatewayOptions(sessions_max=2, operations_max=3, statement_bytes_max=90)
+    with gateway_service(options) as (service, cluster):
+        session, other = service.open_session({}), service.open_session({})
+        with pytest.raises(UserError, match="exceeds the max count: 2"):
+            service.open_session({})
+        service.close_session(other)
+        service.open_session({})
+        with pytest.raises(UserError, match="longer than 90 bytes"):
+            service.execute(session, f"SELECT '{'é' * 45}'")
+        # Answers that were read to their end make room for others; those of queries that go on do not.
+        for _ in range(5):
+            assert rows(run(service, session, "SHOW VIEWS")) == []
+        rows(run(service, session, UNBOUNDED.format(rate=10)))
+        queries = [run(service, session, "SELECT id FROM u") for _ in range(3)]
+        with pytest.raises(UserError, match="3 operations that are not closed"):
+            service.execute(session, "SHOW VIEWS")
+        queries[0].close()
+        run(service, session, "SHOW VIEWS").result()
+        until(lambda: running_jobs(cluster) == 2)
+
+
+def test_an_unknown_session_has_no_statements(gateway: Running) -> None:
+    service, _ = gateway
+    with pytest.raises(UserError, match="session 'x' does not exist"):
+        service.execute("x", "SELECT 1")

@@ -1,0 +1,31 @@
+"""The sockets of a server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+
+from client.server.listeners import listen
+from client.server.server_config import Endpoint
+
+
+def test_answers_leave_without_waiting_for_the_clients_acknowledgement() -> None:
+    async def is_delayed() -> bool:
+        accepted: asyncio.Future[socket.socket] = asyncio.get_running_loop().create_future()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            delay = writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            accepted.set_result(not delay)
+            writer.close()
+
+        with contextlib.closing(listen(Endpoint("localhost", "127.0.0.1", (0,)))) as listener:
+            server = await asyncio.start_server(serve, sock=listener)
+            _, writer = await asyncio.open_connection(*listener.getsockname()[:2])
+            writer.close()
+            try:
+                return await asyncio.wait_for(accepted, 10)
+            finally:
+                server.close()
+
+    assert not asyncio.run(is_delayed())

@@ -1,0 +1,117 @@
+"""What becomes of the jobs of a server that was killed."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from client.server.job_store import FileJobStore
+from client.server.recovery import LOST_WITH_CLIENT, recover, submit_again
+from runtime.jobmanager.events import SinkCommit
+from sqlstream.errors import ExternalError, UserError
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages.job_state import JobStatus
+
+MakeJob = Callable[..., JobGraph]
+
+
+class RecordingCommitter:
+    """Notes what it is asked, and fails to commit the jobs in `broken`."""
+
+    def __init__(self, *broken: str) -> None:
+        self.calls: list[tuple[str, str, int]] = []
+        self._broken = broken
+
+    def commit(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
+        self.calls.append(("commit", job_id, sum(len(c.committables) for c in commits)))
+        if job_id in self._broken:
+            raise ExternalError("SS5015", "the file written for it has vanished")
+
+    def recover(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
+        self.commit(job_id, commits)
+
+    def abort(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
+        self.calls.append(("abort", job_id, sum(len(c.committables) for c in commits)))
+
+
+class Refusing:
+    """A cluster that runs no job but the ones that it notes, and refuses those in `refused`."""
+
+    def __init__(self, *refused: str) -> None:
+        self.submitted: list[str] = []
+        self._refused = refused
+
+    def submit(self, graph: JobGraph) -> None:
+        if graph.job_id in self._refused:
+            raise UserError("SS6003", "too few slots")
+        self.submitted.append(graph.job_id)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FileJobStore:
+    clock = itertools.count(1000)
+    return FileJobStore(str(tmp_path / "jobs"), lambda: next(clock))
+
+
+def mark(store: FileJobStore, graph: JobGraph) -> None:
+    """The job's tasks had finished, with one file to commit."""
+    spec = graph.vertices[0].operators[0].spec
+    store.mark_committing(graph.job_id, (SinkCommit("0" * 32, 0, spec, ({"hidden": "h"},)),))  # type: ignore[arg-type]
+
+
+def test_a_job_runs_again_after_its_hidden_files_were_removed(store: FileJobStore, make_job: MakeJob) -> None:
+    store.put(make_job("b"))
+    store.put(make_job("a"))
+    committer, cluster = RecordingCommitter(), Refusing()
+    recovery = recover(store, committer, lambda: 0)
+    assert committer.calls == [("abort", "b", 0), ("abort", "a", 0)]
+    submit_again(recovery, cluster, store, lambda: 0)  # type: ignore[arg-type]
+    assert cluster.submitted == ["b", "a"]
+    assert [job.graph.job_id for job in store.kept()] == ["b", "a"]
+
+
+def test_a_query_is_lost_with_its_client(store: FileJobStore, make_job: MakeJob) -> None:
+    store.put(make_job("q", "collect"))
+    assert recover(store, RecordingCommitter(), lambda: 2000).again == ()
+    (ended,) = store.ended()
+    assert (ended.details.status, ended.details.error) == (JobStatus.FAILED, LOST_WITH_CLIENT)
+    assert (ended.details.start_ms, ended.details.end_ms) == (1000, 2000)
+    assert store.kept() == ()
+
+
+def test_output_that_may_be_visible_is_completed_and_not_written_twice(
+    store: FileJobStore, make_job: MakeJob
+) -> None:
+    graph = make_job("a")
+    store.put(graph)
+    mark(store, graph)
+    committer = RecordingCommitter()
+    assert recover(store, committer, lambda: 0).again == ()
+    assert committer.calls == [("commit", "a", 1)]
+    assert [job.details.status for job in store.ended()] == [JobStatus.FINISHED]
+
+
+def test_output_that_cannot_be_completed_is_removed_before_the_job_runs_again(
+    store: FileJobStore, make_job: MakeJob
+) -> None:
+    graph = make_job("a")
+    store.put(graph)
+    mark(store, graph)
+    committer = RecordingCommitter("a")
+    (again,) = recover(store, committer, lambda: 0).again
+    assert committer.calls == [("commit", "a", 1), ("abort", "a", 1)]
+    assert again.graph == graph
+    assert store.kept()[0].commits is None
+
+
+def test_a_job_that_is_refused_now_has_failed(store: FileJobStore, make_job: MakeJob) -> None:
+    store.put(make_job("a"))
+    cluster = Refusing("a")
+    submit_again(recover(store, RecordingCommitter(), lambda: 0), cluster, store, lambda: 0)  # type: ignore[arg-type]
+    (ended,) = store.ended()
+    assert ended.details.error is not None
+    assert (ended.details.status, ended.details.error.code) == (JobStatus.FAILED, "SS6003")
+    assert store.kept() == ()

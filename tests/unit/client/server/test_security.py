@@ -1,0 +1,248 @@
+"""Every request passes host, origin, token, role and size before it is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import MutableMapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client.server.audit import AuditLog
+from client.server.log_files import LogFiles
+from client.server.roles import Role, may_request, refused_statement
+from client.server.security import AccessRules, Receive, Scope, Security, Send
+from client.server.tokens import Tokens
+
+NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class Served:
+    """A secured application that answers with user, role and body. `tokens` by role."""
+
+    def __init__(self, directory: Path, is_token_required: bool = False, body_bytes_max: int = 100) -> None:
+        self.reached = 0
+        self.store = Tokens(str(directory))
+        self.tokens = {role: self.store.add(role.value, role) for role in Role}
+        self._files = LogFiles(str(directory / "audit"), 100_000, 1, "audit")
+        self._audit_path = directory / "audit" / "audit-000001.log"
+        rules = AccessRules(is_token_required, NAMES, body_bytes_max)
+        self._security = Security(self._answer, rules, self.store, AuditLog(self._files))
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.reached += 1
+        body = (await receive())["body"]
+        said = {"user": scope["state"]["user"], "role": scope["state"]["role"].value, "body": body.decode()}
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": json.dumps(said).encode()})
+
+    def request(
+        self, method: str = "GET", path: str = "/overview", parts: tuple[bytes, ...] = (b"",), **headers: str
+    ) -> tuple[int, Any]:
+        """Status and body; `(0, None)` when nothing was answered."""
+        headers = {"host": "localhost:8083", **{k.replace("_", "-"): v for k, v in headers.items()}}
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": path,
+            "client": ("10.0.0.9", 1),
+            "headers": [(k.encode(), v.encode()) for k, v in headers.items() if v],
+        }
+        messages = [{"type": "http.request", "body": p, "more_body": True} for p in parts]
+        messages[-1]["more_body"] = False
+        if parts == (b"gone",):
+            messages = [
+                {"type": "http.request", "body": b"x", "more_body": True},
+                {"type": "http.disconnect"},
+            ]
+        sent: list[MutableMapping[str, Any]] = []
+
+        async def receive() -> MutableMapping[str, Any]:
+            return messages.pop(0)
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            sent.append(message)
+
+        asyncio.run(self._security(scope, receive, send))
+        if not sent:
+            return 0, None
+        return sent[0]["status"], json.loads(sent[1]["body"])
+
+    def audited(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self._audit_path.read_text().splitlines()]
+
+
+@pytest.fixture
+def open_server(tmp_path: Path) -> Served:
+    return Served(tmp_path)
+
+
+@pytest.fixture
+def closed_server(tmp_path: Path) -> Served:
+    return Served(tmp_path, is_token_required=True)
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1:8083", "[::1]:8083"])
+def test_loopback_needs_no_token(open_server: Served, host: str) -> None:
+    assert open_server.request(host=host) == (200, {"user": "local", "role": "admin", "body": ""})
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "localhost.evil.example:8083", "", "10.1.2.3", "[::1", "127.0.0.1.nip.io"]
+)
+def test_a_name_that_is_not_ours_is_refused_where_no_token_protects(open_server: Served, host: str) -> None:
+    status, body = open_server.request(host=host)
+    assert (status, body["errors"][0][:27], open_server.reached) == (421, "This server is not reached ", 0)
+
+
+def test_with_tokens_any_name_will_do(closed_server: Served) -> None:
+    token = closed_server.tokens[Role.ADMIN]
+    assert closed_server.request(host="sql.example", authorization=f"Bearer {token}")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "https://localhost.evil.example", "file://", "http://["]
+)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_pages_of_other_sites_are_refused(open_server: Served, origin: str, method: str) -> None:
+    status, body = open_server.request(method, origin=origin)
+    assert (status, body) == (403, {"errors": ["Requests from pages of other sites are refused."]})
+    assert open_server.audited()[-1]["reason"] == f"origin {origin}"
+
+
+def test_our_own_page_is_let_in(closed_server: Served, tmp_path: Path) -> None:
+    token = closed_server.tokens[Role.ADMIN]
+    words = {"host": "sql.example:8081", "authorization": f"Bearer {token}"}
+    assert closed_server.request("POST", origin="http://sql.example:8081", **words)[0] == 200
+    assert closed_server.request("POST", origin="http://other.example", **words)[0] == 403
+
+
+@pytest.mark.parametrize(
+    ("authorization", "message"),
+    [
+        ("", "A token is required: send the header 'Authorization: Bearer TOKEN'."),
+        ("Basic YTpi", "A token is required: send the header 'Authorization: Bearer TOKEN'."),
+        ("Bearer ", "A token is required: send the header 'Authorization: Bearer TOKEN'."),
+        ("Bearer wrong", "The token is not valid."),
+    ],
+)
+def test_without_the_right_token_nothing_is_reached(
+    closed_server: Served, authorization: str, message: str
+) -> None:
+    assert closed_server.request(authorization=authorization) == (401, {"errors": [message]})
+    assert closed_server.reached == 0
+    assert closed_server.audited()[-1]["status"] == 401
+    assert "wrong" not in json.dumps({k: v for k, v in closed_server.audited()[-1].items() if k != "reason"})
+
+
+@pytest.mark.parametrize(
+    ("path", "status"), [("/", 200), ("/console/app.js", 200), ("/consoles", 401), ("/jobs", 401)]
+)
+def test_the_page_itself_needs_no_token(closed_server: Served, path: str, status: int) -> None:
+    assert closed_server.request(path=path)[0] == status
+    assert closed_server.request("POST", path)[0] == 401
+
+
+def test_a_removed_token_counts_no_longer(closed_server: Served) -> None:
+    token = closed_server.tokens[Role.OPERATOR]
+    assert closed_server.request(authorization=f"bearer {token}")[1]["role"] == "operator"
+    closed_server.store.remove("operator")
+    assert closed_server.request(authorization=f"bearer {token}")[0] == 401
+
+
+@pytest.mark.parametrize(
+    ("role", "method", "path", "is_allowed"),
+    [
+        (Role.READ_ONLY, "GET", "/v1/jobs/overview", True),
+        (Role.READ_ONLY, "POST", "/v3/sessions", True),
+        (Role.READ_ONLY, "POST", "/sessions/s/statements", True),
+        (Role.READ_ONLY, "DELETE", "/v2/sessions/s", True),
+        (Role.READ_ONLY, "PATCH", "/v1/jobs/j", False),
+        (Role.READ_ONLY, "POST", "/jobs/j/stop", False),
+        (Role.READ_ONLY, "POST", "/sessionsx", False),
+        (Role.READ_ONLY, "DELETE", "/cluster", False),
+        (Role.OPERATOR, "PATCH", "/jobs/j", True),
+        (Role.OPERATOR, "DELETE", "/cluster", False),
+        (Role.OPERATOR, "DELETE", "/v1/cluster", False),
+        (Role.ADMIN, "DELETE", "/v1/cluster", True),
+    ],
+)
+def test_a_role_allows_what_it_says(
+    closed_server: Served, role: Role, method: str, path: str, is_allowed: bool
+) -> None:
+    status, _ = closed_server.request(method, path, authorization=f"Bearer {closed_server.tokens[role]}")
+    assert status == (200 if is_allowed else 403)
+    assert may_request(role, method, path) is is_allowed
+
+
+@pytest.mark.parametrize(
+    ("role", "text", "reason"),
+    [
+        (Role.READ_ONLY, "SELECT * FROM t", ""),
+        (
+            Role.READ_ONLY,
+            "SHOW TABLES; DESCRIBE t; EXPLAIN INSERT INTO t SELECT 1; USE d; SET 'a' = 'b'; RESET",
+            "",
+        ),
+        (Role.READ_ONLY, "this is no SQL", ""),
+        (Role.READ_ONLY, "INSERT INTO t SELECT 1", "the role read-only runs statements that only read"),
+        (Role.READ_ONLY, "SELECT 1; DROP TABLE t", "the role read-only runs statements that only read"),
+        (
+            Role.READ_ONLY,
+            "CREATE TEMPORARY VIEW v AS SELECT 1",
+            "the role read-only runs statements that only read",
+        ),
+        (Role.READ_ONLY, "STOP JOB 'a'", "the role read-only runs statements that only read"),
+        (
+            *(Role.READ_ONLY, "SELECT * FROM t /*+ OPTIONS('path'='/etc/passwd') */"),
+            "the role read-only gives no OPTIONS hints",
+        ),
+        (Role.OPERATOR, "INSERT INTO t SELECT 1; DROP TABLE t; STOP JOB 'a'", ""),
+        (Role.OPERATOR, "DROP CATALOG c", "making and dropping catalogs needs the role admin"),
+        (Role.ADMIN, "DROP CATALOG c", ""),
+    ],
+)
+def test_statements_are_judged_by_role(role: Role, text: str, reason: str) -> None:
+    assert refused_statement(role, text) == reason
+
+
+def test_a_body_is_handed_on_whole_and_a_large_one_refused(open_server: Served) -> None:
+    assert open_server.request("POST", parts=(b"a", b"b" * 99))[1]["body"] == "a" + "b" * 99
+    large = (413, {"errors": ["The request's body is larger than 100 bytes."]})
+    assert open_server.request("POST", parts=(b"a", b"b" * 100)) == large
+    assert open_server.request("POST", content_length="101") == large
+    assert open_server.reached == 1
+
+
+def test_a_client_that_has_gone_is_not_answered(open_server: Served) -> None:
+    assert open_server.request("POST", parts=(b"gone",)) == (0, None)
+    assert open_server.reached == 0
+
+
+def test_changes_are_audited_and_looks_are_not(closed_server: Served) -> None:
+    words = {"authorization": f"Bearer {closed_server.tokens[Role.OPERATOR]}"}
+    closed_server.request("GET", "/jobs", **words)
+    closed_server.request("POST", "/v3/sessions/s/heartbeat", **words)
+    closed_server.request("PATCH", "/jobs/j", **words)
+    (record,) = closed_server.audited()
+    assert {k: v for k, v in record.items() if k != "time"} == {
+        "event": "request",
+        "user": "operator",
+        "role": "operator",
+        "address": "10.0.0.9",
+        "method": "PATCH",
+        "path": "/jobs/j",
+        "status": 200,
+    }
+    assert closed_server.tokens[Role.OPERATOR] not in json.dumps(record)
+
+
+def test_secrets_of_statements_are_masked_in_the_audit_log(tmp_path: Path) -> None:
+    files = LogFiles(str(tmp_path), 10_000_000, 1, "audit")
+    AuditLog(files).statement("a", "admin", "s", "o", "CREATE TABLE t (a INT) WITH ('password' = 'hush')")
+    AuditLog(files).statement("a", "admin", "s", "o", "x" * 100_000)
+    first, second = (json.loads(line) for line in (tmp_path / "audit-000001.log").read_text().splitlines())
+    assert first["statement"] == "CREATE TABLE t (a INT) WITH ('password' = '******')"
+    assert len(second["statement"]) == 20_001

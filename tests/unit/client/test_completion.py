@@ -1,0 +1,230 @@
+"""Completion: the cursor is `|`, and the candidates are compared with literal words."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from client.completion import CandidateKind, Name, OptionName, complete
+from client.completion.cursor import TEXT_CHARACTERS_MAX
+from client.completion.phrases import parse_phrase
+
+TABLES = {
+    ("orders",): [
+        Name("id", "INT"),
+        Name("user_id", "BIGINT"),
+        Name("order", "STRING"),
+        Name("ts", "TIMESTAMP(3)"),
+    ],
+    ("users",): [Name("id", "BIGINT"), Name("name", "STRING")],
+}
+
+
+class Words:
+    """A vocabulary of two tables."""
+
+    def catalogs(self) -> list[str]:
+        return ["default_catalog", "kept"]
+
+    def databases(self, catalog: str) -> list[str]:
+        return ["archive"] if catalog == "kept" else ["default_database"]
+
+    def tables(self, catalog: str, database: str) -> list[Name]:
+        if (catalog, database) == ("kept", "archive"):
+            return [Name("old_orders", "table")]
+        return (
+            [Name("orders", "table"), Name("users", "table"), Name("user_view", "view")]
+            if not database
+            else []
+        )
+
+    def columns(self, path: tuple[str, ...]) -> list[Name]:
+        return TABLES.get(path, [])
+
+    def functions(self) -> list[Name]:
+        return [Name("UPPER", "UPPER(text)"), Name("UUID", "UUID()"), Name("COUNT", "COUNT(*)")]
+
+    def settings(self) -> list[OptionName]:
+        return [
+            OptionName("parallelism.default", "Parallelism"),
+            OptionName("table.dml-sync", "Wait", ("true", "false")),
+        ]
+
+    def connectors(self) -> list[str]:
+        return ["datagen", "filesystem"]
+
+    def formats(self) -> list[str]:
+        return ["csv", "json"]
+
+    def table_options(self, connector: str, format_: str) -> list[OptionName]:
+        found = [OptionName("connector", "required"), OptionName("format")]
+        if connector == "datagen":
+            found.append(OptionName("fields.#.kind", "", ("random", "sequence")))
+        if format_ == "csv":
+            found.append(OptionName("csv.field-delimiter"))
+        return found
+
+    def jobs(self) -> list[Name]:
+        return [Name("0a1b", "RUNNING")]
+
+
+def candidates(text: str) -> list[str]:
+    position = text.index("|")
+    return [c.text for c in complete(text.replace("|", "", 1), position, Words())]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SEL|", ["SELECT"]),
+        ("sel|", ["select"]),
+        ("SELECT 1; SHO|", ["SHOW"]),
+        ("SHOW CREATE |", ["CATALOG", "TABLE", "VIEW"]),
+        ("DROP TABLE |", ["orders", "users", "default_database", "default_catalog", "kept", "IF"]),
+        ("DROP VIEW us|", ["user_view"]),
+        ("DROP TABLE IF |", ["EXISTS"]),
+        ("DESCRIBE FUNCTION up|", ["UPPER"]),
+        ("STOP JOB |", ["'0a1b'"]),
+        ("EXPLAIN CHANGELOG_MODE SEL|", ["SELECT"]),
+        ("EXECUTE STATEMENT SET BEGIN INS|", ["INSERT"]),
+        ("EXECUTE STATEMENT SET BEGIN INSERT INTO users SELECT 1, 'a'; E|", ["END"]),
+        ("BEGIN STATEMENT SET; I|", ["INSERT"]),
+        ("INSERT INTO users (|", ["id", "name"]),
+        ("INSERT INTO users S|", ["SELECT"]),
+        ("USE CATALOG k|", ["kept"]),
+    ],
+)
+def test_statements_are_completed_by_their_grammar(text: str, expected: list[str]) -> None:
+    assert candidates(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT u| FROM orders", ["user_id", "upper", "uuid"]),
+        ("SELECT U| FROM orders", ["user_id", "UPPER", "UUID"]),
+        ("SELECT id, | FROM users WHERE id > 3", ["id", "name", "users"]),
+        ("SELECT o.us| FROM orders AS o JOIN users u ON o.id = u.id", ["user_id"]),
+        ("SELECT u.| FROM orders AS o JOIN users u ON o.id = u.id", ["id", "name"]),
+        ("SELECT * FROM orders WHERE ts|", ["ts"]),
+        ("SELECT `or| FROM orders", ["`order`", "`orders`"]),
+        ("SELECT orde| FROM orders", ["`order`", "orders"]),
+        ("SELECT x.| FROM (SELECT id AS n, name, UPPER(name) FROM users) AS x", ["n", "name"]),
+        ("SELECT x.| FROM (SELECT * FROM users) x", ["id", "name"]),
+        ("WITH w AS (SELECT user_id u FROM orders) SELECT w.| FROM w", ["u"]),
+        ("SELECT (SELECT MAX(i|) FROM users) FROM orders", ["id", "user_id"]),
+        ("SELECT 1 FROM orders UNION ALL SELECT na| FROM users", ["name"]),
+        ("SELECT win| FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE))",
+         ["window_start", "window_end", "window_time"]),
+        ("SELECT * FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(t|", ["ts"]),
+        ("SELECT * FROM TABLE(TUMBLE(TABLE us|", ["users", "user_view"]),
+        ("SELECT COUNT(*) OVER (PARTITION BY user| FROM orders", ["user_id"]),
+    ],
+)  # fmt: skip
+def test_columns_are_those_of_the_tables_in_from(text: str, expected: list[str]) -> None:
+    operands = ("CASE", "CAST", "NOT", "EXISTS", "NULL", "TRUE", "FALSE", "INTERVAL", "ARRAY", "MAP", "ROW")
+    assert [c for c in candidates(text) if c.upper() not in operands] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT id FROM us|", ["users", "user_view"]),
+        ("SELECT id FROM kept.|", ["archive"]),
+        ("SELECT id FROM kept.archive.|", ["old_orders"]),
+        ("WITH w AS (SELECT 1) SELECT * FROM w|", ["w"]),
+        ("SELECT 1 FROM orders JOIN user|", ["users", "user_view"]),
+        ("SELECT 1 FROM orders, user|", ["users", "user_view"]),
+    ],
+)
+def test_from_is_completed_with_tables_and_queries_of_with(text: str, expected: list[str]) -> None:
+    assert candidates(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT id F| ", ["FROM"]),
+        ("SELECT id FROM users W|", ["WHERE"]),
+        ("SELECT id FROM users GROUP |", ["BY"]),
+        ("SELECT id FROM users ORDER BY id D|", ["DESC"]),
+        ("SELECT id FROM users LEFT |", ["JOIN", "OUTER JOIN"]),
+        ("SELECT id FROM users JOIN orders O|", ["ON"]),
+        ("SELECT id FROM users WHERE id IS |",
+         ["NULL", "NOT NULL", "TRUE", "FALSE", "DISTINCT FROM", "NOT DISTINCT FROM"]),
+        ("SELECT CAST(id A|", ["AS", "AND"]),
+        ("SELECT CAST(id AS BIG|", ["BIGINT"]),
+        ("SELECT INTERVAL '1' MIN|", ["MINUTE"]),
+        ("SELECT COUNT(*) OVER (|", ["PARTITION BY", "ORDER BY"]),
+        ("SELECT CASE W|", ["WHEN"]),
+        ("SELECT a -- comment |", []),
+        ("SELECT a /* comment |", []),
+        ("SELECT 12|", []),
+    ],
+)  # fmt: skip
+def test_keywords_follow_the_clause(text: str, expected: list[str]) -> None:
+    assert candidates(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("CREATE TABLE t (a IN|", ["INT", "INTERVAL"]),
+        ("CREATE TABLE t (a INT, W|", ["WATERMARK FOR"]),
+        ("CREATE TABLE t (a INT, b TIMESTAMP(3), WATERMARK FOR |", ["a", "b"]),
+        ("CREATE TABLE t (a INT) WITH ('|", ["'connector'", "'format'"]),
+        ("CREATE TABLE t (a INT) WITH (|)", ["'connector'", "'format'"]),
+        ("CREATE TABLE t (a INT) WITH ('connector' = 'f|'", ["'filesystem"]),
+        ("CREATE TABLE t (a INT) WITH ('connector' = 'datagen', 'fields.|", ["'fields.a.kind'"]),
+        ("CREATE TABLE t (a INT) WITH ('|', 'format' = 'csv')", ["'connector", "'csv.field-delimiter"]),
+        ("CREATE TABLE t (a INT) WITH ('connector' = 'datagen', 'fields.a.kind' = '|", ["'random'", "'sequence'"]),
+        ("SELECT * FROM users /*+ OPTIONS('f|", ["'format'"]),
+        ("SET 'par|", ["'parallelism.default'"]),
+        ("SET 'default|", ["'parallelism.default'"]),
+        ("SET 'table.dml-sync' = '|", ["'true'", "'false'"]),
+        ("RESET |", ["'parallelism.default'", "'table.dml-sync'"]),
+    ],
+)  # fmt: skip
+def test_definitions_and_options_are_completed(text: str, expected: list[str]) -> None:
+    assert candidates(text) == expected
+
+
+def test_a_candidate_says_what_it_replaces_and_what_it_is() -> None:
+    (found,) = complete("SELECT o.us FROM orders o", 11, Words())
+    assert (found.text, found.kind, found.detail, found.start) == (
+        "user_id",
+        CandidateKind.COLUMN,
+        "BIGINT",
+        9,
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ['SELECT "', "SELECT @ ` ' {", "))))((((", "SELECT * FROM (((", "\x00", "WITH a AS (", ";;;"]
+)
+def test_any_text_is_read_at_any_position(text: str) -> None:
+    for position in range(-1, len(text) + 2):
+        complete(text, position, Words())
+
+
+@pytest.mark.parametrize(
+    "text", ["(" * 20_000, "SELECT (" * 5_000, "a." * 20_000, '"' * 20_000, "WITH a AS (" * 3_000]
+)
+def test_deep_text_is_read_in_little_time(text: str) -> None:
+    started = time.process_time()
+    complete(text, len(text), Words())
+    assert time.process_time() - started < 5
+
+
+def test_a_query_that_names_itself_ends() -> None:
+    assert "n" in candidates("WITH w AS (SELECT n, w.* FROM w) SELECT | FROM w")
+
+
+def test_a_text_that_is_too_long_is_not_read() -> None:
+    assert complete(" " * TEXT_CHARACTERS_MAX + "SEL", TEXT_CHARACTERS_MAX + 3, Words()) == ()
+
+
+def test_a_wrong_phrase_is_refused() -> None:
+    with pytest.raises(ValueError, match="unexpected"):
+        parse_phrase("SHOW ] TABLES")
