@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import threading
 
-TURN_MAX_S = 0.05
-"""How long a task waits for another's turn to end."""
+TURN_MAX_S = 0.02
+"""How long a task waits for its turn at most."""
 
 
 class Turns:
     """Lets tasks that wake from idleness run one after the other, each until it waits again.
 
     The interpreter runs one thread at a time in any case. Without turns, tasks that wake together pass its lock on at every call
-    of a library that releases it, and most of their time goes into changing threads. A turn lasts at most TURN_MAX_S while
-    another task waits for it: then both run. State: the lock of the present turn."""
+    of a library that releases it, and most of their time goes into changing threads. A task that has waited for TURN_MAX_S runs
+    in any case, and those that come later wait for it alone. State: the lock of the present turn."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
