@@ -16,8 +16,8 @@ from client.gateway.errors import RestError
 from client.gateway.service import GatewayService
 from client.rest.info import ServerInfo
 from client.server.app import server_app
-from client.server.cluster_size import cluster_size
 from client.server.audit import AuditLog
+from client.server.cluster_size import cluster_size
 from client.server.data_directory import DataDirectory, ServerFile
 from client.server.guarded_cluster import GuardedCluster
 from client.server.http_listener import HttpListener
@@ -157,7 +157,11 @@ class Server:
         }
         size = cluster_size(self._configuration, os.cpu_count() or 1, self._task_managers)
         self._cluster = GuardedCluster(
-            {**settings, **size.settings}, size.task_managers, log_printed_lines, surroundings, config.plan_bytes_max
+            {**settings, **size.settings},
+            size.task_managers,
+            log_printed_lines,
+            surroundings,
+            config.plan_bytes_max,
         )
         self._cluster.start()
         ends.callback(self._cluster.close)

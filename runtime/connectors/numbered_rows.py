@@ -43,8 +43,9 @@ class NumberedRows:
 
     With a `rate` (rows per second, over all subtasks) a row is taken only once it is due by the clock, which starts at the
     first `take`; `at_once` rows are due from the start. The clock of a rate up to SLOW_RATE_MAX starts at a full TICK_MS of the
-    time of day, and rows that are due between two ticks wait for the second (Flink: rows come once a second). A restored reader continues at the rate from its position, and does
-    not make up for the time between. State: one position per split; a split is forgotten at `end` (None: never).
+    time of day, and rows that are due between two ticks are asked for at the second (Flink: once a second). A restored reader
+    continues at the rate from its position, and does not make up for the time between. State: one position per split; a split
+    is forgotten at `end` (None: never).
     """
 
     def __init__(

@@ -28,7 +28,7 @@ from runtime.taskmanager.operator_chain import ChainOutput, ChainPosition, Opera
 from runtime.taskmanager.result_partition import ResultPartition, splitter
 from runtime.taskmanager.sink_operator import SinkOperator
 from runtime.taskmanager.task_executor import TaskStateChanged
-from runtime.taskmanager.turns import TURNS
+from runtime.taskmanager.turns import Turns
 from runtime.taskmanager.watermarks import TaskWatermarks
 from sqlstream import config
 from sqlstream.elements import (
@@ -77,6 +77,17 @@ _TASK = -1
 """The place of the task itself among its operators' ids."""
 
 
+def poll_pause_s(due_ms: int | None, now_ms: int) -> float:
+    """How long to wait until a reader that has rows at `due_ms` (None: at any time) is polled.
+
+    >>> poll_pause_s(1_015, now_ms=1_001), poll_pause_s(None, now_ms=1_001), poll_pause_s(9_000, now_ms=1_001)
+    (0.019, 0.009, 1.0)
+    """
+    earliest_ms = now_ms + 1 if due_ms is None else max(due_ms, now_ms + 1)
+    on_grid_ms = -(-earliest_ms // POLL_GRID_MS) * POLL_GRID_MS
+    return min((on_grid_ms - now_ms) / 1000, POLL_PAUSE_MAX_S)
+
+
 class TaskCancelled(Exception):
     """Unwinds the task's thread after `cancel`."""
 
@@ -89,6 +100,7 @@ class TaskEnvironment:
     files: Any
     exchange: DataExchange
     report: Callable[[TaskStateChanged], None]
+    turns: Turns = dataclasses.field(default_factory=Turns)
 
 
 class Task:
@@ -251,7 +263,7 @@ class Task:
             if timed is not None:
                 output.emit_watermark(timed.watermark_ms())
             if polled is SourceStatus.NOTHING_YET:
-                self._wait(self._poll_pause_s(reader))
+                self._wait(poll_pause_s(reader.next_poll_ms(), self._environment.now_ms()))
             self._chain.timers.fire_due()
             self._measure_state_at_times()
 
@@ -263,18 +275,12 @@ class Task:
         with self._times.idle():
             self._mailbox.wait(self._chain.timers.wait_s(longest_s))
         if steady_s() - since_s >= IDLE_MIN_S:
-            self._turn = TURNS.begin()
+            self._turn = self._environment.turns.begin()
 
     def _end_turn(self) -> None:
         turn, self._turn = self._turn, None
         if turn is not None:
             turn.release()
-
-    def _poll_pause_s(self, reader: SourceReader) -> float:
-        due_ms, now_ms = reader.next_poll_ms(), self._environment.now_ms()
-        earliest_ms = now_ms + 1 if due_ms is None else max(due_ms, now_ms + 1)
-        on_grid_ms = -(-earliest_ms // POLL_GRID_MS) * POLL_GRID_MS
-        return min((on_grid_ms - now_ms) / 1000, POLL_PAUSE_MAX_S)
 
     def _read_network(self) -> None:
         head = self._chain.head

@@ -15,17 +15,15 @@ class Turns:
     of a library that releases it, and most of their time goes into changing threads. A task that has waited for TURN_MAX_S runs
     in any case, and those that come later wait for it alone. State: the lock of the present turn."""
 
-    def __init__(self) -> None:
+    def __init__(self, turn_max_s: float = TURN_MAX_S) -> None:
+        self._turn_max_s = turn_max_s
         self._lock = threading.Lock()
 
     def begin(self) -> threading.Lock:
         """Wait for a turn; the caller releases what is returned when it waits again, or ends."""
         lock = self._lock
-        if not lock.acquire(timeout=TURN_MAX_S):
+        if not lock.acquire(timeout=self._turn_max_s):
             # The task before works for long. Those behind wait for this one, not for that one too.
             lock = self._lock = threading.Lock()
             lock.acquire()
         return lock
-
-
-TURNS = Turns()
