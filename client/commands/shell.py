@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
 import sys
+import threading
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
@@ -68,23 +70,14 @@ def execute(arguments: argparse.Namespace) -> int:
     _end_on_hang_up()
     is_interactive = sys.stdin.isatty() and sys.stdout.isatty()
     display = Display(is_interactive)
-    prompt: Prompt | None = None
-
-    def prepare(connection: Connection) -> None:
-        if prompt is not None:
-            _load(connection, prompt)
-
-    opening = OpeningConnection(lambda: _open(arguments, display), prepare)
+    opening = OpeningConnection(lambda: _open(arguments, display))
     shell = Shell(opening, display)
     try:
         if _server(arguments):
             # A server that does not answer is told before the first prompt.
             opening.get()
-        if is_interactive:
-            from client.shell.prompt import Prompt
-
-            prompt = Prompt(lambda: opening.opened, opening.start)
-            shell.history_path = prompt.history_path
+        prompt = _prompt(opening, shell) if is_interactive else None
+        if prompt is not None:
             print(_greeting(arguments))
         for path in arguments.file:
             shell.run_file(path)
@@ -120,14 +113,29 @@ def _open(arguments: argparse.Namespace, display: Display) -> Connection:
     return embedded_connection(configuration.for_jobs, arguments.task_managers, display.print_lines)
 
 
-def _load(connection: Connection, prompt: Prompt) -> None:
-    """Load what the first statement needs, while the user types it."""
-    prompt.lexer.load()
+def _prompt(opening: OpeningConnection, shell: Shell) -> Prompt:
+    """The prompt, which once it is on the screen loads what the first statement needs while the user types it."""
+    from client.shell.prompt import Prompt
+
+    def load() -> None:
+        opening.start()
+        prompt.lexer.load()
+        # The thread that runs the first statement reports why there is no connection.
+        with contextlib.suppress(Exception):
+            _warm(opening.get())
+
+    prompt = Prompt(lambda: opening.opened, threading.Thread(target=load, name="load", daemon=True).start)
+    shell.history_path = prompt.history_path
+    return prompt
+
+
+def _warm(connection: Connection) -> None:
+    import client.shell.answers  # noqa: F401
+
     connection.complete("SELECT ", len("SELECT "))
     if connection.owns_cluster:
         with connection.execute("SELECT 1") as result:
             list(result.batches())
-        import client.shell.answers  # noqa: F401
 
 
 def _greeting(arguments: argparse.Namespace) -> str:

@@ -11,6 +11,7 @@ from client.rest.cluster_routes import cluster_routes
 from client.rest.cluster_view import ClusterView
 from client.rest.info import ServerInfo
 from client.rest.job_routes import job_routes
+from client.rest.log_routes import log_routes
 from client.rest.metric_routes import metric_routes
 from client.rest.prometheus import prometheus_routes
 from client.rest.refused import refused_routes
@@ -34,6 +35,7 @@ def rest_routes(cluster: ClusterClient, info: ServerInfo) -> APIRouter:
     rest = APIRouter()
     for routes in (
         cluster_routes(view),
+        log_routes(info),
         metric_routes(view),
         task_manager_routes(view),
         application_routes(view),

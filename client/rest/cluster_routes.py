@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import platform
+import sys
+import threading
 import time
-from pathlib import Path
+import traceback
 
 from fastapi import APIRouter, Response
-from fastapi.responses import FileResponse
 
-from client.rest.answers import RestError, RestRoute, json_answer
+from client.rest.answers import RestRoute, json_answer
 from client.rest.cluster_view import ClusterView
 from client.rest.messages import ClusterOverview, DashboardConfig
 from client.rest.metric_view import list_metrics
@@ -58,17 +59,9 @@ def cluster_routes(view: ClusterView) -> APIRouter:
     def job_manager_metrics(get: str | None = None) -> Response:
         return json_answer(list_metrics(job_manager_figures(view), get))
 
-    @router.get("/jobmanager/logs")
-    def logs() -> Response:
-        return json_answer({"logs": [_log_entry(path) for path in _log_files(view)]})
-
-    @router.get("/jobmanager/logs/{name}")
-    def log(name: str) -> Response:
-        # Only what the list shows is served, so that no name leads elsewhere.
-        found = next((path for path in _log_files(view) if path.name == name), None)
-        if found is None:
-            raise RestError(404, f"The file {name[:100]} does not exist.")
-        return FileResponse(found, media_type="text/plain; charset=UTF-8")
+    @router.get("/jobmanager/thread-dump")
+    def thread_dump() -> Response:
+        return json_answer({"threadInfos": _thread_infos()})
 
     @router.get("/datasets")
     def data_sets() -> Response:
@@ -117,13 +110,13 @@ def job_manager_figures(view: ClusterView) -> Metrics:
     return figures | (process.as_metrics() if process is not None else {})
 
 
-def _log_files(view: ClusterView) -> list[Path]:
-    directory = view.info.log_directory
-    if directory is None or not directory.is_dir():
-        return []
-    return sorted(path for path in directory.iterdir() if path.is_file() and not path.is_symlink())
-
-
-def _log_entry(path: Path) -> dict[str, object]:
-    status = path.stat()
-    return {"name": path.name, "size": status.st_size, "mtime": int(status.st_mtime * 1000)}
+def _thread_infos() -> list[dict[str, str]]:
+    """The stacks of this process's threads."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    return [
+        {
+            "threadName": names.get(ident, str(ident)),
+            "stringifiedThreadInfo": "".join(traceback.format_stack(frame)),
+        }
+        for ident, frame in sys._current_frames().items()
+    ]

@@ -52,7 +52,7 @@ def job_details(details: JobDetails, graph: JobGraph, now_ms: int) -> JobDetails
         vertices=[_vertex_summary(vertex, graph, now_ms) for vertex in details.vertices],
         status_counts={state.value: states[state.value] for state in ExecutionState},
         plan=describe_plan(graph),
-        stream_graph={},
+        stream_graph=None,
     )
 
 

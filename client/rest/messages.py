@@ -131,7 +131,7 @@ class JobDetailsBody(Struct, rename=keys("is_stoppable", "scheduler_type", "max_
     vertices: list[JobVertexSummary]
     status_counts: dict[str, int]
     plan: Plan
-    stream_graph: dict[str, Any]
+    stream_graph: None
     pending_operators: int = 0
 
 

@@ -14,7 +14,7 @@ _RESCALING = "The parallelism of a running job cannot be changed."
 _JARS = "Jobs are SQL statements: there are no JAR files to upload or run."
 _CLUSTER = "A client cannot shut the server down: send SIGTERM to its process."
 _JOB_GRAPHS = "Jobs are submitted as SQL statements to the SQL gateway."
-_STACKS = "Stacks and profiles of processes are not served."
+_STACKS = "Stacks of TaskManagers are not served."
 
 REFUSED: tuple[tuple[str, str, str], ...] = (
     ("POST", "/jobs/{job_id}/savepoints", _SAVEPOINTS),
@@ -41,7 +41,6 @@ REFUSED: tuple[tuple[str, str, str], ...] = (
     ("POST", "/jobs/{job_id}/coordinators/{operator_uid}", _JOB_GRAPHS),
     ("DELETE", "/datasets/{dataset_id}", "There are no cached data sets."),
     ("GET", "/datasets/delete/{trigger_id}", "There are no cached data sets."),
-    ("GET", "/jobmanager/thread-dump", _STACKS),
     ("GET", "/taskmanagers/{task_manager_id}/thread-dump", _STACKS),
     ("GET", "/jobs/{job_id}/jobmanager/log-url", "Logs have no address of their own: see /jobmanager/logs."),
     (

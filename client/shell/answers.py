@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from client.progress import Progress, closing_text
 from client.shell.detached import DetachedJobs
 from client.shell.display import Display
 from sqlstream import config
-from sqlstream.errors import UserError
+from sqlstream.errors import FailureReason, JobError, SqlStreamError, UserError
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.terminal_text import shown
 
@@ -21,12 +22,15 @@ if TYPE_CHECKING:
     from client.connection import Connection, StatementResult
     from client.held_rows import HeldRows
     from client.render import Renderer
+    from client.shell.output_file import OutputFile
+    from sqlstream.schema import Schema
 
 RESULT_MODE = "sql-client.execution.result-mode"
 ROWS_MAX = "sql-client.execution.max-table-result.rows"
 DML_SYNC = "table.dml-sync"
 _FRAME_LINES = 5
 CANCEL_TIMEOUT_S = 5.0
+JOIN_S = 0.2
 
 
 class Answers:
@@ -160,25 +164,22 @@ class Answers:
 
     def _write_file(self, result: StatementResult) -> None:
         """The rows into the file of the display: the final table, or for a query without an end its changes until Ctrl-C."""
-        from client.render import final_rows
         from client.shell.output_file import OutputFile
 
         path, self._display.file = self._display.file, None
         assert path is not None
-        schema = _schema(result)
         with_op = not result.is_bounded and result.is_updating
-        file = OutputFile(path, schema, with_op=with_op, time_zone=self._time_zone())
+        file = OutputFile(path, _schema(result), with_op=with_op, time_zone=self._time_zone())
+        writing = FileWriting(result, file)
         try:
             with self._progress(result):
-                batches = final_rows(schema, result.batches()) if result.is_bounded else result.batches()
-                for batch in batches:
-                    file.write(batch)
+                writing.wait()
             file.finish()
         except KeyboardInterrupt:
-            if result.is_bounded:
-                raise
-            # Ctrl-C is the only end that such a query has.
             result.cancel()
+            # Ctrl-C is the only end that a query without an end has, so its rows are kept.
+            if not writing.has_stopped() or result.is_bounded:
+                raise
             file.finish()
         finally:
             file.abort()
@@ -236,6 +237,43 @@ class Answers:
         self._display.remark(f"{shown(result.label)}: job {result.job_id} was cancelled")
 
 
-def _schema(result: StatementResult):  # type: ignore[no-untyped-def]
+class FileWriting:
+    """Writes the rows of a result on a thread of its own, so that Ctrl-C never comes in the middle of a row.
+
+    State: the error that ended it, if any.
+    """
+
+    def __init__(self, result: StatementResult, file: OutputFile) -> None:
+        self._result = result
+        self._file = file
+        self._error: SqlStreamError | None = None
+        self._thread = threading.Thread(target=self._run, name="write-file", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        from client.render import final_rows
+
+        batches = self._result.batches()
+        try:
+            for batch in final_rows(_schema(self._result), batches) if self._result.is_bounded else batches:
+                self._file.write(batch)
+        except SqlStreamError as error:
+            self._error = error
+
+    def wait(self) -> None:
+        """Until all rows are written; raises what prevented it."""
+        while self._thread.is_alive():
+            self._thread.join(JOIN_S)
+        if self._error is not None:
+            raise self._error
+
+    def has_stopped(self) -> bool:
+        """Whether, after the query was cancelled, the rows that it had emitted are written."""
+        self._thread.join(CANCEL_TIMEOUT_S)
+        is_cancelled = isinstance(self._error, JobError) and self._error.reason is FailureReason.CANCELLED
+        return not self._thread.is_alive() and (self._error is None or is_cancelled)
+
+
+def _schema(result: StatementResult) -> Schema:
     assert result.schema is not None
     return result.schema

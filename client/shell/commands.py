@@ -3,9 +3,9 @@ r"""The commands of the shell itself: HELP, QUIT, CLEAR, SOURCE, and those that 
 from __future__ import annotations
 
 import shlex
+import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from client.shell.help_topics import help_text
@@ -94,13 +94,16 @@ def _use(shell: Shell, words: list[str]) -> None:
 
 
 def _jobs(shell: Shell, words: list[str]) -> None:
+    from client.table_layout import cut
+
     jobs = shell.connection.jobs()
     now_ms = time.time() * 1000
     lines = [f"{'job':32}  {'status':10}  {'duration':>10}  name"]
     for job in jobs:
         seconds = ((job.end_ms if job.end_ms >= 0 else now_ms) - job.start_ms) / 1000
         lines.append(f"{job.job_id:32}  {job.status.value:10}  {seconds:8,.0f} s  {job.name}")
-    shell.display.print_text("\n".join(lines) if jobs else "there is no job")
+    columns = shell.display.columns or sys.maxsize
+    shell.display.print_text("\n".join(cut(line, columns) for line in lines) if jobs else "there is no job")
 
 
 def _output(shell: Shell, words: list[str]) -> None:
@@ -157,8 +160,3 @@ _COMMANDS: dict[str, Callable[[Shell, list[str]], None]] = {
 }
 
 COMMAND_NAMES = tuple(_COMMANDS)
-
-
-def script_path(text: str) -> Path:
-    """The path of a file to run, with `~` for the user's directory."""
-    return Path(text).expanduser()

@@ -35,7 +35,7 @@ class SqlLexer(Lexer):
 
     def __init__(self) -> None:
         self._is_loaded = False
-        self._text = ""
+        self._text: str | None = None
         self._lines: list[StyleAndTextTuples] = []
 
     def load(self) -> None:
@@ -46,10 +46,10 @@ class SqlLexer(Lexer):
 
     def lex_document(self, document: Document) -> Callable[[int], StyleAndTextTuples]:
         text = document.text
-        if text != self._text or not self._lines:
+        if text != self._text:
             self._lines = list(split_lines(list(self._fragments(text))))
             # A plain text is styled again once the tokenizer is there.
-            self._text = text if self._is_loaded else ""
+            self._text = text if self._is_loaded else None
         lines = self._lines
         return lambda number: lines[number] if number < len(lines) else []
 

@@ -102,12 +102,11 @@ class LiveTable:
                     return
                 self._rows.add(batch)
                 self._application.invalidate()
-            self._ended_s = time.monotonic()
         except SqlStreamError as error:
-            if not self._is_left:
-                self.error = error
-                self._ended_s = time.monotonic()
-        self._application.invalidate()
+            self.error = None if self._is_left else error
+        if not self._is_left:
+            self._ended_s = time.monotonic()
+            self._application.invalidate()
 
     # -- keys -----------------------------------------------------------------------------------------
 

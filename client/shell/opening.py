@@ -15,13 +15,11 @@ _WAIT_S = 0.2
 class OpeningConnection:
     """Opens a connection on a thread of its own once `start` is called; `get` waits for it.
 
-    State: the connection or the error, once there is one. `prepare` runs on the thread as soon as the connection is there, so
-    that the first statement finds all modules loaded; it must not raise.
+    State: the connection or the error, once there is one.
     """
 
-    def __init__(self, open_: Callable[[], Connection], prepare: Callable[[Connection], None]) -> None:
+    def __init__(self, open_: Callable[[], Connection]) -> None:
         self._open = open_
-        self._prepare = prepare
         self._connection: Connection | None = None
         self._error: BaseException | None = None
         self._is_opened = threading.Event()
@@ -40,8 +38,6 @@ class OpeningConnection:
             # It belongs to the thread that waits for the connection.
             self._error = error
         self._is_opened.set()
-        if self._connection is not None:
-            self._prepare(self._connection)
 
     def get(self) -> Connection:
         """The connection; raises what opening it raised."""

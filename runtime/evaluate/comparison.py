@@ -29,7 +29,8 @@ def _in(value: Datum, *candidates: Datum) -> Any:
     # Arrow's look-up distinguishes -0.0 from 0.0 and finds NaN equal to NaN; `=` does neither.
     if not is_listed or pa.types.is_floating(value.type):
         return _in_any(value, *candidates)
-    known = pa.array([c.as_py() for c in candidates if c.is_valid], value.type)
+    # Scalars stay scalars: Python's datetime does not hold nanoseconds.
+    known = pa.array([c for c in candidates if c.is_valid], value.type)
     found = pc.is_in(value, value_set=known)
     if len(known) == len(candidates) and value.null_count == 0:
         return found

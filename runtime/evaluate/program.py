@@ -202,12 +202,15 @@ def _is_lazy(call: Call) -> bool:
     return call.function in _IS_LAZY and any(can_fail(a) for a in call.args[1:])
 
 
+_PLAIN_TYPES = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_string)
+"""Types of constants whose value is the same as Python's, and as a Literal's."""
+
+
 def _as_literal(expression: Expression, constant: pa.Scalar) -> Expression:
     if isinstance(expression, Literal):
         return expression
-    value = constant.as_py()
-    is_plain = value is None or isinstance(value, bool | int | float | str)
-    return Literal(value, expression.type) if is_plain else expression
+    is_plain = not constant.is_valid or any(is_type(constant.type) for is_type in _PLAIN_TYPES)
+    return Literal(constant.as_py(), expression.type) if is_plain else expression
 
 
 def _as_case(call: Call) -> Call:

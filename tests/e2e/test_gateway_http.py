@@ -6,7 +6,6 @@ import json
 import socket
 import threading
 import time
-import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -22,7 +21,7 @@ BODY_BYTES_MAX = 4 * 1024 * 1024
 OPTIONS = GatewayOptions(
     body_bytes_max=BODY_BYTES_MAX, statement_bytes_max=1024 * 1024, heartbeat_ms=300, check_interval_ms=0
 )
-NOBODY = str(uuid.uuid4())
+NOBODY = "00000000-0000-4000-8000-000000000000"
 
 
 @pytest.fixture(scope="module")

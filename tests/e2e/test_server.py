@@ -97,6 +97,13 @@ def test_a_killed_server_writes_each_row_once_and_loses_queries(tmp_path: Path) 
         cause = server.get(f"/jobs/{lost}/exceptions")
         assert "the server ended while the query ran" in json.dumps(cause)
         assert statuses[done] == "FINISHED"
+        finished, gone = server.get(f"/jobs/{done}"), server.get(f"/jobs/{lost}")
+        assert {vertex["status"] for vertex in finished["vertices"]} == {"FINISHED"}
+        assert (finished["state"], gone["state"]) == ("FINISHED", "FAILED")
+        assert 0 <= finished["duration"] < 600_000
+        assert {vertex["status"] for vertex in gone["vertices"]} == {"CANCELED"}
+        for path in ("plan", "exceptions", "config", "checkpoints"):
+            server.get(f"/jobs/{lost}/{path}")
     assert rows_in(tmp_path / "out") == list(range(1000))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from command_harness import ROOT, SQLSTREAM, TIMEOUT_S, environment, sqlstream
-from server_harness import server
+from server_harness import RunningServer
 
 TICKS = """CREATE TEMPORARY TABLE ticks (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '1000',
   'fields.n.kind' = 'sequence', 'fields.n.start' = '0', 'fields.n.end' = '1000000000');
@@ -22,9 +22,9 @@ INSERT INTO nothing SELECT n FROM ticks;
 
 
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with server() as url:
-        yield url
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with RunningServer(tmp_path_factory.mktemp("server") / "data") as server:
+        yield server.gateway
 
 
 @pytest.fixture

@@ -188,7 +188,7 @@ def test_an_endless_query_is_written_until_ctrl_c(shell: ShellOnTerminal, tmp_pa
     lines = path.read_text().splitlines()
     assert lines[0] == "n"
     assert set(lines[1:]) <= {"1", "2", "3"}
-    assert f'{len(lines) - 1:,} rows were written to "' in shell.text.replace("\n", "")
+    assert f'{len(lines) - 1:,} rows were written to "' in shell.text
 
 
 def test_switches_and_wrong_commands(shell: ShellOnTerminal) -> None:

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from server_harness import server
+from server_harness import RunningServer
 
 import sqlstream
 
 
 @pytest.fixture(scope="session")
-def server_url() -> Iterator[str]:
-    with server() as url:
-        yield url
+def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with RunningServer(tmp_path_factory.mktemp("server") / "data") as server:
+        yield server.gateway
 
 
 @pytest.fixture(params=["embedded", "http"])

@@ -175,6 +175,16 @@ def test_a_bad_request_gets_flinks_error_body(rest, cluster, method, path, body,
     assert cluster.cancelled == []
 
 
+def test_threads_of_the_job_manager_show_their_stacks(rest):
+    found = rest.get("/jobmanager/thread-dump").json()["threadInfos"]
+    assert any("_thread_infos" in thread["stringifiedThreadInfo"] for thread in found)
+
+
+def test_a_job_has_no_stream_graph_that_the_dashboard_would_draw(rest):
+    # Flink's dashboard reads the nodes of every stream graph that is not null.
+    assert rest.get(f"/jobs/{RUNNING}").json()["stream-graph"] is None
+
+
 def test_secrets_are_masked(rest):
     shown = {entry["key"]: entry["value"] for entry in rest.get("/jobmanager/config").json()}
     assert shown == {"rest.port": "8081", "s3.secret-key": "******"}
@@ -196,6 +206,7 @@ def test_only_files_of_the_log_directory_are_served(cluster, tmp_path):
     rest = TestClient(app)
     assert [log["name"] for log in rest.get("/jobmanager/logs").json()["logs"]] == ["server.log"]
     assert rest.get("/jobmanager/logs/server.log").text == "started\n"
+    assert rest.get("/jobmanager/log").text == "started\n"
     for name in ("link", "..%2Ftoken", "token"):
         assert rest.get(f"/jobmanager/logs/{name}").status_code == 404
 
