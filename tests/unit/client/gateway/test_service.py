@@ -163,6 +163,26 @@ def test_a_synchronous_insert_holds_back_its_session_and_no_thread(gateway: Runn
     until(lambda: statuses(cluster)[-1] is JobStatus.CANCELED)
 
 
+def test_a_synchronous_insert_that_is_closed_lets_its_session_go_on(gateway: Running) -> None:
+    service, cluster = gateway
+    session = service.open_session({"table.dml-sync": "true"})
+    run(service, session, UNBOUNDED.format(rate=10), BLACKHOLE)
+    insert = service.execute(session, "INSERT INTO sink SELECT id FROM u")
+    until(lambda: running_jobs(cluster) == 1)
+    (first,) = (job.job_id for job in cluster.jobs() if not job.status.is_terminal)
+    service.close_operation(session, insert.handle)
+    assert rows(run(service, session, "SELECT 1")) == [(1,)]
+    # The next INSERT holds back its session for its own job, and not until the first one ends.
+    second = service.execute(session, "INSERT INTO sink SELECT id FROM u")
+    behind = service.execute(session, "SELECT 2")
+    until(lambda: running_jobs(cluster) == 2)
+    cluster.cancel(first)
+    until(lambda: running_jobs(cluster) == 1)
+    assert (second.status, behind.status) == (OperationStatus.RUNNING, OperationStatus.PENDING)
+    second.cancel()
+    assert rows(settled(behind)) == [(2,)]
+
+
 def test_a_synchronous_insert_fails_with_its_job(gateway: Running) -> None:
     service, _ = gateway
     session = service.open_session({"table.dml-sync": "true"})
