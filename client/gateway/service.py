@@ -13,7 +13,7 @@ from client.gateway.execution import Execute, Execution
 from client.gateway.operations import Operation
 from client.gateway.options import GatewayOptions
 from client.gateway.sessions import GatewaySession, SessionTable
-from client.gateway.settings import split_properties
+from client.gateway.settings import split_properties, statement_settings
 from runtime.host.clock import steady_ms
 from sqlstream.errors import InternalError, SqlStreamError, UserError
 
@@ -111,18 +111,20 @@ class GatewayService:
         UserError for a statement that is too long, a wrong setting or an unknown session."""
         session = self.session(session_handle)
         operation = self._operation(text)
-        applied, _ = split_properties(config or {})
+        applied = statement_settings(config or {})
         self._announce(session, operation, user)
         session.add(operation)
-        execute = self._execution(session.session).execute
-        self._start(session, operation, applied, execute)
+        self._start(session, operation, applied, self._execution(session.session).execute)
         return operation
 
     def configure_session(self, session_handle: str, text: str, user: str = "") -> Operation:
-        """Begin to execute a statement that changes the session or its catalog, and no other."""
+        """Begin to execute a statement that changes the session or its catalog, and no other. The session forgets the operation
+        once it is settled."""
         session = self.session(session_handle)
         operation = self._operation(text)
         self._announce(session, operation, user)
+        session.add(operation)
+        operation.when_settled(lambda: session.remove(operation.handle))
         self._start(session, operation, {}, self._execution(session.session).configure)
         return operation
 
@@ -130,13 +132,20 @@ class GatewayService:
         self, session_handle: str, script: str, config: Mapping[str, str] | None = None, user: str = ""
     ) -> Operation:
         """Begin to execute all statements of a script in a session of their own, with the settings of this one. The operation
-        ends when the last job has been submitted."""
+        ends when the last job has been submitted, and the session forgets it then."""
         session = self.session(session_handle)
         operation = self._operation(script)
-        applied, _ = split_properties(config or {})
+        applied = statement_settings(config or {})
         self._announce(session, operation, user)
-        own = self._open_session({**session.session.config, **applied})
-        self._start(session, operation, {}, self._execution(own).run_script)
+        session.add(operation)
+        operation.when_settled(lambda: session.remove(operation.handle))
+
+        def execute(operation: Operation, done: Callable[[], None]) -> bool:
+            # Here, not before: statements that wait in the queue before the script change the settings.
+            own = self._open_session({**session.session.config, **applied})
+            return self._execution(own).run_script(operation, done)
+
+        self._start(session, operation, {}, execute)
         return operation
 
     def operation(self, session_handle: str, operation_handle: str) -> Operation:
@@ -216,5 +225,4 @@ class GatewayService:
                 operation.fail(InternalError(f"{type(error).__name__}: {error}"))
             done()
 
-        operation.accept()
-        session.queue.put(run)
+        session.run(operation, run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import queue
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from client.gateway.operations import Operation
-from client.gateway.serial_queue import SerialQueue
+from client.gateway.serial_queue import SerialQueue, Task
 from client.gateway.settings import shown_properties
 from sqlstream.errors import SqlStreamError, UserError
 
@@ -40,8 +41,8 @@ class GatewaySession:
         self.handle = str(uuid.uuid4())
         self.name = name
         self.session = session
-        self.queue = SerialQueue(pool)
         self.last_used_ms = now_ms
+        self._queue = SerialQueue(pool, operations_max)
         self._kept = dict(kept)
         self._operations: dict[str, Operation] = {}
         self._operations_max = operations_max
@@ -78,6 +79,23 @@ class GatewaySession:
             self._operations[operation.handle] = operation
         if dropped is not None:
             dropped.close()
+
+    def run(self, operation: Operation, task: Task) -> None:
+        """Put the operation, which was added, into the queue. UserError SS6025 when too many wait, SS6020 when the gateway is
+        closed."""
+        operation.accept()
+        try:
+            self._queue.put(task)
+        except (queue.Full, RuntimeError) as error:
+            self.remove(operation.handle)
+            operation.close()
+            if isinstance(error, RuntimeError):
+                raise unknown_session(self.handle) from error
+            raise UserError(
+                "SS6025",
+                f"{self._operations_max} operations of the session wait to be executed",
+                hint="wait until the session has executed them, or open another session",
+            ) from None
 
     def _make_room(self) -> Operation | None:
         if len(self._operations) < self._operations_max:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlstream.config import OPTIONS
+from sqlstream.config import OPTIONS, settable_option
 from sqlstream.secrets import masked
 
 
@@ -23,6 +23,18 @@ def split_properties(properties: Mapping[str, str]) -> tuple[dict[str, str], dic
         else:
             kept[key] = value
     return applied, kept
+
+
+def statement_settings(config: Mapping[str, str]) -> dict[str, str]:
+    """What is in force for one statement, checked as SET checks it. UserError SS4001 for an unknown option, SS4002 for a value
+    that cannot be obeyed, SS4007 for an option of the cluster or server."""
+    applied = {}
+    for key, value in config.items():
+        settable_option(key).parse(value)
+        # Settings that only tune Flink's machinery, and those of its SQL Client, change no statement.
+        if key in OPTIONS:
+            applied[key] = value
+    return applied
 
 
 def shown_properties(*parts: Mapping[str, str]) -> dict[str, str]:
