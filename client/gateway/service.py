@@ -13,7 +13,7 @@ from client.gateway.execution import Execute, Execution
 from client.gateway.operations import Operation
 from client.gateway.options import GatewayOptions
 from client.gateway.sessions import GatewaySession, SessionTable
-from client.gateway.settings import split_properties, statement_settings
+from client.gateway.settings import require_small, split_properties, statement_settings
 from runtime.host.clock import steady_ms
 from sqlstream.errors import InternalError, SqlStreamError, UserError
 
@@ -78,6 +78,7 @@ class GatewayService:
     def open_session(self, properties: Mapping[str, str], name: str = "") -> str:
         """Open a session and return its handle. UserError for a wrong setting, or when there are too many sessions."""
         self._sessions.require_room()
+        require_small(properties, name, self.options.properties_bytes_max)
         applied, kept = split_properties(properties)
         session = GatewaySession(
             self._open_session(applied), kept, name, self._pool, self.options.operations_max, self._clock_ms()

@@ -5,7 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sqlstream.config import OPTIONS, settable_option
+from sqlstream.errors import UserError
 from sqlstream.secrets import masked
+
+PROPERTY_BYTES = 100
+"""What a property takes beside its key and value."""
+
+
+def require_small(properties: Mapping[str, str], name: str, bytes_max: int) -> None:
+    """UserError SS6029 when a session is to be opened with more than that."""
+    size = len(name) + sum(len(key) + len(value) + PROPERTY_BYTES for key, value in properties.items())
+    if size > bytes_max:
+        raise UserError(
+            "SS6029",
+            f"name and properties of the session take more than {bytes_max} bytes",
+            hint="send fewer, or raise 'sqlstream.gateway.session.properties.max-size'",
+        )
 
 
 def split_properties(properties: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
