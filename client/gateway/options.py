@@ -12,6 +12,7 @@ class GatewayOptions:
     `idle_timeout_ms`: a session without a request for this long is closed, 0 never. `check_interval_ms`: how often idle
     sessions are looked for, 0 never. `page_wait_ms`: how long a request for results that are not there yet is held before it
     is answered with NOT_READY or an empty page. `heartbeat_ms`: the longest silence of a stream of results.
+    `operations_bytes_max`: the statements of a session's operations and their rows that are not read.
     `properties_bytes_max`: the name and the properties that a session is opened with, each property with 100 bytes more.
     """
 
@@ -20,6 +21,7 @@ class GatewayOptions:
     check_interval_ms: int = 60_000
     worker_threads_max: int = 500
     operations_max: int = 1_000
+    operations_bytes_max: int = 256 * 1024 * 1024
     statement_bytes_max: int = 1024 * 1024
     properties_bytes_max: int = 256 * 1024
     body_bytes_max: int = 104_857_600

@@ -81,7 +81,13 @@ class GatewayService:
         require_small(properties, name, self.options.properties_bytes_max)
         applied, kept = split_properties(properties)
         session = GatewaySession(
-            self._open_session(applied), kept, name, self._pool, self.options.operations_max, self._clock_ms()
+            self._open_session(applied),
+            kept,
+            name,
+            self._pool,
+            self.options.operations_max,
+            self.options.operations_bytes_max,
+            self._clock_ms(),
         )
         self._sessions.add(session)
         return session.handle

@@ -398,6 +398,28 @@ def test_sessions_operations_and_statements_are_bounded() -> None:
         until(lambda: running_jobs(cluster) == 2)
 
 
+def test_a_statement_that_has_run_is_dropped_and_what_operations_take_is_bounded() -> None:
+    limit = 1024 * 1024
+    options = GatewayOptions(operations_bytes_max=limit, page_bytes_max=600_000)
+    with gateway_service(options) as (service, cluster):
+        session = service.open_session({})
+        for _ in range(5):
+            assert run(service, session, f"SET 'pipeline.name' = 'a' -- {'x' * 900_000}").held_bytes < 1000
+        # A failed statement is kept for its error; it makes room for others.
+        failed = service.execute(session, f"SELECT x -- {'x' * 900_000}")
+        assert failure(failed).code == "SS2003"
+        assert failed.held_bytes > 900_000
+        service.execute(session, f"SHOW VIEWS -- {'x' * 900_000}")
+        assert failed.status is OperationStatus.CLOSED
+        rows(run(service, session, UNBOUNDED.format(rate=50_000_000)))
+        query = run(service, session, "SELECT id FROM u")
+        until(lambda: query.held_bytes > limit)
+        with pytest.raises(UserError, match=f"take more than {limit} bytes"):
+            service.execute(session, "SHOW VIEWS")
+        service.close_operation(session, query.handle)
+        assert rows(run(service, session, "SHOW VIEWS")) == []
+
+
 def test_what_waits_in_a_session_is_bounded() -> None:
     with gateway_service(GatewayOptions(operations_max=5)) as (service, _):
         session = service.open_session({"table.dml-sync": "true"})
