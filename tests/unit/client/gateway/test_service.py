@@ -446,3 +446,24 @@ def test_an_unknown_session_has_no_statements(gateway: Running) -> None:
     service, _ = gateway
     with pytest.raises(UserError, match="session 'x' does not exist"):
         service.execute("x", "SELECT 1")
+
+
+def test_every_statement_is_announced_and_can_be_refused() -> None:
+    seen: list[tuple[str, ...]] = []
+
+    def listen(*statement: str) -> None:
+        seen.append(statement)
+        if "DROP" in statement[3]:
+            raise UserError("SS4050", "not allowed")
+
+    options = GatewayOptions(operations_max=1)
+    with gateway_service(options, on_statement=listen) as (service, _):
+        session = service.open_session({})
+        refusals = (service.execute, service.configure_session, service.run_script)
+        for execute in refusals:
+            with pytest.raises(UserError, match="not allowed"):
+                execute(session, "DROP TABLE t", user="ann")
+        # A statement that is refused takes no operation's place.
+        executed = settled(service.execute(session, "SHOW VIEWS", user="ann"))
+        assert seen[3] == ("ann", session, executed.handle, "SHOW VIEWS")
+        assert [text for *_, text in seen] == ["DROP TABLE t"] * 3 + ["SHOW VIEWS"]
