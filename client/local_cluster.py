@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ IN_PROCESS_PARALLELISM_MAX = 4
 """Highest parallelism of a job in this process; wider jobs run in child processes, since threads share one interpreter lock."""
 
 JOBS_REMEMBERED_MAX = 1000
-"""How many jobs are found again by their id."""
+"""How many ended jobs are found again by their id."""
 
 
 class LocalClusterClient:
@@ -53,6 +54,7 @@ class LocalClusterClient:
         self._print_lines = print_lines
         self._clusters: dict[bool, EmbeddedCluster] = {}
         self._cluster_of: dict[str, EmbeddedCluster] = {}
+        self._ended: deque[str] = deque()
         self._is_closed = False
         self._lock = threading.Lock()
 
@@ -74,9 +76,14 @@ class LocalClusterClient:
         cluster = self.cluster(self._runs_in_process(graph))
         with self._lock:
             self._cluster_of[graph.job_id] = cluster
-            while len(self._cluster_of) > JOBS_REMEMBERED_MAX:
-                del self._cluster_of[next(iter(self._cluster_of))]
         cluster.submit(graph)
+        cluster.when_ended(graph.job_id, lambda reply: self._remember_ended(reply.job_id))
+
+    def _remember_ended(self, job_id: str) -> None:
+        with self._lock:
+            self._ended.append(job_id)
+            while len(self._ended) > JOBS_REMEMBERED_MAX:
+                self._cluster_of.pop(self._ended.popleft(), None)
 
     def _runs_in_process(self, graph: JobGraph) -> bool:
         if is_trivial(graph):

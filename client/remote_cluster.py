@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import queue
 import threading
 from collections.abc import Callable, Iterator
@@ -43,6 +45,8 @@ from sqlstream.messages.rpc import (
     decode_client_reply,
     encode_message,
 )
+
+logger = logging.getLogger(__name__)
 
 REQUEST_TIMEOUT_S = 30.0
 STATUS_INTERVAL_S = 0.1
@@ -111,7 +115,10 @@ class RemoteClusterClient:
         with self._lock:
             callbacks = self._awaited.pop(reply.job_id, [])
         for callback in callbacks:
-            callback(reply)
+            try:
+                callback(reply)
+            except Exception:  # a thread's boundary: the ends of other jobs are still to be told
+                logger.exception("a callback failed at the end of job %s", reply.job_id)
 
     def wait(self, job_id: str, timeout_s: float | None = None) -> JobStatusReply:
         deadline_s = None if timeout_s is None else steady_s() + timeout_s
@@ -216,8 +223,12 @@ class _RemoteResults:
         self._is_closed = True
         self.is_ended = True
         # A reader that is blocked by the full queue notices.
-        while not self._batches.empty():
-            self._batches.get_nowait()
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._batches.get_nowait()
+        # A thread that waits for the next batch, and the one that reads them, both go on.
+        with contextlib.suppress(queue.Full):
+            self._batches.put_nowait(None)
         self._call()
 
     def _taken(self, batch: pa.RecordBatch | None) -> pa.RecordBatch | None:

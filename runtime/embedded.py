@@ -217,11 +217,13 @@ class EmbeddedCluster:
         """Submit a job. UserError or JobError when it cannot run."""
         # Encoded as for the network: a job that cannot be sent to a TaskManager fails here, before it affects others.
         graph = decode_job_graph(encode_job_graph(graph))
-        self._results.open(graph.job_id)
+        is_first = self._results.open(graph.job_id)
         try:
             self._shell.submit(graph)
         except SqlStreamError:
-            self._results.forget(graph.job_id)
+            # The rows of a job that runs under this id stay.
+            if is_first:
+                self._results.forget(graph.job_id)
             raise
         self.when_ended(graph.job_id, lambda reply: self._results.close(reply.job_id))
 

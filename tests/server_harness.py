@@ -32,6 +32,8 @@ class RunningServer:
         self._variables = variables
         self.headers: dict[str, str] = {}
         self.verify: Any = True
+        self._client: httpx.Client | None = None
+        self._client_verify: Any = None
 
     def start(self) -> None:
         """Return when the server has said that it is ready."""
@@ -68,6 +70,8 @@ class RunningServer:
             self.process.kill()
         self.process.wait(STOP_TIMEOUT_S)
         self._errors.close()
+        if self._client is not None:
+            self._client.close()
 
     def errors(self) -> str:
         """What the server has written to standard error, in all its lives."""
@@ -88,8 +92,10 @@ class RunningServer:
     ) -> httpx.Response:
         url = (self.rest if rest else self.gateway) + path
         headers = {**self.headers, **options.pop("headers", {})}
-        with httpx.Client(verify=self.verify, timeout=30) as client:
-            return client.request(method, url, json=body, headers=headers, **options)
+        # One client for all: each makes a TLS context of its own, which takes longer than the request.
+        if self._client is None or self._client_verify is not self.verify:
+            self._client, self._client_verify = httpx.Client(verify=self.verify, timeout=30), self.verify
+        return self._client.request(method, url, json=body, headers=headers, **options)
 
     def get(self, path: str) -> Any:
         """The body of a GET of the JobManager's REST."""

@@ -54,6 +54,8 @@ class ShellOnTerminal:
             timeout=TIMEOUT_S,
         )
         self.process.delaybeforesend = None
+        # A shell whose terminal is closed ends its cluster before itself.
+        self.process.ptyproc.delayafterclose = self.process.ptyproc.delayafterterminate = 1.0
         self.screen.answer = self.process.send
 
     def __enter__(self) -> ShellOnTerminal:

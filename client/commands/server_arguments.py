@@ -43,7 +43,7 @@ def server_address(arguments: argparse.Namespace, environment: Mapping[str, str]
     address = _local_server() if not url else parse_address(url)
     if address.is_embedded:
         raise UserError(
-            "SS4030",
+            "SS4040",
             "this command asks a server",
             hint=f"write --server {DEFAULT_URL}, or use: sqlstream run",
         )

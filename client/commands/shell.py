@@ -12,6 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 from client.arguments import add_configuration_arguments, configuration_of, count
+from client.commands.server_arguments import URL_VARIABLE
 from client.shell.display import Display
 from client.shell.opening import OpeningConnection
 from client.shell.shell import Failed, Shell
@@ -44,7 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument(
         "--embedded", action="store_true", help="run a cluster of the shell's own, which ends with it"
     )
-    where.add_argument("--connect", metavar="URL", help="run statements on the server at http://HOST:PORT")
+    where.add_argument(
+        "--connect", "--server", metavar="URL", help="run statements on the server at http://HOST:PORT"
+    )
     parser.add_argument(
         "--token-file", metavar="FILE", help="the file whose first line is the server's token"
     )
@@ -90,7 +93,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _server(arguments: argparse.Namespace) -> str:
     """The URL of the server, empty for an embedded cluster."""
-    return "" if arguments.embedded else str(arguments.connect or os.environ.get("SQLSTREAM_URL", ""))
+    return "" if arguments.embedded else str(arguments.connect or os.environ.get(URL_VARIABLE, ""))
 
 
 def _open(arguments: argparse.Namespace, display: Display) -> Connection:
@@ -98,16 +101,12 @@ def _open(arguments: argparse.Namespace, display: Display) -> Connection:
     for note in configuration.notes:
         display.remark(note)
     if url := _server(arguments):
+        from client.commands.server_arguments import server_address
         from client.connection import connect
-        from client.connection.address import read_token
 
-        token = (
-            read_token(arguments.token_file)
-            if arguments.token_file
-            else os.environ.get("SQLSTREAM_TOKEN", "")
-        )
+        address = server_address(argparse.Namespace(server=url, token_file=arguments.token_file))
         session = configuration.of_scopes(Scope.SESSION, Scope.JOB, Scope.CLIENT)
-        return connect(url, token=token, config=session)
+        return connect(url, token=address.token, config=session)
     from client.connection.embedded import embedded_connection
 
     return embedded_connection(configuration.for_jobs, arguments.task_managers, display.print_lines)

@@ -105,7 +105,7 @@ class _Shown:
             print(self._result.text, file=sys.stderr)
 
     def rows(self) -> None:
-        """Print the final rows. UserError SS4035 for a query that has none."""
+        """Print the final rows. UserError SS4045 for a query that has none."""
         from client.held_rows import HeldRows
         from client.render import final_rows, make_renderer
         from client.terminal import columns_of
@@ -115,7 +115,7 @@ class _Shown:
         assert schema is not None
         if not result.is_bounded:
             raise UserError(
-                "SS4035",
+                "SS4045",
                 "the rows of an unbounded query never end, and this command prints final rows",
                 hint="write them into a table with INSERT INTO, or use: sqlstream shell --connect URL",
             )

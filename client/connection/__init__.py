@@ -22,7 +22,7 @@ def connect(url: str, *, token: str = "", config: Mapping[str, str] | None = Non
     """Open a session: on a cluster in this process (`embedded://`), or on the server at `http://host:8083`.
 
     `config` are settings of the session, in addition to those in the URL's parameters. UserError for a wrong URL or setting;
-    ExternalError SS5030 when the server does not answer.
+    ExternalError SS5040 when the server does not answer.
     """
     from client.connection.address import parse_address
 

@@ -34,7 +34,7 @@ class Address:
 
 
 def parse_address(text: str, token: str = "") -> Address:
-    """Read a connection URL. UserError SS4030 for any other text.
+    """Read a connection URL. UserError SS4040 for any other text.
 
     Parameters of the URL are settings of the session, but for `token`, `token_file` (a file whose first line is the token) and
     `ca_file`.
@@ -48,23 +48,23 @@ def parse_address(text: str, token: str = "") -> Address:
         parts = urlsplit(text)
         port = parts.port
     except ValueError as error:
-        raise UserError("SS4030", f'"{_shown(text)}" is no URL: {error}', hint=_EXAMPLE) from None
+        raise UserError("SS4040", f'"{_shown(text)}" is no URL: {error}', hint=_EXAMPLE) from None
     if parts.scheme not in SCHEMES:
         hint = did_you_mean(parts.scheme, SCHEMES) or _EXAMPLE
-        raise UserError("SS4030", f'"{_shown(text)}" names no way to connect', hint=hint)
+        raise UserError("SS4040", f'"{_shown(text)}" names no way to connect', hint=hint)
     config = dict(parse_qsl(parts.query, keep_blank_values=True))
     own = {name: config.pop(name, "") for name in _OWN_PARAMETERS}
     if parts.scheme == EMBEDDED:
         if parts.netloc or parts.path.strip("/"):
             raise UserError(
-                "SS4030", f'"{_shown(text)}" names a place, but an embedded cluster has none', hint=_EXAMPLE
+                "SS4040", f'"{_shown(text)}" names a place, but an embedded cluster has none', hint=_EXAMPLE
             )
         return Address("", config=config)
     if not parts.hostname:
-        raise UserError("SS4030", f'"{_shown(text)}" names no host', hint=_EXAMPLE)
+        raise UserError("SS4040", f'"{_shown(text)}" names no host', hint=_EXAMPLE)
     if parts.username or parts.password:
         raise UserError(
-            "SS4030", "a URL with a user or password is not accepted", hint="give a token: ?token=…"
+            "SS4040", "a URL with a user or password is not accepted", hint="give a token: ?token=…"
         )
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     url = f"{parts.scheme}://{host}:{port or DEFAULT_PORT}{parts.path.rstrip('/')}"
@@ -73,19 +73,19 @@ def parse_address(text: str, token: str = "") -> Address:
 
 
 def read_token(path: str) -> str:
-    """The first line of a token file. UserError SS4031 when it cannot be read or holds none."""
+    """The first line of a token file. UserError SS4041 when it cannot be read or holds none."""
     try:
         with open(Path(path).expanduser(), encoding="utf-8") as file:
             token = file.readline(TOKEN_FILE_BYTES_MAX).strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise UserError(
-            "SS4031",
+            "SS4041",
             f'cannot read the token in "{os.fspath(path)}": {reason.lower()}',
             hint="give the path of the file that the server wrote at its first start",
         ) from error
     if not token or not token.isprintable() or not token.isascii():
-        raise UserError("SS4031", f'"{path}" holds no token', hint="its first line is the token")
+        raise UserError("SS4041", f'"{path}" holds no token', hint="its first line is the token")
     return token
 
 

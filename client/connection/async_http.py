@@ -59,7 +59,7 @@ class AsyncHttpConnection:
 
     async def execute(self, text: str) -> AsyncHttpResult:
         if self._is_closed:
-            raise UserError("SS4032", "the connection is closed", hint="open another one")
+            raise UserError("SS4042", "the connection is closed", hint="open another one")
         path = session_path(self._session, "/statements")
         answer = await self._client.call("POST", path, {"statement": text})
         result = await AsyncHttpResult.open(self._client, self._session, str(answer["operationHandle"]))
@@ -98,6 +98,7 @@ class AsyncHttpResult:
         self._text = ""
         self._is_closed = False
         self._is_whole = False
+        self._is_freed = False
 
     @staticmethod
     async def open(client: AsyncHttpClient, session: str, operation: str) -> AsyncHttpResult:
@@ -237,5 +238,8 @@ class AsyncHttpResult:
 
     async def _free(self) -> None:
         """See HttpResult."""
+        if self._is_freed:
+            return
+        self._is_freed = True
         with contextlib.suppress(SqlStreamError):
             await self._client.call("DELETE", operation_path(self._session, self._operation, "/close"))

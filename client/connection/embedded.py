@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from client.connection.ended import ended_error
+from client.connection.exit_closing import close_at_exit, forget
 from client.connection.interface import ResultKind
 from client.lost_rows import expired_state_text, lost_rows_text
 from client.session import Job, LiteralJob, Rows, Text
@@ -42,7 +43,9 @@ def embedded_connection(
 
     stack = contextlib.ExitStack()
     session = stack.enter_context(local_session(config, task_managers, print_lines))
-    return EmbeddedConnection(session, stack.close)
+    connection = EmbeddedConnection(session, stack.close)
+    close_at_exit(connection, connection.close)
+    return connection
 
 
 class EmbeddedConnection:
@@ -75,7 +78,7 @@ class EmbeddedConnection:
         statement = parse_statement(text)
         with self._lock:
             if self._is_closed:
-                raise UserError("SS4032", "the connection is closed", hint="open another one")
+                raise UserError("SS4042", "the connection is closed", hint="open another one")
             try:
                 outcome = self._session.execute(statement)
             except UserError as error:
@@ -107,6 +110,7 @@ class EmbeddedConnection:
             results = list(self._results)
         if not is_first:
             return
+        forget(self)
         for result in results:
             result.close()
         if self._close_cluster is not None:

@@ -12,7 +12,7 @@ def ended_error(job_id: str, status: JobStatus, error: ErrorInfo | None) -> JobE
         return error.to_job_error()
     words = {JobStatus.CANCELED: "was cancelled", JobStatus.SUSPENDED: "was suspended with its JobManager"}
     return JobError(
-        "SS6014",
+        "SS6023",
         f"job {job_id} {words.get(status, f'ended {status.value.lower()}')}",
         reason=FailureReason.CANCELLED,
         hint="run the statement again for the whole result",

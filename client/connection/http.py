@@ -64,7 +64,7 @@ def _trusted(address: Address) -> ssl.SSLContext | bool:
             context.load_verify_locations(address.ca_file)
         except (OSError, ssl.SSLError) as error:
             raise UserError(
-                "SS4034",
+                "SS4044",
                 f'cannot read certificates from "{address.ca_file}": {str(error).lower()}',
                 hint="give a PEM file",
             ) from error
@@ -80,25 +80,25 @@ def naming_url(url: str) -> Iterator[None]:
         reason = str(error).lower() or "no connection"
         hint = "give the server's certificate: ?ca_file=FILE" if "certificate" in reason else START_HINT
         raise ExternalError(
-            "SS5030", f"cannot connect to {url}: {reason}", retry=Retry.BACKOFF, hint=hint
+            "SS5040", f"cannot connect to {url}: {reason}", retry=Retry.BACKOFF, hint=hint
         ) from error
     except httpx.ConnectTimeout as error:
         raise ExternalError(
-            "SS5030",
+            "SS5040",
             f"cannot connect to {url} within {CONNECT_TIMEOUT_S:g} s",
             retry=Retry.BACKOFF,
             hint=START_HINT,
         ) from error
     except httpx.TimeoutException as error:
         raise ExternalError(
-            "SS5032",
+            "SS5042",
             f"{url} did not answer within {ANSWER_TIMEOUT_S:g} s",
             retry=Retry.BACKOFF,
             hint="look at the server's log",
         ) from error
     except httpx.TransportError as error:
         raise ExternalError(
-            "SS5033",
+            "SS5043",
             f"the connection to {url} was lost: {str(error).lower() or type(error).__name__}",
             retry=Retry.BACKOFF,
             hint="see whether the server still runs, then send the statement again",
@@ -175,5 +175,5 @@ def _answer(response: httpx.Response, url: str) -> Any:
         return msgspec.json.decode(response.content)
     except msgspec.DecodeError as error:
         raise ExternalError(
-            "SS5031", f"{url} answered with what is no JSON", hint="check that the URL is that of a server"
+            "SS5041", f"{url} answered with what is no JSON", hint="check that the URL is that of a server"
         ) from error

@@ -112,7 +112,7 @@ class HttpConnection:
 
     def _check_open(self) -> None:
         if self._is_closed.is_set():
-            raise UserError("SS4032", "the connection is closed", hint="open another one")
+            raise UserError("SS4042", "the connection is closed", hint="open another one")
 
     def _beat(self) -> None:
         while not self._is_closed.wait(HEARTBEAT_S):
@@ -145,6 +145,7 @@ class HttpResult:
         self._is_waiting = False
         self._is_closed = False
         self._is_whole = False
+        self._is_freed = False
         try:
             self._pieces = self._open()
             head = self._head = self._read_head()
@@ -264,6 +265,9 @@ class HttpResult:
 
     def _free(self) -> None:
         """Let the server forget the operation; it cancels the job of a query. It does so itself when it cannot be reached."""
+        if self._is_freed:
+            return
+        self._is_freed = True
         with contextlib.suppress(SqlStreamError):
             self._client.call("DELETE", operation_path(self._session, self._operation, "/close"))
 

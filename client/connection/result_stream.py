@@ -23,14 +23,14 @@ class ResultStream:
         self._batches: list[pa.RecordBatch] = []
 
     def feed(self, data: bytes) -> None:
-        """Accept a piece. ExternalError SS5031 when it is no result."""
+        """Accept a piece. ExternalError SS5041 when it is no result."""
         try:
             batches = self._decoder.feed(data)
             if self.head is None and self._decoder.schema is not None:
                 self.head = read_head(self._decoder.schema)
         except (ValueError, pa.ArrowInvalid) as error:
             raise ExternalError(
-                "SS5031",
+                "SS5041",
                 f"{self._url} answered with no result: {error}",
                 hint="check that the URL is that of a server of the same version",
             ) from error
@@ -48,11 +48,11 @@ class ResultStream:
             self.warnings = read_ending(self._decoder.end_metadata)
 
     def finish(self) -> None:
-        """No more bytes come. JobError when the job has not finished, ExternalError SS5033 when the stream is not whole."""
+        """No more bytes come. JobError when the job has not finished, ExternalError SS5043 when the stream is not whole."""
         self.read_ending()
         if not self._decoder.is_ended:
             raise ExternalError(
-                "SS5033",
+                "SS5043",
                 f"the connection to {self._url} was lost within a result",
                 hint="see whether the server still runs, then send the statement again",
             )

@@ -101,7 +101,7 @@ def read_ending(metadata: Mapping[bytes, bytes]) -> tuple[str, ...]:
 def job_failure(error: Mapping[str, Any]) -> JobError:
     """The failure of a job, from its parts."""
     code = str(error.get("code", "SS9001"))
-    reason = FailureReason.CANCELLED if code in ("SS6014", "SS6023") else FailureReason.OPERATOR_FAILED
+    reason = FailureReason.CANCELLED if code == "SS6023" else FailureReason.OPERATOR_FAILED
     return JobError(
         code,
         str(error.get("message", "")),
@@ -154,8 +154,8 @@ def _unexpected(status: int, text: str, url: str) -> SqlStreamError:
     said = " ".join(text.split())[:_BODY_CHARACTERS_SHOWN]
     message = f"{url} answered {status}{': ' + said if said else ''}"
     if status in _STATUS_HINTS:
-        return UserError("SS4033", message, hint=_STATUS_HINTS[status])
-    return ExternalError("SS5031", message, hint="look at the server's log")
+        return UserError("SS4043", message, hint=_STATUS_HINTS[status])
+    return ExternalError("SS5041", message, hint="look at the server's log")
 
 
 def _span(error: Mapping[str, Any]) -> Span | None:

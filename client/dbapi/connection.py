@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -83,3 +84,9 @@ class Connection:
     ) -> None:
         if not self._is_closed:
             self.close()
+
+    def __del__(self) -> None:
+        # Nobody can close it any more: its cluster, or its session at the server, must not stay.
+        if not getattr(self, "_is_closed", True):
+            with contextlib.suppress(Exception):
+                self.session.close()

@@ -12,6 +12,7 @@ from client.dbapi.translate import translated
 from client.dbapi.type_objects import Description, description
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.schema import Schema
+from sqlstream.secrets import without_secrets
 from sqlstream.types import STRING
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 TEXT_SCHEMA = Schema.of(("result", STRING.not_null()))
 
 UNKNOWN_ROWS = -1
+SHOWN_CHARACTERS = 60
+"""Of a statement in the text of its cursor."""
 
 
 class ResultFacts(Protocol):
@@ -65,6 +68,11 @@ class CursorState:
         self._buffer: FetchBuffer | None = None
         self._is_closed = False
         self._takes_changes = False
+
+    def __repr__(self) -> str:
+        text = without_secrets(self._statement)
+        shown = text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
+        return f'<sqlstream.{type(self).__name__} "{shown}">'
 
     def setinputsizes(self, sizes: Sequence[object]) -> None:
         """Does nothing, as PEP 249 allows."""
@@ -110,7 +118,7 @@ class CursorState:
         if reply.error is not None:
             raise translated(reply.error.to_job_error(), self._statement)
         if reply.status is not JobStatus.FINISHED:
-            raise OperationalError(f"job {reply.job_id} ended {reply.status.value.lower()}", code="SS6014")
+            raise OperationalError(f"job {reply.job_id} ended {reply.status.value.lower()}", code="SS6023")
         self.rowcount = int(metrics.total.get("numRecordsWritten", UNKNOWN_ROWS))
         self._warn(warnings)
 

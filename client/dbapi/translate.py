@@ -20,8 +20,8 @@ from sqlstream.errors import ExternalError, SqlStreamError, line_and_column, ren
 
 _BY_CODE: dict[str, type[Error]] = {
     **dict.fromkeys(("SS3001", "SS3013", "SS3018", "SS3090", "SS3091", "SS3301"), NotSupportedError),
-    **dict.fromkeys(("SS4030", "SS4031"), InterfaceError),
-    **dict.fromkeys(("SS5001", "SS5002"), OperationalError),
+    **dict.fromkeys(("SS4040", "SS4041"), InterfaceError),
+    **dict.fromkeys(("SS4043", "SS5001", "SS5002"), OperationalError),
     "SS5016": IntegrityError,
 }
 _BY_FAMILY: dict[str, type[Error]] = {

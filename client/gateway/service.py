@@ -130,8 +130,7 @@ class GatewayService:
         session = self.session(session_handle)
         operation = self._operation(text)
         self._announce(session, operation, user)
-        session.add(operation)
-        operation.when_settled(lambda: session.remove(operation.handle))
+        session.add_until_settled(operation)
         self._start(session, operation, {}, self._execution(session.session).configure)
         return operation
 
@@ -144,8 +143,7 @@ class GatewayService:
         operation = self._operation(script)
         applied = statement_settings(config or {})
         self._announce(session, operation, user)
-        session.add(operation)
-        operation.when_settled(lambda: session.remove(operation.handle))
+        session.add_until_settled(operation)
 
         def execute(operation: Operation, done: Callable[[], None]) -> bool:
             # Here, not before: statements that wait in the queue before the script change the settings.

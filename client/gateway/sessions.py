@@ -84,6 +84,15 @@ class GatewaySession:
         for other in dropped.values():
             other.close()
 
+    def add_until_settled(self, operation: Operation) -> None:
+        """The same for an operation that nobody fetches."""
+        self.add(operation)
+
+        def forget() -> None:
+            self.remove(operation.handle)
+
+        operation.when_settled(forget)
+
     def run(self, operation: Operation, task: Task) -> None:
         """Put the operation, which was added, into the queue. UserError SS6025 when too many wait, SS6020 when the gateway is
         closed."""

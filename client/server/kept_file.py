@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import stat
 import uuid
 
-from sqlstream.errors import ExternalError
+from sqlstream.errors import ExternalError, UserError
 
 DIRECTORY_MODE = 0o700
 FILE_MODE = 0o600
 
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _DIGEST_BYTES = 32
 
 
@@ -20,12 +22,23 @@ class DamagedFile(Exception):
 
 
 def make_private_directory(path: str) -> None:
-    """A directory that only this user may enter, made with its parents. ExternalError SS5001."""
+    """A directory that only this user may enter, made with its parents. One that is there already and open to others is closed
+    to them when it is empty, else refused (UserError SS4012): it may be meant for others. ExternalError SS5001."""
     try:
         os.makedirs(path, mode=DIRECTORY_MODE, exist_ok=True)
-        os.chmod(path, DIRECTORY_MODE)
+        found = os.stat(path)
+        if found.st_uid == os.geteuid() and not stat.S_IMODE(found.st_mode) & _OTHERS:
+            return
+        if found.st_uid == os.geteuid() and not os.listdir(path):
+            os.chmod(path, DIRECTORY_MODE)
+            return
     except OSError as error:
         raise _failed("make the directory", path, error) from error
+    raise UserError(
+        "SS4012",
+        f'the directory "{path}" is open to other users',
+        hint=f"make it private (chmod 700 {path}), or give another directory",
+    )
 
 
 def write_file(path: str, data: bytes, *, is_durable: bool = True) -> None:

@@ -46,7 +46,8 @@ def recover(store: FileJobStore, committer: RecoveringCommitter, now_ms: Callabl
     """Bring kept jobs to an end or to where they can run again; to be called before the cluster starts.
 
     A query is lost with its client. A job whose tasks had all finished is committed, which does nothing where its output is
-    visible already; when that cannot be done, its output is removed and it runs again. Any other job runs again from its
+    visible already; when that cannot be done, its output is removed and it runs again, and when that cannot be done either, it
+    has failed. Any other job runs again from its
     beginning, after the hidden files of its last run were removed."""
     again = []
     for job in store.kept():
@@ -57,8 +58,10 @@ def recover(store: FileJobStore, committer: RecoveringCommitter, now_ms: Callabl
         elif job.commits is not None and _is_committed(job_id, job.commits, committer):
             logger.info("the output of the job is complete", extra=of_job(job_id))
             store.remove(job_id, ended_job(job, JobStatus.FINISHED, now_ms()))
+        elif (error := _undo(job, committer)) is not None and job.commits is not None:
+            # Some of its files may be visible: running it again could show rows twice.
+            store.remove(job_id, ended_job(job, JobStatus.FAILED, now_ms(), _half_committed(error)))
         else:
-            _undo(job, committer)
             store.unmark_committing(job_id)
             again.append(job)
     return Recovery(tuple(again))
@@ -87,13 +90,25 @@ def _is_committed(job_id: str, commits: tuple[SinkCommit, ...], committer: Recov
     return True
 
 
-def _undo(job: KeptJob, committer: Committer) -> None:
+def _undo(job: KeptJob, committer: Committer) -> Exception | None:
+    """Remove the output of a job's last run; returns what prevented it."""
     commits = job.commits if job.commits is not None else sinks_of(job.graph)
     try:
         committer.abort(job.graph.job_id, commits)
     except (SqlStreamError, OSError) as error:
-        # What stays is hidden from readers; the job itself says what is wrong with its sink.
+        # Unless the job was being committed, what stays is hidden from readers.
         logger.warning("the last run of the job left files: %s", error, extra=of_job(job.graph.job_id))
+        return error
+    return None
+
+
+def _half_committed(error: Exception) -> ErrorInfo:
+    return ErrorInfo(
+        "SS6038",
+        f"the server ended during the commit of the job, which can be neither completed nor undone: {error}",
+        reason=FailureReason.EXTERNAL,
+        hint="mend its sink's directory and look at what is in it before you submit the job again",
+    )
 
 
 def sinks_of(graph: JobGraph) -> tuple[SinkCommit, ...]:

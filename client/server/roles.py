@@ -29,6 +29,9 @@ class Principal:
 LOCAL = Principal("local", Role.ADMIN)
 """Whoever reaches a server that requires no token: a user of this machine."""
 
+PAGE_READER = Principal("page", Role.READ_ONLY)
+"""Whoever loads the console's files, which say nothing of this server, to give the token there."""
+
 _VERSION = re.compile(r"^/v\d+(?=/)")
 _OF_SESSION = re.compile(r"/sessions(/.*)?")
 _READING_STATEMENTS = frozenset(

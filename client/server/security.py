@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from client.server.audit import AuditLog
-from client.server.roles import LOCAL, Principal, may_request
+from client.server.roles import LOCAL, PAGE_READER, Principal, may_request
 from client.server.tokens import Tokens
 from sqlstream.errors import SqlStreamError
 
@@ -100,20 +100,20 @@ class Security:
             raise Refused(421, f"This server is not reached as '{name[:100]}'.", "another host name")
 
     def _check_origin(self, headers: dict[str, str]) -> None:
-        """A page of another site may not send requests here."""
+        """A page of another site, or of another server on this machine, may not send requests here."""
         origin = headers.get("origin")
         if origin is None:
             return
         scheme, _, host = origin.partition("://")
-        name = _host_name(host) if scheme in ("http", "https") else ""
-        if not name or (name not in self._rules.host_names and name != _host_name(headers.get("host", ""))):
+        is_same = host.lower() == headers.get("host", "").lower()
+        if scheme not in ("http", "https") or not host or not is_same:
             raise Refused(403, "Requests from pages of other sites are refused.", f"origin {origin[:100]}")
 
     def _authenticate(self, scope: Scope, headers: dict[str, str]) -> Principal:
         if not self._rules.is_token_required:
             return LOCAL
         if scope["method"] in ("GET", "HEAD") and _is_page(scope["path"]):
-            return LOCAL
+            return PAGE_READER
         scheme, _, token = headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             raise Refused(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import hmac
 import os
@@ -9,6 +11,7 @@ import re
 import secrets
 import stat
 import threading
+from collections.abc import Iterator
 
 import msgspec
 
@@ -80,9 +83,21 @@ class Tokens:
         """Make the first token, of an admin, when there is none; returns it then."""
         if self.all():
             return None
-        token = self.add(FIRST_NAME, Role.ADMIN)
+        # In clear first: a crash between the two leaves a token that is made anew, not one that nobody knows.
+        token = secrets.token_urlsafe(TOKEN_BYTES)
+        make_private_directory(self._directory)
         write_file(self._first_path, f"{token}\n".encode())
+        with self._changing():
+            self._write((*self.all(), Token(FIRST_NAME, Role.ADMIN, _hash(token))))
         return token
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[None]:
+        """One process changes the tokens at a time."""
+        make_private_directory(self._directory)
+        with open(os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
 
     def add(self, name: str, role: Role) -> str:
         """Make a token and return it; only its hash is kept. UserError SS4009 for a name that is taken or no name."""
@@ -92,24 +107,28 @@ class Tokens:
                 f'"{name}" cannot name a token',
                 hint="use letters, digits, _, ., @ and -, at most 64",
             )
-        known = self.all()
-        if any(t.name == name for t in known):
-            raise UserError(
-                "SS4009", f'there is a token "{name}" already', hint="remove it first, or choose another name"
-            )
         token = secrets.token_urlsafe(TOKEN_BYTES)
-        self._write((*known, Token(name, role, _hash(token))))
+        with self._changing():
+            known = self.all()
+            if any(t.name == name for t in known):
+                raise UserError(
+                    "SS4009",
+                    f'there is a token "{name}" already',
+                    hint="remove it first, or choose another name",
+                )
+            self._write((*known, Token(name, role, _hash(token))))
         return token
 
     def remove(self, name: str) -> None:
         """UserError SS4009 when there is none of that name."""
-        known = self.all()
-        left = tuple(t for t in known if t.name != name)
-        if len(left) == len(known):
-            raise UserError(
-                "SS4009", f'there is no token "{name}"', hint="list them with sqlstream token list"
-            )
-        self._write(left)
+        with self._changing():
+            known = self.all()
+            left = tuple(t for t in known if t.name != name)
+            if len(left) == len(known):
+                raise UserError(
+                    "SS4009", f'there is no token "{name}"', hint="list them with sqlstream token list"
+                )
+            self._write(left)
         if name == FIRST_NAME and os.path.exists(self._first_path):
             os.unlink(self._first_path)
 

@@ -9,15 +9,24 @@ from client.session import Session
 
 logger = logging.getLogger(__name__)
 
-STATEMENT = "SELECT k, COUNT(*) FROM (VALUES ('a', 1), ('b', 2)) AS t (k, v) WHERE v > 0 GROUP BY k"
+PLANNED = "SELECT k, COUNT(*) FROM (VALUES ('a', 1), ('b', 2)) AS t (k, v) WHERE v > 0 GROUP BY k"
 """It passes through parser, binder, rules, both plans and expressions."""
 
 
+EXECUTED = "SELECT 1"
+"""Its answer needs no job."""
+
+
 def warm_up(open_session: Callable[[Mapping[str, str]], Session]) -> None:
-    """Plan a query that is not run. A failure is one that the first user sees too."""
+    """Plan one query and answer another in a session that nobody else sees. A failure is one that the first user sees too."""
+    from client.session import LiteralJob
     from planner.dialect.parser import parse_statement
 
     try:
-        open_session({}).compile(parse_statement(STATEMENT))
+        session = open_session({})
+        session.compile(parse_statement(PLANNED))
+        outcome = session.execute(parse_statement(EXECUTED))
+        if isinstance(outcome, LiteralJob):
+            outcome.results().close()
     except Exception as error:  # nothing depends on it
         logger.warning("the server could not warm up: %s", error)

@@ -6,7 +6,7 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from client.connection import ResultKind
@@ -40,11 +40,14 @@ class Answers:
         self._connection = connection
         self._display = display
         self._detached = detached
+        self._settings: Mapping[str, str] = {}
 
     def show(self, result: StatementResult, is_vertical: bool) -> None:
         """Print the whole answer, or, for a detached job, its id."""
         if result.note:
             self._display.tell(result.note)
+        if result.kind in (ResultKind.JOB, ResultKind.QUERY):
+            self._settings = self._connection.config()
         match result.kind:
             case ResultKind.CONFIRMATION:
                 self._display.tell(result.text)
@@ -71,7 +74,7 @@ class Answers:
     # -- INSERT ---------------------------------------------------------------------------------------
 
     def _show_job(self, result: StatementResult) -> None:
-        is_awaited = config.get(self._connection.config(), DML_SYNC)
+        is_awaited = config.get(self._settings, DML_SYNC)
         # A script that ends before its jobs would end them too.
         if is_awaited or (not self._display.is_interactive and self._connection.owns_cluster):
             self._await_job(result)
@@ -95,7 +98,7 @@ class Answers:
     # -- queries ----------------------------------------------------------------------------------------
 
     def _show_query(self, result: StatementResult, is_vertical: bool) -> None:
-        settings = self._connection.config()
+        settings = self._settings
         mode = config.get(settings, RESULT_MODE)
         if self._display.file is not None:
             self._write_file(result)
@@ -204,7 +207,7 @@ class Answers:
     ) -> Renderer:
         from client.render import make_renderer
 
-        settings = self._connection.config()
+        settings = self._settings
         max_width = None
         if "table.display.max-column-width" in settings and not wraps:
             max_width = int(config.get(settings, "table.display.max-column-width"))
@@ -220,7 +223,7 @@ class Answers:
         )
 
     def _time_zone(self) -> str:
-        return str(config.get(self._connection.config(), "table.local-time-zone"))
+        return str(config.get(self._settings, "table.local-time-zone"))
 
     def _warn(self, result: StatementResult) -> None:
         for words in result.warnings() if result.job_id is not None else ():

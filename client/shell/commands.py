@@ -22,13 +22,13 @@ class Leave(Exception):
 
 
 def run_command(shell: Shell, text: str) -> None:
-    """Run one command. UserError SS4034 for one that does not exist, or with wrong words."""
+    """Run one command. UserError SS4051 for one that does not exist, or with wrong words."""
     head, words = _split(text)
     command = _COMMANDS.get(head.lower() if head.startswith("\\") else head.upper())
     if command is None:
         names = [name for name in _COMMANDS if name.startswith("\\")]
         hint = did_you_mean(head, names) or r"\? lists the commands"
-        raise UserError("SS4034", f'there is no command "{head}"', hint=hint)
+        raise UserError("SS4051", f'there is no command "{head}"', hint=hint)
     command(shell, words)
 
 
@@ -40,12 +40,12 @@ def _split(text: str) -> tuple[str, list[str]]:
         lexer.whitespace_split, lexer.escape, lexer.commenters = True, "", ""
         return head, list(lexer)
     except ValueError:
-        raise UserError("SS4034", f'a quote is open in "{text}"', hint="close it") from None
+        raise UserError("SS4051", f'a quote is open in "{text}"', hint="close it") from None
 
 
 def _one(words: list[str], what: str) -> str:
     if len(words) != 1:
-        raise UserError("SS4034", f"the command takes {what}", hint=r"\? shows its form")
+        raise UserError("SS4051", f"the command takes {what}", hint=r"\? shows its form")
     return words[0]
 
 
@@ -121,7 +121,7 @@ def _switch(attribute: str, about: str) -> Callable[[Shell, list[str]], None]:
     def switch(shell: Shell, words: list[str]) -> None:
         word = _one(words, "on or off").lower() if words else ""
         if word not in ("", "on", "off"):
-            raise UserError("SS4034", f'"{word}" is neither on nor off', hint="write on or off, or nothing")
+            raise UserError("SS4051", f'"{word}" is neither on nor off', hint="write on or off, or nothing")
         is_on = not getattr(shell.display, attribute) if not word else word == "on"
         setattr(shell.display, attribute, is_on)
         shell.display.tell(f"{about} is {'on' if is_on else 'off'}")

@@ -50,7 +50,11 @@ class Display:
         """The lines of connector `print`, above the prompt or the line of progress."""
         from runtime.embedded import print_to_terminal
 
-        with self.line.cleared(sys.stderr if is_error else sys.stdout):
+        stream = sys.stderr if is_error else sys.stdout
+        if stream.isatty():
+            # While the prompt is shown, the stream is prompt-toolkit's, which escapes less.
+            lines = [shown(line) for line in lines]
+        with self.line.cleared(stream):
             print_to_terminal(job_id, lines, is_error)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from prompt_toolkit.document import Document
 from prompt_toolkit.formatted_text import StyleAndTextTuples
@@ -11,8 +12,14 @@ from prompt_toolkit.lexers import Lexer
 
 from client.shell.input_text import is_command
 
+if TYPE_CHECKING:
+    from sqlglot import Token
+
 HIGHLIGHTED_CHARACTERS_MAX = 50_000
 """A longer text is shown without colours: it would be read anew with every key."""
+
+_BEFORE_NAMES = ("TABLE", "VIEW", "INTO", "EXISTS", "AS", ".")
+"""Words before a name that may have a list of columns behind it, and is no function."""
 
 STYLES = {
     "sql.keyword": "ansiblue bold",
@@ -70,8 +77,10 @@ def styled(text: str) -> Iterator[tuple[str, str]]:
     position = 0
     for index, token in enumerate(tokens):
         yield from _gap(text[position : token.start])
+        previous = tokens[index - 1].text.upper() if index else ""
         following = tokens[index + 1].text if index + 1 < len(tokens) else ""
-        yield _style(token, following), text[token.start : token.end + 1]
+        is_called = following == "(" and previous not in _BEFORE_NAMES
+        yield _style(token, is_called), text[token.start : token.end + 1]
         position = token.end + 1
     if opening is not None:
         yield from _gap(text[position:opening])
@@ -91,12 +100,11 @@ def _gap(text: str) -> Iterator[tuple[str, str]]:
     yield "class:sql.comment" if is_comment else "class:sql.wrong", text
 
 
-def _style(token: object, following: str) -> str:
-    from sqlglot import Token, TokenType
+def _style(token: Token, is_called: bool) -> str:
+    from sqlglot import TokenType
 
     from planner.dialect.tokens import RESERVED, is_word, word
 
-    assert isinstance(token, Token)
     match token.token_type:
         case TokenType.STRING | TokenType.HEX_STRING:
             return "class:sql.string"
@@ -108,7 +116,7 @@ def _style(token: object, following: str) -> str:
         return ""
     if word(token) in RESERVED or word(token) in OTHER_KEYWORDS:
         return "class:sql.keyword"
-    return "class:sql.function" if following == "(" else ""
+    return "class:sql.function" if is_called else ""
 
 
 _OTHER_TEXT = (

@@ -21,7 +21,7 @@ from client.table_layout import (
     table_line,
 )
 from client.tables import NULL_TEXT, text_columns
-from sqlstream.errors import SqlStreamError
+from sqlstream.errors import InternalError, SqlStreamError
 from sqlstream.terminal_text import display_width, shown
 
 if TYPE_CHECKING:
@@ -104,6 +104,9 @@ class LiveTable:
                 self._application.invalidate()
         except SqlStreamError as error:
             self.error = None if self._is_left else error
+        except Exception as error:
+            # The view goes on, and says why there are no more rows.
+            self.error = InternalError(f"{type(error).__name__}: {error}")
         if not self._is_left:
             self._ended_s = time.monotonic()
             self._application.invalidate()

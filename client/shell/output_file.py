@@ -25,15 +25,15 @@ class _Writer(Protocol):
 
 
 def checked_path(text: str) -> Path:
-    """The path of a file to write. UserError SS4033 when its suffix names no format, or its directory does not exist."""
+    """The path of a file to write. UserError SS4050 when its suffix names no format, or its directory does not exist."""
     path = Path(text).expanduser()
     if path.suffix.lower() not in SUFFIXES:
         raise UserError(
-            "SS4033", f'the name "{text}" says no format', hint=f"end it with one of {', '.join(SUFFIXES)}"
+            "SS4050", f'the name "{text}" says no format', hint=f"end it with one of {', '.join(SUFFIXES)}"
         )
     if not path.parent.is_dir() or path.is_dir():
         raise UserError(
-            "SS4033", f'"{text}" cannot be written', hint="give a file in a directory that exists"
+            "SS4050", f'"{text}" cannot be written', hint="give a file in a directory that exists"
         )
     return path
 

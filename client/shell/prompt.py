@@ -62,6 +62,7 @@ class Prompt:
             auto_suggest=AutoSuggestFromHistory(),
             history=history,
             enable_open_in_editor=True,
+            enable_suspend=True,
             enable_history_search=False,
             key_bindings=_bindings(),
             style=_STYLE if has_colours else None,

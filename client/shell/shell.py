@@ -68,14 +68,9 @@ class Shell:
 
     def _run_prompt(self, prompt: Prompt) -> int:
         while True:
-            self._tell_ended()
             try:
-                text = prompt.ask()
-            except KeyboardInterrupt:
-                continue
-            except EOFError:
-                text = "QUIT"
-            try:
+                self._tell_ended()
+                text = self._asked(prompt)
                 self.run_text(text)
             except Leave:
                 if self._may_leave(prompt):
@@ -84,6 +79,16 @@ class Shell:
                 continue
             except KeyboardInterrupt:
                 self.display.remark(CANCEL_WORD)
+
+    def _asked(self, prompt: Prompt) -> str:
+        """The next text; Ctrl-C drops what was typed, and Ctrl-D leaves."""
+        while True:
+            try:
+                return prompt.ask()
+            except KeyboardInterrupt:
+                continue
+            except EOFError:
+                raise Leave from None
 
     def _tell_ended(self) -> None:
         # No job can have been detached before the first connection.
@@ -114,7 +119,7 @@ class Shell:
 
         if self._depth == SOURCE_DEPTH_MAX:
             raise UserError(
-                "SS4034",
+                "SS4051",
                 f"scripts run scripts more than {SOURCE_DEPTH_MAX} deep",
                 hint="look for a circle of SOURCE",
             )

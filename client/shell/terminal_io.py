@@ -22,12 +22,13 @@ def terminal_input() -> Input:
     return create_input(sys.stdin)
 
 
-@functools.cache
 def terminal_output() -> Output:
-    """The output to the real terminal, also while standard output is replaced by one that prints above the prompt."""
-    from prompt_toolkit.output import create_output
+    """The output to the real terminal, also while standard output is replaced by one that prints above the prompt. It is the one
+    of prompt-toolkit's session, where its replacement of standard output looks for it."""
+    from prompt_toolkit.application.current import get_app_session
 
-    return create_output(cast(TextIO, unescaped(sys.__stdout__ or sys.stdout)))
+    with contextlib.redirect_stdout(cast(TextIO, unescaped(sys.__stdout__ or sys.stdout))):
+        return get_app_session().output
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ from client.sqlalchemy_dialect.compiler import (
 )
 from client.sqlalchemy_dialect.reflection import Reflects
 
-_GONE = ("SS4032", "SS5030", "SS5031", "SS5033", "SS6020")
+_GONE = ("SS4042", "SS5040", "SS5041", "SS5043", "SS6020")
 """Codes of errors after which a connection is of no more use."""
 
 

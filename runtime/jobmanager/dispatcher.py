@@ -123,6 +123,9 @@ class Dispatcher:
             )
         return found
 
+    def knows(self, job_id: str) -> bool:
+        return self._known_graph(job_id) is not None
+
     def _known_graph(self, job_id: str) -> JobGraph | None:
         if job_id in self.masters:
             return self.masters[job_id].job_graph

@@ -137,6 +137,12 @@ class _EndAwaited:
     answer: Future[JobStatusReply]
 
 
+@dataclass(frozen=True)
+class _EndForgotten:
+    job_id: str
+    answer: Future[JobStatusReply]
+
+
 class JobManagerShell:
     """One thread around a JobManager; all public methods are thread-safe.
 
@@ -165,6 +171,7 @@ class JobManagerShell:
         self._committer = committer
         self._provider = provider
         self._on_crash = on_crash
+        self._being_stored: dict[str, list[Future[str]]] = {}
         self._ends_awaited: dict[str, list[Future[JobStatusReply]]] = {}
         # All futures of `end_of` that have no result yet, whether their event was handled or not.
         self._unanswered: set[Future[JobStatusReply]] = set()
@@ -211,7 +218,7 @@ class JobManagerShell:
     # --- clients
 
     def submit(self, job_graph: JobGraph) -> str:
-        """Submit a job; returns its id once it is accepted. UserError or JobError when it cannot run."""
+        """Submit a job; returns its id once it is stored. UserError or JobError when it cannot run."""
         answer: Future[str] = Future()
         self._put(_Submission(job_graph, answer))
         return self._result(answer)
@@ -226,7 +233,13 @@ class JobManagerShell:
 
     def wait(self, job_id: str, timeout_s: float | None = None) -> JobStatusReply:
         """Wait until the job has ended, or raise TimeoutError. UserError when there is no such job."""
-        return self._wait_for(self.end_of(job_id), timeout_s)
+        end = self.end_of(job_id)
+        try:
+            return self._wait_for(end, timeout_s)
+        except TimeoutError:
+            self._put(_EndForgotten(job_id, end))
+            self._forget_unanswered(end)
+            raise
 
     def end_of(self, job_id: str) -> Future[JobStatusReply]:
         """The final status of a job, once it has ended: for callers that have no thread to wait with. Its exception is a
@@ -342,16 +355,34 @@ class JobManagerShell:
             case _Question(ask, answer):
                 _answer_with(answer, lambda: ask(self._job_manager))
             case _Submission(job_graph, answer):
-                _answer_with(answer, lambda: self._submit(job_graph))
+                self._submit(job_graph, answer)
+            case JobStored(job_id) | JobStoreFailed(job_id):
+                self._handle(event)
+                for answer in self._being_stored.pop(job_id, []):
+                    answer.set_result(job_id)
             case _EndAwaited(job_id, answer):
                 self._await_end(job_id, answer)
+            case _EndForgotten(job_id, answer):
+                awaited = self._ends_awaited.get(job_id, [])
+                if answer in awaited:
+                    awaited.remove(answer)
             case _:
                 self._handle(event)
 
-    def _submit(self, job_graph: JobGraph) -> str:
-        self._job_manager.dispatcher.check_submission(job_graph)
+    def _submit(self, job_graph: JobGraph, answer: Future[str]) -> None:
+        """Answer once the job is stored, so that no accepted job is lost with this process. A job that cannot be stored is
+        accepted as well, and has failed."""
+        try:
+            self._job_manager.dispatcher.check_submission(job_graph)
+        except SqlStreamError as error:
+            answer.set_exception(error)
+            return
+        job_id = job_graph.job_id
+        if job_id not in self._being_stored and self._job_manager.dispatcher.knows(job_id):
+            answer.set_result(job_id)
+            return
+        self._being_stored.setdefault(job_id, []).append(answer)
         self._handle(SubmitRequested(job_graph))
-        return job_graph.job_id
 
     def _await_end(self, job_id: str, answer: Future[JobStatusReply]) -> None:
         try:

@@ -113,11 +113,13 @@ class ResultStore:
         self._closed: set[str] = set()
         self._callbacks: dict[str, Callable[[], None]] = {}
 
-    def open(self, job_id: str) -> None:
-        """Accept rows of a job; called before the job is submitted."""
+    def open(self, job_id: str) -> bool:
+        """Accept rows of a job; called before the job is submitted. False when it was open before."""
         with self._changed:
+            is_new = job_id not in self._queues
             self._queues.setdefault(job_id, deque())
             self._queued_bytes.setdefault(job_id, 0)
+            return is_new
 
     @property
     def jobs(self) -> tuple[str, ...]:

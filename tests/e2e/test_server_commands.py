@@ -96,7 +96,7 @@ def test_errors_underline_the_file(command: Command) -> None:
     assert done.returncode == 2
     assert "never" not in command("tables", "--json").stdout
     done = command("submit", "-", stdin=TICKS.partition("INSERT")[0] + "SELECT n FROM ticks;")
-    assert (done.returncode, "SS4035" in done.stderr) == (2, True)
+    assert (done.returncode, "SS4045" in done.stderr) == (2, True)
 
 
 def test_a_job_that_fails_is_exit_code_1(command: Command, tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_no_server_is_said_with_its_url_and_what_to_do(tmp_path: Path) -> None:
         )
         assert done.returncode == 1
         assert done.stderr.splitlines() == [
-            "error[SS5030]: cannot connect to http://127.0.0.1:9: [errno 111] connection refused",
+            "error[SS5040]: cannot connect to http://127.0.0.1:9: [errno 111] connection refused",
             "hint: start a server with: sqlstream server",
         ]
 

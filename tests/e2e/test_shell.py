@@ -196,10 +196,10 @@ def test_switches_and_wrong_commands(shell: ShellOnTerminal) -> None:
     assert re.fullmatch(r"time: \d+\.\d{3} s", shell.run("SELECT 1 AS a;")[-1])
     assert shell.run("\\timing") == ["timing is off"]
     assert shell.run("\\tming") == [
-        'error[SS4034]: there is no command "\\tming"',
+        'error[SS4051]: there is no command "\\tming"',
         'hint: did you mean "\\timing"?',
     ]
-    assert shell.run("\\o file.txt")[0] == 'error[SS4033]: the name "file.txt" says no format'
+    assert shell.run("\\o file.txt")[0] == 'error[SS4050]: the name "file.txt" says no format'
 
 
 def test_commands_of_psql_are_known(shell: ShellOnTerminal) -> None:
@@ -316,7 +316,30 @@ def test_long_results_are_paged(tmp_path: Path) -> None:
         assert shell.run("SELECT 1 AS n;")[1] == "| n |"
 
 
+@pytest.mark.slow
+def test_printed_lines_stand_above_the_prompt(other_shell: ShellOnTerminal) -> None:
+    shell = other_shell
+    shell.run("CREATE TABLE screen (s STRING) WITH ('connector' = 'print');")
+    shell.run(
+        "CREATE TABLE slow (n BIGINT) WITH ('connector'='datagen','rows-per-second'='5','number-of-rows'='10',"
+        "'fields.n.kind'='sequence','fields.n.start'='1','fields.n.end'='10');"
+    )
+    shell.run("INSERT INTO screen SELECT CAST(n AS STRING) || U&'\\001b[31m' FROM slow;")
+    shell.send("SELECT 'typed")
+    shell.wait_for("+I[10\\x1b[31m]")
+    shell.wait(lambda: shell.lines[-1] == f"{PROMPT} SELECT 'typed", "the prompt as it was")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_at_the_prompt_ends_the_shell(tmp_path: Path, number: signal.Signals) -> None:
+    with ShellOnTerminal(tmp_path) as shell:
+        shell.wait_for_prompt()
+        shell.process.kill(number)
+        assert shell.end() == 128 + number
+
+
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGHUP])
 def test_a_signal_ends_the_shell_and_its_children(tmp_path: Path, number: signal.Signals) -> None:
     with ShellOnTerminal(tmp_path) as shell:
         shell.wait_for_prompt()

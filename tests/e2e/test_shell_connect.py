@@ -45,6 +45,7 @@ def test_a_shell_on_a_server(server: RunningServer, tmp_path: Path) -> None:
         assert re.fullmatch(r"SELECT: job [0-9a-f]{32} was cancelled", shell.lines[-2])
 
 
+@pytest.mark.slow
 def test_a_job_outlives_the_shell_that_submitted_it(server: RunningServer, tmp_path: Path) -> None:
     with ShellOnTerminal(tmp_path, "--connect", server.gateway) as shell:
         shell.wait_for_prompt()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from command_harness import sqlstream
 
 
@@ -40,6 +41,7 @@ def test_an_insert_of_a_pipe_is_over_before_the_next_statement(tmp_path: Path) -
     assert (ended.returncode, ended.stdout.splitlines()[3]) == (0, "| 2 |")
 
 
+@pytest.mark.slow
 def test_a_failed_job_is_exit_code_1() -> None:
     ended = sqlstream("shell", stdin="SELECT CAST(s AS INT) AS n FROM (VALUES ('x')) AS t (s);")
     assert ended.returncode == 1
@@ -58,6 +60,7 @@ def test_settings_of_the_command_line_hold_and_files_run_first(tmp_path: Path) -
     assert "EXPR$0" not in ended.stdout
 
 
+@pytest.mark.slow
 def test_a_script_that_runs_itself_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.sql"
     path.write_text(f"SOURCE '{path}';")
@@ -66,6 +69,7 @@ def test_a_script_that_runs_itself_is_refused(tmp_path: Path) -> None:
     assert "look for a circle of SOURCE" in ended.stderr
 
 
+@pytest.mark.slow
 def test_wrong_words_of_the_command_line() -> None:
     assert sqlstream("shell", "--embedded", "--connect", "http://localhost", stdin="").returncode == 2
     ended = sqlstream("shell", "-f", "/no/such/file.sql", stdin="")

@@ -12,7 +12,7 @@ export class Grid {
   constructor(columns, label) {
     this.columns = columns;
     this.rows = [];
-    this.version = 0;
+    this.version = Infinity;
     this.frame = 0;
     this.body = h("tbody");
     this.above = h("tr", { class: "spacer", "aria-hidden": "true" }, h("td", { colspan: columns.length }));
@@ -29,11 +29,11 @@ export class Grid {
     return NUMERIC.has(column.type) ? "number" : column.type === "op" ? "op" : "";
   }
 
-  // `rows`: [{ fields, version }]; rows of the newest `version` are lit up for a moment.
+  // `rows`: [{ fields, version }]; rows that are newer than `version` are lit up for a moment.
   render(rows, version) {
     this.rows = rows;
     this.version = version;
-    this.schedule();
+    this.draw();
   }
 
   schedule() {
@@ -41,6 +41,7 @@ export class Grid {
   }
 
   draw() {
+    cancelAnimationFrame(this.frame);
     this.frame = 0;
     const first = Math.max(0, Math.floor(this.element.scrollTop / ROW_PX) - OVERSCAN);
     const last = Math.min(this.rows.length, first + Math.ceil(this.element.clientHeight / ROW_PX) + 2 * OVERSCAN);
@@ -53,7 +54,7 @@ export class Grid {
   }
 
   rowElement(row, index) {
-    const isNew = row.version !== undefined && row.version === this.version && row.version > 1;
+    const isNew = row.version > this.version;
     const cells = row.fields.map((value, i) => this.cell(value, this.columns[i]));
     return h("tr", { class: isNew ? "fresh" : "", "aria-rowindex": String(index + 2) }, cells);
   }

@@ -19,6 +19,7 @@ export class Results {
     this.bar = h("div", { class: "result-bar", hidden: true }, this.status, this.job, this.views);
     this.element = h("div", { class: "result-panel" }, this.lines, this.bar, this.note, this.content);
     this.view = "table";
+    this.frame = 0;
     this.table = null;
     this.grids = {};
     this.empty();
@@ -44,6 +45,8 @@ export class Results {
     for (const grid of Object.values(this.grids)) grid.close();
     this.grids = {};
     this.table = null;
+    cancelAnimationFrame(this.frame);
+    this.frame = 0;
     this.bar.hidden = this.views.hidden = this.job.hidden = true;
     setText(this.status, "");
     setText(this.note, "");
@@ -80,9 +83,9 @@ export class Results {
     };
     this.bar.hidden = false;
     this.views.hidden = !isQuery;
-    this.show(isQuery ? this.view : "table");
+    this.paintedVersion = 1;
+    this.show(this.view);
     this.status.classList.toggle("live", isQuery);
-    this.update();
   }
 
   rows(changes) {
@@ -93,22 +96,29 @@ export class Results {
   show(view) {
     this.view = view;
     for (const button of this.views.children) button.setAttribute("aria-pressed", String(button.dataset.view === view));
-    if (this.table === null) return;
-    this.content.replaceChildren(this.grids[view].element);
-    this.update();
+    this.paint();
   }
 
+  // Rows may come faster than frames: what is shown is computed once per frame.
   update() {
+    if (this.frame === 0) this.frame = requestAnimationFrame(() => this.paint());
+  }
+
+  paint() {
+    cancelAnimationFrame(this.frame);
+    this.frame = 0;
     const table = this.table;
-    if (this.content.firstChild !== this.grids[this.view]?.element && this.isQuery) this.show(this.view);
-    if (this.view === "changelog" && this.isQuery) {
-      const changes = table.latestChanges();
-      this.grids.changelog.render(changes.map((c) => ({ fields: [c.op, ...c.fields] })), 0);
-    } else this.grids.table.render(table.current(), table.version);
+    if (table === null) return;
+    const isChangelog = this.view === "changelog" && this.isQuery;
+    const grid = isChangelog ? this.grids.changelog : this.grids.table;
+    if (this.content.firstChild !== grid.element) this.content.replaceChildren(grid.element);
+    if (isChangelog) grid.render(table.latestChanges().map((c) => ({ fields: [c.op, ...c.fields] })), Infinity);
+    else grid.render(table.current(), this.paintedVersion);
+    this.paintedVersion = Math.max(1, table.version);
     if (this.isQuery) setText(this.status, this.summary());
     const dropped = [];
     if (table.droppedRows > 0) dropped.push(`the oldest ${count(table.droppedRows)} rows are not shown`);
-    if (this.view === "changelog" && table.changeCount > CHANGES_MAX) dropped.push(`the last ${count(CHANGES_MAX)} changes are shown`);
+    if (isChangelog && table.changeCount > CHANGES_MAX) dropped.push(`the last ${count(CHANGES_MAX)} changes are shown`);
     setText(this.note, dropped.join("; "));
   }
 
@@ -125,6 +135,7 @@ export class Results {
       this.content.replaceChildren(h("div", { class: "empty" }, h("p", { class: "empty-title" }, text)));
       return;
     }
+    this.paint();
     const took = duration(performance.now() - this.startedMs);
     setText(this.status, this.isQuery ? `${this.summary()} · ${text} in ${took}` : text);
     if (warnings.length > 0) setText(this.note, warnings.join(" "));

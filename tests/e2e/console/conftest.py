@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
+from server_harness import START_TIMEOUT_S, RunningServer
 
-SERVE = Path(__file__).parent / "serve.py"
-ROOT = SERVE.parents[3]
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
@@ -22,38 +17,26 @@ TIMEOUT_MS = 15_000
 
 
 @pytest.fixture(scope="session")
-def serve() -> Iterator[Callable[..., str]]:
-    """Start a server: `serve(editor_directory, token)`; the URL of its console."""
-    started: list[subprocess.Popen[str]] = []
-
-    def start(editor: str = "", token: str = "") -> str:
-        process = subprocess.Popen(
-            [sys.executable, str(SERVE), editor, token],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )
-        started.append(process)
-        assert process.stdout is not None
-        return f"http://127.0.0.1:{int(process.stdout.readline())}/"
-
-    yield start
-    for process in started:
-        assert process.stdin is not None
-        process.stdin.close()
-    for process in started:
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(5)
-        process.stdout.close()
+def server(tmp_path_factory) -> Iterator[str]:
+    """The URL of the console of a server with one TaskManager, which has started."""
+    settings = ("taskmanager.numberOfTaskSlots=4", "sqlstream.in-process.max-input-size=0")
+    words = [word for setting in settings for word in ("-D", setting)]
+    with RunningServer(
+        tmp_path_factory.mktemp("console") / "data", "--task-managers", "1", *words
+    ) as running:
+        deadline_s = time.monotonic() + START_TIMEOUT_S
+        while not running.get("/taskmanagers")["taskmanagers"]:
+            assert time.monotonic() < deadline_s
+            time.sleep(0.05)
+        yield running.rest + "/"
 
 
 @pytest.fixture(scope="session")
-def server(serve: Callable[..., str]) -> str:
-    return serve()
+def guarded(tmp_path_factory) -> Iterator[tuple[str, str]]:
+    """The URL of the console of a server that demands a token, and that token."""
+    directory = tmp_path_factory.mktemp("guarded") / "data"
+    with RunningServer(directory, "-D", "sqlstream.server.authentication=ALWAYS") as running:
+        yield running.rest + "/", (directory / "token").read_text().strip()
 
 
 @pytest.fixture(scope="session")
@@ -100,6 +83,12 @@ class Console:
     def run(self, sql: str) -> None:
         self.write(sql)
         self.page.keyboard.press("Control+Shift+Enter")
+
+    def text(self) -> str:
+        """What is written, in either editor."""
+        return self.page.evaluate(
+            "document.querySelector('.CodeMirror')?.CodeMirror.getValue() ?? document.querySelector('.plain-input').value"
+        )
 
     def rows(self) -> list[list[str]]:
         return self.page.evaluate(

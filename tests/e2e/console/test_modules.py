@@ -5,16 +5,13 @@ from __future__ import annotations
 import pytest
 
 
-@pytest.fixture
-def module(page, server):
-    """Evaluate an expression over a module's exports: `module("script.js", "m => …")`."""
-    page.goto(server + "console/icon.svg")
+@pytest.fixture(scope="module")
+def module(browser, server):
+    """Evaluate a function of a module's exports: `module("script.js", "m => …")`."""
+    page = browser.new_page()
     page.goto(server)
-
-    def evaluate(name, function):
-        return page.evaluate(f"import('/console/{name}').then({function})")
-
-    return evaluate
+    yield lambda name, function: page.evaluate(f"import('/console/{name}').then({function})")
+    page.close()
 
 
 def test_a_script_is_split_at_semicolons_outside_of_quotes_comments_and_statement_sets(module):

@@ -131,6 +131,6 @@ def test_no_server_is_an_operational_error_that_names_the_url() -> None:
         sqlstream.OperationalError, match=r"cannot connect to http://127\.0\.0\.1:1"
     ) as raised:
         sqlstream.connect("http://127.0.0.1:1")
-    assert raised.value.code == "SS5030"
+    assert raised.value.code == "SS5040"
     with pytest.raises(sqlstream.OperationalError, match=r"cannot connect to http://127\.0\.0\.1:1"):
         asyncio.run(sqlstream.connect_async("http://127.0.0.1:1"))

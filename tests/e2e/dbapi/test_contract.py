@@ -259,3 +259,15 @@ def test_lost_rows_are_messages(
         sqlstream.Warning,
         'warning: 1 row of table "numbers" was left out: undecodable; the first ones are shown above',
     )
+
+
+def test_words_are_completed_from_the_session(
+    connection: sqlstream.Connection, table: Callable[..., str]
+) -> None:
+    connection.cursor().execute(table("completed", "first_column INT"))
+    text = "SELECT first_c FROM completed"
+    found = connection.session.complete(text, len("SELECT first_c"))
+    assert [(candidate.text, candidate.start) for candidate in found][:1] == [
+        ("first_column", len("SELECT "))
+    ]
+    assert connection.session.complete("'open", 3) == ()

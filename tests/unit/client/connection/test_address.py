@@ -50,7 +50,7 @@ def test_an_explicit_token_comes_before_the_urls(tmp_path: Path) -> None:
 def test_other_texts_are_refused_without_their_secrets(text: str, message: str) -> None:
     with pytest.raises(UserError, match=message) as raised:
         parse_address(text)
-    assert raised.value.code in ("SS4030", "SS4031")
+    assert raised.value.code in ("SS4040", "SS4041")
     assert raised.value.hint
     assert "secret" not in str(raised.value)
 

@@ -401,7 +401,7 @@ def test_sessions_operations_and_statements_are_bounded() -> None:
 def test_a_statement_that_has_run_is_dropped_and_what_operations_take_is_bounded() -> None:
     limit = 1024 * 1024
     options = GatewayOptions(operations_bytes_max=limit, page_bytes_max=600_000)
-    with gateway_service(options) as (service, cluster):
+    with gateway_service(options) as (service, _):
         session = service.open_session({})
         for _ in range(5):
             assert run(service, session, f"SET 'pipeline.name' = 'a' -- {'x' * 900_000}").held_bytes < 1000

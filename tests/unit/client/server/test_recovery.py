@@ -107,6 +107,25 @@ def test_output_that_cannot_be_completed_is_removed_before_the_job_runs_again(
     assert store.kept()[0].commits is None
 
 
+def test_a_commit_that_can_be_neither_completed_nor_undone_fails_its_job(
+    store: FileJobStore, make_job: MakeJob
+) -> None:
+    graph = make_job("a")
+    store.put(graph)
+    mark(store, graph)
+
+    class Stuck(RecordingCommitter):
+        def abort(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
+            raise ExternalError("SS5001", "permission denied")
+
+    assert recover(store, Stuck("a"), lambda: 0).again == ()
+    (ended,) = store.ended()
+    assert ended.details.status is JobStatus.FAILED
+    assert ended.details.error is not None
+    assert "neither completed nor undone" in ended.details.error.message
+    assert store.kept() == ()
+
+
 def test_a_job_that_is_refused_now_has_failed(store: FileJobStore, make_job: MakeJob) -> None:
     store.put(make_job("a"))
     cluster = Refusing("a")

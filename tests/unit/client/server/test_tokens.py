@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -51,3 +52,16 @@ def test_a_file_that_others_may_read_or_that_is_broken_lets_nobody_in(tmp_path: 
     path.write_text(json.dumps([{"name": "a", "role": "king", "sha256": ""}]))
     with pytest.raises(ExternalError, match="could not read"):
         Tokens(str(tmp_path)).principal_of(token)
+
+
+def test_tokens_added_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
+    names = [f"user{n}" for n in range(8)]
+    adders = [
+        threading.Thread(target=lambda name=name: Tokens(str(tmp_path)).add(name, Role.OPERATOR))
+        for name in names
+    ]
+    for adder in adders:
+        adder.start()
+    for adder in adders:
+        adder.join(20)
+    assert sorted(t.name for t in Tokens(str(tmp_path)).all()) == names

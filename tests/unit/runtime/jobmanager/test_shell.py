@@ -340,3 +340,37 @@ def test_a_job_manager_that_stops_answers_who_awaits_the_end_of_a_job(
     cluster.job_manager.stop()
     with pytest.raises(InternalError, match="stopped"):
         end.result(TIMEOUT_S)
+
+
+class SlowStore(KeepNothing):
+    """A store that keeps a job only once it may."""
+
+    def __init__(self) -> None:
+        self.may_end = threading.Event()
+
+    def put(self, job_graph: JobGraph) -> None:
+        self.may_end.wait(TIMEOUT_S)
+
+
+def test_a_submission_is_answered_once_the_job_is_stored(cluster: Cluster, make_job: MakeJob) -> None:
+    store = SlowStore()
+    cluster.job_manager._store = store
+    answers: list[str] = []
+    submitting = threading.Thread(
+        target=lambda: answers.append(cluster.job_manager.submit(make_job("j1", 1, 1))), daemon=True
+    )
+    submitting.start()
+    submitting.join(0.3)
+    assert answers == []
+    store.may_end.set()
+    submitting.join(TIMEOUT_S)
+    assert answers == ["j1"]
+
+
+def test_a_wait_that_times_out_leaves_nothing_behind(cluster: Cluster, make_job: MakeJob) -> None:
+    cluster.job_manager.submit(make_job("j1", 3, 1))
+    with pytest.raises(TimeoutError):
+        cluster.job_manager.wait("j1", 0.01)
+    cluster.job_manager.status("j1")
+    assert cluster.job_manager._ends_awaited["j1"] == []
+    assert cluster.job_manager._unanswered == set()

@@ -193,3 +193,11 @@ def test_a_reader_that_goes_away_ends_the_stream_of_its_writer() -> None:
     store.reader("job").close()
     with pytest.raises(ChannelClosed):
         DirectClientStream(store, "job", 1).put_rows(BATCH)
+
+
+def test_a_job_that_is_open_already_is_not_opened_anew() -> None:
+    store = make_store()
+    assert store.open("other")
+    DirectClientStream(store, "other", 1).put_rows(BATCH)
+    assert not store.open("other")
+    assert store.reader("other").poll() is BATCH

@@ -1,0 +1,129 @@
+"""`sqlstream bench nexmark`: how fast the engine answers the Nexmark queries, in events per CPU-second and per second."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from client.arguments import count
+from client.live_line import LiveLine
+from sqlstream.errors import UserError, did_you_mean
+
+EPILOG = """\
+examples:
+  sqlstream bench nexmark
+  sqlstream bench nexmark --queries q0,q5 --events 10000000 --parallelism 2 --json bench.json
+  sqlstream bench nexmark --queries gen
+  sqlstream bench nexmark --against duckdb --runs 3
+
+Each query reads the engine's own generator into `blackhole`. Event time spans 10 s unless --rate says otherwise. A query
+runs once on a tenth of the events to warm up, then --runs times (the median is reported), then once more into a sink that
+counts and checksums the final rows. CPU time is that of all processes, from submission to the end of the job.
+`gen` is the generator alone: all columns of all three kinds of events, in one thread.
+
+--against duckdb compares CPU ns per event with DuckDB's batch answer on one thread. DuckDB holds the same rows in memory
+before it starts; parallelism is 1 unless given. `gross` is the whole job, `source` a job that only generates the columns
+which the query reads, `net` the difference, and `net_by_duckdb` is `net` divided by DuckDB's figure. Both sides are warmed
+up. Rows and checksums of both answers are compared; the exit code is 1 when they differ. q18 and q19 may keep either of two
+equal rows: only their row counts are compared. q12 has windows by processing time, DuckDB one window: it is not compared.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "--queries", default="", help="comma-separated, e.g. q0,q5 (default: all that run, and gen)"
+    )
+    parser.add_argument(
+        "--events", type=count, default=10_000_000, help="events to read (default: 10,000,000)"
+    )
+    parser.add_argument(
+        "--parallelism", type=count, help="parallelism of the job (default: 2, with --against 1)"
+    )
+    parser.add_argument("--against", choices=["duckdb"], help="compare with DuckDB's batch answers")
+    parser.add_argument("--rate", type=count, help="events per second of event time (default: events / 10)")
+    parser.add_argument("--runs", type=count, default=1, help="measured runs of each query (default: 1)")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting for all queries"
+    )
+    parser.add_argument("--no-checksum", action="store_true", help="skip the run that checks the result")
+    parser.add_argument(
+        "--json",
+        metavar="FILE",
+        help="write a JSON list, one object per query, to FILE (- for standard output)",
+    )
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """0 when every query ran, 1 when a job failed or an answer is not DuckDB's."""
+    from client.nexmark_bench import AGAINST_COLUMNS, COLUMNS, GENERATOR, NexmarkBench, available_queries
+
+    available, columns = available_queries(), COLUMNS
+    if arguments.against:
+        available.remove(GENERATOR)
+        columns = AGAINST_COLUMNS
+    queries = _chosen(arguments.queries, available)
+    settings = _settings(arguments)
+    _check_writable(arguments.json)
+    out = sys.stderr if arguments.json == "-" else sys.stdout
+    live = LiveLine()
+    print(_line([name for name, _ in columns]), file=out, flush=True)
+    results = []
+    parallelism = arguments.parallelism or (1 if arguments.against else 2)
+    with NexmarkBench(arguments.events, parallelism, arguments.rate, settings) as bench:
+        for query in queries:
+            live.draw(f"{query} …")
+            if arguments.against:
+                result = bench.run_against_duckdb(query, arguments.runs)
+            else:
+                result = bench.run(query, arguments.runs, with_checksum=not arguments.no_checksum)
+            live.erase()
+            results.append(result)
+            print(_line([show(result[name]) for name, show in columns]), file=out, flush=True)
+    if arguments.json:
+        text = json.dumps(results, indent=2)
+        if arguments.json == "-":
+            print(text)
+        else:
+            Path(arguments.json).write_text(text + "\n", encoding="utf-8")
+    wrong = [result["query"] for result in results if result.get("is_same_answer") is False]
+    for query in wrong:
+        print(f"error: {query} answers otherwise than duckdb", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+def _check_writable(path: str | None) -> None:
+    """Check before minutes of work that `path` can be written. UserError SS5001."""
+    if path is None or path == "-":
+        return
+    try:
+        with open(path, "a", encoding="utf-8"):
+            return
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UserError(
+            "SS5001", f'cannot write "{path}": {reason}', hint="give the path of a file to write"
+        ) from error
+
+
+def _settings(arguments: argparse.Namespace) -> dict[str, str]:
+    from client.configuration import settings_of_words
+
+    return settings_of_words(arguments.set)
+
+
+def _chosen(text: str, available: list[str]) -> list[str]:
+    if not text:
+        return available
+    chosen = [name.strip() for name in text.split(",") if name.strip()]
+    for name in chosen:
+        if name not in available:
+            hint = did_you_mean(name, available) or f"choose of {', '.join(available)}"
+            raise UserError("SS4005", f'there is no Nexmark query "{name}"', hint=hint)
+    return chosen
+
+
+def _line(cells: list[str]) -> str:
+    return "".join(f"{cell:>18}" for cell in cells)

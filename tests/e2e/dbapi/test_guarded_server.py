@@ -1,0 +1,99 @@
+"""A server with TLS, tokens and sessions that idle out soon, as Python and the commands meet it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trustme
+from command_harness import environment, sqlstream
+from server_harness import RunningServer
+
+import client.connection.async_http
+import client.connection.http_connection
+import sqlstream as db
+
+IDLE_MS = 800
+OPTIONS = {
+    "sqlstream.server.authentication": "ALWAYS",
+    "security.ssl.rest.enabled": "true",
+    "sql-gateway.session.idle-timeout": f"{IDLE_MS} ms",
+    "sql-gateway.session.check-interval": "100 ms",
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    folder = tmp_path_factory.mktemp("guarded")
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(folder / "ca.pem"))
+    certificate = authority.issue_cert("localhost", "127.0.0.1")
+    (folder / "chain.pem").write_bytes(b"".join(blob.bytes() for blob in certificate.cert_chain_pems))
+    certificate.private_key_pem.write_to_path(str(folder / "key.pem"))
+    files = {
+        "security.ssl.rest.certificate-file": str(folder / "chain.pem"),
+        "security.ssl.rest.key-file": str(folder / "key.pem"),
+    }
+    words = [word for key, value in {**OPTIONS, **files}.items() for word in ("-D", f"{key}={value}")]
+    with RunningServer(folder / "data", *words) as running:
+        yield running
+
+
+def test_a_certificate_and_a_token_are_asked_for(server: RunningServer) -> None:
+    with pytest.raises(db.OperationalError, match="certificate verify failed") as raised:
+        db.connect(server.gateway)
+    assert "ca_file" in raised.value.hint
+    trusting = f"{server.gateway}?ca_file={server.directory.parent}/ca.pem"
+    for url in (trusting, f"{trusting}&token=wrong"):
+        with pytest.raises(db.OperationalError, match=f"{server.gateway} answered 401") as raised:
+            db.connect(url)
+        assert "token_file" in raised.value.hint
+        with pytest.raises(db.OperationalError, match="answered 401"):
+            asyncio.run(db.connect_async(url))
+
+
+def test_a_connection_outlives_the_idle_timeout_of_its_session(
+    server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (client.connection.http_connection, client.connection.async_http):
+        monkeypatch.setattr(module, "HEARTBEAT_S", IDLE_MS / 4000)
+    url = f"{server.gateway}?ca_file={server.directory.parent}/ca.pem&token_file={server.directory}/token"
+
+    async def use_async() -> None:
+        async with await db.connect_async(url) as opened:
+            cursor = await opened.cursor().execute("SET 'parallelism.default' = '2'")
+            await asyncio.sleep(3 * IDLE_MS / 1000)
+            await cursor.execute("SET")
+            assert ("parallelism.default", "2") in await cursor.fetchall()
+
+    with db.connect(url) as opened:
+        cursor = opened.cursor().execute("SET 'parallelism.default' = '2'")
+        asyncio.run(use_async())
+        assert ("parallelism.default", "2") in cursor.execute("SET").fetchall()
+
+
+def test_a_session_that_idled_out_says_so(server: RunningServer) -> None:
+    url = f"{server.gateway}?ca_file={server.directory.parent}/ca.pem&token_file={server.directory}/token"
+    with db.connect(url) as opened:
+        time.sleep(3 * IDLE_MS / 1000)
+        with pytest.raises(db.OperationalError, match="does not exist") as raised:
+            opened.cursor().execute("SELECT 1")
+        assert raised.value.code == "SS6020"
+
+
+def test_commands_take_the_token_from_where_it_is_given(server: RunningServer, tmp_path: Path) -> None:
+    url = f"{server.gateway}?ca_file={server.directory.parent}/ca.pem"
+    token = (server.directory / "token").read_text().strip()
+    bare = {"XDG_STATE_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
+    done = sqlstream("status", "--server", url, env=environment(**bare))
+    assert (done.returncode, "answered 401" in done.stderr, "--token-file" in done.stderr) == (2, True, True)
+    assert (
+        sqlstream("status", env=environment(**bare, SQLSTREAM_URL=url, SQLSTREAM_TOKEN=token)).returncode == 0
+    )
+    words = ("status", "--server", url, "--token-file", str(server.directory / "token"))
+    assert sqlstream(*words, env=environment(**bare)).returncode == 0
+    own = {**bare, "SQLSTREAM_DATA_DIR": str(server.directory), "SQLSTREAM_URL": url}
+    assert sqlstream("jobs", env=environment(**own)).returncode == 0
