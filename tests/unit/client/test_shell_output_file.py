@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from client.shell.answers import FileWriting
 from client.shell.output_file import OutputFile, checked_path
 from sqlstream import types as sql
 from sqlstream.errors import ExternalError, UserError
@@ -62,4 +64,26 @@ def test_a_full_disk_is_told() -> None:
 def test_a_column_with_the_name_of_the_kinds_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="op"):
         OutputFile(tmp_path / "a.parquet", Schema.of(("op", sql.INT)), with_op=True, time_zone="UTC")
+    assert os.listdir(tmp_path) == []
+
+
+class _BrokenResult:
+    """One batch, and then a fault that is none of ours."""
+
+    is_bounded = False
+    schema = SCHEMA
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        yield CHANGES
+        raise ValueError("a fault")
+
+
+def test_any_fault_while_rows_are_written_is_raised(tmp_path: Path) -> None:
+    """Otherwise the incomplete file would be renamed to the name that the user gave."""
+    file = OutputFile(tmp_path / "a.csv", SCHEMA, with_op=True, time_zone="UTC")
+    writing = FileWriting(_BrokenResult(), file)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="a fault"):
+        writing.wait()
+    assert not writing.has_stopped()
+    file.abort()
     assert os.listdir(tmp_path) == []
