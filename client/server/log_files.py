@@ -21,6 +21,9 @@ READ_BYTES_MAX = 1024 * 1024
 _decode = msgspec.json.Decoder(LogLine).decode
 
 
+_CURSOR_CHARACTERS_MAX = 30
+
+
 class Cursor(NamedTuple):
     """A place in the log: the number of a file and a byte in it. As text `number:offset`."""
 
@@ -38,7 +41,8 @@ class Cursor(NamedTuple):
         '3:100'
         """
         number, separator, offset = text.partition(":")
-        if not (separator and number.isdecimal() and offset.isdecimal()):
+        is_cursor = separator and number.isdecimal() and offset.isdecimal()
+        if not is_cursor or len(text) > _CURSOR_CHARACTERS_MAX:
             raise ValueError(text)
         return Cursor(int(number), int(offset))
 

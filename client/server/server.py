@@ -86,7 +86,10 @@ class Server:
         # Last of all but the log: requests under way have as long as the jobs take to end.
         ends.callback(self._stop_http)
         self._start_cluster(ends)
-        self._audit = AuditLog(self._log_files(self._directory.audit, "audit", ends))
+        self._audit = AuditLog(
+            self._log_files(self._directory.audit, "audit", ends),
+            self._log_files(self._directory.audit, "refused", ends),
+        )
         catalogs = kept_catalogs(self._directory.catalog, self._places)
         settings = self._configuration.for_jobs
 

@@ -126,7 +126,6 @@ def test_a_job_that_fails_says_where_and_exits_with_1(script) -> None:  # type: 
         (("bench", "nexmark", "--queries", "q99"), "q99"),
         (("bench", "nexmark", "--json", "no/such/directory.json"), "no/such/directory.json"),
         (("run", "--task-managers", "0", "-"), "no whole number from 1"),
-        ((), "sqlstream run queries/getting_started.sql"),
         (("explain", "-"), "no statement"),
     ],
 )

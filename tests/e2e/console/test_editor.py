@@ -35,6 +35,20 @@ def test_candidates_are_offered_at_the_cursor_and_replace_what_is_written(page, 
     expect(page.locator("#candidates")).to_be_hidden()
 
 
+def test_columns_of_the_sessions_tables_are_completed(page, server, open_console):
+    console = open_console(page, server)
+    table = "CREATE TEMPORARY TABLE orders (customer_name STRING) WITH ('connector' = 'datagen');\n"
+    console.run(table)
+    console.wait_for("document.querySelector('.outcome.good') !== null")
+    console.write(table + "SELECT o.cust FROM orders AS o")
+    for _ in range(len(" FROM orders AS o")):
+        page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Control+Space")
+    expect(page.locator("#candidates li").first).to_have_text("customer_name")
+    page.keyboard.press("Enter")
+    assert console.text() == table + "SELECT o.customer_name FROM orders AS o"
+
+
 def test_a_server_with_a_token_is_opened_with_it_and_not_with_another(page, guarded, open_console):
     url, token = guarded
     page.goto(url)

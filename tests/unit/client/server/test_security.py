@@ -29,7 +29,7 @@ class Served:
         self._files = LogFiles(str(directory / "audit"), 100_000, 1, "audit")
         self._audit_path = directory / "audit" / "audit-000001.log"
         rules = AccessRules(is_token_required, NAMES, body_bytes_max)
-        self._security = Security(self._answer, rules, self.store, AuditLog(self._files))
+        self._security = Security(self._answer, rules, self.store, AuditLog(self._files, self._files))
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.reached += 1
@@ -249,8 +249,23 @@ def test_changes_are_audited_and_looks_are_not(closed_server: Served) -> None:
 
 def test_secrets_of_statements_are_masked_in_the_audit_log(tmp_path: Path) -> None:
     files = LogFiles(str(tmp_path), 10_000_000, 1, "audit")
-    AuditLog(files).statement("a", "admin", "s", "o", "CREATE TABLE t (a INT) WITH ('password' = 'hush')")
-    AuditLog(files).statement("a", "admin", "s", "o", "x" * 100_000)
+    AuditLog(files, files).statement(
+        "a", "admin", "s", "o", "CREATE TABLE t (a INT) WITH ('password' = 'hush')"
+    )
+    AuditLog(files, files).statement("a", "admin", "s", "o", "x" * 100_000)
     first, second = (json.loads(line) for line in (tmp_path / "audit-000001.log").read_text().splitlines())
     assert first["statement"] == "CREATE TABLE t (a INT) WITH ('password' = '******')"
     assert len(second["statement"]) == 20_001
+
+
+def test_requests_without_a_token_push_no_statement_out_of_the_audit(tmp_path: Path) -> None:
+    files = LogFiles(str(tmp_path / "audit"), 10_000, 2, "audit")
+    strangers = LogFiles(str(tmp_path / "audit"), 10_000, 2, "refused")
+    audit = AuditLog(files, strangers)
+    audit.statement("a", "admin", "s", "o", "DROP TABLE t")
+    for _ in range(500):
+        audit.refused("", "127.0.0.1", "GET", "/" + "a" * 60_000, 401, "no token")
+    assert "DROP TABLE t" in (tmp_path / "audit" / "audit-000001.log").read_text()
+    kept = sorted(path.name for path in (tmp_path / "audit").glob("refused-*"))
+    assert len(kept) == 3
+    assert all(path.stat().st_size <= 10_000 for path in (tmp_path / "audit").iterdir())
