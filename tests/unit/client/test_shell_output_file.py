@@ -56,6 +56,25 @@ def test_wrong_names_are_refused(tmp_path: Path) -> None:
             checked_path(name)
 
 
+def test_a_directory_that_may_not_be_read_is_told(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir()
+    path = tmp_path / "closed" / "inner" / "a.csv"
+    as_root = os.geteuid() == 0
+    for parent in (tmp_path, *tmp_path.parents[:2]) if as_root else ():
+        parent.chmod(0o711)
+    (tmp_path / "closed").chmod(0)
+    try:
+        if as_root:
+            os.seteuid(65534)
+        with pytest.raises(ExternalError, match="permission denied") as caught:
+            checked_path(str(path))
+    finally:
+        if as_root:
+            os.seteuid(0)
+        (tmp_path / "closed").chmod(0o700)
+    assert (caught.value.code, str(path) in caught.value.message) == ("SS5001", True)
+
+
 def test_a_full_disk_is_told() -> None:
     with pytest.raises(ExternalError, match="cannot write"):
         OutputFile(Path("/proc/a.csv"), SCHEMA, with_op=False, time_zone="UTC")
