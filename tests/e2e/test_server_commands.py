@@ -95,8 +95,8 @@ def test_json_keeps_every_digit(command: Command) -> None:
     done = command("submit", "--json", "-", stdin=f"{query};\n{query} FROM (VALUES (1), (2)) AS t (a);")
     row = '{"d":12345678901234567890.123456789012345678,"s":"x\u2028y"}'
     assert done.stdout.rstrip("\n").split("\n") == [
-        '{"line": 1, "kind": "QUERY", "rows": [%s]}' % row,
-        '{"line": 2, "kind": "QUERY", "rows": [%s, %s]}' % (row, row),
+        f'{{"line": 1, "kind": "QUERY", "rows": [{row}]}}',
+        f'{{"line": 2, "kind": "QUERY", "rows": [{row}, {row}]}}',
     ]
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 
+import httpx
 import pytest
 
+from client.connection.http import naming_url
 from client.connection.wire import answered_error
 from client.gateway.errors import error_detail
 from sqlstream.errors import (
@@ -88,3 +90,9 @@ def test_other_answers_are_shown_with_the_url(status: int, body: bytes, code: st
     assert (error.code, error.message) == (code, said)
     assert error.hint
     assert isinstance(error, UserError if code == "SS4043" else ExternalError)
+
+
+def test_a_refused_connection_is_told_in_words() -> None:
+    with pytest.raises(ExternalError) as caught, naming_url(URL):
+        raise httpx.ConnectError("[Errno 111] Connection refused")
+    assert caught.value.message == "cannot connect to http://h:1: connection refused"
