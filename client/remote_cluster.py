@@ -190,6 +190,11 @@ class _RemoteResults:
         self._is_closed = False
         self.is_ended = False
 
+    @property
+    def unread_bytes(self) -> int:
+        with self._batches.mutex:
+            return sum(batch.nbytes for batch in self._batches.queue if batch is not None)
+
     def poll(self) -> pa.RecordBatch | None:
         self._start()
         if self.is_ended:

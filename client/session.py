@@ -133,6 +133,10 @@ class LiteralResults:
     def is_ended(self) -> bool:
         return not self._batches
 
+    @property
+    def unread_bytes(self) -> int:
+        return sum(batch.nbytes for batch in tuple(self._batches))
+
     def poll(self) -> pa.RecordBatch | None:
         return self._batches.pop(0) if self._batches else None
 

@@ -45,6 +45,11 @@ _LIMITS = (
     ConfigOption("sqlstream.gateway.statement.max-length", _M, "1 mb", "The longest statement.", minimum=1, scope=_SERVER),
     ConfigOption("sqlstream.gateway.operations.max-num", _I, "1000", "The most operations of one session that are not closed.",
                  minimum=1, scope=_SERVER),
+    ConfigOption("sqlstream.gateway.operations.max-size", _M, "256 mb",
+                 "The most that statements and unread rows of one session may take.", minimum=1024 * 1024, scope=_SERVER),
+    ConfigOption("sqlstream.gateway.session.properties.max-size", _M, "256 kb",
+                 "The name and properties that a session is opened with, each property with 100 bytes more.",
+                 minimum=1024, scope=_SERVER),
     ConfigOption("sqlstream.server.plan.max-size", _M, "16 mb", "The largest plan of a job.", minimum=65536, scope=_SERVER),
 )  # fmt: skip
 

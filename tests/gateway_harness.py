@@ -17,6 +17,7 @@ from client.gateway.app import gateway_app
 from client.gateway.operations import Operation
 from client.gateway.options import GatewayOptions
 from client.gateway.service import GatewayService, StatementListener
+from client.rest.app import ServerInfo, rest_routes
 from client.session import Session
 from runtime.embedded import EmbeddedCluster
 from sqlstream.messages.job_state import JobStatus
@@ -57,11 +58,16 @@ class Server:
 
 
 @contextlib.contextmanager
-def gateway_server(options: GatewayOptions | None = None, shares_catalogs: bool = True) -> Iterator[Server]:
-    """The gateway behind uvicorn, on a free port of loopback."""
+def gateway_server(
+    options: GatewayOptions | None = None, shares_catalogs: bool = True, has_job_routes: bool = False
+) -> Iterator[Server]:
+    """The gateway behind uvicorn, on a free port of loopback; with the JobManager's REST if asked for."""
     with gateway_service(options, None, shares_catalogs) as (service, cluster), socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
-        config = uvicorn.Config(gateway_app(service), log_level="warning", lifespan="off")
+        app = gateway_app(service)
+        if has_job_routes:
+            app.include_router(rest_routes(cluster, ServerInfo("0")))
+        config = uvicorn.Config(app, log_level="warning", lifespan="off")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()

@@ -13,7 +13,6 @@ from client.connection.http import AsyncHttpClient, naming_url
 from client.connection.http_connection import HEARTBEAT_S
 from client.connection.interface import ResultKind
 from client.connection.job_calls import (
-    UNKNOWN_JOB,
     job_path,
     metrics_of,
     no_metrics,
@@ -100,7 +99,6 @@ class AsyncHttpResult:
         self._is_closed = False
         self._is_whole = False
         self._is_freed = False
-        self._has_job = False
 
     @staticmethod
     async def open(client: AsyncHttpClient, session: str, operation: str) -> AsyncHttpResult:
@@ -190,9 +188,9 @@ class AsyncHttpResult:
             await self._response.aclose()
 
     async def wait(self, timeout_s: float | None = None) -> JobStatusReply:
-        if self._is_whole or await self._has_no_job():
-            return JobStatusReply(self.job_id or "", JobStatus.FINISHED)
-        job_id = str(self.job_id)
+        job_id = self.job_id
+        if self._is_whole or job_id is None:
+            return JobStatusReply(job_id or "", JobStatus.FINISHED)
         async with asyncio.timeout(timeout_s):
             for interval_s in poll_intervals_s():
                 answer = await self._client.call("GET", job_path(job_id, "/status"))
@@ -206,9 +204,9 @@ class AsyncHttpResult:
         return reply
 
     async def metrics(self) -> JobMetrics:
-        if await self._has_no_job():
+        if self.job_id is None:
             return no_metrics()
-        return metrics_of(str(self.job_id), await self._totals())
+        return metrics_of(self.job_id, await self._totals())
 
     async def warnings(self) -> list[str]:
         if self.kind is ResultKind.QUERY:
@@ -219,25 +217,10 @@ class AsyncHttpResult:
         totals: dict[str, Any] = await self._client.call("GET", job_path(str(self.job_id), "/totals"))
         return totals
 
-    async def _has_no_job(self) -> bool:
-        """See HttpResult."""
-        if self.job_id is None:
-            return True
-        if self._has_job:
-            return False
-        try:
-            await self._client.call("GET", job_path(self.job_id, "/status"))
-        except SqlStreamError as error:
-            if error.code == UNKNOWN_JOB:
-                return True
-            raise
-        self._has_job = True
-        return False
-
     async def cancel(self) -> None:
-        if self._is_whole or await self._has_no_job():
+        job_id = self.job_id
+        if self._is_whole or job_id is None:
             return
-        job_id = str(self.job_id)
         try:
             await self._client.call("PATCH", job_path(job_id), mode="cancel")
         except SqlStreamError:

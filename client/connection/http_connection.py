@@ -14,7 +14,6 @@ from client.connection.http import HttpClient, naming_url
 from client.connection.interface import ResultKind
 from client.connection.job_calls import (
     OVERVIEW,
-    UNKNOWN_JOB,
     job_path,
     metrics_of,
     no_metrics,
@@ -147,7 +146,6 @@ class HttpResult:
         self._is_closed = False
         self._is_whole = False
         self._is_freed = False
-        self._has_job = False
         try:
             self._pieces = self._open()
             head = self._head = self._read_head()
@@ -216,9 +214,8 @@ class HttpResult:
                 self._is_waiting = False
 
     def wait(self, timeout_s: float | None = None) -> JobStatusReply:
-        if self._is_whole or self._has_no_job():
+        if self._is_whole or self.job_id is None:
             return JobStatusReply(self.job_id or "", JobStatus.FINISHED)
-        assert self.job_id is not None
         deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         for interval_s in poll_intervals_s():
             answer = self._client.call("GET", job_path(self.job_id, "/status"))
@@ -234,7 +231,7 @@ class HttpResult:
         return reply
 
     def metrics(self) -> JobMetrics:
-        return no_metrics() if self._has_no_job() else metrics_of(str(self.job_id), self._totals())
+        return no_metrics() if self.job_id is None else metrics_of(self.job_id, self._totals())
 
     def warnings(self) -> list[str]:
         if self.kind is ResultKind.QUERY:
@@ -245,26 +242,11 @@ class HttpResult:
         totals: dict[str, Any] = self._client.call("GET", job_path(str(self.job_id), "/totals"))
         return totals
 
-    def _has_no_job(self) -> bool:
-        """Whether nothing runs for this statement: a query over literal rows has an id, and no job of that id."""
-        if self.job_id is None:
-            return True
-        if self._has_job:
-            return False
-        try:
-            self._client.call("GET", job_path(self.job_id, "/status"))
-        except SqlStreamError as error:
-            if error.code == UNKNOWN_JOB:
-                return True
-            raise
-        self._has_job = True
-        return False
-
     def cancel(self) -> None:
-        if self._is_whole or self._has_no_job():
+        if self._is_whole or self.job_id is None:
             return
         try:
-            self._client.call("PATCH", job_path(str(self.job_id)), mode="cancel")
+            self._client.call("PATCH", job_path(self.job_id), mode="cancel")
         except SqlStreamError:
             # A job that has ended cannot be cancelled, which is no error here.
             if not self.wait(0).status.is_terminal:

@@ -14,8 +14,6 @@ OVERVIEW = "/jobs/overview"
 CLUSTER = "/overview"
 TASK_MANAGERS = "/taskmanagers"
 
-UNKNOWN_JOB = "SS6009"
-
 _FIRST_POLL_S = 0.005
 _POLL_S_MAX = 0.25
 

@@ -93,15 +93,16 @@ class Execution:
         return bool(settings.get(self._session.config, DML_SYNC))
 
     def _settle_with(self, job: Job, operation: Operation, done: Callable[[], None]) -> None:
-        """Settle the operation when the job has ended; no thread waits for that."""
+        """Settle the operation when the job has ended; no thread waits for that. One that is cancelled or closed before holds
+        back its session no longer than that."""
 
         def ended(reply: JobStatusReply) -> None:
             if reply.status is JobStatus.FINISHED:
                 operation.finish(self._answer(job))
             else:
                 operation.fail(job_failure(reply))
-            done()
 
+        operation.when_settled(done)
         operation.wait_for(job)
         job.when_ended(ended)
 

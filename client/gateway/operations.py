@@ -42,6 +42,9 @@ class OperationStatus(enum.Enum):
         return self in (OperationStatus.INITIALIZED, OperationStatus.PENDING, OperationStatus.RUNNING)
 
 
+_WITHOUT_TEXT = (OperationStatus.FINISHED, OperationStatus.CANCELED, OperationStatus.CLOSED)
+
+
 class ResultKind(enum.Enum):
     """SUCCESS: the only row says OK (Flink: ResultKind)."""
 
@@ -88,7 +91,8 @@ class OperationResult:
 class Operation:
     """One statement of a session. Thread-safe.
 
-    State: its status, and its answer or its error until it is closed.
+    State: its status, and its answer or its error until it is closed. Its text while an error may point into it: until it has
+    finished, and that of a query until it is closed.
     """
 
     def __init__(self, text: str) -> None:
@@ -111,6 +115,13 @@ class Operation:
         with self._lock:
             result = self._result
         return not self._status.is_unsettled and (result is None or result.pages.is_ended)
+
+    @property
+    def held_bytes(self) -> int:
+        """What its text and its rows take, in about."""
+        with self._lock:
+            result = self._result
+        return len(self.text) + (result.pages.held_bytes if result is not None else 0)
 
     # -- for the one who executes it ---------------------------------------------------------------
 
@@ -209,6 +220,8 @@ class Operation:
             self._status = target
             self._result = result or self._result
             self._error = error or self._error
+            if target in _WITHOUT_TEXT and not (result is not None and result.is_query):
+                self.text = ""
             waiting: list[Callable[[], None]] = []
             if not target.is_unsettled:
                 waiting, self._waiting = self._waiting, []

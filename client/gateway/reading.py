@@ -10,6 +10,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from client.gateway.bodies import Request as RequestBody
 from client.gateway.errors import BAD_REQUEST, TOO_LARGE, RestError
+from client.gateway.http_context import INLINE_BYTES_MAX, HttpContext
 from client.gateway.rows_json import RowFormat
 
 Body = TypeVar("Body", bound=RequestBody)
@@ -40,13 +41,21 @@ async def read_body(request: Request, bytes_max: int) -> bytes:
 def _too_large(bytes_max: int) -> RestError:
     return RestError(
         TOO_LARGE,
-        f"HTTP content length exceeded {bytes_max} bytes. Try to raise [rest.server.max-content-length]",
+        f"HTTP content length exceeded {bytes_max} bytes. Try to raise [rest.server.max-content-length]"
+        " or [sqlstream.gateway.statement.max-length]",
     )
 
 
-async def read_json(request: Request, kind: type[Body], bytes_max: int) -> Body:
+async def read_json(context: HttpContext, request: Request, kind: type[Body]) -> Body:
     """The body as an object of that kind; an empty one is `{}`. RestError 400 for anything else."""
-    text = await read_body(request, bytes_max)
+    text = await read_body(request, context.service.options.request_bytes_max)
+    if len(text) < INLINE_BYTES_MAX:
+        return _parsed(text, kind)
+    # Other requests are answered meanwhile.
+    return await context.call(lambda: _parsed(text, kind))
+
+
+def _parsed(text: bytes, kind: type[Body]) -> Body:
     try:
         return kind.model_validate_json(text or b"{}")
     except pydantic.ValidationError as error:

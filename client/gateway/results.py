@@ -61,6 +61,13 @@ class ResultPages:
         return self._token
 
     @property
+    def held_bytes(self) -> int:
+        """What the rows take that a client has not read, or may read once more."""
+        rest = self._rest
+        held = sum(batch.nbytes for batch in self._last.batches) + self._rows.unread_bytes
+        return held + (rest.nbytes if rest is not None else 0)
+
+    @property
     def is_ended(self) -> bool:
         """Whether every row was taken, and it is known how the job ended."""
         return self._has_final and self._rest is None and self._rows.is_ended

@@ -191,7 +191,7 @@ class _VersionRoutes:
             session_handle: str, identifier: str, request: Request
         ) -> Response:
             read_handle(session_handle, "session handle")
-            await read_body(request, self._service.options.body_bytes_max)
+            await read_body(request, self._service.options.request_bytes_max)
             said = f"Materialized tables are not supported: {identifier}"
             raise RestError(INTERNAL, said, is_handled=False)
 
@@ -222,7 +222,7 @@ class _VersionRoutes:
     # -- how a route is added ----------------------------------------------------------------------
 
     async def _read(self, request: Request, kind: type[Body]) -> Body:
-        return await read_json(request, kind, self._service.options.body_bytes_max)
+        return await read_json(self._context, request, kind)
 
     def _get(
         self, path: str, handler: Handler, response: type[bodies.Response], extra: Extra | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import queue
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -17,11 +18,12 @@ class SerialQueue:
     """Runs tasks in the order in which they come, each after the one before is done. Thread-safe.
 
     While a task waits for something it holds no thread, since it may return before it is done. State: the tasks not yet
-    started, and whether one is running.
+    started, at most `tasks_max`, and whether one is running.
     """
 
-    def __init__(self, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, pool: ThreadPoolExecutor, tasks_max: int) -> None:
         self._pool = pool
+        self._tasks_max = tasks_max
         self._tasks: deque[Task] = deque()
         self._is_running = False
         self._lock = threading.Lock()
@@ -31,8 +33,11 @@ class SerialQueue:
         return len(self._tasks)
 
     def put(self, task: Task) -> None:
-        """Run the task once those before it are done. RuntimeError when the pool has been shut down."""
+        """Run the task once those before it are done. queue.Full when too many wait; RuntimeError when the pool has been shut
+        down."""
         with self._lock:
+            if len(self._tasks) >= self._tasks_max:
+                raise queue.Full
             self._tasks.append(task)
             if self._is_running:
                 return

@@ -13,7 +13,7 @@ from client.gateway.execution import Execute, Execution
 from client.gateway.operations import Operation
 from client.gateway.options import GatewayOptions
 from client.gateway.sessions import GatewaySession, SessionTable
-from client.gateway.settings import split_properties
+from client.gateway.settings import require_small, split_properties, statement_settings
 from runtime.host.clock import steady_ms
 from sqlstream.errors import InternalError, SqlStreamError, UserError
 
@@ -78,9 +78,16 @@ class GatewayService:
     def open_session(self, properties: Mapping[str, str], name: str = "") -> str:
         """Open a session and return its handle. UserError for a wrong setting, or when there are too many sessions."""
         self._sessions.require_room()
+        require_small(properties, name, self.options.properties_bytes_max)
         applied, kept = split_properties(properties)
         session = GatewaySession(
-            self._open_session(applied), kept, name, self._pool, self.options.operations_max, self._clock_ms()
+            self._open_session(applied),
+            kept,
+            name,
+            self._pool,
+            self.options.operations_max,
+            self.options.operations_bytes_max,
+            self._clock_ms(),
         )
         self._sessions.add(session)
         return session.handle
@@ -111,18 +118,19 @@ class GatewayService:
         UserError for a statement that is too long, a wrong setting or an unknown session."""
         session = self.session(session_handle)
         operation = self._operation(text)
-        applied, _ = split_properties(config or {})
+        applied = statement_settings(config or {})
         self._announce(session, operation, user)
         session.add(operation)
-        execute = self._execution(session.session).execute
-        self._start(session, operation, applied, execute)
+        self._start(session, operation, applied, self._execution(session.session).execute)
         return operation
 
     def configure_session(self, session_handle: str, text: str, user: str = "") -> Operation:
-        """Begin to execute a statement that changes the session or its catalog, and no other."""
+        """Begin to execute a statement that changes the session or its catalog, and no other. The session forgets the operation
+        once it is settled."""
         session = self.session(session_handle)
         operation = self._operation(text)
         self._announce(session, operation, user)
+        session.add_until_settled(operation)
         self._start(session, operation, {}, self._execution(session.session).configure)
         return operation
 
@@ -130,13 +138,19 @@ class GatewayService:
         self, session_handle: str, script: str, config: Mapping[str, str] | None = None, user: str = ""
     ) -> Operation:
         """Begin to execute all statements of a script in a session of their own, with the settings of this one. The operation
-        ends when the last job has been submitted."""
+        ends when the last job has been submitted, and the session forgets it then."""
         session = self.session(session_handle)
         operation = self._operation(script)
-        applied, _ = split_properties(config or {})
+        applied = statement_settings(config or {})
         self._announce(session, operation, user)
-        own = self._open_session({**session.session.config, **applied})
-        self._start(session, operation, {}, self._execution(own).run_script)
+        session.add_until_settled(operation)
+
+        def execute(operation: Operation, done: Callable[[], None]) -> bool:
+            # Here, not before: statements that wait in the queue before the script change the settings.
+            own = self._open_session({**session.session.config, **applied})
+            return self._execution(own).run_script(operation, done)
+
+        self._start(session, operation, {}, execute)
         return operation
 
     def operation(self, session_handle: str, operation_handle: str) -> Operation:
@@ -216,5 +230,4 @@ class GatewayService:
                 operation.fail(InternalError(f"{type(error).__name__}: {error}"))
             done()
 
-        operation.accept()
-        session.queue.put(run)
+        session.run(operation, run)

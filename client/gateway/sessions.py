@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import queue
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from client.gateway.operations import Operation
-from client.gateway.serial_queue import SerialQueue
+from client.gateway.serial_queue import SerialQueue, Task
 from client.gateway.settings import shown_properties
 from sqlstream.errors import SqlStreamError, UserError
 
@@ -25,7 +26,8 @@ class GatewaySession:
     """One client's session: its statements run in order, others' beside them. Thread-safe.
 
     State: the engine's session, properties that the engine does not know, and its operations, until `close`. An operation that
-    has been answered to its end is dropped when there are more than `operations_max`, the oldest first.
+    has been answered to its end is dropped when there are more than `operations_max` or they take more than
+    `operations_bytes_max`, the oldest first.
     """
 
     def __init__(
@@ -35,16 +37,18 @@ class GatewaySession:
         name: str,
         pool: ThreadPoolExecutor,
         operations_max: int,
+        operations_bytes_max: int,
         now_ms: int,
     ) -> None:
         self.handle = str(uuid.uuid4())
         self.name = name
         self.session = session
-        self.queue = SerialQueue(pool)
         self.last_used_ms = now_ms
+        self._queue = SerialQueue(pool, operations_max)
         self._kept = dict(kept)
         self._operations: dict[str, Operation] = {}
         self._operations_max = operations_max
+        self._operations_bytes_max = operations_bytes_max
         self._lock = threading.Lock()
         self._is_closed = False
 
@@ -74,22 +78,57 @@ class GatewaySession:
         with self._lock:
             if self._is_closed:
                 raise unknown_session(self.handle)
-            dropped = self._make_room()
+            dropped = self._dropped_for(operation)
+            self._operations = {h: o for h, o in self._operations.items() if h not in dropped}
             self._operations[operation.handle] = operation
-        if dropped is not None:
-            dropped.close()
+        for other in dropped.values():
+            other.close()
 
-    def _make_room(self) -> Operation | None:
-        if len(self._operations) < self._operations_max:
-            return None
-        for handle, operation in self._operations.items():
-            if operation.is_over:
-                return self._operations.pop(handle)
-        raise UserError(
-            "SS6025",
-            f"the session has {self._operations_max} operations that are not closed",
-            hint="close operations whose results have been read",
-        )
+    def add_until_settled(self, operation: Operation) -> None:
+        """The same for an operation that nobody fetches."""
+        self.add(operation)
+
+        def forget() -> None:
+            self.remove(operation.handle)
+
+        operation.when_settled(forget)
+
+    def run(self, operation: Operation, task: Task) -> None:
+        """Put the operation, which was added, into the queue. UserError SS6025 when too many wait, SS6020 when the gateway is
+        closed."""
+        operation.accept()
+        try:
+            self._queue.put(task)
+        except (queue.Full, RuntimeError) as error:
+            self.remove(operation.handle)
+            operation.close()
+            if isinstance(error, RuntimeError):
+                raise unknown_session(self.handle) from error
+            raise UserError(
+                "SS6025",
+                f"{self._operations_max} operations of the session wait to be executed",
+                hint="wait until the session has executed them, or open another session",
+            ) from None
+
+    def _dropped_for(self, operation: Operation) -> dict[str, Operation]:
+        """The operations that make room for another one."""
+        count = len(self._operations) + 1
+        size = operation.held_bytes + sum(other.held_bytes for other in self._operations.values())
+        dropped: dict[str, Operation] = {}
+        for handle, other in self._operations.items():
+            if count <= self._operations_max and size <= self._operations_bytes_max:
+                return dropped
+            if other.is_over:
+                dropped[handle] = other
+                count, size = count - 1, size - other.held_bytes
+        hint = "close operations whose results have been read"
+        if count > self._operations_max:
+            said = f"the session has {self._operations_max} operations that are not closed"
+            raise UserError("SS6025", said, hint=hint)
+        if size > self._operations_bytes_max:
+            said = f"the operations of the session take more than {self._operations_bytes_max} bytes"
+            raise UserError("SS6025", said, hint=hint)
+        return dropped
 
     def operation(self, handle: str) -> Operation:
         """UserError SS6021 when there is none of that handle."""

@@ -4,8 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlstream.config import OPTIONS
+from sqlstream.config import OPTIONS, settable_option
+from sqlstream.errors import UserError
 from sqlstream.secrets import masked
+
+PROPERTY_BYTES = 100
+"""What a property takes beside its key and value."""
+
+
+def require_small(properties: Mapping[str, str], name: str, bytes_max: int) -> None:
+    """UserError SS6029 when a session is to be opened with more than that."""
+    size = len(name) + sum(len(key) + len(value) + PROPERTY_BYTES for key, value in properties.items())
+    if size > bytes_max:
+        raise UserError(
+            "SS6029",
+            f"name and properties of the session take more than {bytes_max} bytes",
+            hint="send fewer, or raise 'sqlstream.gateway.session.properties.max-size'",
+        )
 
 
 def split_properties(properties: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -23,6 +38,18 @@ def split_properties(properties: Mapping[str, str]) -> tuple[dict[str, str], dic
         else:
             kept[key] = value
     return applied, kept
+
+
+def statement_settings(config: Mapping[str, str]) -> dict[str, str]:
+    """What is in force for one statement, checked as SET checks it. UserError SS4001 for an unknown option, SS4002 for a value
+    that cannot be obeyed, SS4007 for an option of the cluster or server."""
+    applied = {}
+    for key, value in config.items():
+        settable_option(key).parse(value)
+        # Settings that only tune Flink's machinery, and those of its SQL Client, change no statement.
+        if key in OPTIONS:
+            applied[key] = value
+    return applied
 
 
 def shown_properties(*parts: Mapping[str, str]) -> dict[str, str]:

@@ -17,6 +17,7 @@ from client.gateway.service import GatewayService
 from client.rest.info import ServerInfo
 from client.server.app import server_app
 from client.server.audit import AuditLog
+from client.server.cluster_size import cluster_size
 from client.server.data_directory import DataDirectory, ServerFile
 from client.server.guarded_cluster import GuardedCluster
 from client.server.http_listener import HttpListener
@@ -157,21 +158,18 @@ class Server:
             "sqlstream.log.level": config.log_level,
             "sqlstream.log.format": config.log_format,
         }
+        size = cluster_size(self._configuration, os.cpu_count() or 1, self._task_managers)
         self._cluster = GuardedCluster(
-            settings, self._first_task_managers(), log_printed_lines, surroundings, config.plan_bytes_max
+            {**settings, **size.settings},
+            size.task_managers,
+            log_printed_lines,
+            surroundings,
+            config.plan_bytes_max,
         )
         self._cluster.start()
         ends.callback(self._cluster.close)
         ends.callback(self._suspend_jobs)
         submit_again(recovery, self._cluster, self._store, now_ms)
-
-    def _first_task_managers(self) -> int | None:
-        """How many TaskManagers start at once: one unless another number is given, as a first job is to find its slot."""
-        if self._task_managers is None and not self._configuration.is_given(
-            "slotmanager.number-of-slots.min"
-        ):
-            return 1
-        return self._task_managers
 
     def _access_rules(self) -> AccessRules:
         config = self._config

@@ -116,7 +116,9 @@ def gateway_options(configuration: Configuration) -> GatewayOptions:
         check_interval_ms=configuration.get("sql-gateway.session.check-interval"),
         worker_threads_max=configuration.get("sql-gateway.worker.threads.max"),
         operations_max=configuration.get("sqlstream.gateway.operations.max-num"),
+        operations_bytes_max=configuration.get("sqlstream.gateway.operations.max-size"),
         statement_bytes_max=configuration.get("sqlstream.gateway.statement.max-length"),
+        properties_bytes_max=configuration.get("sqlstream.gateway.session.properties.max-size"),
         body_bytes_max=configuration.get("rest.server.max-content-length"),
     )
 

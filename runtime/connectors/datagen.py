@@ -88,14 +88,15 @@ class DatagenReader:
             ends.append(int(spec.options["number-of-rows"]))
         self._limit = spec.limit
         self._now_ms = context.now_ms
+        block_rows = paced_block_rows(rate, context)
         self._rows = NumberedRows(
             context,
             splits,
-            block_rows=paced_block_rows(rate, context),
+            block_rows=block_rows,
             end=min(ends, default=None),
             rate=rate,
             # The first rows are due at once: a table of few rows does not wait for its clock.
-            at_once=rate // 100 + 1,
+            at_once=max(block_rows, rate // 100 + 1),
         )
 
     def poll(self) -> pa.RecordBatch | SourceStatus:

@@ -22,6 +22,11 @@ Numbers = np.ndarray[Any, Any]
 
 _HEX = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
 
+# Made once: a table of few rows per second spends most of its time on what each batch costs. Arithmetic of unsigned arrays
+# wraps around without a warning.
+_STEP, _FACTOR_1, _FACTOR_2 = map(np.uint64, (STEP, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+_27, _30, _31 = map(np.uint64, (27, 30, 31))
+
 
 class Generator(Protocol):
     """`rows` is the number of values after which the generator ends; None when it never does."""
@@ -38,11 +43,10 @@ def draw_key(seed: int, path: str) -> int:
 
 def draw(key: int, numbers: Numbers) -> Numbers:
     """64 random bits per number."""
-    with np.errstate(over="ignore"):
-        x = numbers * np.uint64(STEP) + np.uint64(key)
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return x ^ (x >> np.uint64(31))
+    x = numbers * _STEP + np.uint64(key)
+    x = (x ^ (x >> _30)) * _FACTOR_1
+    x = (x ^ (x >> _27)) * _FACTOR_2
+    return x ^ (x >> _31)
 
 
 def fraction(bits: Numbers) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -54,8 +58,12 @@ def between(bits: Numbers, low: int, high: int) -> np.ndarray[Any, np.dtype[np.i
     """Random bits as integers from low to high, both included."""
     span = high - low + 1
     offsets = bits if span == 2**64 else bits % np.uint64(span)
-    with np.errstate(over="ignore"):
-        return (offsets + np.uint64(low & (2**64 - 1))).view(np.int64)
+    return (offsets + np.uint64(low & (2**64 - 1))).view(np.int64)
+
+
+def _typed(values: pa.Array, t: pa.DataType) -> pa.Array:
+    """The values cast to a type, unless they have it: a cast costs more than a few values."""
+    return values if values.type == t else values.cast(t)
 
 
 class Sequence:
@@ -70,7 +78,7 @@ class Sequence:
         values = pa.array(rows.astype(np.int64) + self._start)
         if pa.types.is_decimal(self._type):
             return values.cast(pa.decimal128(38, 0)).cast(self._type)
-        return values.cast(self._type)
+        return _typed(values, self._type)
 
 
 class RandomInteger:
@@ -83,21 +91,21 @@ class RandomInteger:
         self._key, self._low, self._high = key, low, high
 
     def make(self, rows: Numbers, now_ms: int) -> pa.Array:
-        return pa.array(between(draw(self._key, rows), self._low, self._high)).cast(self._type)
+        return _typed(pa.array(between(draw(self._key, rows), self._low, self._high)), self._type)
 
 
 class RandomFloat:
     rows: int | None = None
 
     def __init__(self, t: LogicalType, key: int, low: float, high: float) -> None:
-        self._type = to_arrow_type(t)
+        self._type = to_arrow_type(t).to_pandas_dtype()
         self._key, self._low, self._high = key, low, high
 
     def make(self, rows: Numbers, now_ms: int) -> pa.Array:
         u = fraction(draw(self._key, rows))
         # Not low + u * (high - low), which overflows between the least and the greatest double.
         values = np.clip(u * self._high + (1 - u) * self._low, self._low, self._high)
-        return pa.array(values.astype(self._type.to_pandas_dtype()))
+        return pa.array(values.astype(self._type))
 
 
 class RandomDecimal:

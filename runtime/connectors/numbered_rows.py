@@ -9,6 +9,11 @@ from sqlstream.spi.connector import ConnectorContext, SourceStatus
 
 _NO_END = 2**63 - 1
 
+SLOW_RATE_MAX = 100
+"""Up to this rate rows come at the ticks of the clock. Many sources of one process then work at the same times, and cost little
+more than one: a task that wakes alone finds no processor cache of use."""
+TICK_MS = 200
+
 
 @dataclass
 class Split:
@@ -37,8 +42,10 @@ class NumberedRows:
     """The next rows of the split that is furthest behind, one block at most.
 
     With a `rate` (rows per second, over all subtasks) a row is taken only once it is due by the clock, which starts at the
-    first `take`; `at_once` rows are due from the start. A restored reader continues at the rate from its position, and does
-    not make up for the time between. State: one position per split; a split is forgotten at `end` (None: never).
+    first `take`; `at_once` rows are due from the start. The clock of a rate up to SLOW_RATE_MAX starts at a full TICK_MS of the
+    time of day, and rows that are due between two ticks are asked for at the second (Flink: once a second). A restored reader
+    continues at the rate from its position, and does not make up for the time between. State: one position per split; a split
+    is forgotten at `end` (None: never).
     """
 
     def __init__(
@@ -82,7 +89,8 @@ class NumberedRows:
         if self._rate is None or self._origin_ms is None or not self._splits:
             return None
         ahead = min(s.position for s in self._splits) + 1 - self._first_due
-        return self._origin_ms - (-ahead * 1000 // self._rate)
+        due_ms = self._origin_ms - (-ahead * 1000 // self._rate)
+        return _next_tick(due_ms) if _comes_at_ticks(self._rate) else due_ms
 
     def snapshot(self) -> list[dict[str, Any]]:
         return [asdict(split) for split in self._splits]
@@ -93,10 +101,24 @@ class NumberedRows:
             return self._end
         now_ms = self._now_ms()
         if self._origin_ms is None:
-            self._origin_ms = now_ms
-        return min(self._end, self._first_due + (now_ms - self._origin_ms) * self._rate // 1000)
+            self._origin_ms = _next_tick(now_ms) if self._rate <= SLOW_RATE_MAX else now_ms
+        return min(self._end, self._first_due + max(0, now_ms - self._origin_ms) * self._rate // 1000)
+
+
+def _next_tick(ms: int) -> int:
+    """
+    >>> _next_tick(1_001), _next_tick(1_200)
+    (1200, 1200)
+    """
+    return -(-ms // TICK_MS) * TICK_MS
+
+
+def _comes_at_ticks(rate: int) -> bool:
+    return 1000 / TICK_MS < rate <= SLOW_RATE_MAX
 
 
 def paced_block_rows(rate: int, context: ConnectorContext) -> int:
-    """A hundredth of a second's rows: readers take turns, and each turn holds back the others' watermark."""
-    return max(1, min(context.batch_rows, rate // 100))
+    """The rows between two ticks, else those of a hundredth of a second: readers take turns, and each turn holds back the others'
+    watermark."""
+    rows = rate * TICK_MS // 1000 if _comes_at_ticks(rate) else rate // 100
+    return max(1, min(context.batch_rows, rows))

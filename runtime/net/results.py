@@ -24,6 +24,10 @@ class JobResults(Protocol):
     def is_ended(self) -> bool:
         """Whether every row was taken and no other comes."""
 
+    @property
+    def unread_bytes(self) -> int:
+        """What is held in this process until it is taken."""
+
     def poll(self) -> pa.RecordBatch | None:
         """The next batch, without waiting; None when there is none at the moment, or `is_ended`."""
 
@@ -148,6 +152,9 @@ class ResultStore:
                 self._on_unprinted(job_id, error)
                 raise ChannelClosed from error
 
+    def unread_bytes(self, job_id: str) -> int:
+        return self._queued_bytes.get(job_id, 0)
+
     def reader(self, job_id: str) -> JobResults:
         """The reader of a job's rows; rows that came before `close` are still returned."""
         return _StoredResults(self, job_id)
@@ -229,6 +236,10 @@ class _StoredResults:
     @property
     def is_ended(self) -> bool:
         return self._store.is_ended(self._job_id)
+
+    @property
+    def unread_bytes(self) -> int:
+        return self._store.unread_bytes(self._job_id)
 
     def poll(self) -> pa.RecordBatch | None:
         return self._store.poll(self._job_id)

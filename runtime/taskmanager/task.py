@@ -28,6 +28,7 @@ from runtime.taskmanager.operator_chain import ChainOutput, ChainPosition, Opera
 from runtime.taskmanager.result_partition import ResultPartition, splitter
 from runtime.taskmanager.sink_operator import SinkOperator
 from runtime.taskmanager.task_executor import TaskStateChanged
+from runtime.taskmanager.turns import Turns
 from runtime.taskmanager.watermarks import TaskWatermarks
 from sqlstream import config
 from sqlstream.elements import (
@@ -54,11 +55,15 @@ from sqlstream.spi.connector import ConnectorContext, MakesWatermarks, SourceRea
 
 logger = logging.getLogger(__name__)
 
-POLL_PAUSE_S = 0.01
-"""How long a source task waits at least before it polls a reader again that had no rows."""
+POLL_GRID_MS = 10
+"""A source task without rows polls its reader again when the clock shows a multiple of this. All tasks then wake at the same
+times, one directly after the other: a task that wakes alone finds no processor cache of use, and costs several times as much."""
 
 POLL_PAUSE_MAX_S = 1.0
 """How long a source task waits at most: the reader's clock may be set forward meanwhile."""
+
+IDLE_MIN_S = 0.004
+"""A task that has waited for this long takes turns with others that wake at the same time; a busier one does not."""
 
 STATE_SIZE_INTERVAL_S = 0.5
 """How often a task measures its state, which only its own thread may read."""
@@ -70,6 +75,17 @@ cause."""
 
 _TASK = -1
 """The place of the task itself among its operators' ids."""
+
+
+def poll_pause_s(due_ms: int | None, now_ms: int) -> float:
+    """How long to wait until a reader that has rows at `due_ms` (None: at any time) is polled.
+
+    >>> poll_pause_s(1_015, now_ms=1_001), poll_pause_s(None, now_ms=1_001), poll_pause_s(9_000, now_ms=1_001)
+    (0.019, 0.009, 1.0)
+    """
+    earliest_ms = now_ms + 1 if due_ms is None else max(due_ms, now_ms + 1)
+    on_grid_ms = -(-earliest_ms // POLL_GRID_MS) * POLL_GRID_MS
+    return min((on_grid_ms - now_ms) / 1000, POLL_PAUSE_MAX_S)
 
 
 class TaskCancelled(Exception):
@@ -84,6 +100,7 @@ class TaskEnvironment:
     files: Any
     exchange: DataExchange
     report: Callable[[TaskStateChanged], None]
+    turns: Turns = dataclasses.field(default_factory=Turns)
 
 
 class Task:
@@ -110,6 +127,7 @@ class Task:
         self._cancelled = threading.Event()
         self._resources = threading.Lock()
         self._state_measured_s = 0.0
+        self._turn: threading.Lock | None = None
         self._thread = threading.Thread(target=self._run, name=descriptor.task_name, daemon=True)
 
     def start(self) -> None:
@@ -141,6 +159,7 @@ class Task:
         name, subtask = self.descriptor.vertex.name, self.descriptor.subtask + 1
         label_thread(TaskLabels(self.descriptor.job_id, name, subtask, self.descriptor.attempt))
         end = self._attempt()
+        self._end_turn()
         _log_end(end)
         self._environment.report(dataclasses.replace(end, metrics=self._last_figures()))
 
@@ -244,17 +263,24 @@ class Task:
             if timed is not None:
                 output.emit_watermark(timed.watermark_ms())
             if polled is SourceStatus.NOTHING_YET:
-                self._chain.flush()
-                with self._times.idle():
-                    self._mailbox.wait(self._chain.timers.wait_s(self._poll_pause_s(reader)))
+                self._wait(poll_pause_s(reader.next_poll_ms(), self._environment.now_ms()))
             self._chain.timers.fire_due()
             self._measure_state_at_times()
 
-    def _poll_pause_s(self, reader: SourceReader) -> float:
-        due_ms = reader.next_poll_ms()
-        if due_ms is None:
-            return POLL_PAUSE_S
-        return min(max((due_ms - self._environment.now_ms()) / 1000, POLL_PAUSE_S), POLL_PAUSE_MAX_S)
+    def _wait(self, longest_s: float | None) -> None:
+        """Wait for mail, input or a timer."""
+        self._chain.flush()
+        self._end_turn()
+        since_s = steady_s()
+        with self._times.idle():
+            self._mailbox.wait(self._chain.timers.wait_s(longest_s))
+        if steady_s() - since_s >= IDLE_MIN_S:
+            self._turn = self._environment.turns.begin()
+
+    def _end_turn(self) -> None:
+        turn, self._turn = self._turn, None
+        if turn is not None:
+            turn.release()
 
     def _read_network(self) -> None:
         head = self._chain.head
@@ -263,9 +289,7 @@ class Task:
             self._run_mail()
             channel = self._mailbox.take_readable()
             if channel is None:
-                self._chain.flush()
-                with self._times.idle():
-                    self._mailbox.wait(self._chain.timers.wait_s(None))
+                self._wait(None)
             elif isinstance(channel, InputChannel):
                 item = channel.take()
                 if isinstance(item, pa.RecordBatch):

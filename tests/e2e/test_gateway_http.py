@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 from gateway_harness import TIMEOUT_S, UNBOUNDED, Client, Server, gateway_server, running_jobs, until
 
-from client.gateway.bodies import FetchResultsResponseBody
+from client.gateway.bodies import ExecuteStatementRequestBody, FetchResultsResponseBody
 from client.gateway.options import GatewayOptions
 
-BODY_BYTES_MAX = 4 * 1024 * 1024
+BODY_BYTES_MAX = 3 * 1024 * 1024
 OPTIONS = GatewayOptions(
     body_bytes_max=BODY_BYTES_MAX, statement_bytes_max=1024 * 1024, heartbeat_ms=300, check_interval_ms=0
 )
@@ -158,6 +158,33 @@ def test_a_statement_or_body_that_is_too_long_is_refused(client: Client) -> None
     pieces = (b"x" * 65536 for _ in range(200))
     answer = client.http.post(f"{client.path}/statements", content=pieces)
     assert answer.status_code == 413
+
+
+def test_a_session_is_opened_with_few_properties(client: Client) -> None:
+    for body in (
+        {"properties": {f"k{i}": "v" for i in range(3000)}},
+        {"properties": {"k": "v" * 300_000}},
+        {"sessionName": "n" * 300_000},
+    ):
+        answer = client.http.post("/sessions", json=body)
+        assert answer.status_code == 500
+        assert "take more than 262144 bytes" in errors(answer)[0]
+
+
+def test_a_large_body_is_not_parsed_on_the_event_loop(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = []
+    parse = ExecuteStatementRequestBody.model_validate_json
+
+    def parsed(text: bytes) -> ExecuteStatementRequestBody:
+        threads.append(threading.current_thread().name)
+        return parse(text)
+
+    monkeypatch.setattr(ExecuteStatementRequestBody, "model_validate_json", parsed)
+    assert client.rows("SELECT 1") == [[1]]
+    assert client.rows(f"SELECT 1 -- {'x' * 20_000}") == [[1]]
+    assert [name.startswith("gateway-http") for name in threads] == [False, True]
 
 
 def test_a_body_that_is_cut_off_leaves_the_server_well(server: Server, client: Client) -> None:

@@ -18,9 +18,14 @@ from gateway_harness import TIMEOUT_S, UNBOUNDED, Client, Server, gateway_server
 from client.gateway.options import GatewayOptions
 
 OPTIONS = GatewayOptions(heartbeat_ms=200, check_interval_ms=0)
-MILLION = """CREATE TEMPORARY TABLE million (id BIGINT, name STRING) WITH ('connector'='datagen',
- 'rows-per-second'='100000000', 'number-of-rows'='1000000', 'fields.id.kind'='sequence', 'fields.id.start'='1',
- 'fields.id.end'='1000000', 'fields.name.length'='20')"""
+ROWS = 400_000
+RESULT_BYTES = 400_000_000
+GROWTH_BYTES_MAX = RESULT_BYTES // 4
+IDS = f"""CREATE TEMPORARY TABLE ids (id BIGINT) WITH ('connector'='datagen', 'rows-per-second'='100000000',
+ 'number-of-rows'='{ROWS}', 'fields.id.kind'='sequence', 'fields.id.start'='1', 'fields.id.end'='{ROWS}')"""
+# A batch takes 4 MB, so that the few on the way are small beside the result.
+BATCHES = "SET 'execution.batch-rows' = '4096'"
+LARGE = "SELECT id, REPEAT('x', 1000) AS name FROM ids"
 
 Event = tuple[str, Any]
 
@@ -158,12 +163,13 @@ def grows(value: Any, seconds: float) -> bool:
     return bool(value() > before)
 
 
-def test_a_million_rows_stream_as_arrow_in_constant_memory(client: Client) -> None:
-    client.rows(MILLION)
-    list(client.pages(client.execute("SELECT * FROM million WHERE id < 10")))
-    operation = client.execute("SELECT * FROM million")
+def test_a_result_many_times_the_memory_streams_as_arrow(client: Client) -> None:
+    client.rows(IDS)
+    client.rows(BATCHES)
+    list(client.pages(client.execute("SELECT * FROM ids WHERE id < 10")))
+    operation = client.execute(LARGE)
     resident = psutil.Process().memory_info().rss
-    grown, count, total = 0, 0, 0
+    grown, count, size, total = 0, 0, 0, 0
     with client.http.stream("GET", f"{operation}/result/stream?rowFormat=ARROW") as response:
         reader = pa.ipc.open_stream(Body(response.iter_raw()))
         described = json.loads(reader.schema.metadata[b"sqlstream"])
@@ -175,28 +181,33 @@ def test_a_million_rows_stream_as_arrow_in_constant_memory(client: Client) -> No
             if metadata is not None and b"sqlstream" in metadata:
                 break
             count += batch.num_rows
+            size += batch.nbytes
             total += sum(batch.column(0).to_pylist())
             grown = max(grown, psutil.Process().memory_info().rss - resident)
         assert json.loads(metadata[b"sqlstream"]) == {"status": "FINISHED", "warnings": []}
         with pytest.raises(StopIteration):
             reader.read_next_batch()
-    assert (count, total) == (1_000_000, 500_000_500_000)
-    assert grown < 150 * 1024 * 1024
+    assert (count, total) == (ROWS, ROWS * (ROWS + 1) // 2)
+    assert size > RESULT_BYTES
+    assert grown < GROWTH_BYTES_MAX
 
 
-def test_a_million_rows_in_pages_of_json_in_constant_memory(client: Client) -> None:
-    client.rows(MILLION)
-    operation = client.execute("SELECT id, name FROM million")
+def test_a_result_many_times_the_memory_comes_in_pages_of_json(client: Client) -> None:
+    client.rows(IDS)
+    client.rows(BATCHES)
+    operation = client.execute(LARGE)
     client.page(operation)
     resident = psutil.Process().memory_info().rss
-    grown, count, token = 0, 0, 0
+    grown, count, size, token = 0, 0, 0, 0
     while (body := client.fetch(operation, token).content).startswith(b'{"resultType":"PAYLOAD"'):
         count += body.count(b'{"kind":"INSERT"')
+        size += len(body)
         grown = max(grown, psutil.Process().memory_info().rss - resident)
         token += 1
     assert body.startswith(b'{"resultType":"EOS"')
-    assert count == 1_000_000
-    assert grown < 150 * 1024 * 1024
+    assert count == ROWS
+    assert size > RESULT_BYTES
+    assert grown < GROWTH_BYTES_MAX
 
 
 def test_an_arrow_stream_that_fails_is_cut_off_after_the_error(client: Client) -> None:

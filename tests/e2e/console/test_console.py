@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 CLICKS = """CREATE TEMPORARY TABLE clicks (user_id INT, ts AS LOCALTIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '1' SECOND)
 WITH ('connector' = 'datagen', 'rows-per-second' = '200', 'fields.user_id.min' = '1', 'fields.user_id.max' = '3');
 """
@@ -126,6 +128,7 @@ def test_a_session_that_the_server_has_closed_is_opened_anew(console):
     assert "New session" in console.page.locator(".outcomes").text_content()
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_rows_are_a_few_elements(console):
     console.run(
         "CREATE TEMPORARY TABLE numbers (a INT) WITH ('connector' = 'datagen', 'rows-per-second' = '1000000',\n"

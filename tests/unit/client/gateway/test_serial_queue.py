@@ -21,7 +21,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 
 def test_tasks_run_one_after_the_other_in_the_order_in_which_they_came(pool: ThreadPoolExecutor) -> None:
-    queue, seen, ended = SerialQueue(pool), [], threading.Event()
+    queue, seen, ended = SerialQueue(pool, 200), [], threading.Event()
     running = threading.Lock()
 
     def task(number: int) -> Callable[[Done], None]:
@@ -44,7 +44,7 @@ def test_tasks_run_one_after_the_other_in_the_order_in_which_they_came(pool: Thr
 def test_a_task_that_waits_holds_no_thread_and_holds_back_its_own_queue_alone(
     pool: ThreadPoolExecutor,
 ) -> None:
-    waiting, last = [SerialQueue(pool) for _ in range(5)], SerialQueue(pool)
+    waiting, last = [SerialQueue(pool, 200) for _ in range(5)], SerialQueue(pool, 200)
     held: list[Done] = []
     behind, ended = threading.Event(), threading.Event()
     for queue in waiting:

@@ -163,6 +163,26 @@ def test_a_synchronous_insert_holds_back_its_session_and_no_thread(gateway: Runn
     until(lambda: statuses(cluster)[-1] is JobStatus.CANCELED)
 
 
+def test_a_synchronous_insert_that_is_closed_lets_its_session_go_on(gateway: Running) -> None:
+    service, cluster = gateway
+    session = service.open_session({"table.dml-sync": "true"})
+    run(service, session, UNBOUNDED.format(rate=10), BLACKHOLE)
+    insert = service.execute(session, "INSERT INTO sink SELECT id FROM u")
+    until(lambda: running_jobs(cluster) == 1)
+    (first,) = (job.job_id for job in cluster.jobs() if not job.status.is_terminal)
+    service.close_operation(session, insert.handle)
+    assert rows(run(service, session, "SELECT 1")) == [(1,)]
+    # The next INSERT holds back its session for its own job, and not until the first one ends.
+    second = service.execute(session, "INSERT INTO sink SELECT id FROM u")
+    behind = service.execute(session, "SELECT 2")
+    until(lambda: running_jobs(cluster) == 2)
+    cluster.cancel(first)
+    until(lambda: running_jobs(cluster) == 1)
+    assert (second.status, behind.status) == (OperationStatus.RUNNING, OperationStatus.PENDING)
+    second.cancel()
+    assert rows(settled(behind)) == [(2,)]
+
+
 def test_a_synchronous_insert_fails_with_its_job(gateway: Running) -> None:
     service, _ = gateway
     session = service.open_session({"table.dml-sync": "true"})
@@ -270,6 +290,50 @@ def test_a_script_runs_whole_in_a_session_of_its_own_or_not_at_all(gateway: Runn
         assert failure(service.run_script(session, wrong)).code == code
 
 
+def test_a_session_that_closes_settles_what_waits_to_be_executed(gateway: Running) -> None:
+    service, _ = gateway
+    session = service.open_session({"table.dml-sync": "true"})
+    run(service, session, UNBOUNDED.format(rate=10), BLACKHOLE)
+    service.execute(session, "INSERT INTO sink SELECT id FROM u")
+    waiting = [
+        service.execute(session, "SHOW TABLES"),
+        service.configure_session(session, "SET 'pipeline.name' = 'a'"),
+        service.run_script(session, "SET 'pipeline.name' = 'b';"),
+    ]
+    service.close_session(session)
+    assert [settled(operation).status for operation in waiting] == [OperationStatus.CLOSED] * 3
+
+
+def test_a_script_has_the_settings_of_the_statements_before_it(gateway: Running) -> None:
+    service, cluster = gateway
+    session = service.open_session({"table.dml-sync": "true"})
+    run(service, session, UNBOUNDED.format(rate=10), BLACKHOLE)
+    insert = service.execute(session, "INSERT INTO sink SELECT id FROM u")
+    service.execute(session, "SET 'pipeline.name' = 'set before'")
+    tables = f"{UNBOUNDED.format(rate=10)}; {BLACKHOLE};"
+    script = service.run_script(session, f"{tables} INSERT INTO sink SELECT id FROM u;")
+    insert.cancel()
+    job_id = settled(script).result().job_id
+    assert [job.name for job in cluster.jobs() if job.job_id == job_id] == ["set before"]
+
+
+def test_a_setting_of_one_statement_is_obeyed_or_refused(gateway: Running) -> None:
+    service, _ = gateway
+    session = service.open_session({})
+    for config, code in (
+        ({"pipeline.nme": "a"}, "SS4001"),
+        ({"rest.port": "1"}, "SS4007"),
+        ({"parallelism.default": "x"}, "SS4002"),
+    ):
+        with pytest.raises(UserError) as raised:
+            service.execute(session, "SELECT 1", config)
+        assert raised.value.code == code
+        with pytest.raises(UserError):
+            service.run_script(session, "SET 'pipeline.name' = 'a';", config)
+    tuning = {"table.exec.mini-batch.enabled": "true", "sql-client.verbose": "true"}
+    assert rows(settled(service.execute(session, "SELECT 1", tuning))) == [(1,)]
+
+
 def test_a_session_that_idles_loses_its_queries_and_keeps_its_inserts() -> None:
     now_ms = [0]
     options = GatewayOptions(idle_timeout_ms=1000, check_interval_ms=0)
@@ -332,6 +396,50 @@ def test_sessions_operations_and_statements_are_bounded() -> None:
         queries[0].close()
         run(service, session, "SHOW VIEWS").result()
         until(lambda: running_jobs(cluster) == 2)
+
+
+def test_a_statement_that_has_run_is_dropped_and_what_operations_take_is_bounded() -> None:
+    limit = 1024 * 1024
+    options = GatewayOptions(operations_bytes_max=limit, page_bytes_max=600_000)
+    with gateway_service(options) as (service, _):
+        session = service.open_session({})
+        for _ in range(5):
+            assert run(service, session, f"SET 'pipeline.name' = 'a' -- {'x' * 900_000}").held_bytes < 1000
+        # A failed statement is kept for its error; it makes room for others.
+        failed = service.execute(session, f"SELECT x -- {'x' * 900_000}")
+        assert failure(failed).code == "SS2003"
+        assert failed.held_bytes > 900_000
+        service.execute(session, f"SHOW VIEWS -- {'x' * 900_000}")
+        assert failed.status is OperationStatus.CLOSED
+        rows(run(service, session, UNBOUNDED.format(rate=50_000_000)))
+        query = run(service, session, "SELECT id FROM u")
+        until(lambda: query.held_bytes > limit)
+        with pytest.raises(UserError, match=f"take more than {limit} bytes"):
+            service.execute(session, "SHOW VIEWS")
+        service.close_operation(session, query.handle)
+        assert rows(run(service, session, "SHOW VIEWS")) == []
+
+
+def test_what_waits_in_a_session_is_bounded() -> None:
+    with gateway_service(GatewayOptions(operations_max=5)) as (service, _):
+        session = service.open_session({"table.dml-sync": "true"})
+        rows(run(service, session, UNBOUNDED.format(rate=10)))
+        rows(run(service, session, BLACKHOLE))
+        insert = service.execute(session, "INSERT INTO sink SELECT id FROM u")
+        until(lambda: insert.status is OperationStatus.RUNNING)
+        for _ in range(4):
+            service.configure_session(session, "SET 'pipeline.name' = 'a'")
+        with pytest.raises(UserError, match="5 operations that are not closed"):
+            service.run_script(session, "SET 'pipeline.name' = 'a';")
+        # A statement that is closed leaves its place in the queue only when its turn comes.
+        service.close_operation(session, insert.handle)
+        blocking = service.execute(session, "INSERT INTO sink SELECT id FROM u")
+        until(lambda: blocking.status is OperationStatus.RUNNING)
+        for _ in range(5):
+            service.close_operation(session, service.execute(session, "SHOW VIEWS").handle)
+        with pytest.raises(UserError, match="5 operations of the session wait"):
+            service.execute(session, "SHOW VIEWS")
+        service.close_operation(session, blocking.handle)
 
 
 def test_an_unknown_session_has_no_statements(gateway: Running) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from client.gateway.options import GatewayOptions
 from client.gateway.settings import shown_properties, split_properties
 from sqlstream.errors import UserError
 
@@ -32,3 +33,8 @@ def test_secrets_are_shown_to_nobody() -> None:
         "s3.secret-key": "******",
         "a": "2",
     }
+
+
+def test_a_body_in_json_is_as_large_as_a_statement_needs() -> None:
+    assert GatewayOptions().request_bytes_max == 3 * (1024 * 1024 + 256 * 1024) + 65536
+    assert GatewayOptions(body_bytes_max=2048).request_bytes_max == 2048

@@ -1,8 +1,5 @@
 """A cluster of literal jobs, and its REST as an application."""
 
-import json
-from pathlib import Path
-
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
@@ -144,16 +141,21 @@ def cluster():
     return LiteralCluster()
 
 
-@pytest.fixture
-def rest(cluster):
+def application(cluster):
     app = FastAPI()
     config = {"rest.port": "8081", "s3.secret-key": "hunter2"}
     app.include_router(rest_routes(cluster, ServerInfo("0.1.0", config)))
-    with TestClient(app) as client:
+    return app
+
+
+@pytest.fixture
+def rest(cluster):
+    with TestClient(application(cluster)) as client:
         yield client
 
 
 @pytest.fixture(scope="session")
-def shapes():
-    """Path to the shape of Flink's answer: keys and types, as in Flink's own REST compatibility snapshot."""
-    return json.loads((Path(__file__).parent / "flink_shapes.json").read_text())
+def shared_rest():
+    """The REST of a cluster that many tests only read: to make an application takes longer than to ask it."""
+    with TestClient(application(LiteralCluster())) as client:
+        yield client

@@ -224,3 +224,17 @@ def test_a_reader_without_rows_says_when_the_next_one_is_due() -> None:
         assert made.poll() is SourceStatus.NOTHING_YET, "nothing comes before it is due"
         clock.now = due_ms
     assert rows == [(0, 1), *((-(-n * 1000 // 3), 1) for n in range(1, 10))]
+
+
+def test_a_slow_table_gives_its_rows_five_times_a_second_when_all_slow_tables_do() -> None:
+    clock = Clock()
+    clock.now += 70
+    made = reader(Schema.of(("n", sql.BIGINT)), {"rows-per-second": "10"}, clock=clock)
+    rows = []
+    for _ in range(4):
+        while isinstance(batch := made.poll(), pa.RecordBatch):
+            rows.append((clock.now - Clock.now, batch.num_rows))
+        due_ms = made.next_poll_ms()
+        assert due_ms is not None
+        clock.now = due_ms
+    assert rows == [(70, 2), (400, 2), (600, 2), (800, 2)]

@@ -1,0 +1,70 @@
+"""What a client says of a job that the cluster knows no longer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+
+import pytest
+from gateway_harness import UNBOUNDED, Server, gateway_server
+
+from client.connection.address import parse_address
+from client.connection.async_http import AsyncHttpConnection, AsyncHttpResult
+from client.connection.http_connection import HttpConnection, HttpResult
+from sqlstream.errors import SqlStreamError
+from sqlstream.messages.job_state import JobStatus
+
+STATEMENTS = (
+    UNBOUNDED.format(rate=10),
+    "CREATE TEMPORARY TABLE sink (id BIGINT) WITH ('connector'='blackhole')",
+    "INSERT INTO sink SELECT id FROM u",
+)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with gateway_server(has_job_routes=True) as found:
+        yield found
+
+
+@pytest.mark.parametrize("call", [HttpResult.wait, HttpResult.metrics, HttpResult.cancel])
+def test_a_job_that_is_not_known_is_an_error_and_not_finished(
+    server: Server, call: Callable[[HttpResult], object]
+) -> None:
+    with HttpConnection(parse_address(server.url), {}) as connection:
+        for text in STATEMENTS:
+            result = connection.execute(text)
+        result.cancel()
+        result.job_id = "f" * 32
+        with pytest.raises(SqlStreamError) as raised:
+            call(result)
+        assert raised.value.code == "SS6009"
+
+
+@pytest.mark.parametrize("call", [AsyncHttpResult.wait, AsyncHttpResult.metrics, AsyncHttpResult.cancel])
+def test_so_it_is_on_an_event_loop(
+    server: Server,
+    call: Callable[[AsyncHttpResult], Awaitable[object]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def code() -> str:
+        connection = await AsyncHttpConnection.open(parse_address(server.url), {})
+        try:
+            for text in STATEMENTS:
+                result = await connection.execute(text)
+            await result.cancel()
+            monkeypatch.setattr(AsyncHttpResult, "job_id", "f" * 32)
+            with pytest.raises(SqlStreamError) as raised:
+                await call(result)
+            return raised.value.code
+        finally:
+            await connection.close()
+
+    assert asyncio.run(code()) == "SS6009"
+
+
+def test_a_query_over_literal_rows_has_no_job_and_is_finished(server: Server) -> None:
+    with HttpConnection(parse_address(server.url), {}) as connection:
+        result = connection.execute("SELECT 1")
+        result.cancel()
+        assert (result.job_id, result.wait().status, result.metrics().total) == (None, JobStatus.FINISHED, {})
