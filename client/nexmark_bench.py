@@ -275,4 +275,4 @@ def _added(operators: Iterable[Metrics]) -> dict[str, Any]:
 
 
 def _unknown(status: JobStatus) -> ErrorInfo:
-    return ErrorInfo("SS6012", f"the job ended {status.value.lower()}")
+    return ErrorInfo("SS6054", f"the job ended {status.value.lower()}")

@@ -57,6 +57,7 @@ from sqlstream.catalog import (
     ObjectPath,
     PutDatabase,
     PutObject,
+    RemoveDamaged,
     RemoveDatabase,
     RemoveObject,
     RenameObject,
@@ -240,6 +241,9 @@ class FileCatalog:
                 return lambda: write_definition(path, content)
             case RemoveObject(entry):
                 path = self._object_path(entry.path)
+                return lambda: remove_definition(path)
+            case RemoveDamaged(damaged):
+                path = self._object_path(damaged)
                 return lambda: remove_definition(path)
             case RenameObject(entry):
                 path, target = self._object_path(entry.path), self._object_path(change.target)

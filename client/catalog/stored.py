@@ -170,4 +170,6 @@ def decode(content: bytes, kind: type[Stored]) -> Stored:
         return msgspec.json.decode(content, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         said = str(error)
-        raise DamagedDefinition(said[:1].lower() + said[1:]) from None
+        # "JSON" keeps its letters.
+        is_word = said[1:2].islower()
+        raise DamagedDefinition(said[:1].lower() + said[1:] if is_word else said) from None

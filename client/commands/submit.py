@@ -94,6 +94,11 @@ class _Shown:
         said = {"line": self._line, "kind": self._result.kind.value, **members}
         print(json.dumps(said, ensure_ascii=False), flush=True)
 
+    def _print_rows(self, objects: list[str]) -> None:
+        """The rows as the renderer wrote them: to read them again would lose digits of DECIMAL and BIGINT."""
+        said = json.dumps({"line": self._line, "kind": self._result.kind.value}, ensure_ascii=False)
+        print(f'{said[:-1]}, "rows": [{", ".join(filter(None, objects))}]}}', flush=True)
+
     def text(self) -> None:
         from client.connection import ResultKind
 
@@ -134,7 +139,7 @@ class _Shown:
                 renderer.write(batch)
             renderer.finish()
         if isinstance(out, io.StringIO):
-            self._print_json(rows=[json.loads(line) for line in out.getvalue().splitlines()])
+            self._print_rows(out.getvalue().removesuffix("\n").split("\n"))
         self._warn(result.warnings())
 
     def job(self, text: str, is_detached: bool) -> int:

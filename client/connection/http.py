@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
@@ -65,10 +66,15 @@ def _trusted(address: Address) -> ssl.SSLContext | bool:
         except (OSError, ssl.SSLError) as error:
             raise UserError(
                 "SS4044",
-                f'cannot read certificates from "{address.ca_file}": {str(error).lower()}',
+                f'cannot read certificates from "{address.ca_file}": {_reason(error)}',
                 hint="give a PEM file",
             ) from error
     return context
+
+
+def _reason(error: Exception) -> str:
+    """What the operating system or TLS says, without the number of the error."""
+    return re.sub(r"^\[errno -?\d+\] *", "", str(error).lower())
 
 
 @contextlib.contextmanager
@@ -77,7 +83,7 @@ def naming_url(url: str) -> Iterator[None]:
     try:
         yield
     except httpx.ConnectError as error:
-        reason = str(error).lower() or "no connection"
+        reason = _reason(error) or "no connection"
         hint = "give the server's certificate: ?ca_file=FILE" if "certificate" in reason else START_HINT
         raise ExternalError(
             "SS5040", f"cannot connect to {url}: {reason}", retry=Retry.BACKOFF, hint=hint
@@ -99,7 +105,7 @@ def naming_url(url: str) -> Iterator[None]:
     except httpx.TransportError as error:
         raise ExternalError(
             "SS5043",
-            f"the connection to {url} was lost: {str(error).lower() or type(error).__name__}",
+            f"the connection to {url} was lost: {_reason(error) or type(error).__name__}",
             retry=Retry.BACKOFF,
             hint="see whether the server still runs, then send the statement again",
         ) from error

@@ -12,7 +12,6 @@ from sqlstream.messages.rpc import JobMetrics, JobOverviewEntry, JobStatusReply
 
 OVERVIEW = "/jobs/overview"
 CLUSTER = "/overview"
-TASK_MANAGERS = "/taskmanagers"
 
 _FIRST_POLL_S = 0.005
 _POLL_S_MAX = 0.25

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -14,6 +15,7 @@ from sqlstream.errors import (
     FailureReason,
     InternalError,
     JobError,
+    Retry,
     Span,
     SqlStreamError,
     UserError,
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sqlstream.schema import Schema
+
+_Choice = TypeVar("_Choice", bound=enum.Enum)
 
 API = "/v4"
 METADATA_KEY = b"sqlstream"
@@ -101,7 +105,8 @@ def read_ending(metadata: Mapping[bytes, bytes]) -> tuple[str, ...]:
 def job_failure(error: Mapping[str, Any]) -> JobError:
     """The failure of a job, from its parts."""
     code = str(error.get("code", "SS9001"))
-    reason = FailureReason.CANCELLED if code == "SS6023" else FailureReason.OPERATOR_FAILED
+    otherwise = FailureReason.CANCELLED if code == "SS6023" else FailureReason.OPERATOR_FAILED
+    reason = _member(FailureReason, error.get("reason"), otherwise)
     return JobError(
         code,
         str(error.get("message", "")),
@@ -129,13 +134,23 @@ def answered_error(status: int, body: bytes, url: str) -> SqlStreamError:
 
 
 def _error_of(error: Mapping[str, Any]) -> SqlStreamError:
+    """The error of the family that the server names. One that it does not name is fixed by who asks."""
     code, message = str(error["code"]), str(error.get("message", ""))
     detail, hint = str(error.get("detail", "")), str(error.get("hint", ""))
-    if code.startswith("SS9"):
-        return InternalError(message, detail=detail)
-    if code.startswith("SS60") and code < "SS6020":
-        return JobError(code, message, reason=FailureReason.EXTERNAL, detail=detail, hint=hint)
+    match error.get("family"):
+        case "INTERNAL":
+            return InternalError(message, detail=detail)
+        case "JOB":
+            return job_failure(error)
+        case "EXTERNAL":
+            retry = _member(Retry, error.get("retry"), Retry.NEVER)
+            return ExternalError(code, message, retry=retry, detail=detail, hint=hint)
     return UserError(code, message, span=_span(error), detail=detail, hint=hint)
+
+
+def _member(kind: type[_Choice], name: object, otherwise: _Choice) -> _Choice:
+    """The member of that name; a server of another version may have others."""
+    return next((member for member in kind if member.value == name), otherwise)
 
 
 def rendered_error(text: str) -> UserError | None:

@@ -9,7 +9,15 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sqlstream.errors import InternalError, SqlStreamError, line_and_column, render_error
+from sqlstream.errors import (
+    ExternalError,
+    InternalError,
+    JobError,
+    SqlStreamError,
+    UserError,
+    line_and_column,
+    render_error,
+)
 from sqlstream.secrets import without_secrets
 
 DETAILED = "application/vnd.sqlstream+json"
@@ -60,6 +68,12 @@ class RestError(Exception):
         return found
 
 
+def family(error: SqlStreamError) -> str:
+    """Who can fix it: the class of the error, without "Error"."""
+    families = {UserError: "USER", ExternalError: "EXTERNAL", JobError: "JOB"}
+    return next((name for kind, name in families.items() if isinstance(error, kind)), "INTERNAL")
+
+
 def error_detail(error: SqlStreamError, statement: str) -> dict[str, Any]:
     """The error for programs, with its place in the statement."""
     found: dict[str, Any] = {
@@ -67,7 +81,12 @@ def error_detail(error: SqlStreamError, statement: str) -> dict[str, Any]:
         "message": without_secrets(error.message, statement),
         "hint": without_secrets(error.hint, statement),
         "detail": without_secrets(error.detail, statement),
+        "family": family(error),
     }
+    if isinstance(error, JobError):
+        found["reason"] = error.reason.value
+    elif isinstance(error, ExternalError):
+        found["retry"] = error.retry.value
     span = getattr(error, "span", None)
     if span is not None and span.end <= len(statement):
         line, column = line_and_column(statement, span.start)

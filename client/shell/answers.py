@@ -14,7 +14,7 @@ from client.progress import Progress, closing_text
 from client.shell.detached import DetachedJobs
 from client.shell.display import Display
 from sqlstream import config
-from sqlstream.errors import FailureReason, JobError, SqlStreamError, UserError
+from sqlstream.errors import FailureReason, JobError, UserError
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.terminal_text import shown
 
@@ -249,7 +249,7 @@ class FileWriting:
     def __init__(self, result: StatementResult, file: OutputFile) -> None:
         self._result = result
         self._file = file
-        self._error: SqlStreamError | None = None
+        self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="write-file", daemon=True)
         self._thread.start()
 
@@ -260,7 +260,8 @@ class FileWriting:
         try:
             for batch in final_rows(_schema(self._result), batches) if self._result.is_bounded else batches:
                 self._file.write(batch)
-        except SqlStreamError as error:
+        except BaseException as error:
+            # Whatever stopped the rows, the file is incomplete and must not get its name.
             self._error = error
 
     def wait(self) -> None:

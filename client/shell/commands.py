@@ -14,8 +14,6 @@ from sqlstream.errors import UserError, did_you_mean
 if TYPE_CHECKING:
     from client.shell.shell import Shell
 
-WORDS_MAX = 100
-
 
 class Leave(Exception):
     """QUIT was typed."""

@@ -14,21 +14,25 @@ if TYPE_CHECKING:
 
 WAIT_S = 1.0
 JOBS_MAX = 100
-"""Jobs whose end is told; of more the oldest are no longer looked at."""
+"""Jobs beyond which an added one makes the ends of the others be looked for, so that those that have ended are let go."""
+LINES_MAX = 1_000
 
 
 class DetachedJobs:
-    """State: the jobs that had not ended when they were last looked at, with the time of their submission."""
+    """State: the jobs that had not ended when they were last looked at, with the time of their submission, and lines about
+    ended ones that nobody has read. A job that runs is never forgotten: its user is asked before the cluster ends with it."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._jobs: dict[str, tuple[StatementResult, float]] = {}
+        self._lines: list[str] = []
 
     def add(self, result: StatementResult) -> None:
-        if result.job_id is not None:
-            self._jobs[result.job_id] = (result, time.monotonic())
-        while len(self._jobs) > JOBS_MAX:
-            del self._jobs[next(iter(self._jobs))]
+        if result.job_id is None:
+            return
+        if len(self._jobs) >= JOBS_MAX:
+            self._lines = self.ended()[-LINES_MAX:]
+        self._jobs[result.job_id] = (result, time.monotonic())
 
     def running(self) -> list[StatementResult]:
         """The jobs that have not ended."""
@@ -38,7 +42,7 @@ class DetachedJobs:
     def ended(self) -> list[str]:
         """Lines about the jobs that have ended since the last call, which are forgotten."""
         running = self._running_ids()
-        lines: list[str] = []
+        lines, self._lines = self._lines, []
         for job_id in [job_id for job_id in self._jobs if job_id not in running]:
             result, started = self._jobs.pop(job_id)
             lines += _report(result, time.monotonic() - started)

@@ -25,13 +25,16 @@ class _Writer(Protocol):
 
 
 def checked_path(text: str) -> Path:
-    """The path of a file to write. UserError SS4050 when its suffix names no format, or its directory does not exist."""
+    """The path of a file to write. UserError SS4050 when its suffix names no format, or its directory does not exist;
+    ExternalError SS5001 when the directory may not be read."""
     path = Path(text).expanduser()
     if path.suffix.lower() not in SUFFIXES:
         raise UserError(
             "SS4050", f'the name "{text}" says no format', hint=f"end it with one of {', '.join(SUFFIXES)}"
         )
-    if not path.parent.is_dir() or path.is_dir():
+    with _telling(path):
+        is_writable = path.parent.is_dir() and not path.is_dir()
+    if not is_writable:
         raise UserError(
             "SS4050", f'"{text}" cannot be written', hint="give a file in a directory that exists"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 
+from planner.bind.statement_size import StatementSize
 from sqlstream.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, CatalogReader
 from sqlstream.expressions import Expression
 from sqlstream.spi.connector import ConnectorDescriptor
@@ -17,7 +18,7 @@ class BindContext:
 
     `catalog` is one consistent state of the catalogs: the whole statement is bound to it. `connectors` and `formats` are
     keyed by identifier; `config` holds the settings that the user has set. `check_expression` raises a UserError for an
-    expression that type-checks but that the runtime cannot compute.
+    expression that type-checks but that the runtime cannot compute. `size` counts the statement's expressions.
     """
 
     catalog: CatalogReader
@@ -27,3 +28,4 @@ class BindContext:
     current_catalog: str = DEFAULT_CATALOG
     current_database: str = DEFAULT_DATABASE
     check_expression: Callable[[Expression], None] = lambda expression: None
+    size: StatementSize = dataclasses.field(default_factory=StatementSize)

@@ -89,13 +89,19 @@ class ScalarBinder:
         if literal is not None:
             return literal
         if type(node) in _CHAINS and len(chain := _chain(node)) > NESTED_OPERATORS_MAX:
+            self.count(len(chain), node)
             return self.bind_chain(chain)
+        self.count(1, node)
         if type(node) in _BINARY:
             return self.call(_BINARY[type(node)], node, node.this, node.args["expression"])
         handler = _HANDLERS.get(type(node))
         if handler is None:
             raise UserError("SS3001", f"{_describe(node)} is not supported yet", span=self.span(node))
         return handler(self, node)
+
+    def count(self, expressions: int, node: exp.Expr) -> None:
+        context = self.namespace.context
+        context.size.add(expressions, context.config, self.span(node))
 
     def bind_condition(self, node: exp.Expr) -> Expression:
         return to_boolean(self.bind(node), self.place, self.span(node))
@@ -173,7 +179,9 @@ class ScalarBinder:
 
     def bind_connector(self, node: exp.Connector) -> Expression:
         name = "AND" if isinstance(node, exp.And) else "OR"
-        return bind_call(name, tuple(self.bind(part) for part in _flatten(node)), self.span(node))
+        parts = _flatten(node)
+        self.count(len(parts) - 2, node)
+        return bind_call(name, tuple(self.bind(part) for part in parts), self.span(node))
 
     def bind_chain(self, chain: list[exp.Expr]) -> Expression:
         """Operators of one kind from the first to the last, each of which has the one before it as its left side."""

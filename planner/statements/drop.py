@@ -6,7 +6,7 @@ from planner.bind.context import BindContext
 from planner.bind.names import check_database, object_path, suggest
 from planner.dialect.statements import DropObject
 from planner.statements.result import DdlResult
-from sqlstream.catalog import CatalogView, RemoveObject
+from sqlstream.catalog import CatalogView, RemoveDamaged, RemoveObject
 from sqlstream.errors import UserError
 
 
@@ -15,6 +15,11 @@ def drop(statement: DropObject, context: BindContext) -> DdlResult:
     path = object_path(statement.name.parts, context, statement.name.span)
     kind = "VIEW" if statement.is_view else "TABLE"
     wanted = f"temporary {kind.lower()}" if statement.is_temporary else kind.lower()
+    if not statement.is_temporary and context.catalog.is_damaged(path):
+        # Which of the two it was cannot be told; both statements drop it.
+        return DdlResult.ok(
+            RemoveDamaged(path), done=f'"{path.name}", whose definition could not be read, dropped'
+        )
     found = context.catalog.get_kind(path, statement.is_temporary)
     visible = context.catalog.get(path)
     if visible is not None and visible.is_temporary and not statement.is_temporary:

@@ -197,7 +197,7 @@ class Provisioning:
 
 def _unregistered(resource_id: str, timeout_ms: int) -> ErrorInfo:
     return ErrorInfo(
-        code="SS6020",
+        code="SS6050",
         message=f"TaskManager {resource_id} did not register within {timeout_ms / 1000:g} s of its request",
         reason=FailureReason.TASK_MANAGER_LOST,
         hint="look at its log; resourcemanager.taskmanager-registration.timeout sets how long its start may take",

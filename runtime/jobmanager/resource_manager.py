@@ -398,7 +398,7 @@ def _registered_anew(found: RegisteredTaskManager) -> ErrorInfo:
 
 def _idle(found: RegisteredTaskManager, timeout_ms: int) -> ErrorInfo:
     return ErrorInfo(
-        code="SS6021",
+        code="SS6051",
         message=f"TaskManager {found.id} at {found.address} was released after {timeout_ms / 1000:g} s without a job",
         reason=FailureReason.TASK_MANAGER_LOST,
     )
@@ -415,7 +415,7 @@ def _other_version(message: RegisterTaskManager) -> ErrorInfo:
 
 def _not_requested(message: RegisterTaskManager) -> ErrorInfo:
     return ErrorInfo(
-        code="SS6022",
+        code="SS6052",
         message=f"TaskManager {message.resource_id} was released, or was not requested by this JobManager",
         reason=FailureReason.EXTERNAL,
     )

@@ -342,7 +342,7 @@ class Task:
 
         def fail() -> None:
             raise JobError(
-                "SS6010",
+                "SS6053",
                 f"lost the connection to a producer of the task: {cause}",
                 reason=FailureReason.PARTITION_LOST,
             )

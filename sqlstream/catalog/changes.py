@@ -27,6 +27,13 @@ class RemoveObject:
 
 
 @dataclasses.dataclass(frozen=True)
+class RemoveDamaged:
+    """Remove a table or view whose kept definition cannot be read."""
+
+    path: ObjectPath
+
+
+@dataclasses.dataclass(frozen=True)
 class RenameObject:
     """Rename a table or view, which must still be the same, within its database; nothing may have the other name."""
 
@@ -80,7 +87,7 @@ class UseDatabase:
     database: str
 
 
-ContentsChange = PutObject | RemoveObject | RenameObject | PutDatabase | RemoveDatabase
+ContentsChange = PutObject | RemoveObject | RemoveDamaged | RenameObject | PutDatabase | RemoveDatabase
 """A change within one catalog."""
 
 CatalogChange = ContentsChange | PutCatalog | RemoveCatalog | UseDatabase
@@ -91,5 +98,7 @@ def changed_catalog(change: ContentsChange) -> str:
     match change:
         case PutObject(entry) | RemoveObject(entry) | RenameObject(entry):
             return entry.path.catalog
+        case RemoveDamaged(path):
+            return path.catalog
         case PutDatabase() | RemoveDatabase():
             return change.catalog

@@ -12,6 +12,7 @@ from sqlstream.catalog.changes import (
     ContentsChange,
     PutDatabase,
     PutObject,
+    RemoveDamaged,
     RemoveDatabase,
     RemoveObject,
     RenameObject,
@@ -53,6 +54,8 @@ def changed(contents: CatalogContents, change: ContentsChange) -> CatalogContent
             return _with_object(contents, entry, expected)
         case RemoveObject(entry):
             return _without_object(contents, entry)
+        case RemoveDamaged(path):
+            return _without_damaged(contents, path)
         case RenameObject(entry):
             if contents.get(change.target) is not None:
                 raise CatalogConflict
@@ -95,6 +98,15 @@ def _without_object(contents: CatalogContents, entry: CatalogObject) -> CatalogC
         raise CatalogConflict
     rest = {name: other for name, other in database.objects.items() if name != path.name}
     return _with_objects(contents, path.database, rest)
+
+
+def _without_damaged(contents: CatalogContents, path: ObjectPath) -> CatalogContents:
+    database = _database(contents, path.database)
+    if path.name not in database.damaged:
+        raise CatalogConflict
+    rest = {name: reason for name, reason in database.damaged.items() if name != path.name}
+    after = dataclasses.replace(database, damaged=rest)
+    return dataclasses.replace(contents, databases={**contents.databases, path.database: after})
 
 
 def _with_database(

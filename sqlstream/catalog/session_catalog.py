@@ -93,6 +93,9 @@ class SessionCatalog:
     def get_kind(self, path: ObjectPath, is_temporary: bool) -> CatalogObject | None:
         return self.snapshot().get_kind(path, is_temporary)
 
+    def is_damaged(self, path: ObjectPath) -> bool:
+        return self.snapshot().is_damaged(path)
+
     def names(self, catalog: str, database: str) -> tuple[str, ...]:
         return self.snapshot().names(catalog, database)
 

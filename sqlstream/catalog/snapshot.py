@@ -35,6 +35,8 @@ class CatalogReader(Protocol):
 
     def get_kind(self, path: ObjectPath, is_temporary: bool) -> CatalogObject | None: ...
 
+    def is_damaged(self, path: ObjectPath) -> bool: ...
+
     def names(self, catalog: str, database: str) -> tuple[str, ...]: ...
 
     def list(self, catalog: str, database: str) -> tuple[CatalogObject, ...]: ...
@@ -83,6 +85,11 @@ class CatalogSnapshot:
         """The object of that very kind, hidden or not."""
         return self._temporary.get(path) if is_temporary else self._permanent(path)
 
+    def is_damaged(self, path: ObjectPath) -> bool:
+        """Whether a permanent object is there whose definition cannot be read."""
+        found = self._database(path.catalog, path.database)
+        return found is not None and path.name in found.damaged
+
     def list(self, catalog: str, database: str) -> tuple[CatalogObject, ...]:
         """The visible objects in order of their names, without those that cannot be read."""
         found = self._database(catalog, database)
@@ -120,14 +127,14 @@ class CatalogSnapshot:
     def _permanent(self, path: ObjectPath) -> CatalogObject | None:
         database = self._database(path.catalog, path.database)
         if database is not None and path.name in database.damaged:
-            raise _unreadable(f'table "{path.name}"', database.damaged[path.name])
+            raise _unreadable(f'table "{path.name}"', database.damaged[path.name], ", or drop the table")
         return None if database is None else database.objects.get(path.name)
 
 
-def _unreadable(what: str, reason: str) -> ExternalError:
+def _unreadable(what: str, reason: str, or_drop: str = "") -> ExternalError:
     return ExternalError(
         "SS5020",
         f"the definition of {what} cannot be read",
         detail=reason,
-        hint="repair the file, or remove it to forget the definition",
+        hint=f"repair the file{or_drop or ', or remove it to forget the definition'}",
     )

@@ -88,6 +88,18 @@ def test_json_is_one_object_per_statement(command: Command) -> None:
     ]
 
 
+def test_json_keeps_every_digit(command: Command) -> None:
+    query = (
+        "SELECT CAST('12345678901234567890.123456789012345678' AS DECIMAL(38, 18)) AS d, U&'x\\2028y' AS s"
+    )
+    done = command("submit", "--json", "-", stdin=f"{query};\n{query} FROM (VALUES (1), (2)) AS t (a);")
+    row = '{"d":12345678901234567890.123456789012345678,"s":"x\u2028y"}'
+    assert done.stdout.rstrip("\n").split("\n") == [
+        f'{{"line": 1, "kind": "QUERY", "rows": [{row}]}}',
+        f'{{"line": 2, "kind": "QUERY", "rows": [{row}, {row}]}}',
+    ]
+
+
 def test_errors_underline_the_file(command: Command) -> None:
     done = command("submit", "-", stdin="SET 'parallelism.default' = '1';\nSELECT nope;\n")
     assert (done.returncode, done.stdout) == (2, "")

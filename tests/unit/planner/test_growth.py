@@ -11,7 +11,7 @@ import pytest
 
 from client.local_session import local_session
 from planner.compile import CompiledPlan, explain
-from planner.dialect.parser import parse_script
+from planner.dialect.parser import parse_script, parse_statement
 from planner.dialect.statements import Query
 from planner.relational.nodes import RelationalNode, rewrite
 from sqlstream.errors import Span, UserError
@@ -104,6 +104,37 @@ def test_what_would_grow_without_bound_is_refused(
         compiled(ctes(link, count), config)
     assert caught.value.code == "SS3019"
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("select", "is_allowed"),
+    [
+        ("SELECT " + " + ".join(["v"] * 10) + " FROM t", True),
+        ("SELECT " + " + ".join(["v"] * 11) + " FROM t", False),
+        ("SELECT " + " + ".join(["v"] * 30) + " FROM t", False),
+        ("SELECT v FROM t WHERE " + " AND ".join(["v < 7"] * 7), False),
+        (
+            "SELECT * FROM (SELECT v * v AS v FROM t) x, (SELECT v * v AS v FROM t) y WHERE x.v = "
+            + "y.v * " * 6
+            + "1",
+            False,
+        ),
+        ("VALUES " + ", ".join(["(1, 2)"] * 500), True),
+    ],
+)
+def test_a_statement_has_as_many_expressions_as_its_option_says(select: str, is_allowed: bool) -> None:
+    config = {"sqlstream.statement.max-expressions": "19"}
+    if is_allowed:
+        compiled(select, config)
+        return
+    with pytest.raises(UserError, match="more than 19 columns, operators and calls") as caught:
+        compiled(select, config)
+    assert (caught.value.code, caught.value.span is None) == ("SS3019", False)
+
+
+def test_a_text_that_would_take_a_minute_to_parse_is_refused_at_once() -> None:
+    with pytest.raises(UserError, match="more than 400000 names, keywords and operators"):
+        parse_statement("SELECT " + "+".join(["a"] * 200_001))
 
 
 class NestedTooDeeply(Exception):

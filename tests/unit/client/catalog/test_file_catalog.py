@@ -13,6 +13,9 @@ from msgspec.structs import replace
 from client.catalog.catalogs import kept_catalogs
 from client.catalog.definition_files import file_name, sql_name
 from client.catalog.file_catalog import FileCatalog, open_file_catalog
+from client.local_cluster import LocalClusterClient
+from client.session import Rows, Session
+from planner.dialect.parser import parse_statement
 from sqlstream import types as sql
 from sqlstream.catalog import (
     DEFAULT_CATALOG,
@@ -33,6 +36,8 @@ from sqlstream.catalog import (
     RemoveObject,
     RenameObject,
 )
+from sqlstream.catalog.changes import RemoveDamaged
+from sqlstream.catalog.manager import CatalogManager
 from sqlstream.errors import ExternalError, SqlStreamError, UserError
 from sqlstream.schema import Schema
 
@@ -257,7 +262,7 @@ def test_threads_that_create_one_table_have_one_winner(tmp_path: Path) -> None:
         (b'{"format": 1, "kind": "FUNCTION"}', "invalid value 'FUNCTION'"),
         (b'{"format": 1, "kind": "TABLE", "columns": [], "options": {}, "more": 1}', "unknown field `more`"),
         (b"[" * 100_000, ""),
-        (b"\xff\xfe", "malformed"),
+        (b"\xff\xfe", ": JSON is malformed"),
     ],
 )
 def test_a_damaged_file_is_named_and_costs_only_its_object(
@@ -281,6 +286,30 @@ def test_a_damaged_file_is_named_and_costs_only_its_object(
         again.apply(PutObject(table("bad")))
     file_of(tmp_path, "bad").unlink()
     assert snapshot(open_file_catalog(str(tmp_path))).get(path("bad")) is None
+
+
+def test_a_damaged_table_is_listed_and_can_be_dropped(tmp_path: Path) -> None:
+    catalog = open_file_catalog(str(tmp_path))
+    catalog.apply(PutObject(table("bad")))
+    file_of(tmp_path, "bad").write_bytes(b"{")
+    opened = open_file_catalog(str(tmp_path))
+    session = Session(LocalClusterClient(), catalogs=CatalogManager(opened))
+
+    def run(text: str) -> list[str]:
+        outcome = session.execute(parse_statement(text))
+        assert isinstance(outcome, Rows)
+        return [row for batch in outcome.batches for row in batch.column(0).to_pylist()]
+
+    assert run("SHOW TABLES") == ["bad"]
+    with pytest.raises(ExternalError, match="cannot be read"):
+        run("DESCRIBE bad")
+    assert run("DROP TABLE bad") == ["OK"]
+    assert run("SHOW TABLES") == []
+    assert not file_of(tmp_path, "bad").exists()
+    with pytest.raises(CatalogConflict):
+        opened.apply(RemoveDamaged(path("bad")))
+    with pytest.raises(UserError, match="does not exist"):
+        run("DROP TABLE bad")
 
 
 def test_a_pipe_in_place_of_a_definition_is_not_waited_for(tmp_path: Path) -> None:

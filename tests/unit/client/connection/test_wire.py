@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 
+import httpx
 import pytest
 
+from client.connection.http import naming_url
 from client.connection.wire import answered_error
+from client.gateway.errors import error_detail
 from sqlstream.errors import (
+    ErrorInfo,
     ExternalError,
+    FailureReason,
     InternalError,
     JobError,
+    Retry,
     Span,
     SqlStreamError,
     UserError,
@@ -41,11 +47,26 @@ def test_an_error_with_parts_is_what_it_was_at_the_server() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "kind"),
-    [("SS6003", JobError), ("SS9001", InternalError), ("SS6020", UserError), ("SS5001", UserError)],
+    "error",
+    [
+        JobError("SS5012", "bad", reason=FailureReason.USER_DATA, detail="d", hint="h"),
+        JobError("SS6001", "lost", reason=FailureReason.TASK_MANAGER_LOST),
+        ExternalError("SS5021", "busy", retry=Retry.BACKOFF, hint="again"),
+        UserError("SS6020", "no session", span=Span(0, 2)),
+        InternalError("a bug"),
+    ],
 )
-def test_the_family_of_an_error_is_that_of_its_code(code: str, kind: type[SqlStreamError]) -> None:
-    assert type(answered(500, {"errors": [], "error": {"code": code, "message": "m"}})) is kind
+def test_an_error_crosses_http_with_its_family_its_reason_and_its_retry(error: SqlStreamError) -> None:
+    found = answered(500, {"errors": [], "error": error_detail(error, "SELECT")})
+    assert type(found) is type(error)
+    assert ErrorInfo.of(found) == ErrorInfo.of(error)
+
+
+def test_what_another_version_of_the_server_names_is_read() -> None:
+    parts = {"code": "SS5999", "message": "m", "family": "EXTERNAL", "retry": "TOMORROW"}
+    error = answered(500, {"errors": [], "error": parts})
+    assert isinstance(error, ExternalError)
+    assert error.retry is Retry.NEVER
 
 
 def test_an_error_in_words_alone_is_read_from_them() -> None:
@@ -69,3 +90,9 @@ def test_other_answers_are_shown_with_the_url(status: int, body: bytes, code: st
     assert (error.code, error.message) == (code, said)
     assert error.hint
     assert isinstance(error, UserError if code == "SS4043" else ExternalError)
+
+
+def test_a_refused_connection_is_told_in_words() -> None:
+    with pytest.raises(ExternalError) as caught, naming_url(URL):
+        raise httpx.ConnectError("[Errno 111] Connection refused")
+    assert caught.value.message == "cannot connect to http://h:1: connection refused"

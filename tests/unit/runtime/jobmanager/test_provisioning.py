@@ -174,7 +174,7 @@ def test_a_released_task_manager_counts_until_it_has_ended_and_may_not_come_back
     assert cluster.manager.on_stranger("tm-2#0") == [Send("tm-2:1", UnknownTaskManager("tm-2#0"))]
     refused = cluster.registered("tm-2", 30_100, incarnation=1)
     assert [type(i.message) for i in refused] == [RegistrationRefused]
-    assert refused[0].message.error.code == "SS6022"
+    assert refused[0].message.error.code == "SS6052"
     assert requested(cluster.manager.on_request_slots("j2", 2, 30_200)) == []
     assert requested(cluster.manager.on_exited("tm-2", GONE, 30_300)) == ["tm-3"]
     assert leased(cluster.registered("tm-3", 30_400)) == ["j2", "j2"]
@@ -196,7 +196,7 @@ def test_one_that_does_not_register_in_time_is_ended_and_replaced() -> None:
     assert released(cluster.manager.on_tick(60_000)) == []
     out = cluster.manager.on_tick(60_001)
     assert (released(out), requested(out)) == ([("tm-1", True)], ["tm-2"])
-    assert [i.message.error.code for i in cluster.registered("tm-1", 60_100)] == ["SS6022"]
+    assert [i.message.error.code for i in cluster.registered("tm-1", 60_100)] == ["SS6052"]
     assert leased(cluster.registered("tm-2", 60_200)) == ["j1"]
 
 
