@@ -16,7 +16,7 @@ FLAGS = (
 TIMEOUT_MS = 15_000
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def server(tmp_path_factory) -> Iterator[str]:
     """The URL of the console of a server with one TaskManager, which has started."""
     settings = ("taskmanager.numberOfTaskSlots=4", "sqlstream.in-process.max-input-size=0")
@@ -31,7 +31,7 @@ def server(tmp_path_factory) -> Iterator[str]:
         yield running.rest + "/"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def guarded(tmp_path_factory) -> Iterator[tuple[str, str]]:
     """The URL of the console of a server that demands a token, and that token."""
     directory = tmp_path_factory.mktemp("guarded") / "data"
@@ -39,13 +39,14 @@ def guarded(tmp_path_factory) -> Iterator[tuple[str, str]]:
         yield running.rest + "/", (directory / "token").read_text().strip()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
     found = shutil.which("chromium") or shutil.which("chromium-browser")
     if found is None:
         pytest.skip("the page was not tested: there is no Chromium (Debian: apt-get install chromium)")
     from playwright.sync_api import sync_playwright
 
+    # Of a module and not of the session: while it runs, this thread has a running event loop, and other tests start their own.
     with sync_playwright() as playwright:
         # Playwright gives each browser that it launches a user data directory of its own.
         browser = playwright.chromium.launch(executable_path=found, args=list(FLAGS))
