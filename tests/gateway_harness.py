@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import socket
 import threading
 import time
@@ -57,17 +58,39 @@ class Server:
         self.cluster = cluster
 
 
+TCP = functools.partial(socket.socket, socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+"""A socket whose protocol is named, as the server's are: asyncio sends its small answers without delay."""
+
+
+def with_whole_bodies(app: Any) -> Any:
+    """The application behind one that reads each request to its end, as the server's access control does: a connection that is
+    closed before its request was read is reset, and the answer may be lost."""
+
+    async def reading(scope: Any, receive: Any, send: Any) -> None:
+        messages = [await receive()]
+        while messages[-1].get("more_body"):
+            messages.append(await receive())
+        waiting = iter(messages)
+
+        async def replay() -> Any:
+            return next(waiting, None) or await receive()
+
+        await app(scope, replay, send)
+
+    return reading
+
+
 @contextlib.contextmanager
 def gateway_server(
     options: GatewayOptions | None = None, shares_catalogs: bool = True, has_job_routes: bool = False
 ) -> Iterator[Server]:
     """The gateway behind uvicorn, on a free port of loopback; with the JobManager's REST if asked for."""
-    with gateway_service(options, None, shares_catalogs) as (service, cluster), socket.socket() as listening:
+    with gateway_service(options, None, shares_catalogs) as (service, cluster), TCP() as listening:
         listening.bind(("127.0.0.1", 0))
         app = gateway_app(service)
         if has_job_routes:
             app.include_router(rest_routes(cluster, ServerInfo("0")))
-        config = uvicorn.Config(app, log_level="warning", lifespan="off")
+        config = uvicorn.Config(with_whole_bodies(app), log_level="warning", lifespan="off")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()

@@ -75,6 +75,9 @@ Answer = TypeVar("Answer")
 ANSWER_TIMEOUT_S = 30.0
 END_CHECK_S = 1.0
 
+CLOCKS_APART_MS = 20
+"""A change of the distance between wall clock and steady clock that is not shown."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -176,6 +179,7 @@ class JobManagerShell:
         # All futures of `end_of` that have no result yet, whether their event was handled or not.
         self._unanswered: set[Future[JobStatusReply]] = set()
         self._unanswered_lock = threading.Lock()
+        self._distance_ms: int | None = None
         self._end: BaseException | None = None
         # One thread each for the store and the provider keeps their calls in order; commits of jobs are
         # independent.
@@ -284,8 +288,12 @@ class JobManagerShell:
         return tuple(task_manager_at(found, self._wall_ms) for found in self._result(answer))
 
     def _wall_ms(self, ms: int) -> int:
-        """A time of the steady clock as wall-clock time."""
-        return ms + self._now_ms() - self._steady_ms()
+        """A time of the steady clock as wall-clock time. The same time is shown again and again, so that the distance of the two
+        clocks, which are read one after the other, is taken anew only when it has really changed."""
+        distance_ms = self._now_ms() - self._steady_ms()
+        if self._distance_ms is None or abs(distance_ms - self._distance_ms) > CLOCKS_APART_MS:
+            self._distance_ms = distance_ms
+        return ms + self._distance_ms
 
     def answer(self, request: ClientRequest) -> ClientReply:
         """Answer a client's request message; an error becomes RequestFailed."""

@@ -374,3 +374,12 @@ def test_a_wait_that_times_out_leaves_nothing_behind(cluster: Cluster, make_job:
     cluster.job_manager.status("j1")
     assert cluster.job_manager._ends_awaited["j1"] == []
     assert cluster.job_manager._unanswered == set()
+
+
+def test_a_time_is_shown_the_same_each_time(cluster: Cluster, make_job: MakeJob) -> None:
+    cluster.job_manager.submit(make_job("j1", 3, 1))
+    shown = set()
+    for step_ms in (0, 1, -1, 2):
+        cluster.clock_set_by_ms = step_ms
+        shown.add(cluster.job_manager.details("j1").start_ms)
+    assert len(shown) == 1
