@@ -20,6 +20,7 @@ from sqlstream.graph.job_graph import ChainedOperator, JobGraph
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.schema import Schema
 from sqlstream.specs import CalcSpec, SinkSpec, SourceSpec, ValuesSpec
+from sqlstream.specs.sink import COLLECT
 from sqlstream.spi.connector import KeepsRejectedRows
 
 if TYPE_CHECKING:
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from runtime.net.results import JobResults
     from sqlstream.catalog import CatalogManager
     from sqlstream.messages.rpc import JobMetrics, JobStatusReply
-
-COLLECT = "collect"
 
 CONFLICTS_MAX = 100
 """How often a DDL statement is planned anew because another session has changed the same object of a catalog."""

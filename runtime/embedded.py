@@ -195,6 +195,7 @@ class EmbeddedCluster:
                 result_address=self._task_managers.address,
                 slot_request_timeout_ms=value("slot.request.timeout"),
             ),
+            archive_max=value("jobstore.max-capacity"),
             slots_max=self._provisioning.slots_max if self._provisioning is not None else IN_PROCESS_SLOTS,
         )
 

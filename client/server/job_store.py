@@ -26,16 +26,10 @@ from runtime.jobmanager.shell import Committer
 from sqlstream.errors import InternalError
 from sqlstream.graph.job_graph import JobGraph, decode_job_graph, encode_job_graph
 from sqlstream.messages.job_state import JobStatus
-from sqlstream.specs import SinkSpec
 
 logger = logging.getLogger(__name__)
 
 FORMAT_VERSION = 1
-ENDED_JOBS_MAX = 50
-
-COLLECT = "collect"
-"""The connector of a sink whose rows go to the client that waits for them."""
-
 _JOB_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 _GRAPH, _COMMITS, _DAMAGED = ".job", ".commits", ".damaged"
 
@@ -72,11 +66,12 @@ class KeptJob:
 
 class FileJobStore:
     """One file per job below `directory`, written before the job runs and removed when it has ended; the newest
-    ENDED_JOBS_MAX ended jobs are kept in `ended/`. Implements `JobStore` and has the marks of a `KeptCommitter`.
+    `ended_max` ended jobs are kept in `ended/`. Implements `JobStore` and has the marks of a `KeptCommitter`.
 
     A file that cannot be read is renamed and logged, and stops nothing. State: the ids of jobs that are suspended."""
 
-    def __init__(self, directory: str, now_ms: Callable[[], int]) -> None:
+    def __init__(self, directory: str, now_ms: Callable[[], int], ended_max: int) -> None:
+        self._ended_max = ended_max
         self._directory = directory
         self._ended_directory = os.path.join(directory, "ended")
         self._now_ms = now_ms
@@ -91,7 +86,7 @@ class FileJobStore:
         """A query's job does not run again, so it need not survive a crash of the machine; it costs no wait for the disk."""
         stored = _StoredJob(FORMAT_VERSION, self._now_ms(), encode_job_graph(job_graph))
         path = self._path(job_graph.job_id, _GRAPH)
-        write_file(path, _encode(stored), is_durable=not has_client(job_graph))
+        write_file(path, _encode(stored), is_durable=not job_graph.is_query)
 
     def remove(self, job_id: str, ended: EndedJob) -> None:
         """The job has ended. One that was suspended stays, unless it finished first."""
@@ -137,7 +132,7 @@ class FileJobStore:
         path = os.path.join(self._ended_directory, _checked(ended.details.job_id) + _GRAPH)
         write_file(path, _encode(_StoredEnd(FORMAT_VERSION, self._now_ms(), ended)), is_durable=False)
         paths = sorted(self._paths(self._ended_directory, _GRAPH), key=os.path.getmtime)
-        for old in paths[:-ENDED_JOBS_MAX]:
+        for old in paths[: -self._ended_max]:
             remove_file(old)
 
     # --- files
@@ -167,12 +162,6 @@ class FileJobStore:
             _set_aside(path, "what it was about to commit is not known")
             return None
         return KeptJob(graph, stored.submitted_ms, marked.commits)
-
-
-def has_client(graph: JobGraph) -> bool:
-    """Whether rows of the job go to a client, without which it has no use."""
-    operators = (o for v in graph.vertices for o in v.operators)
-    return any(isinstance(o.spec, SinkSpec) and o.spec.connector == COLLECT for o in operators)
 
 
 def _checked(job_id: str) -> str:

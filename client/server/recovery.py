@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from client.cluster_client import ClusterClient
-from client.server.job_store import FileJobStore, KeptJob, has_client
+from client.server.job_store import FileJobStore, KeptJob
 from runtime.jobmanager.events import EndedJob, SinkCommit
 from runtime.jobmanager.shell import Committer
 from runtime.logs import of_job
@@ -52,7 +52,7 @@ def recover(store: FileJobStore, committer: RecoveringCommitter, now_ms: Callabl
     again = []
     for job in store.kept():
         job_id = job.graph.job_id
-        if has_client(job.graph):
+        if job.graph.is_query:
             logger.warning("the query is lost with its client", extra=of_job(job_id))
             store.remove(job_id, ended_job(job, JobStatus.FAILED, now_ms(), LOST_WITH_CLIENT))
         elif job.commits is not None and _is_committed(job_id, job.commits, committer):

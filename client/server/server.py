@@ -21,7 +21,7 @@ from client.server.cluster_size import cluster_size
 from client.server.data_directory import DataDirectory, ServerFile
 from client.server.guarded_cluster import GuardedCluster
 from client.server.http_listener import HttpListener
-from client.server.job_store import FileJobStore, KeptCommitter, has_client
+from client.server.job_store import FileJobStore, KeptCommitter
 from client.server.listeners import listen, port_of, url_of
 from client.server.log_files import LogFiles, LogFilesHandler
 from client.server.printed_lines import log_printed_lines
@@ -142,7 +142,11 @@ class Server:
         # Who may run statements is not to read tokens, nor write them, as tables.
         denied = (os.path.realpath(config.data_directory),)
         self._places = FilePlaces(config.file_roots, denied)
-        self._store = FileJobStore(self._directory.jobs, now_ms)
+        self._store = FileJobStore(
+            self._directory.jobs,
+            now_ms,
+            self._configuration.get("jobstore.max-capacity"),
+        )
         committer = ConnectorCommitter(files_at(self._places))
         recovery = recover(self._store, committer, now_ms)
         surroundings = ClusterSurroundings(
@@ -205,7 +209,7 @@ class Server:
         kept = [
             job.job_id
             for job in self._cluster.jobs()
-            if job.status in _CAN_RUN_AGAIN and not has_client(self._cluster.job_graph(job.job_id))
+            if job.status in _CAN_RUN_AGAIN and not self._cluster.job_graph(job.job_id).is_query
         ]
         self._store.suspend(kept)
         if kept:

@@ -20,7 +20,7 @@ from sqlstream.messages.rpc import JobDetails, JobMetrics, JobOverviewEntry, Job
 class Dispatcher:
     """Stores a job before it runs, and runs it once, however often it is submitted.
 
-    State: the live JobMasters, and the newest `archive_max` ended jobs; older ones are forgotten.
+    State: the live JobMasters, and the newest `archive_max` ended jobs, at most half of them queries; older ones are forgotten.
     """
 
     def __init__(
@@ -86,10 +86,15 @@ class Dispatcher:
         return [RemoveJob(master.job_id, ended)]
 
     def add_ended(self, ended: EndedJob) -> None:
-        """Remember a job that has ended, here or under an earlier JobManager."""
+        """Remember a job that has ended, here or under an earlier JobManager.
+
+        Queries have half of the places, so that however many come, the ends of other jobs stay to be read."""
         self.archive[ended.details.job_id] = ended
         while len(self.archive) > self._archive_max:
-            self.archive.popitem(last=False)
+            queries = [job_id for job_id, old in self.archive.items() if old.job_graph.is_query]
+            others = (job_id for job_id in self.archive if job_id not in queries)
+            oldest = queries[0] if len(queries) > self._archive_max // 2 else next(others)
+            del self.archive[oldest]
 
     # --- queries
 

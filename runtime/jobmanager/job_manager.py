@@ -62,7 +62,7 @@ class JobManagerConfig:
 
     resource_manager: ResourceManagerConfig = field(default_factory=ResourceManagerConfig)
     job_master: JobMasterConfig = field(default_factory=JobMasterConfig)
-    archive_max: int = 50
+    archive_max: int = 200
     slots_max: int | None = None
 
 

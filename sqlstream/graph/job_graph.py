@@ -8,7 +8,8 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import InternalError, Span
 from sqlstream.graph.stream_graph import Exchange
 from sqlstream.schema import Schema
-from sqlstream.specs import Spec
+from sqlstream.specs import SinkSpec, Spec
+from sqlstream.specs.sink import COLLECT
 
 NETWORK_INPUT = -1
 """`ChainedOperator.input` of the chain's head: it reads the vertex's input edges (or, as a source, nothing)."""
@@ -67,6 +68,12 @@ class JobGraph(msgspec.Struct, frozen=True):
     edges: tuple[JobEdge, ...]
     config: dict[str, str] = {}
     version: int = 1
+
+    @property
+    def is_query(self) -> bool:
+        """Whether rows of the job go to a client."""
+        specs = (o.spec for v in self.vertices for o in v.operators)
+        return any(isinstance(spec, SinkSpec) and spec.connector == COLLECT for spec in specs)
 
     def vertex(self, id: str) -> JobVertex:
         return next(v for v in self.vertices if v.id == id)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from sqlstream.schema import Schema
 from sqlstream.specs.spec import OperatorSpec
 
+COLLECT = "collect"
+"""The connector of a sink whose rows go to the client that waits for them."""
+
 
 class SinkSpec(OperatorSpec, frozen=True, tag="sink"):
     """Input columns are the table's physical (and persisted metadata) columns in order.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from client.server.job_store import ENDED_JOBS_MAX, FileJobStore, KeptCommitter
+from client.server.job_store import FileJobStore, KeptCommitter
 from runtime.jobmanager.events import EndedJob, SinkCommit
 from sqlstream.errors import ErrorInfo, ExternalError, InternalError
 from sqlstream.graph.job_graph import JobGraph
@@ -22,11 +22,13 @@ MakeJob = Callable[..., JobGraph]
 MakeEnded = Callable[..., EndedJob]
 COMMITS = (SinkCommit("v", 3, SinkSpec("out", "filesystem", {"path": "/t"}, Schema(())), ({"hidden": "a"},)),)
 
+ENDED_MAX = 5
+
 
 def store_in(path: Path) -> FileJobStore:
     """A store whose clock advances with every look."""
     clock = itertools.count(len(os.listdir(path)) * 100 if path.exists() else 0)
-    return FileJobStore(str(path), lambda: next(clock))
+    return FileJobStore(str(path), lambda: next(clock), ended_max=ENDED_MAX)
 
 
 def test_a_job_is_kept_until_it_has_ended(tmp_path: Path, make_job: MakeJob, make_ended: MakeEnded) -> None:
@@ -119,10 +121,10 @@ def test_a_job_whose_commits_are_not_known_does_not_run_again(tmp_path: Path, ma
 
 def test_the_newest_ended_jobs_are_kept(tmp_path: Path, make_ended: MakeEnded) -> None:
     store = store_in(tmp_path / "jobs")
-    for number in range(ENDED_JOBS_MAX + 3):
+    for number in range(ENDED_MAX + 3):
         store.put_ended(make_ended(f"j{number}"))
         os.utime(tmp_path / "jobs" / "ended" / f"j{number}.job", (number, number))
-    assert [job.details.job_id for job in store.ended()] == [f"j{n}" for n in range(3, ENDED_JOBS_MAX + 3)]
+    assert [job.details.job_id for job in store.ended()] == [f"j{n}" for n in range(3, ENDED_MAX + 3)]
 
 
 def test_what_a_killed_server_left_half_written_is_removed(tmp_path: Path, make_job: MakeJob) -> None:

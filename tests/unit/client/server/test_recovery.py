@@ -53,7 +53,7 @@ class Refusing:
 @pytest.fixture
 def store(tmp_path: Path) -> FileJobStore:
     clock = itertools.count(1000)
-    return FileJobStore(str(tmp_path / "jobs"), lambda: next(clock))
+    return FileJobStore(str(tmp_path / "jobs"), lambda: next(clock), ended_max=10)
 
 
 def mark(store: FileJobStore, graph: JobGraph) -> None:

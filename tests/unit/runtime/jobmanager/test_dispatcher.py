@@ -25,6 +25,8 @@ from sqlstream.errors import ErrorInfo, FailureReason, JobError, UserError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.specs import SinkSpec
+from sqlstream.specs.sink import COLLECT
 
 MakeJob = Callable[..., JobGraph]
 DISK_FULL = ErrorInfo(code="SS5001", message="disk full", reason=FailureReason.EXTERNAL)
@@ -122,3 +124,27 @@ def test_a_task_is_given_up_when_its_task_manager_should_have_ended_itself_and_b
     dispatcher.on_submit(make_job("j2"), 0)
     assert dispatcher.masters["j1"].config.cancellation_timeout_ms == 23_000
     assert dispatcher.masters["j2"].config.cancellation_timeout_ms == 180_000 + 3_000
+
+
+def test_queries_push_no_other_job_out_of_the_record(make_job: MakeJob) -> None:
+    manager = JobManager(JobManagerConfig(archive_max=4))
+
+    def end(job: JobGraph) -> None:
+        manager.handle(SubmitRequested(job), 0)
+        manager.handle(CancelRequested(job.job_id), 0)
+
+    end(make_job("insert"))
+    for n in range(9):
+        end(as_query(make_job(f"q{n}")))
+    assert [j.job_id for j in manager.dispatcher.overview()] == ["insert", "q6", "q7", "q8"]
+
+
+def as_query(job: JobGraph) -> JobGraph:
+    """The job with a sink whose rows go to the client."""
+    first, *others = job.vertices
+    operator = first.operators[0]
+    sink = SinkSpec("result", COLLECT, {}, operator.output_schema)
+    operators = (*first.operators, msgspec.structs.replace(operator, id=99, spec=sink))
+    return msgspec.structs.replace(
+        job, vertices=(msgspec.structs.replace(first, operators=operators), *others)
+    )
