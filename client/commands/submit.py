@@ -160,9 +160,9 @@ class _Shown:
         from sqlstream.messages.job_state import JobStatus
 
         result, started = self._result, time.monotonic()
-        if not self._is_json:
-            print(f"job {result.job_id}: {result.label}", file=sys.stderr)
         try:
+            if not self._is_json:
+                print(f"job {result.job_id}: {result.label}", file=sys.stderr)
             with Progress(result.label, result.metrics, LiveLine()):
                 reply = result.wait()
         except KeyboardInterrupt:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 
+from runtime.host.process import LibraryThreadLimit
 from runtime.net.results import ResultStore
+from runtime.taskmanager import in_process
 from runtime.taskmanager.in_process import InProcessTaskManager
 
 
-def test_arrows_threads_are_those_of_before_once_the_task_manager_has_stopped() -> None:
+def test_arrows_threads_are_those_of_before_once_the_task_manager_has_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A cluster that another test keeps in this process has the limit too.
+    monkeypatch.setattr(in_process, "LIBRARY_THREAD_LIMIT", LibraryThreadLimit())
     before = pa.cpu_count()
     try:
         pa.set_cpu_count(3)
