@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from client.connection import Connection, connect
 from sqlstream.errors import ExternalError, InternalError
@@ -139,7 +139,7 @@ def _run(connection: Connection, statement: str) -> None:
 @contextlib.contextmanager
 def own_server() -> Iterator[str]:
     """A server with default settings and a data directory of its own; its URL."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as errors:
         words = ["server", "--port", "0", "--data-dir", folder]
         # Settings of this machine's configuration are not those that are measured.
         environment = {k: v for k, v in os.environ.items() if not k.startswith("SQLSTREAM_")}
@@ -147,13 +147,14 @@ def own_server() -> Iterator[str]:
             [sys.executable, "-m", "sqlstream", *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
+            # Its log is in the folder too; a pipe that nobody reads would be full after some hundred jobs.
+            stderr=errors,
             env=environment,
             cwd=folder,
             text=True,
         )
         try:
-            yield _url_of(process, Path(folder) / "server.json")
+            yield _url_of(process, Path(folder) / "server.json", errors)
         finally:
             process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -161,15 +162,13 @@ def own_server() -> Iterator[str]:
             process.kill()
 
 
-def _url_of(process: subprocess.Popen[str], file: Path) -> str:
+def _url_of(process: subprocess.Popen[str], file: Path, errors: IO[str]) -> str:
     deadline_s = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline_s:
         if file.exists():
             return str(json.loads(file.read_text(encoding="utf-8"))["gateway"])
         if process.poll() is not None:
-            assert process.stderr is not None
-            raise ExternalError(
-                "SS6017", "the server to be measured did not start", detail=process.stderr.read()
-            )
+            errors.seek(0)
+            raise ExternalError("SS6017", "the server to be measured did not start", detail=errors.read())
         time.sleep(0.05)
     raise ExternalError("SS6017", f"the server to be measured did not start within {START_TIMEOUT_S:g} s")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import queue
 import re
 import sys
 import threading
@@ -18,10 +20,14 @@ from runtime.logs import LogLine
 READ_BYTES_MAX = 1024 * 1024
 """How much one call of `read` returns at most."""
 
-_decode = msgspec.json.Decoder(LogLine).decode
+ECHO_TEXTS_MAX = 10_000
+"""How many records may wait to be written to standard error."""
 
+ECHO_DRAIN_S = 1.0
 
 _CURSOR_CHARACTERS_MAX = 30
+
+_decode = msgspec.json.Decoder(LogLine).decode
 
 
 class Cursor(NamedTuple):
@@ -157,6 +163,7 @@ class LogFilesHandler(logging.Handler):
     def __init__(self, files: LogFiles) -> None:
         super().__init__()
         self._files = files
+        self._echo = StandardError()
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -167,9 +174,39 @@ class LogFilesHandler(logging.Handler):
     def pass_on(self, text: str) -> None:
         """A record of a child process, formatted there."""
         self._files.write(text)
-        try:
-            sys.stderr.write(text)
-            sys.stderr.flush()
-        except OSError:
+        self._echo.write(text)
+
+    def close(self) -> None:
+        self._echo.drain()
+        super().close()
+
+
+class StandardError:
+    """Writes texts to standard error on a thread of its own: a pipe that nobody reads stops neither the JobManager nor the
+    event loop. State: at most ECHO_TEXTS_MAX texts; those beyond are in the file alone."""
+
+    def __init__(self) -> None:
+        self._texts: queue.Queue[str | threading.Event] = queue.Queue(ECHO_TEXTS_MAX)
+        threading.Thread(target=self._write_all, name="echo-log", daemon=True).start()
+
+    def write(self, text: str) -> None:
+        with contextlib.suppress(queue.Full):
+            self._texts.put_nowait(text)
+
+    def drain(self) -> None:
+        """Wait until what came before is written, for at most ECHO_DRAIN_S."""
+        written = threading.Event()
+        with contextlib.suppress(queue.Full):
+            self._texts.put_nowait(written)
+            written.wait(ECHO_DRAIN_S)
+
+    def _write_all(self) -> None:
+        while True:
+            text = self._texts.get()
+            if isinstance(text, threading.Event):
+                text.set()
+                continue
             # Nobody reads it any more (`| head`); the file has it.
-            return
+            with contextlib.suppress(OSError, ValueError):
+                sys.stderr.write(text)
+                sys.stderr.flush()

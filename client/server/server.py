@@ -128,6 +128,7 @@ class Server:
         self._logs = self._log_files(self._directory.logs, "sqlstream", ends)
         self._log_handler = LogFilesHandler(self._logs)
         install_handler(self._log_handler, "server", config.log_level, config.log_format)
+        ends.callback(self._log_handler.close)
         ends.callback(logging.getLogger().removeHandler, self._log_handler)
         for note in self._configuration.notes:
             logger.warning(note)

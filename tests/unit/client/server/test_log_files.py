@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -77,3 +81,24 @@ def test_records_go_to_the_file_and_to_standard_error(
     (line,) = files.read(JOB)[0]
     assert line.endswith(f"l: with 'password' = '******' job={JOB}")
     assert capsys.readouterr().err == f"{line}\n"
+
+
+def test_a_standard_error_that_nobody_reads_stops_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading, writing = os.pipe()
+    with open(reading, "rb") as reader, open(writing, "w", encoding="utf-8") as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        handler = LogFilesHandler(LogFiles(str(tmp_path), 10_000_000, 1))
+        started = time.monotonic()
+        for number in range(3_000):
+            handler.pass_on(f"{number} {'x' * 100}\n")
+        assert time.monotonic() - started < 5
+        kept = (tmp_path / "sqlstream-000001.log").read_text()
+        assert len(kept.splitlines()) == 3_000
+        drained = threading.Thread(target=lambda: reader.read(400_000), daemon=True)
+        drained.start()
+        handler.close()
+        monkeypatch.undo()
+        full.close()
+        drained.join(5)
