@@ -80,6 +80,7 @@ def test_records_go_to_the_file_and_to_standard_error(
     log.info("with 'password' = 'hush'", extra=of_job(JOB))
     (line,) = files.read(JOB)[0]
     assert line.endswith(f"l: with 'password' = '******' job={JOB}")
+    handler.close()
     assert capsys.readouterr().err == f"{line}\n"
 
 
