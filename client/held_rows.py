@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import IO
 
 import pyarrow as pa
 
+from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import ExternalError
+from sqlstream.schema import Schema
 
 HELD_BYTES_MAX = 64 * 1024 * 1024
 """Bytes of rows that are held in memory; a larger result is moved to a temporary file as a whole."""
@@ -76,3 +79,14 @@ class HeldRows:
             # The stream has no end mark, and needs none: it ends with the file.
             yield from pa.ipc.open_stream(pa.py_buffer(view))
         yield from self._batches
+
+
+@contextlib.contextmanager
+def held_final_rows(schema: Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[HeldRows]:
+    """The table that a changelog describes, once all of its batches were read."""
+    from client.render import final_rows
+
+    with HeldRows(to_arrow_schema(schema)) as held:
+        for batch in final_rows(schema, batches):
+            held.add(batch)
+        yield held

@@ -20,6 +20,7 @@ from sqlstream import config
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.stream_graph import StreamGraph
+from sqlstream.specs.sink import COLLECT
 
 EXPLAIN_DETAILS = ("CHANGELOG_MODE", "JSON_EXECUTION_PLAN")
 
@@ -89,8 +90,8 @@ def job_name(nodes: tuple[Sink, ...], settings: Mapping[str, str]) -> str:
     names = []
     for node in nodes:
         path = node.table.path
-        is_select = dict(node.options).get("connector") == "collect"
-        names.append("collect" if is_select else f"insert-into_{path.catalog}.{path.database}.{path.name}")
+        is_select = dict(node.options).get("connector") == COLLECT
+        names.append(COLLECT if is_select else f"insert-into_{path.catalog}.{path.database}.{path.name}")
     return ",".join(dict.fromkeys(names))
 
 

@@ -9,6 +9,7 @@ import shutil
 from urllib.parse import quote, unquote
 
 from runtime.host.files import LocalFiles, file_error
+from runtime.host.whole_files import replace_file, sync_directory
 from sqlstream.errors import UserError
 
 DEFINITION_BYTES_MAX = 64 * 2**20
@@ -58,21 +59,9 @@ def read_definition(path: str) -> bytes:
 
 def write_definition(path: str, content: bytes) -> None:
     """Put a file in place at once, or replace it; when this returns, it is on the disk. Only the user can read it."""
-    directory = os.path.dirname(path)
-    draft = os.path.join(directory, f"{_DRAFT}{secrets.token_hex(8)}")
+    draft = os.path.join(os.path.dirname(path), f"{_DRAFT}{secrets.token_hex(8)}")
     try:
-        number = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            with os.fdopen(number, "wb") as stream:
-                stream.write(content)
-                stream.flush()
-                os.fsync(number)
-            os.replace(draft, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(draft)
-            raise
-        sync_directory(directory)
+        replace_file(path, draft, content)
     except OSError as error:
         raise file_error("write", path, error) from error
 
@@ -138,14 +127,6 @@ def remove_leftovers(root: str) -> None:
         for name in [n for n in directories if n.startswith((_DRAFT, _DROPPED))]:
             shutil.rmtree(os.path.join(directory, name), ignore_errors=True)
             directories.remove(name)
-
-
-def sync_directory(path: str) -> None:
-    number = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
 
 
 def entries(directory: str) -> list[os.DirEntry[str]]:

@@ -306,15 +306,11 @@ def _print_changes(job: Job, session: Session, arguments: argparse.Namespace, li
 
 
 def _print_final_rows(job: Job, session: Session, arguments: argparse.Namespace, line: LiveLine) -> None:
-    from client.held_rows import HeldRows
-    from client.render import final_rows
-    from sqlstream.arrow import to_arrow_schema
+    from client.held_rows import held_final_rows
     from sqlstream.messages.job_state import JobStatus
 
     assert job.schema is not None
-    with HeldRows(to_arrow_schema(job.schema)) as held:
-        for batch in final_rows(job.schema, job.rows()):
-            held.add(batch)
+    with held_final_rows(job.schema, job.rows()) as held:
         if job.wait()[0] is not JobStatus.FINISHED:
             return
         with line.cleared(sys.stdout):

@@ -111,10 +111,9 @@ class _Shown:
 
     def rows(self) -> None:
         """Print the final rows. UserError SS4045 for a query that has none."""
-        from client.held_rows import HeldRows
-        from client.render import final_rows, make_renderer
+        from client.held_rows import held_final_rows
+        from client.render import make_renderer
         from client.terminal import columns_of
-        from sqlstream.arrow import to_arrow_schema
 
         result, schema = self._result, self._result.schema
         assert schema is not None
@@ -124,9 +123,7 @@ class _Shown:
                 "the rows of an unbounded query never end, and this command prints final rows",
                 hint="write them into a table with INSERT INTO, or use: sqlstream shell --connect URL",
             )
-        with HeldRows(to_arrow_schema(schema)) as held:
-            for batch in final_rows(schema, result.batches()):
-                held.add(batch)
+        with held_final_rows(schema, result.batches()) as held:
             out = io.StringIO() if self._is_json else sys.stdout
             renderer = make_renderer(
                 "json" if self._is_json else "table",

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from planner.dialect.statements import Statement
     from sqlstream.messages.rpc import JobStatusReply
 
-DML_SYNC = "table.dml-sync"
-
 Execute = Callable[[Operation, Callable[[], None]], bool]
 """Executes an operation; True when it settles later, and `done` is called then."""
 
@@ -90,7 +88,7 @@ class Execution:
         return answer(outcome, time_zone, self._options)
 
     def _is_synchronous(self) -> bool:
-        return bool(settings.get(self._session.config, DML_SYNC))
+        return bool(settings.get(self._session.config, "table.dml-sync"))
 
     def _settle_with(self, job: Job, operation: Operation, done: Callable[[], None]) -> None:
         """Settle the operation when the job has ended; no thread waits for that. One that is cancelled or closed before holds

@@ -8,7 +8,8 @@ from types import TracebackType
 
 import msgspec
 
-from client.server.kept_file import FILE_MODE, make_private_directory, remove_file, write_file
+from client.server.kept_file import make_private_directory, remove_file, write_file
+from runtime.host.whole_files import FILE_MODE
 from sqlstream.errors import ExternalError, UserError
 
 SERVER_FILE = "server.json"

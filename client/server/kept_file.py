@@ -8,10 +8,10 @@ import os
 import stat
 import uuid
 
+from runtime.host.whole_files import replace_file, sync_directory
 from sqlstream.errors import ExternalError, UserError
 
 DIRECTORY_MODE = 0o700
-FILE_MODE = 0o600
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _DIGEST_BYTES = 32
@@ -46,20 +46,7 @@ def write_file(path: str, data: bytes, *, is_durable: bool = True) -> None:
     ExternalError SS5001."""
     draft = f"{path}.{uuid.uuid4().hex[:8]}.draft"
     try:
-        number = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
-        try:
-            with os.fdopen(number, "wb") as stream:
-                stream.write(data)
-                stream.flush()
-                if is_durable:
-                    os.fsync(number)
-            os.replace(draft, path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.unlink(draft)
-            raise
-        if is_durable:
-            sync_directory(os.path.dirname(path))
+        replace_file(path, draft, data, is_durable=is_durable)
     except OSError as error:
         raise _failed("write", path, error) from error
 
@@ -73,15 +60,6 @@ def remove_file(path: str) -> None:
         return
     except OSError as error:
         raise _failed("remove", path, error) from error
-
-
-def sync_directory(path: str) -> None:
-    """Return when the names in a directory are on the disk."""
-    number = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
 
 
 def remove_drafts(directory: str) -> None:

@@ -14,7 +14,8 @@ from typing import BinaryIO, NamedTuple
 
 import msgspec
 
-from client.server.kept_file import FILE_MODE, make_private_directory
+from client.server.kept_file import make_private_directory
+from runtime.host.whole_files import FILE_MODE
 from runtime.logs import LogLine
 
 READ_BYTES_MAX = 1024 * 1024

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 RESULT_MODE = "sql-client.execution.result-mode"
 ROWS_MAX = "sql-client.execution.max-table-result.rows"
-DML_SYNC = "table.dml-sync"
 _FRAME_LINES = 5
 CANCEL_TIMEOUT_S = 5.0
 JOIN_S = 0.2
@@ -74,7 +73,7 @@ class Answers:
     # -- INSERT ---------------------------------------------------------------------------------------
 
     def _show_job(self, result: StatementResult) -> None:
-        is_awaited = config.get(self._settings, DML_SYNC)
+        is_awaited = config.get(self._settings, "table.dml-sync")
         # A script that ends before its jobs would end them too.
         if is_awaited or (not self._display.is_interactive and self._connection.owns_cluster):
             self._await_job(result)
@@ -135,15 +134,11 @@ class Answers:
 
     @contextlib.contextmanager
     def _held(self, result: StatementResult) -> Iterator[HeldRows]:
-        from client.held_rows import HeldRows
-        from client.render import final_rows
-        from sqlstream.arrow import to_arrow_schema
+        from client.held_rows import held_final_rows
 
-        schema = _schema(result)
-        with HeldRows(to_arrow_schema(schema)) as held:
+        with contextlib.ExitStack() as stack:
             with self._progress(result):
-                for batch in final_rows(schema, result.batches()):
-                    held.add(batch)
+                held = stack.enter_context(held_final_rows(_schema(result), result.batches()))
             yield held
 
     def _show_live(self, result: StatementResult, rows_max: int) -> None:

@@ -20,8 +20,7 @@ from sqlstream.catalog import CatalogTable, Column, ColumnKind, ObjectPath
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression, InputRef, Literal
 from sqlstream.schema import Field, Schema
-
-COLLECT = "collect"
+from sqlstream.specs.sink import COLLECT
 
 
 @refuse_depth

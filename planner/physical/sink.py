@@ -16,9 +16,8 @@ from sqlstream.errors import UserError
 from sqlstream.graph.stream_graph import FORWARD, Exchange, ExchangeKind
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import SinkSpec
+from sqlstream.specs.sink import COLLECT
 from sqlstream.spi.connector import ConnectorDescriptor
-
-COLLECT = "collect"
 
 
 def plan_sink(planning: Planning, source: PhysicalNode, node: Sink) -> PhysicalNode:

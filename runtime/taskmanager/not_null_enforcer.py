@@ -12,6 +12,7 @@ from sqlstream import config
 from sqlstream.arrow import is_accumulate, is_changelog, row_kinds
 from sqlstream.errors import UserError
 from sqlstream.specs import SinkSpec
+from sqlstream.specs.sink import COLLECT
 
 ENFORCER = "table.exec.sink.not-null-enforcer"
 
@@ -26,7 +27,7 @@ class NotNullEnforcer:
 
     def __init__(self, spec: SinkSpec, context: OperatorContext) -> None:
         self._table = spec.table
-        is_table = spec.connector != "collect"
+        is_table = spec.connector != COLLECT
         self._columns = [
             (i, f.name) for i, f in enumerate(spec.schema.fields) if is_table and not f.type.nullable
         ]
