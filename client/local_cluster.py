@@ -74,9 +74,9 @@ class LocalClusterClient:
 
     def submit(self, graph: JobGraph) -> None:
         cluster = self.cluster(self._runs_in_process(graph))
+        cluster.submit(graph)
         with self._lock:
             self._cluster_of[graph.job_id] = cluster
-        cluster.submit(graph)
         cluster.when_ended(graph.job_id, lambda reply: self._remember_ended(reply.job_id))
 
     def _remember_ended(self, job_id: str) -> None:

@@ -54,6 +54,11 @@ def expired_state_text(total: Metrics) -> list[str]:
     ]
 
 
+def job_warnings(metrics: JobMetrics, places: Mapping[int, RejectedRowsPlace]) -> list[str]:
+    """All lines on an ended job: its lost rows, then its expired state."""
+    return [*lost_rows_text(metrics, places), *expired_state_text(metrics.total)]
+
+
 def _rejected_text(count: float, place: RejectedRowsPlace | None) -> list[str]:
     table = f' of table "{place.table}"' if place is not None else ""
     said = f"warning: {_rows(count, table=table)} left out: undecodable"

@@ -5,34 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Protocol
 
-from client.connection.interface import ResultKind
+from client.connection.interface import ResultFacts
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from sqlstream.messages.rpc import JobMetrics, JobStatusReply
-    from sqlstream.schema import Schema
 
 
-class AsyncStatementResult(Protocol):
+class AsyncStatementResult(ResultFacts, Protocol):
     """`StatementResult`, whose calls that wait are awaited. All calls come from one event loop."""
-
-    @property
-    def kind(self) -> ResultKind: ...
-    @property
-    def schema(self) -> Schema | None: ...
-    @property
-    def text(self) -> str: ...
-    @property
-    def note(self) -> str: ...
-    @property
-    def label(self) -> str: ...
-    @property
-    def job_id(self) -> str | None: ...
-    @property
-    def is_bounded(self) -> bool: ...
-    @property
-    def is_updating(self) -> bool: ...
 
     def batches(self) -> AsyncIterator[pa.RecordBatch]: ...
     async def wait(self, timeout_s: float | None = None) -> JobStatusReply: ...

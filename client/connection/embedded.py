@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from client.connection.ended import ended_error
 from client.connection.exit_closing import close_at_exit, forget
 from client.connection.interface import ResultKind
-from client.lost_rows import expired_state_text, lost_rows_text
+from client.lost_rows import job_warnings
 from client.session import Job, LiteralJob, Rows, Text
 from sqlstream.errors import UserError
 from sqlstream.messages.job_state import JobStatus
@@ -166,8 +166,7 @@ class EmbeddedResult:
     def warnings(self) -> list[str]:
         if self._job is None:
             return []
-        metrics = self._job.metrics()
-        return lost_rows_text(metrics, self._job.rejected) + expired_state_text(metrics.total)
+        return job_warnings(self._job.metrics(), self._job.rejected)
 
     def cancel(self) -> None:
         if self._job is not None:

@@ -31,12 +31,8 @@ class ResultKind(enum.Enum):
     """A text to be printed as it is: EXPLAIN, SHOW CREATE."""
 
 
-class StatementResult(Protocol):
-    """The answer to one statement.
-
-    `cancel`, `metrics` and `close` may be called on any thread, also while another one iterates over `batches`. Errors are
-    SqlStreamError; their spans point into the text that was given to `Connection.execute`.
-    """
+class ResultFacts(Protocol):
+    """What is known of the answer to a statement before its rows come."""
 
     @property
     def kind(self) -> ResultKind: ...
@@ -68,6 +64,14 @@ class StatementResult(Protocol):
     @property
     def is_updating(self) -> bool:
         """Whether the batches carry row kinds: the query updates and retracts rows that it emitted."""
+
+
+class StatementResult(ResultFacts, Protocol):
+    """The answer to one statement.
+
+    `cancel`, `metrics` and `close` may be called on any thread, also while another one iterates over `batches`. Errors are
+    SqlStreamError; their spans point into the text that was given to `Connection.execute`.
+    """
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows of ROWS and QUERY as they come, each row once, for one reader; nothing for other kinds.

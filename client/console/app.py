@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse
 
-from client.rest.answers import RestError, RestRoute, json_answer
+from client.rest.answers import RestError, RestRoute, json_answer, read_json
 from client.rest.info import ServerInfo
 
 Complete = Callable[[str, str, int], Sequence[str]]
@@ -60,7 +60,7 @@ def console_routes(complete: Complete, info: ServerInfo, editor: Path = EDITOR) 
 
     @router.post("/console/complete-statement")
     async def complete_statement(request: Request) -> Response:
-        wanted = await _read(request)
+        wanted = await read_json(request, CompleteRequest, _BODY_BYTES_MAX)
         found = await run_in_threadpool(complete, wanted.session_handle, wanted.statement, wanted.position)
         return json_answer({"candidates": list(found)})
 
@@ -77,15 +77,3 @@ def console_routes(complete: Complete, info: ServerInfo, editor: Path = EDITOR) 
 def _file(path: Path) -> Response:
     kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
     return FileResponse(path, headers=HEADERS, media_type="text/javascript" if path.suffix == ".js" else kind)
-
-
-async def _read(request: Request) -> CompleteRequest:
-    data = b""
-    async for part in request.stream():
-        data += part
-        if len(data) > _BODY_BYTES_MAX:
-            raise RestError(413, "The request is too long.")
-    try:
-        return msgspec.json.decode(data, type=CompleteRequest)
-    except msgspec.DecodeError as error:
-        raise RestError(400, f"Bad request received: {error}.") from error

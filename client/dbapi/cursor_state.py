@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from client.connection.interface import ResultKind
+from client.connection.interface import ResultFacts, ResultKind
 from client.dbapi.errors import InterfaceError, NotSupportedError, OperationalError, ProgrammingError, Warning
 from client.dbapi.fetch_buffer import FetchBuffer
 from client.dbapi.translate import translated
@@ -26,25 +26,6 @@ TEXT_SCHEMA = Schema.of(("result", STRING.not_null()))
 UNKNOWN_ROWS = -1
 SHOWN_CHARACTERS = 60
 """Of a statement in the text of its cursor."""
-
-
-class ResultFacts(Protocol):
-    """What is known of a result before its rows come; see `StatementResult`."""
-
-    @property
-    def kind(self) -> ResultKind: ...
-    @property
-    def schema(self) -> Schema | None: ...
-    @property
-    def text(self) -> str: ...
-    @property
-    def note(self) -> str: ...
-    @property
-    def job_id(self) -> str | None: ...
-    @property
-    def is_bounded(self) -> bool: ...
-    @property
-    def is_updating(self) -> bool: ...
 
 
 class CursorState:

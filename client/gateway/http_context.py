@@ -10,7 +10,7 @@ from typing import TypeVar
 from starlette.requests import Request
 
 from client.gateway.errors import INTERNAL, RestError
-from client.gateway.operations import Operation
+from client.gateway.operations import Operation, OperationResult
 from client.gateway.results import Page
 from client.gateway.service import GatewayService
 from client.gateway.waiting import called_within
@@ -55,14 +55,19 @@ class HttpContext:
             return encode()
         return await self.call(encode)
 
-    async def settled(self, operation: Operation, failure: str) -> None:
-        """Wait until an operation that answers nothing but success is settled; raise its error."""
+    async def result(self, operation: Operation, failure: str) -> OperationResult:
+        """Wait until an operation is settled; its answer. RestError when it failed, was cancelled or closed."""
         while operation.status.is_unsettled:
             await called_within(operation.when_settled, self.service.options.heartbeat_ms / 1000)
         try:
-            operation.result().close()
+            return operation.result()
         except SqlStreamError as error:
-            raise RestError(INTERNAL, failure, error, operation.text, is_handled=False) from error
+            raise operation_failed(operation, failure, error) from error
+
+
+def operation_failed(operation: Operation, failure: str, error: SqlStreamError) -> RestError:
+    """What a request for an operation's answer is told of its error."""
+    return RestError(INTERNAL, failure, error, operation.text, is_handled=False)
 
 
 def user_of(request: Request) -> str:

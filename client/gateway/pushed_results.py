@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from starlette.responses import StreamingResponse
 
 from client.gateway.arrow_stream import MEDIA_TYPE
-from client.gateway.errors import INTERNAL, RestError
-from client.gateway.http_context import HttpContext
+from client.gateway.http_context import HttpContext, operation_failed
 from client.gateway.operations import Operation, OperationResult
 from client.gateway.rows_json import RowFormat
 from client.gateway.stream_writers import HEARTBEAT, ArrowWriter, EventWriter, StreamWriter, event
@@ -113,13 +112,12 @@ class PushedResults(StreamingResponse):
         return self._context.service.options.heartbeat_ms / 1000
 
     def _error_body(self, error: SqlStreamError) -> dict[str, object]:
-        rest = RestError(INTERNAL, FAILURE, error, self._operation.text, is_handled=False)
-        return rest.body(is_detailed=True)
+        return operation_failed(self._operation, FAILURE, error).body(is_detailed=True)
 
 
 def _ending(result: OperationResult) -> tuple[str, list[str]]:
     """The final status of the query's job, and warnings of rows that it lost; a statement without a job is FINISHED."""
-    from client.lost_rows import expired_state_text, lost_rows_text
+    from client.lost_rows import job_warnings
 
     job = result.job if result.is_query else None
     if job is None:
@@ -129,4 +127,4 @@ def _ending(result: OperationResult) -> tuple[str, list[str]]:
     except SqlStreamError:
         # The rows are complete; only the figures of their job are gone.
         return "FINISHED", []
-    return "FINISHED", [*lost_rows_text(metrics, job.rejected), *expired_state_text(metrics.total)]
+    return "FINISHED", job_warnings(metrics, job.rejected)

@@ -10,12 +10,11 @@ from starlette.responses import Response
 
 from client.gateway.arrow_stream import MEDIA_TYPE, not_ready_arrow, page_arrow
 from client.gateway.bodies import ErrorResponseBody, FetchResultsResponseBody
-from client.gateway.errors import INTERNAL, RestError
-from client.gateway.http_context import HttpContext
+from client.gateway.http_context import HttpContext, operation_failed
 from client.gateway.openapi import Extra, json_response
 from client.gateway.operations import Operation, OperationResult
 from client.gateway.pages_json import not_ready_json, page_json
-from client.gateway.pushed_results import PushedResults
+from client.gateway.pushed_results import FAILURE, PushedResults
 from client.gateway.reading import read_handle, read_row_format, read_token
 from client.gateway.results import Page
 from client.gateway.rows_json import RowFormat
@@ -24,7 +23,6 @@ from runtime.host.clock import steady_s
 from sqlstream.errors import SqlStreamError
 
 RESULT = "/sessions/{session_handle}/operations/{operation_handle}/result"
-FAILURE = "Failed to fetchResults."
 
 
 def add_result_routes(router: APIRouter, context: HttpContext, version: int) -> None:
@@ -45,7 +43,8 @@ def add_result_routes(router: APIRouter, context: HttpContext, version: int) -> 
         row_format = RowFormat.JSON if version == 1 else read_row_format(request)
         found = await _operation(context, session, operation)
         if row_format is RowFormat.ARROW:
-            await _require_result(context, found)
+            # An error is an answer of its own, since the result's schema is the first thing in an Arrow stream.
+            await context.result(found, FAILURE)
         return PushedResults(context, session, found, row_format)
 
     router.add_api_route(
@@ -68,16 +67,6 @@ def add_result_routes(router: APIRouter, context: HttpContext, version: int) -> 
 
 async def _operation(context: HttpContext, session: str, operation: str) -> Operation:
     return await context.unhandled(FAILURE, lambda: context.service.operation(session, operation))
-
-
-async def _require_result(context: HttpContext, operation: Operation) -> None:
-    """Wait until the operation is settled; RestError when it failed, since its schema is the first thing in an Arrow stream."""
-    while operation.status.is_unsettled:
-        await called_within(operation.when_settled, context.service.options.heartbeat_ms / 1000)
-    try:
-        operation.result()
-    except SqlStreamError as error:
-        raise RestError(INTERNAL, FAILURE, error, operation.text, is_handled=False) from error
 
 
 class _Fetch:
@@ -113,7 +102,7 @@ class _Fetch:
                 await called_within(result.pages.when_ready, self._left_s())
             page = result.pages.page(self._token)
         except SqlStreamError as error:
-            raise RestError(INTERNAL, FAILURE, error, operation.text, is_handled=False) from error
+            raise operation_failed(operation, FAILURE, error) from error
         return await self._page(result, page)
 
     def _left_s(self) -> float:

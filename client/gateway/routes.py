@@ -165,7 +165,7 @@ class _VersionRoutes:
             operation = await context.unhandled(
                 failure, lambda: service.configure_session(handle, body.statement, user_of(request))
             )
-            await context.settled(operation, failure)
+            (await context.result(operation, failure)).close()
             return _json({})
 
         async def complete_statement(session_handle: str, request: Request) -> Response:
@@ -213,7 +213,7 @@ class _VersionRoutes:
                 failure,
                 lambda: service.run_script(handle, body.script or "", body.executionConfig, user_of(request)),
             )
-            await context.settled(operation, failure)
+            (await context.result(operation, failure)).close()
             return _json({"clusterID": service.cluster_id})
 
         request_body = json_body(bodies.DeployScriptRequestBody)

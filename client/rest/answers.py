@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from fastapi import Request, Response
@@ -14,6 +14,8 @@ from fastapi.routing import APIRoute
 from sqlstream.errors import SqlStreamError, UserError, render_error
 
 UNKNOWN_JOB = "SS6009"
+
+Body = TypeVar("Body")
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +64,20 @@ def json_answer(body: object, status: int = 200) -> Response:
 
 def error_answer(status: int, message: str) -> Response:
     return json_answer({"errors": [message]}, status)
+
+
+async def read_json(request: Request, kind: type[Body], bytes_max: int, empty: bytes = b"") -> Body:
+    """The body as a value of that type; an empty one counts as `empty`. RestError 413 as soon as it is too long, 400 for what
+    is no such value."""
+    data = b""
+    async for part in request.stream():
+        data += part
+        if len(data) > bytes_max:
+            raise RestError(413, "The request is too long.")
+    try:
+        return msgspec.json.decode(data if data.strip() else empty, type=kind)
+    except msgspec.DecodeError as error:
+        raise RestError(400, f"Bad request received: {error}.") from error
 
 
 def checked_id(name: str, value: str) -> str:

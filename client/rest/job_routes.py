@@ -7,11 +7,10 @@ import threading
 from collections import OrderedDict
 from typing import Annotated, Any
 
-import msgspec
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
-from client.rest.answers import RestError, RestRoute, bad_query, checked_id, json_answer
+from client.rest.answers import RestError, RestRoute, bad_query, checked_id, json_answer, read_json
 from client.rest.checkpoints import checkpoint_config, checkpoint_statistics
 from client.rest.cluster_routes import config_entries, process_environment
 from client.rest.cluster_view import ClusterView
@@ -156,7 +155,7 @@ def _add_ends(router: APIRouter, view: ClusterView) -> None:
     @router.post("/jobs/{job_id}/stop")
     async def stop(job_id: str, request: Request) -> Response:
         id = checked_id("jobid", job_id)
-        _refuse_savepoint(await _stop_body(request))
+        _refuse_savepoint(await read_json(request, dict[str, Any], _STOP_BYTES_MAX, empty=b"{}"))
         await run_in_threadpool(cancel_job, view, id)
         return json_answer({"request-id": triggers.add(id)}, 202)
 
@@ -189,20 +188,6 @@ def _other_mode(mode: str) -> str:
     if mode.lower() == "stop":
         return 'The termination mode "stop" has been removed. Use "PATCH …?mode=cancel" instead.'
     return f'Cannot resolve query parameter (mode) from value "{mode[:100]}".'
-
-
-async def _stop_body(request: Request) -> dict[str, Any]:
-    data = b""
-    async for part in request.stream():
-        data += part
-        if len(data) > _STOP_BYTES_MAX:
-            raise RestError(413, "The request is too long.")
-    if not data.strip():
-        return {}
-    try:
-        return msgspec.json.decode(data, type=dict[str, Any])
-    except msgspec.DecodeError as error:
-        raise RestError(400, f"Bad request received: {error}.") from error
 
 
 def _refuse_savepoint(body: dict[str, Any]) -> None:

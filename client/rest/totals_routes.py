@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from client.lost_rows import expired_state_text, lost_rows_text
+from client.lost_rows import job_warnings
 from client.rest.answers import RestRoute, checked_id, json_answer
 from client.rest.cluster_view import ClusterView
 from client.session import rejected_rows_places
@@ -18,7 +18,7 @@ def totals_routes(view: ClusterView) -> APIRouter:
     def totals(job_id: str) -> Response:
         metrics = view.cluster.metrics(checked_id("jobid", job_id))
         places = rejected_rows_places(view.graph(job_id))
-        warnings = [*lost_rows_text(metrics, places), *expired_state_text(metrics.total)]
+        warnings = job_warnings(metrics, places)
         operators = {str(id): figures for id, figures in metrics.operators.items()}
         answer = {"status": metrics.status.value, "total": metrics.total, "operators": operators}
         return json_answer({**answer, "warnings": warnings})

@@ -113,14 +113,13 @@ class Server:
 
     def _listen(self, ends: contextlib.ExitStack) -> list[socket.socket]:
         config = self._config
-        endpoints = [config.gateway] if config.rest is None else [config.gateway, config.rest]
         sockets = []
-        for endpoint in endpoints:
+        for endpoint in config.endpoints:
             sockets.append(listen(endpoint))
             ends.callback(sockets[-1].close)
         is_secure = config.tls is not None
         self.gateway_url = url_of(config.gateway, port_of(sockets[0]), is_secure)
-        self.rest_url = url_of(endpoints[-1], port_of(sockets[-1]), is_secure)
+        self.rest_url = url_of(config.endpoints[-1], port_of(sockets[-1]), is_secure)
         return sockets
 
     def _start_log(self, ends: contextlib.ExitStack) -> None:
@@ -178,9 +177,8 @@ class Server:
 
     def _access_rules(self) -> AccessRules:
         config = self._config
-        endpoints = [config.gateway] if config.rest is None else [config.gateway, config.rest]
         names = {"localhost", "127.0.0.1", "::1"}
-        names |= {name.lower() for e in endpoints for name in (e.name, e.bind_address)}
+        names |= {name.lower() for e in config.endpoints for name in (e.name, e.bind_address)}
         return AccessRules(config.is_token_required, frozenset(names), config.limits.body_bytes_max)
 
     def _on_statement(self, user: str, session: str, operation: str, text: str) -> None:

@@ -53,6 +53,11 @@ class ServerConfig:
     log_file_bytes_max: int
     log_files_max: int
 
+    @property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """Where the server listens, the gateway's first."""
+        return (self.gateway,) if self.rest is None else (self.gateway, self.rest)
+
 
 def server_config(configuration: Configuration) -> ServerConfig:
     """UserError SS4002 for settings that do not go together, or files that are not there."""
