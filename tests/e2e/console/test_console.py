@@ -120,6 +120,8 @@ def test_temporary_tables_of_the_session_are_there_after_a_reload(console):
 
 
 def test_a_session_that_the_server_has_closed_is_opened_anew(console):
+    # The page opens its session in the background: before that there is none to close.
+    console.wait_for("sessionStorage.getItem('sqlstream.session')")
     console.page.evaluate(
         "fetch(`/v4/sessions/${sessionStorage.getItem('sqlstream.session')}`, {method: 'DELETE'})"
     )
