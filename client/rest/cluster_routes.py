@@ -10,7 +10,7 @@ import traceback
 
 from fastapi import APIRouter, Response
 
-from client.rest.answers import RestRoute, json_answer
+from client.http_api.answers import RestRoute, json_answer
 from client.rest.cluster_view import ClusterView
 from client.rest.messages import ClusterOverview, DashboardConfig
 from client.rest.metric_view import list_metrics

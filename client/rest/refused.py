@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from fastapi import APIRouter, Response
 
-from client.rest.answers import error_answer
+from client.http_api.answers import error_answer
 
 _SAVEPOINTS = "Savepoints are not supported yet."
 _CHECKPOINTS = "Checkpoints are not supported yet."

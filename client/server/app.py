@@ -9,7 +9,7 @@ from fastapi import FastAPI, Response
 from client.console.app import console_routes
 from client.gateway.app import gateway_routes, install_errors
 from client.gateway.service import GatewayService
-from client.rest.answers import json_answer
+from client.http_api.answers import json_answer
 from client.rest.app import ServerInfo, rest_routes
 from client.server.audit import AuditLog
 from client.server.guarded_cluster import GuardedCluster

@@ -159,7 +159,7 @@ def test_cancel_and_stop_reach_the_cluster(rest, cluster):
         ("PATCH", f"/jobs/{RUNNING}?mode=kill", None, 400, "(mode)"),
         ("POST", f"/jobs/{RUNNING}/stop", b'{"formatType":"CANONICAL"}', 501, "Savepoints are not supported"),
         ("POST", f"/jobs/{RUNNING}/stop", b'{"drain":', 400, "Bad request"),
-        ("POST", f"/jobs/{RUNNING}/stop", b"x" * 70_000, 413, "too long"),
+        ("POST", f"/jobs/{RUNNING}/stop", b"x" * 70_000, 413, "exceeded 65536 bytes"),
         ("GET", f"/jobs/{RUNNING}/savepoints/{'0' * 32}", None, 404, "no operation"),
         ("POST", f"/jobs/{RUNNING}/savepoints", b"{}", 501, "Savepoints"),
         ("GET", f"/jobs/{RUNNING}/checkpoints/details/1", None, 501, "Checkpoints"),
