@@ -39,8 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """0 when all statements ran, 1 when a job failed or was cancelled, 2 for a wrong statement."""
-    from client.commands.run import parsed, read_script
     from client.connection.http_connection import HttpConnection
+    from client.script_text import parsed, read_script
     from sqlstream.errors import render_error
 
     text = read_script(arguments.file)

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 
 from fastapi import APIRouter, Response
 
@@ -21,13 +22,18 @@ from sqlstream.secrets import masked
 _ENDED = (JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED, JobStatus.SUSPENDED)
 
 
-def cluster_routes(view: ClusterView) -> APIRouter:
+def cluster_routes(view: ClusterView, shut_down: Callable[[], None]) -> APIRouter:
     router = APIRouter(route_class=RestRoute)
     info = view.info
 
     @router.get("/overview")
     def overview() -> Response:
         return json_answer(_overview(view))
+
+    @router.delete("/cluster")
+    async def shut_down_cluster() -> Response:
+        shut_down()
+        return json_answer({})
 
     @router.get("/config")
     def dashboard_config() -> Response:
