@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from client.connection.ended import ended_error
 from client.connection.exit_closing import close_at_exit, forget
 from client.connection.interface import ResultKind
+from client.ended_job import ended_error
 from client.lost_rows import job_warnings
 from client.session import Job, LiteralJob, Rows, Text
 from sqlstream.cancellation import given_up_by
@@ -156,9 +156,9 @@ class EmbeddedResult:
         for batch in self._job.rows():
             if batch.num_rows:
                 yield batch
-        status, error = self._job.wait()
-        if status is not JobStatus.FINISHED:
-            raise ended_error(self._job.id, status, error)
+        reply = self.wait()
+        if reply.status is not JobStatus.FINISHED:
+            raise ended_error(reply)
 
     def wait(self, timeout_s: float | None = None) -> JobStatusReply:
         if self._job is None:

@@ -208,7 +208,7 @@ def test_a_query_whose_job_is_stopped_says_so(gateway: Running) -> None:
     session = service.open_session({})
     operation = run(service, session, UNBOUNDED.format(rate=10), "SELECT id FROM u")
     run(service, session, f"STOP JOB '{operation.result().job_id}'").result()
-    with pytest.raises(JobError, match="was canceled"):
+    with pytest.raises(JobError, match="was cancelled"):
         rows(operation)
 
 
