@@ -8,7 +8,8 @@ from collections.abc import Callable
 from planner.physical.changelog import Modes
 from planner.physical.node import PhysicalInput, PhysicalNode
 from planner.relational.explain import explain_relation
-from planner.relational.nodes import Sink
+from planner.relational.nodes import RelationalNode, Sink, TableScan
+from planner.statements.show_create import show_create_table
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.stream_graph import FORWARD, StreamGraph
 from sqlstream.specs import (
@@ -40,7 +41,9 @@ def explain_plan(
 ) -> str:
     """Sections as Flink prints them, then the two graphs. The line of a physical operator has the changelog mode of
     its output, the exchange to its consumer, the origin of its watermark, and its state."""
+    inferred = explain_inferred_tables(relational)
     sections = (
+        *((("Inferred Tables", inferred),) if inferred else ()),
         ("Abstract Syntax Tree", "\n".join(explain_relation(n) for n in relational)),
         ("Optimized Relational Plan", "\n".join(explain_relation(n) for n in optimised)),
         ("Optimized Physical Plan", explain_physical(physical, modes)),
@@ -48,6 +51,22 @@ def explain_plan(
         ("Job Graph", explain_job_graph(job_graph)),
     )
     return "\n\n".join(f"== {title} ==\n{text}" for title, text in sections) + "\n"
+
+
+def explain_inferred_tables(sinks: tuple[Sink, ...]) -> str:
+    """What was inferred from the files that the statement reads by their path, as statements that create such tables."""
+    tables: dict[str, None] = {}
+    pending: list[RelationalNode] = list(reversed(sinks))
+    seen = set()
+    while pending:
+        node = pending.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, TableScan) and node.table.is_anonymous:
+            tables[show_create_table(node.table).rstrip()] = None
+        pending += reversed(node.inputs)
+    return "\n\n".join(tables)
 
 
 def explain_physical(sinks: tuple[PhysicalNode, ...], modes: Modes) -> str:

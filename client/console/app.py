@@ -17,8 +17,9 @@ from client.http_api.errors import RestError
 from client.http_api.request_body import read_value
 from client.rest.info import ServerInfo
 
-Complete = Callable[[str, str, int], Sequence[str]]
-"""Candidates for a session's handle, a statement and a position in it (GatewayService.complete)."""
+Complete = Callable[[str, str, int, bool], Sequence[str]]
+"""Candidates for a session's handle, a statement, a position in it, and whether paths may be among them
+(GatewayService.complete)."""
 
 STATIC = Path(__file__).parent / "static"
 EDITOR = Path(sys.prefix) / "share" / "sqlstream" / "codemirror"
@@ -63,7 +64,10 @@ def console_routes(complete: Complete, info: ServerInfo, editor: Path = EDITOR) 
     @router.post("/console/complete-statement")
     async def complete_statement(request: Request) -> Response:
         wanted = await read_value(request, CompleteRequest, _BODY_BYTES_MAX)
-        found = await run_in_threadpool(complete, wanted.session_handle, wanted.statement, wanted.position)
+        may_name_files = bool(getattr(request.state, "names_files", True))
+        found = await run_in_threadpool(
+            complete, wanted.session_handle, wanted.statement, wanted.position, may_name_files
+        )
         return json_answer({"candidates": list(found)})
 
     @router.get("/console/{name}")

@@ -70,6 +70,11 @@ def operation_failed(operation: Operation, failure: str, error: SqlStreamError) 
     return RestError(INTERNAL, failure, error, operation.text, is_handled=False)
 
 
+def names_files(request: Request) -> bool:
+    """Whether whoever asks may name files of the server by their path."""
+    return bool(getattr(request.state, "names_files", True))
+
+
 def user_of(request: Request) -> str:
     """Who asks, as the server's authentication found it; empty where there is none."""
     return str(getattr(request.state, "user", ""))

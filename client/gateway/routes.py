@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from client.gateway import bodies
-from client.gateway.http_context import HttpContext, user_of
+from client.gateway.http_context import HttpContext, names_files, user_of
 from client.gateway.openapi import Extra, json_body, json_response
 from client.gateway.reading import read_handle, read_json, read_request_body
 from client.gateway.result_routes import add_result_routes
@@ -173,7 +173,7 @@ class _VersionRoutes:
             body = await self._read(request, bodies.CompleteStatementRequestBody)
             found = await context.unhandled(
                 "Failed to completeStatement.",
-                lambda: service.candidates(handle, body.statement, body.position),
+                lambda: service.candidates(handle, body.statement, body.position, names_files(request)),
             )
             answer: dict[str, Any] = {"candidates": [candidate.text for candidate in found]}
             if is_detailed(request):

@@ -168,11 +168,15 @@ class GatewayService:
         if operation is not None:
             operation.close()
 
-    def complete(self, session_handle: str, text: str, position: int) -> Sequence[str]:
-        """What may be written at `position` of an unfinished statement, the best first."""
-        return [found.text for found in self.candidates(session_handle, text, position)]
+    def complete(
+        self, session_handle: str, text: str, position: int, names_files: bool = True
+    ) -> Sequence[str]:
+        """What may be written at `position` of an unfinished statement, the best first; paths of files only if it says so."""
+        return [found.text for found in self.candidates(session_handle, text, position, names_files)]
 
-    def candidates(self, session_handle: str, text: str, position: int) -> tuple[Candidate, ...]:
+    def candidates(
+        self, session_handle: str, text: str, position: int, names_files: bool = True
+    ) -> tuple[Candidate, ...]:
         """The same, each with its kind and the place of what it replaces."""
         from client.completion import Name, complete
         from client.completion.session_vocabulary import SessionVocabulary
@@ -183,7 +187,7 @@ class GatewayService:
             return [Name(job.job_id, job.status.value) for job in session.cluster.jobs()]
 
         self._require_short(text)
-        return complete(text, min(max(position, 0), len(text)), SessionVocabulary(session, jobs))
+        return complete(text, min(max(position, 0), len(text)), SessionVocabulary(session, jobs, names_files))
 
     # -- execution ---------------------------------------------------------------------------------
 

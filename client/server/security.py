@@ -159,7 +159,11 @@ class Security:
         self, scope: Scope, body: bytes, receive: Receive, send: Send, principal: Principal
     ) -> None:
         scope.setdefault("state", {})
-        scope["state"] |= {"user": principal.name, "role": principal.role}
+        scope["state"] |= {
+            "user": principal.name,
+            "role": principal.role,
+            "names_files": names_files(principal.role),
+        }
         is_read = False
 
         async def receive_body() -> MutableMapping[str, Any]:

@@ -69,6 +69,12 @@ class Like(exp.Expression):
     arg_types = {"this": True, "expression": True, "escape": False, "is_similar": False}
 
 
+class FilePath(exp.Expression):
+    """FROM 'this': the files at a path, read with the columns that are inferred from them."""
+
+    arg_types = {"this": True, "alias": False}
+
+
 class WindowTvf(exp.Expression):
     """A window table-valued function over the table `this`; its `kind` decides which sizes it has."""
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 from sqlglot import Token, TokenType, exp
 
 from planner.dialect.functions import FunctionParser, can_be_called
-from planner.dialect.nodes import WindowTvf
+from planner.dialect.nodes import FilePath, WindowTvf
 from planner.dialect.options import option_list
 from planner.dialect.statements import Option
 from planner.dialect.tokens import is_word, span, word
@@ -142,7 +142,7 @@ class RelationParser(FunctionParser):
             return node
         if is_word(token) and word(self.peek(1)) == "(":
             return self._table_function()
-        return self._table()
+        return self._file_path() if self.at_string() else self._table()
 
     def _derived_table(self) -> exp.Expression:
         start = self.expect("(").start
@@ -192,6 +192,13 @@ class RelationParser(FunctionParser):
         self.mark(node, first.start)
         options = self.table_hint()
         if options:
+            node.meta["options"] = options
+        return node
+
+    def _file_path(self) -> FilePath:
+        token = self.string()
+        node = self.mark(FilePath(this=token.text), token.start)
+        if options := self.table_hint():
             node.meta["options"] = options
         return node
 

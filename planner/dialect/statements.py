@@ -11,6 +11,7 @@ import enum
 
 from sqlglot import exp
 
+from planner.dialect.nodes import FilePath
 from sqlstream.errors import Span
 from sqlstream.types import LogicalType
 
@@ -75,6 +76,14 @@ class Statement:
 
 
 @dataclasses.dataclass(frozen=True)
+class LikeFiles:
+    """LIKE 'path': the columns are those of files."""
+
+    path: str
+    span: Span
+
+
+@dataclasses.dataclass(frozen=True)
 class CreateTable(Statement):
     name: Identifier
     columns: tuple[ColumnDef, ...]
@@ -85,6 +94,7 @@ class CreateTable(Statement):
     is_temporary: bool = False
     if_not_exists: bool = False
     comment: str = ""
+    like: LikeFiles | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -306,3 +316,15 @@ class Explain(Statement):
 
     target: Query | Insert | StatementSet
     details: tuple[str, ...] = ()
+
+
+def reads_paths(statement: Statement) -> bool:
+    """Whether a query, an INSERT or an EXPLAIN of one reads files by their path."""
+    match statement:
+        case Explain():
+            return reads_paths(statement.target)
+        case StatementSet():
+            return any(map(reads_paths, statement.inserts))
+        case Query() | Insert():
+            return statement.query.find(FilePath) is not None
+    return False

@@ -50,7 +50,7 @@ _ARGUMENTS: dict[type[exp.Expr], tuple[str, ...]] = {
         node: tuple(node.arg_types)
         for node in (
             *(nodes.FunctionCall, nodes.OverClause, nodes.FrameBound, nodes.TypeName, nodes.Like),
-            *(nodes.IntervalLiteral, nodes.DateTimeLiteral, nodes.WindowTvf),
+            *(nodes.IntervalLiteral, nodes.DateTimeLiteral, nodes.WindowTvf, nodes.FilePath),
         )
     },
 }
