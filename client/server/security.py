@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from client.server.audit import AuditLog
-from client.server.roles import LOCAL, PAGE_READER, Principal, may_request
+from client.server.roles import LOCAL, PAGE_READER, Principal, may_request, names_files
 from client.server.tokens import Tokens
 from sqlstream.errors import SqlStreamError
 

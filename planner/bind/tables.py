@@ -56,7 +56,7 @@ def bind_table(node: exp.Table, namespace: Namespace) -> FromItem:
 def bind_file(node: nodes.FilePath, namespace: Namespace) -> FromItem:
     """Bind files in FROM under the name of the file without its suffixes. Within a view they are what they were when it was
     created."""
-    path, span, hints = str(node.this), namespace.span(node), table_options(node)
+    path, span, hints = str(node.this.name), namespace.span(node.this), table_options(node)
     files = namespace.files
     known = None if files is None else files.find(path, written_options(hints))
     inferred = known or define_files(path, hints, namespace.context, span)

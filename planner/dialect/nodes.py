@@ -70,7 +70,7 @@ class Like(exp.Expression):
 
 
 class FilePath(exp.Expression):
-    """FROM 'this': the files at a path, read with the columns that are inferred from them."""
+    """FROM 'path': the files at a path, read with the columns that are inferred from them. `this` is the exp.Literal."""
 
     arg_types = {"this": True, "alias": False}
 

@@ -197,7 +197,8 @@ class RelationParser(FunctionParser):
 
     def _file_path(self) -> FilePath:
         token = self.string()
-        node = self.mark(FilePath(this=token.text), token.start)
+        path = self.expression(exp.Literal.string(token.text), token)
+        node = self.mark(FilePath(this=path), token.start)
         if options := self.table_hint():
             node.meta["options"] = options
         return node

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from typing import TYPE_CHECKING, Any
 
+from runtime.formats.compression import is_compressed
 from runtime.formats.csv_dialect import CsvDialect
 from runtime.host.files import FileStatus
-from runtime.inference.duckdb_sniffer import DATE_FORMAT, first_line, scalar_type, sniffing
+from runtime.inference.duckdb_sniffer import DATE_FORMAT, scalar_type, sniffing
 from runtime.inference.refusal import cannot_infer, do_not_fit
 from runtime.inference.samples import read_samples
 from sqlstream import types as sql
@@ -51,7 +53,7 @@ def _sniffed(path: str, text: bytes, options: dict[str, str]) -> dict[str, Any]:
             return dict(zip([d[0] for d in found.description or ()], row, strict=True))
     except (duckdb.Error, UnicodeDecodeError) as error:
         hint = "say how it is written, with options such as 'csv.field-delimiter', or declare the table with CREATE TABLE"
-        raise cannot_infer(path, "it is not recognised as CSV", hint, first_line(error)) from error
+        raise cannot_infer(path, "it is not recognised as CSV", hint) from error
 
 
 def _known(options: dict[str, str]) -> dict[str, Any]:
@@ -150,7 +152,9 @@ def _texts(path: str, text: bytes, schema: Schema, options: dict[str, str]) -> l
     strings = Schema(tuple(Field(name, sql.STRING) for name in schema.names))
     tolerant = {**options, "ignore-parse-errors": "true"}
     try:
-        reader = Csv().reader(io.BytesIO(text), path, strings, strings.names, tolerant, len(text))
+        # The sample is decompressed.
+        name = os.path.splitext(path)[0] if is_compressed(path) else path
+        reader = Csv().reader(io.BytesIO(text), name, strings, strings.names, tolerant, len(text))
         return [batch for batch, _ in reader.batches() if batch.num_rows]
     except UserError as error:
         if error.code != "SS5012":

@@ -80,7 +80,7 @@ def nested_type(duckdb_type: Any) -> LogicalType:
 
 
 def first_line(error: Exception) -> str:
-    """The reason in an error of DuckDB's, without the name of the sample's file."""
-    text = str(error).strip().split("\n", 1)[0].removeprefix("Invalid Input Error: ").rstrip(". ")
-    text = re.sub(r'"[^"]*sqlstream-sample-[^"]*"', "it", text)
+    """The reason in an error of DuckDB's, without the kind of the error and the name of the sample's file."""
+    text = re.sub(r' (in|sniffing) file "[^"]*sqlstream-sample-[^"]*"', "", str(error).strip())
+    text = re.sub(r"^[A-Z][A-Za-z ]* Error: ", "", text).split("\n", 1)[0].rstrip(". ")
     return text[:1].lower() + text[1:]

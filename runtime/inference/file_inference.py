@@ -88,7 +88,7 @@ class LocalFileInference:
             case "json":
                 from runtime.inference.json import infer_json
 
-                return infer_json(found, self._files), {}
+                return infer_json(found, format_options(form, options), self._files), {}
             case "parquet":
                 from runtime.inference.parquet import infer_parquet
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from runtime.formats.boolean_option import is_true
 from runtime.formats.json_objects import has_shape_of, holds, structure_of, take_apart
 from runtime.formats.json_values import parse_values
 from runtime.host.files import FileStatus
@@ -26,8 +27,9 @@ _RENAMED = re.compile(r"_\d+$")
 """DuckDB numbers the second of two names that differ in case alone."""
 
 
-def infer_json(found: list[FileStatus], files: Any) -> Schema:
-    """The columns of the files: all fields of their objects, in the order in which they appear."""
+def infer_json(found: list[FileStatus], options: dict[str, str], files: Any) -> Schema:
+    """The columns of the files: all fields of their objects, in the order in which they appear. `options` are those of format
+    `json` that the user gives."""
     samples = read_samples(found, files)
     for path, sample in samples:
         if sample.lstrip()[:1] != b"{":
@@ -35,17 +37,19 @@ def infer_json(found: list[FileStatus], files: Any) -> Schema:
             hint = "write one object on each line; jq -c '.[]' does it for an array"
             raise cannot_infer(path, f"it begins with {kind}", hint)
     text = b"\n".join(sample.strip() for _, sample in samples)
-    return _readable(text, _sniffed(samples[0][0], text))
+    ignores_errors = is_true(options, "ignore-parse-errors")
+    return _readable(text, _sniffed(samples[0][0], text, ignores_errors))
 
 
-def _sniffed(path: str, text: bytes) -> Schema:
+def _sniffed(path: str, text: bytes, ignores_errors: bool) -> Schema:
     import duckdb
 
     try:
         with sniffing(text) as (connection, sample):
             found = connection.sql(
-                "FROM read_json($path, format = 'newline_delimited', sample_size = -1, dateformat = $date)",
-                params={"path": sample, "date": DATE_FORMAT},
+                "FROM read_json($path, format = 'newline_delimited', sample_size = -1, dateformat = $date,"
+                " ignore_errors = $ignores)",
+                params={"path": sample, "date": DATE_FORMAT, "ignores": ignores_errors},
             )
             fields = tuple(
                 Field(name, nested_type(t)) for name, t in zip(found.columns, found.types, strict=True)
@@ -55,6 +59,8 @@ def _sniffed(path: str, text: bytes) -> Schema:
                 _check_names(path, names, connection, sample)
             return Schema(fields)
     except (duckdb.Error, UnicodeDecodeError) as error:
+        if "Duplicate name" in str(error):
+            raise cannot_infer(path, "an object in it has two fields that differ in case alone") from error
         hint = "write one object on each line; jq -c . does it"
         raise cannot_infer(path, "it is not one JSON object on each line", hint, first_line(error)) from error
 
@@ -97,6 +103,7 @@ def _readable(text: bytes, schema: Schema) -> Schema:
     except pa.ArrowInvalid:
         # The reader names the line that is no text.
         return schema
+    texts = texts.filter(pa.array(holds(texts, "json_valid(a0) AND json_type(a0) = 'OBJECT'")))
     return Schema(tuple(Field(f.name, _readable_type(f, texts)) for f in schema.fields))
 
 

@@ -49,10 +49,11 @@ def _sample(path: str, files: Any, bytes_max: int, lines_max: int) -> bytes:
             raise file_error("read", path, error) from error
     refuse_compressed(data, path)
     data = data.removeprefix(_BYTE_ORDER_MARK)
-    whole = data if len(data) <= bytes_max else _whole_lines(data[:bytes_max])
-    if not whole:
-        raise cannot_infer(path, f"its first line is longer than {bytes_max} bytes")
-    return _first_lines(whole, lines_max)
+    if len(data) > bytes_max:
+        data = _whole_lines(data[:bytes_max])
+        if not data:
+            raise cannot_infer(path, f"its first line is longer than {bytes_max} bytes")
+    return _first_lines(data, lines_max)
 
 
 def _first_lines(text: bytes, count: int) -> bytes:
