@@ -319,12 +319,11 @@ class Explain(Statement):
 
 
 def reads_paths(statement: Statement) -> bool:
-    """Whether a query, an INSERT or an EXPLAIN of one reads files by their path."""
-    match statement:
-        case Explain():
-            return reads_paths(statement.target)
-        case StatementSet():
-            return any(map(reads_paths, statement.inserts))
-        case Query() | Insert():
-            return statement.query.find(FilePath) is not None
+    """Whether a query within the statement reads files by their path."""
+    for value in vars(statement).values():
+        for part in value if isinstance(value, tuple) else (value,):
+            if isinstance(part, Statement) and reads_paths(part):
+                return True
+            if isinstance(part, exp.Expr) and part.find(FilePath) is not None:
+                return True
     return False
