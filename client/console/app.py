@@ -12,11 +12,12 @@ from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse
 
+from client.gateway.asker import Asker, asker_of
 from client.rest.answers import RestError, RestRoute, json_answer, read_json
 from client.rest.info import ServerInfo
 
-Complete = Callable[[str, str, int], Sequence[str]]
-"""Candidates for a session's handle, a statement and a position in it (GatewayService.complete)."""
+Complete = Callable[[str, str, int, Asker], Sequence[str]]
+"""Candidates for a session's handle, a statement, a position in it and who asks (GatewayService.complete)."""
 
 STATIC = Path(__file__).parent / "static"
 EDITOR = Path(sys.prefix) / "share" / "sqlstream" / "codemirror"
@@ -61,7 +62,9 @@ def console_routes(complete: Complete, info: ServerInfo, editor: Path = EDITOR) 
     @router.post("/console/complete-statement")
     async def complete_statement(request: Request) -> Response:
         wanted = await read_json(request, CompleteRequest, _BODY_BYTES_MAX)
-        found = await run_in_threadpool(complete, wanted.session_handle, wanted.statement, wanted.position)
+        found = await run_in_threadpool(
+            complete, wanted.session_handle, wanted.statement, wanted.position, asker_of(request)
+        )
         return json_answer({"candidates": list(found)})
 
     @router.get("/console/{name}")
