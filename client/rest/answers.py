@@ -11,6 +11,7 @@ import msgspec
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
+from client.rest.documents import described
 from sqlstream.errors import SqlStreamError, UserError, render_error
 
 UNKNOWN_JOB = "SS6009"
@@ -32,7 +33,13 @@ class RestError(Exception):
 
 
 class RestRoute(APIRoute):
-    """A route whose errors become Flink's error body. No state of its own."""
+    """A route whose errors become Flink's error body, and whose answers are described in the OpenAPI document. No state of its
+    own."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        (method,) = options["methods"]
+        options |= {"response_class": Response} | described(method, path)
+        super().__init__(path, endpoint, **options)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()

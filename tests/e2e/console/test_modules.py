@@ -109,7 +109,8 @@ def test_a_candidate_replaces_the_part_of_it_that_is_written(module):
 def test_harmful_characters_of_names_and_data_are_shown_as_escapes(module):
     found = module(
         "dom.js",
-        r"""m => { const e = m.h('p', {title: 'a\u202eb'}, 'x\u202ey\x07', m.h('b', {}, '1\n2'), document.createTextNode('\u202e'));
+        r"""m => {
+        const e = m.h('p', {title: 'a\u202eb'}, 'x\u202ey\x07', m.h('b', {}, '1\n2'), document.createTextNode('\u202e'));
         m.setText(e.querySelector('b'), '\x1b[2J');
         return [e.title, e.textContent, m.shown('a\n\t\u2066\u200b\u200d')] }""",
     )
