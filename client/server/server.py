@@ -107,7 +107,15 @@ class Server:
         threading.Thread(target=warm_up, args=(open_session,), name="warm-up", daemon=True).start()
         ends.callback(self._http.refuse_connections)
         self._directory.announce(
-            ServerFile(os.getpid(), self.gateway_url, self.rest_url, config.is_token_required)
+            ServerFile(
+                os.getpid(),
+                self.gateway_url,
+                self.rest_url,
+                config.is_token_required,
+                __version__,
+                self._cluster.address,
+                self._cluster.token,
+            )
         )
         logger.info("the server listens on %s and %s", self.gateway_url, self.rest_url)
 
@@ -156,6 +164,7 @@ class Server:
             self._places,
             self._log_handler.pass_on,
             self._break_off,
+            self._on_client_change,
         )
         settings = {
             **self._configuration.for_jobs,
@@ -189,6 +198,10 @@ class Server:
             self._audit.refused(user, "", "POST", f"/sessions/{session}/statements", 403, reason)
             raise RestError(403, f"The statement is not allowed: {reason}.")
         self._audit.statement(user, role.value if role is not None else "", session, operation, text)
+
+    def _on_client_change(self, message: str, job_id: str) -> None:
+        """Write into the audit log what a client of the control protocol changes. It runs as the server's user."""
+        self._audit.request(LOCAL.name, LOCAL.role.value, "control", message, f"/jobs/{job_id}", 0)
 
     def _role_of(self, user: str) -> Role | None:
         if not self._config.is_token_required:

@@ -45,12 +45,12 @@ from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.rpc import (
     CancelJob,
     ClientReply,
-    ClientRequest,
     ClusterOverviewReply,
     JobDetails,
     JobDetailsReply,
     JobExceptionsReply,
     JobGraphReply,
+    JobManagerRequest,
     JobMetrics,
     JobMetricsReply,
     JobOverviewEntry,
@@ -295,14 +295,14 @@ class JobManagerShell:
             self._distance_ms = distance_ms
         return ms + self._distance_ms
 
-    def answer(self, request: ClientRequest) -> ClientReply:
+    def answer(self, request: JobManagerRequest) -> ClientReply:
         """Answer a client's request message; an error becomes RequestFailed."""
         try:
             return self._answer(request)
         except SqlStreamError as error:
             return RequestFailed(ErrorInfo.of(error))
 
-    def _answer(self, request: ClientRequest) -> ClientReply:
+    def _answer(self, request: JobManagerRequest) -> ClientReply:
         match request:
             case SubmitJob(job_graph):
                 return JobSubmitted(self.submit(job_graph))
