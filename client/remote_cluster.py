@@ -118,7 +118,7 @@ class RemoteClusterClient:
         except SqlStreamError as error:
             lost = error
         except (pa.ArrowException, OSError) as error:
-            lost = _ended() if self._is_attached.done() else _not_reached(error)
+            lost = self._not_reached(error)
         except Exception as error:  # a thread's boundary: whoever waits is owed an answer
             logger.exception("the stream from the JobManager cannot be read")
             lost = InternalError(f"the stream from the JobManager cannot be read: {error}")
@@ -150,7 +150,9 @@ class RemoteClusterClient:
             self._print_lines(job_id, lines, is_error)
         except OSError as error:
             self._print_errors[job_id] = error
-            self.cancel(job_id)
+            # A job that has ended meanwhile is forgotten, or its JobManager is gone.
+            with contextlib.suppress(SqlStreamError):
+                self.cancel(job_id)
 
     def _lose(self, error: SqlStreamError) -> None:
         """Tell all who wait that no answer comes."""
@@ -243,7 +245,7 @@ class RemoteClusterClient:
         try:
             data = self._connections.request(self._address, encode_message(request), REQUEST_TIMEOUT_S)
         except (pa.ArrowException, OSError) as error:
-            raise _not_reached(error) from error
+            raise self._not_reached(error) from error
         reply: ClientReply = decode_client_reply(data)
         if isinstance(reply, RequestFailed):
             raise reply.error.to_error()
@@ -251,15 +253,16 @@ class RemoteClusterClient:
             raise InternalError(f"{type(reply).__name__} answers {type(request).__name__}")
         return reply
 
-
-def _not_reached(error: Exception) -> ExternalError:
-    if isinstance(error, flight.FlightUnauthenticatedError):
-        return ExternalError(
-            "SS6032",
-            "the server refuses the secret of this command",
-            hint="use the data directory in which the server runs: -D sqlstream.data-dir=DIRECTORY",
-        )
-    return _unreachable(str(error).splitlines()[0])
+    def _not_reached(self, error: Exception) -> ExternalError:
+        if isinstance(error, flight.FlightUnauthenticatedError):
+            return ExternalError(
+                "SS6032",
+                "the server refuses the secret of this command",
+                hint="use the data directory in which the server runs: -D sqlstream.data-dir=DIRECTORY",
+            )
+        if self._is_attached.done() and isinstance(error, flight.FlightUnavailableError):
+            return _ended()
+        return _unreachable(str(error).splitlines()[0])
 
 
 def _unreachable(reason: str) -> ExternalError:

@@ -42,9 +42,9 @@ class GuardedCluster(EmbeddedCluster):
 
 
 def check_job_id(job_id: str) -> None:
-    """UserError SS6014 for what this project's sessions never make: files of the job are named after it."""
+    """UserError SS6036 for what this project's sessions never make: files of the job are named after it."""
     if _JOB_ID.fullmatch(job_id) is None:
-        raise UserError("SS6014", f'"{job_id}" is no job id', hint="give 32 hexadecimal digits")
+        raise UserError("SS6036", f'"{job_id}" is no job id', hint="give 32 hexadecimal digits")
 
 
 def check_plan_size(graph: JobGraph, bytes_max: int) -> None:
