@@ -67,7 +67,7 @@ logger = logging.getLogger(__name__)
 REQUEST_TIMEOUT_S = 30.0
 ATTACH_TIMEOUT_S = 10.0
 LEAVE_TIMEOUT_S = 1.0
-"""How long `close` waits for the last lines that jobs have printed."""
+"""How long `close` waits for an answer, and then for the last lines that jobs have printed."""
 
 BATCHES_AHEAD_MAX = 4
 """Batches of a query that are read before the reader takes them."""
@@ -167,7 +167,13 @@ class RemoteClusterClient:
     # --- jobs
 
     def submit(self, graph: JobGraph) -> None:
-        self._request(SubmitJob(with_absolute_paths(graph), self._id), JobSubmitted)
+        try:
+            self._request(SubmitJob(with_absolute_paths(graph), self._id), JobSubmitted)
+        except KeyboardInterrupt:
+            # Whoever interrupts the submission does not know the job that it may have started.
+            with contextlib.suppress(SqlStreamError):
+                self.cancel(graph.job_id)
+            raise
 
     def results(self, job_id: str) -> JobResults:
         return _RemoteResults(lambda: self._connections.read_results(self._address, job_id))
@@ -235,15 +241,17 @@ class RemoteClusterClient:
         """Leave: queries are cancelled, other jobs run on. Harmless when repeated."""
         # A JobManager that is gone needs no farewell.
         with contextlib.suppress(SqlStreamError):
-            self._request(DetachClient(self._id), ClientDetached)
+            self._request(DetachClient(self._id), ClientDetached, LEAVE_TIMEOUT_S)
             self._follower.join(LEAVE_TIMEOUT_S)
         self._connections.close()
 
-    def _request(self, request: ClientRequest, expected: type[Reply]) -> Reply:
+    def _request(
+        self, request: ClientRequest, expected: type[Reply], timeout_s: float = REQUEST_TIMEOUT_S
+    ) -> Reply:
         if self._lost is not None:
             raise self._lost
         try:
-            data = self._connections.request(self._address, encode_message(request), REQUEST_TIMEOUT_S)
+            data = self._connections.request(self._address, encode_message(request), timeout_s)
         except (pa.ArrowException, OSError) as error:
             raise self._not_reached(error) from error
         reply: ClientReply = decode_client_reply(data)

@@ -29,6 +29,17 @@ def server_of(config: Mapping[str, str]) -> str:
     return data_directory(config.get(DATA_DIRECTORY, ""))
 
 
+def refuse_target(config: Mapping[str, str], command: str) -> None:
+    """UserError SS4003 when a command that runs its own cluster is given another target, SS4002 for a wrong one."""
+    target = options.get(config, TARGET)
+    if target != "local":
+        raise UserError(
+            "SS4003",
+            f'{command} runs jobs in a cluster of its own, not on the target "{target}"',
+            hint=f"leave {TARGET} out",
+        )
+
+
 @contextlib.contextmanager
 def target_session(
     config: Mapping[str, str] | None = None,

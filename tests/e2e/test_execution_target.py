@@ -285,6 +285,12 @@ def test_what_belongs_to_a_cluster_is_refused_on_the_command_line(
         refused = run(server.directory, tmp_path, "SELECT 1;", *words)
         assert refused.returncode == 2
         assert refused.stderr.startswith(f"error[SS4003]: {what} is for a cluster that the command starts")
+    for command in (["server"], ["bench", "nexmark", "--queries", "q0", "--events", "10"]):
+        refused = run_to_end([*SQLSTREAM, *command, "--set", "execution.target=remote"])
+        assert refused.returncode == 2
+        assert refused.stderr.startswith(
+            f"error[SS4003]: sqlstream {command[0]} runs jobs in a cluster of its own"
+        )
     other = run_to_end([*SQLSTREAM, "run", "--set", "execution.target=yarn-session", "-c", "SELECT 1"])
     assert other.returncode == 2
     assert 'option "execution.target" cannot be "yarn-session", which is not supported yet' in other.stderr
