@@ -16,7 +16,9 @@ from command_harness import SQLSTREAM, environment, run_to_end
 from server_harness import POLL_S, RunningServer
 
 import sqlstream
+from client.target_session import remote_cluster, target_session
 from sqlstream import __version__
+from sqlstream.errors import ExternalError, UserError, render_error
 
 pytestmark = pytest.mark.timeout(120)
 WAIT_S = 20.0
@@ -236,22 +238,22 @@ def damaged(server: RunningServer, directory: Path, **changes: str) -> Path:
 def test_a_server_that_cannot_be_used_is_told_before_anything_runs(
     server: RunningServer, tmp_path: Path
 ) -> None:
-    sql = "CREATE TABLE t (n BIGINT) WITH ('connector' = 'print'); SELECT 1;"
-
     def refusal(directory: Path) -> str:
-        refused = run(directory, tmp_path, sql)
-        assert (refused.returncode, refused.stdout) == (1, "")
-        return refused.stderr
+        with pytest.raises(ExternalError) as refused:
+            remote_cluster(str(directory))
+        return render_error(refused.value)
 
-    nowhere = refusal(tmp_path / "nowhere")
-    assert nowhere.startswith(f'error[SS6031]: no server runs in "{tmp_path}/nowhere"\nhint: start one')
+    nowhere = run(tmp_path / "nowhere", tmp_path, "SELECT 1;")
+    assert (nowhere.returncode, nowhere.stdout) == (1, "")
+    assert nowhere.stderr.startswith(
+        f'error[SS6031]: no server runs in "{tmp_path}/nowhere"\nhint: start one'
+    )
     wrong = refusal(damaged(server, tmp_path / "wrong", **{"control-secret": "guessed"}))
     assert wrong.startswith("error[SS6032]: the server refuses the secret of this command\nhint: ")
     gone = refusal(damaged(server, tmp_path / "gone", **{"control-address": f"unix:{tmp_path}/socket"}))
     assert gone.startswith("error[SS6015]: could not reach the JobManager: ")
     old = refusal(damaged(server, tmp_path / "old", **{"control-address": ""}))
-    assert old.startswith("error[SS6031]: the server in")
-    assert "earlier release" in old
+    assert "takes no plans: it is of an earlier release\nhint: restart it" in old
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "server.json").write_text("{")
     assert refusal(tmp_path / "broken").startswith("error[SS6031]: could not read which server runs in")
@@ -278,22 +280,36 @@ def test_a_client_of_another_release_is_refused(server: RunningServer) -> None:
 def test_what_belongs_to_a_cluster_is_refused_on_the_command_line(
     server: RunningServer, tmp_path: Path
 ) -> None:
-    for words, what in (
-        (["--task-managers", "2"], "--task-managers"),
-        (["--set", "heartbeat.interval=1 s"], 'option "heartbeat.interval"'),
+    refused = run(server.directory, tmp_path, "SELECT 1;", "--task-managers", "2")
+    assert refused.returncode == 2
+    expected = "error[SS4003]: --task-managers is for a cluster that the command starts"
+    assert refused.stderr.startswith(expected)
+    config = {"execution.target": "remote", "sqlstream.data-dir": str(server.directory)}
+    with (
+        pytest.raises(UserError, match=r'option "heartbeat\.interval" is for a cluster') as caught,
+        target_session({**config, "heartbeat.interval": "1 s"}),
     ):
-        refused = run(server.directory, tmp_path, "SELECT 1;", *words)
-        assert refused.returncode == 2
-        assert refused.stderr.startswith(f"error[SS4003]: {what} is for a cluster that the command starts")
-    for command in (["server"], ["bench", "nexmark", "--queries", "q0", "--events", "10"]):
-        refused = run_to_end([*SQLSTREAM, *command, "--set", "execution.target=remote"])
-        assert refused.returncode == 2
-        assert refused.stderr.startswith(
-            f"error[SS4003]: sqlstream {command[0]} runs jobs in a cluster of its own"
-        )
-    other = run_to_end([*SQLSTREAM, "run", "--set", "execution.target=yarn-session", "-c", "SELECT 1"])
-    assert other.returncode == 2
-    assert 'option "execution.target" cannot be "yarn-session", which is not supported yet' in other.stderr
+        pass
+    assert caught.value.code == "SS4003"
+
+
+@pytest.mark.parametrize("command", [["server"], ["bench", "nexmark", "--queries", "q0", "--events", "10"]])
+def test_a_command_with_a_cluster_of_its_own_takes_no_target(command: list[str]) -> None:
+    refused = run_to_end([*SQLSTREAM, *command, "--set", "execution.target=remote"])
+    assert refused.returncode == 2
+    assert refused.stderr.startswith(
+        f"error[SS4003]: sqlstream {command[0]} runs jobs in a cluster of its own"
+    )
+
+
+def test_a_target_of_flink_that_there_is_not_is_named() -> None:
+    with (
+        pytest.raises(
+            UserError, match=r'"execution\.target" cannot be "yarn-session", which is not supported yet'
+        ),
+        target_session({"execution.target": "yarn-session"}),
+    ):
+        pass
 
 
 def test_a_shell_plans_here_and_its_inserts_run_on(server: RunningServer, tmp_path: Path) -> None:
