@@ -162,10 +162,10 @@ class AttachedClients:
     def take_lines(
         self, job_id: str, lines: list[str], is_error: bool, is_abandoned: Callable[[], bool]
     ) -> bool:
-        """Keep printed lines for the job's client, waiting while it is behind; False when the job has none, and when
-        `is_abandoned`, called while waiting, returns True."""
+        """Keep printed lines for the job's client, waiting while it is behind; False when the job has none, when `is_abandoned`,
+        called while waiting, returns True, and after `close`."""
         with self._changed:
-            while (client := self._client_of.get(job_id)) is not None:
+            while (client := self._client_of.get(job_id)) is not None and not self._is_closed:
                 if client.lines_bytes < LINES_BYTES_MAX:
                     client.lines_bytes += _size(lines)
                     client.events.append(JobPrinted(job_id, lines, is_error))
@@ -176,10 +176,11 @@ class AttachedClients:
             return False
 
     def tell_end(self, client_id: str, reply: JobStatusReply) -> None:
-        """Send the end of a job that a client awaits; nothing when it is gone. Never waits."""
+        """Send the end of a job that a client awaits; nothing when it is gone, and nothing after `close`: the end that comes with
+        the cluster's own is not the job's last. Never waits."""
         with self._changed:
             client = self._clients.get(client_id)
-            if client is not None:
+            if client is not None and not self._is_closed:
                 client.events.append(JobEnded(reply))
                 self._changed.notify_all()
 

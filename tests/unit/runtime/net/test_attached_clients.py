@@ -152,6 +152,8 @@ def test_the_end_of_the_cluster_ends_the_streams_and_leaves_the_jobs_alone() -> 
     clients.attached.adopt("c", "query", is_query=True)
     assert clients.put("query", "last words")
     clients.attached.close()
+    clients.attached.tell_end("c", ENDED)
+    assert not clients.put("query", "too late")
     assert list(stream) == [JobPrinted("query", ["last words"], False)]
     assert clients.lost == []
     with pytest.raises(ExternalError, match="it is stopping"):
