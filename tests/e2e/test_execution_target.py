@@ -385,4 +385,11 @@ def test_the_end_of_the_server_is_told_at_once_and_its_inserts_come_back(tmp_pat
         server.start()
         inserted = next(job_id for name, job_id in jobs.items() if name.startswith("insert"))
         server.wait_for(inserted, "RUNNING")
-        assert server.signal() == 0
+        with Client(server.directory, ENDLESS.format(first=1) + "SELECT n FROM ticks", "--quiet") as last:
+            assert [last.line(), last.line()] == ["op,n", "+I,1"]
+            assert server.signal() == 0
+            code, errors = last.end()
+            assert (code, errors.split("\n")[0]) == (
+                1,
+                "error[SS6034]: the server has ended, or broke off the connection",
+            )
