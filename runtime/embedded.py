@@ -14,12 +14,14 @@ import msgspec
 from runtime.host.clock import now_ms, steady_ms, steady_s
 from runtime.host.random import random_id, random_token
 from runtime.host.rooted_files import FilePlaces, files_at
+from runtime.jobmanager.client_requests import answer_request
+from runtime.jobmanager.collaborators import Committer, JobStore, KeepNothing
 from runtime.jobmanager.events import EndedJob
 from runtime.jobmanager.job_manager import JobManagerConfig
 from runtime.jobmanager.job_master import JobMasterConfig
 from runtime.jobmanager.provisioning import ProvisioningConfig
 from runtime.jobmanager.resource_manager import ResourceManagerConfig
-from runtime.jobmanager.shell import Committer, JobManagerShell, JobStore, KeepNothing
+from runtime.jobmanager.shell import JobManagerShell
 from runtime.logs import QUIET_LEVEL
 from runtime.metrics import ProcessUsage
 from runtime.net.attached_clients import AttachedClients
@@ -230,16 +232,21 @@ class EmbeddedCluster:
     def submit(self, graph: JobGraph) -> None:
         """Submit a job. UserError or JobError when it cannot run."""
         # Encoded as for the network: a job that cannot be sent to a TaskManager fails here, before it affects others.
-        graph = decode_job_graph(encode_job_graph(graph))
+        encoded = encode_job_graph(graph)
+        self.check_job(graph, len(encoded))
+        graph = decode_job_graph(encoded)
         is_first = self._results.open(graph.job_id)
         try:
-            self._shell.submit(graph)
+            self._shell.submit(graph, encoded)
         except SqlStreamError:
             # The rows of a job that runs under this id stay.
             if is_first:
                 self._results.forget(graph.job_id)
             raise
         self.when_ended(graph.job_id, lambda reply: self._results.close(reply.job_id))
+
+    def check_job(self, graph: JobGraph, size: int) -> None:
+        """UserError for a job that the cluster may not run; `size` is that of its encoded graph in bytes."""
 
     def results(self, job_id: str) -> JobResults:
         """The rows of the job's `collect` sink.
@@ -370,7 +377,7 @@ class EmbeddedCluster:
             case CancelJob(job_id):
                 self._around.on_client_change(type(request).__name__, job_id)
                 self._results.forget(job_id)
-        return self._shell.answer(request)
+        return answer_request(self._shell, request)
 
     def _submit_of(self, client_id: str, graph: JobGraph) -> None:
         """Submit the job of an attached client, or of one that gives no id."""
