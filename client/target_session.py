@@ -24,7 +24,7 @@ def server_of(config: Mapping[str, str]) -> str:
     """The data directory of the server that jobs go to; empty for a cluster of one's own. UserError SS4002 for a wrong target."""
     if options.get(config, TARGET) == "local":
         return ""
-    from client.server.server_config import data_directory
+    from client.server_file import data_directory
 
     return data_directory(config.get(DATA_DIRECTORY, ""))
 
@@ -78,32 +78,32 @@ def _check_of_session(config: Mapping[str, str], task_managers: int | None) -> N
 
 
 def remote_cluster(path: str, print_lines: PrintLines | None = None) -> RemoteClusterClient:
-    """A client of the server that runs in a data directory. ExternalError SS6031 when there is none, and what RemoteClusterClient
+    """A client of the server that runs in a data directory. ExternalError SS6037 when there is none, and what RemoteClusterClient
     raises."""
     import msgspec
 
     from client.remote_cluster import RemoteClusterClient
-    from client.server.data_directory import read_server_file
+    from client.server_file import read_server_file
 
     hint = f"start one (sqlstream server), or name its data directory: -D {DATA_DIRECTORY}=DIRECTORY"
     try:
         server = read_server_file(path)
     except FileNotFoundError as error:
-        raise ExternalError("SS6031", f'no server runs in "{path}"', hint=hint) from error
+        raise ExternalError("SS6037", f'no server runs in "{path}"', hint=hint) from error
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise ExternalError(
-            "SS6031",
+            "SS6037",
             f'could not read which server runs in "{path}": {reason}',
             hint="only the server's own user submits plans to it; others use: sqlstream submit",
         ) from error
     except msgspec.MsgspecError as error:
         raise ExternalError(
-            "SS6031", f'could not read which server runs in "{path}": {error}', hint="restart the server"
+            "SS6037", f'could not read which server runs in "{path}": {error}', hint="restart the server"
         ) from error
     if not server.control_address:
         raise ExternalError(
-            "SS6031",
+            "SS6037",
             f'the server in "{path}" takes no plans: it is of an earlier release',
             hint="restart it with this release",
         )

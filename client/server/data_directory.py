@@ -9,23 +9,9 @@ from types import TracebackType
 import msgspec
 
 from client.server.kept_file import make_private_directory, remove_file, write_file
+from client.server_file import SERVER_FILE, ServerFile
 from runtime.host.whole_files import FILE_MODE
 from sqlstream.errors import ExternalError, UserError
-
-SERVER_FILE = "server.json"
-
-
-class ServerFile(msgspec.Struct, frozen=True, rename="kebab"):
-    """What commands of this machine and user read to find the running server. Clients of the control protocol connect to the
-    socket `control_address` with `control_secret`, which are made anew at each start."""
-
-    process_id: int
-    gateway: str
-    rest: str
-    is_token_required: bool
-    version: str = ""
-    control_address: str = ""
-    control_secret: str = ""
 
 
 class DataDirectory:
@@ -93,10 +79,3 @@ class DataDirectory:
         remove_file(self._of(SERVER_FILE))
         os.close(self._lock)
         self._lock = -1
-
-
-def read_server_file(directory: str) -> ServerFile:
-    """What the server of a data directory says of itself. FileNotFoundError when none runs, other OSError when the file cannot be
-    read, msgspec.MsgspecError when it is damaged."""
-    with open(os.path.join(directory, SERVER_FILE), "rb") as stream:
-        return msgspec.json.decode(stream.read(), type=ServerFile)

@@ -18,7 +18,7 @@ from client.rest.info import ServerInfo
 from client.server.app import server_app
 from client.server.audit import AuditLog
 from client.server.cluster_size import cluster_size
-from client.server.data_directory import DataDirectory, ServerFile
+from client.server.data_directory import DataDirectory
 from client.server.guarded_cluster import GuardedCluster
 from client.server.http_listener import HttpListener
 from client.server.job_store import FileJobStore, KeptCommitter
@@ -31,6 +31,7 @@ from client.server.security import AccessRules
 from client.server.server_config import ServerConfig, server_config
 from client.server.tokens import Tokens
 from client.server.warm_up import warm_up
+from client.server_file import ServerFile
 from client.session import Session
 from runtime.embedded import ClusterSurroundings
 from runtime.host.clock import now_ms

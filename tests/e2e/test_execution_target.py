@@ -246,7 +246,7 @@ def test_a_server_that_cannot_be_used_is_told_before_anything_runs(
     nowhere = run(tmp_path / "nowhere", tmp_path, "SELECT 1;")
     assert (nowhere.returncode, nowhere.stdout) == (1, "")
     assert nowhere.stderr.startswith(
-        f'error[SS6031]: no server runs in "{tmp_path}/nowhere"\nhint: start one'
+        f'error[SS6037]: no server runs in "{tmp_path}/nowhere"\nhint: start one'
     )
     wrong = refusal(damaged(server, tmp_path / "wrong", **{"control-secret": "guessed"}))
     assert wrong.startswith("error[SS6032]: the server refuses the secret of this command\nhint: ")
@@ -256,13 +256,13 @@ def test_a_server_that_cannot_be_used_is_told_before_anything_runs(
     assert "takes no plans: it is of an earlier release\nhint: restart it" in old
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "server.json").write_text("{")
-    assert refusal(tmp_path / "broken").startswith("error[SS6031]: could not read which server runs in")
+    assert refusal(tmp_path / "broken").startswith("error[SS6037]: could not read which server runs in")
 
 
 def test_a_client_of_another_release_is_refused(server: RunningServer) -> None:
     from contextlib import closing
 
-    from client.server.data_directory import read_server_file
+    from client.server_file import read_server_file
     from runtime.net.flight import FlightConnections
     from sqlstream.messages.rpc import AttachClient, RequestFailed, decode_client_event, encode_message
 
