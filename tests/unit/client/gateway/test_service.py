@@ -532,8 +532,8 @@ def test_a_session_completes_for_the_level_that_opened_it_and_above() -> None:
 
 
 LONG = f"SELECT {', '.join(f'{i} + id AS c{i}' for i in range(40_000))} FROM u"
-"""A query of 80,000 expressions, which takes several times as long to plan as any of these tests may take. They measure CPU time, which a busy machine does not
-stretch."""
+"""A query of 80,000 expressions, which takes several times as long to plan as any of these tests may take. They measure CPU
+time, which a busy machine does not stretch."""
 
 
 @pytest.mark.timeout(60)
