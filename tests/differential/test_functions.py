@@ -17,6 +17,7 @@ from planner_harness import Planner
 
 from planner.lower.duckdb import functions
 from planner.lower.duckdb.dialect import DuckDbDialect
+from planner.lower.duckdb.types import type_name
 from planner.lower.relation import lower, to_sql
 from planner.relational.nodes import Project, RelationalNode
 from runtime.evaluate import EvaluationContext, compile_expression
@@ -83,7 +84,9 @@ def in_duckdb(sql: str, batch: pa.RecordBatch, field: Field) -> Values:
     connection().register("t", pa.Table.from_batches([batch]))
     (wanted,) = to_arrow_schema(Schema((field,)))
     try:
-        column = connection().sql(sql).to_arrow_table().column(0)
+        found = connection().sql(sql)
+        assert found.types == connection().sql(f"SELECT CAST(NULL AS {type_name(field.type)})").types, sql
+        column = found.to_arrow_table().column(0)
     except duckdb.Error as error:
         return error
     if pa.types.is_timestamp(wanted.type):
