@@ -1,6 +1,7 @@
 """What the JobManager's REST answers about a running and a failed job."""
 
 import os
+import re
 
 import pytest
 from msgspec.structs import replace
@@ -250,3 +251,10 @@ def test_every_sample_of_a_family_stands_together(rest):
     ]
     runs = [name for name, before in zip(names, ["", *names], strict=False) if name != before]
     assert len(runs) == len(set(runs))
+
+
+def test_a_slot_sharing_group_has_an_id_like_all_others(rest) -> None:
+    vertices = rest.get(f"/jobs/{RUNNING}").json()["vertices"]
+    groups = {vertex["slotSharingGroupId"] for vertex in vertices}
+    assert len(groups) == 1
+    assert re.fullmatch("[0-9a-f]{32}", groups.pop())
