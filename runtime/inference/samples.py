@@ -53,7 +53,13 @@ def _sample(path: str, files: Any, bytes_max: int, lines_max: int) -> bytes:
         data = _whole_lines(data[:bytes_max])
         if not data:
             raise cannot_infer(path, f"its first line is longer than {bytes_max} bytes")
-    return _first_lines(data, lines_max)
+    lines = _first_lines(data, lines_max)
+    try:
+        lines.decode()
+    except UnicodeDecodeError as error:
+        hint = "convert it, as iconv -f LATIN1 -t UTF-8 does"
+        raise cannot_infer(path, "it is no text in UTF-8", hint) from error
+    return lines
 
 
 def _first_lines(text: bytes, count: int) -> bytes:

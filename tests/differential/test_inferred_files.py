@@ -88,7 +88,7 @@ def ours(session: Session, sql: str) -> list[dict[str, Any]]:
 def theirs(sql: str) -> list[dict[str, Any]]:
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        return _rows(connection.execute(sql).to_arrow_table())
+        return _rows(connection.sql(sql).to_arrow_table())
 
 
 @pytest.mark.timeout(60)

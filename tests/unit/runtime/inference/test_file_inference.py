@@ -161,6 +161,7 @@ def test_parquet_has_the_types_of_its_footer(tmp_path: Path) -> None:
             "SS5024",
             '"{}/f.csv": its header does not give every column a name of its own',
         ),
+        ({"f.csv": b"a,b\n\xe9,1\n"}, "f.csv", "SS5024", '"{}/f.csv": it is no text in UTF-8'),
         ({"f.json": '[{"a":1}]'}, "f.json", "SS5024", '"{}/f.json": it begins with a JSON array'),
         ({"f.json": '{"a":\n'}, "f.json", "SS5024", '"{}/f.json": it is not one JSON object on each line'),
         (
