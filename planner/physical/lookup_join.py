@@ -74,6 +74,13 @@ def plan_lookup_join(planning: Planning, left: PhysicalNode, node: LookupJoin) -
         )
     keys = _find_keys(node, dimension, len(left.schema))
     lookup = LookupOptions.of(options)
+    if lookup.cache is CacheKind.FULL and node.retry is not None:
+        raise UserError(
+            "SS4003",
+            f"a retry on a miss has no use for table \"{name}\" with 'lookup.cache' = 'FULL'",
+            span=node.span,
+            hint="leave the retry out, or choose another cache",
+        )
     if not left.traits.is_insert_only:
         _check_updates(left, node, name, lookup)
     spec = LookupJoinSpec(
@@ -128,7 +135,7 @@ def _dimension(node: LookupJoin) -> _Dimension:
             case _:
                 raise UserError(
                     "SS3031",
-                    f"the right side of FOR SYSTEM_TIME AS OF is one table, and here it is a {type(right).__name__}",
+                    f"the right side of FOR SYSTEM_TIME AS OF is one table, and this one needs its {type(right).__name__}",
                     span=right.span or node.span,
                     hint="join a table, or a view that only filters and projects one",
                 )
@@ -189,7 +196,7 @@ def _refused_key(node: LookupJoin, name: str, schema: Schema, column: int, compa
     field = schema.fields[column]
     own = str(_plain(field.type))
     if not compared:
-        message = f'column "{field.name}" of table "{name}" cannot be looked up by: it is a {own}'
+        message = f'column "{field.name}" of table "{name}" cannot be looked up by: its type is {own}'
         return UserError("SS3030", message, span=node.span, hint="look up by a column of an exact type")
     return UserError(
         "SS3030",

@@ -199,7 +199,7 @@ class FullCache:
             return
         began_ms = self._now_ms()
         rows = RowsByKey(self._fetcher.schema, self._key_columns)
-        rows.add_rows(self._fetcher.load(self._options.full_rows_max))
+        rows.load(self._fetcher.load(self._options.full_rows_max))
         self.rows = rows
         self._is_loaded = True
         if self._options.reload is not None:

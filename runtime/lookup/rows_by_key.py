@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from runtime.kernels.buffers import to_array
@@ -49,20 +50,29 @@ class RowsByKey:
         return self._index.get(keys)
 
     def add(self, keys: Sequence[pa.Array], rows: pa.RecordBatch) -> Array:
-        """Make keys known that are not, with all rows that the table has under them; returns their slots."""
+        """Make distinct keys known that are not, with all rows that the table has under them; returns their slots. Rows with
+        other keys are left out, since they need not be all rows of theirs."""
         slots, _ = self._index.get_or_insert(keys)
-        self.add_rows(rows)
+        is_added = np.zeros(self.slot_count, dtype=bool)
+        is_added[slots] = True
+        found = self._index.get([rows.column(c) for c in self._key_columns])
+        wanted = (found >= 0) & is_added[found]
+        if not wanted.all():
+            chosen = np.flatnonzero(wanted)
+            rows, found = rows.take(to_array(pa.int64(), chosen)), found[chosen]
+        if rows.num_rows:
+            self._chains.append(found, self._rows.append(rows))
         return slots
 
-    def add_rows(self, rows: pa.RecordBatch) -> None:
-        """Add rows under their own keys; a row with a NULL in its key can never match, and is left out."""
-        columns = [rows.column(c) for c in self._key_columns]
-        complete = complete_rows(columns)
+    def load(self, rows: pa.RecordBatch) -> None:
+        """Add a whole table; a row with a NULL in its key can never match, and is left out."""
+        keys = [rows.column(c) for c in self._key_columns]
+        complete = complete_rows(keys)
         if complete is not None:
             rows = rows.take(to_array(pa.int64(), complete))
-            columns = [rows.column(c) for c in self._key_columns]
+            keys = [rows.column(c) for c in self._key_columns]
         if rows.num_rows:
-            slots, _ = self._index.get_or_insert(columns)
+            slots, _ = self._index.get_or_insert(keys)
             self._chains.append(slots, self._rows.append(rows))
 
     def slots(self) -> Array:
