@@ -66,7 +66,9 @@ class DuckDbReader:
         self._relation = open_relation(self._place, self._spec, self._connection, alias, self._context.files)
         self._step = self._context.parallelism
         if self._relation.has_row_ids:
-            ((highest,),) = self._connection.execute(f"SELECT max(rowid) FROM {self._relation.item}").fetchall()
+            ((highest,),) = self._connection.execute(
+                f"SELECT max(rowid) FROM {self._relation.item}"
+            ).fetchall()
             self._end_block = 0 if highest is None else highest // BLOCK_ROWS + 1
 
     def _read_block(self) -> Any:

@@ -19,7 +19,7 @@ _INTEGERS = {
 }
 """Bits, and whether it has a sign."""
 
-_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
+_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 _DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
 _TIMESTAMPS = ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS")
 _PLAIN = {
@@ -91,7 +91,8 @@ def can_read(stored: str, declared: LogicalType) -> bool:
 
 def _is_decimal(stored: str, declared: LogicalType) -> bool:
     if stored in _INTEGERS:
-        return _DIGITS[_INTEGERS[stored][0]] <= declared.precision - declared.scale
+        bits, is_signed = _INTEGERS[stored]
+        return _DIGITS[bits] + (bits == 64 and not is_signed) <= declared.precision - declared.scale
     match = _DECIMAL.fullmatch(stored)
     if match is None:
         return False

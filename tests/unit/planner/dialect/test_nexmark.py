@@ -9,7 +9,6 @@ import pytest
 
 from planner.dialect.parser import parse_script, span_of
 from planner.dialect.statements import CreateTable, CreateView, Insert
-from sqlstream.errors import UserError
 
 TABLES = """
 CREATE TABLE datagen (

@@ -22,7 +22,9 @@ CREATE TABLE plain (k INT) WITH ('connector' = 'table');
 CREATE VIEW active AS SELECT k, s AS name FROM dim WHERE active;
 CREATE VIEW counted AS SELECT k, COUNT(*) AS n FROM dim GROUP BY k;
 """
-HINT = "'retry-predicate'='lookup_miss', 'retry-strategy'='fixed_delay', 'fixed-delay'='1s', 'max-attempts'='3'"
+HINT = (
+    "'retry-predicate'='lookup_miss', 'retry-strategy'='fixed_delay', 'fixed-delay'='1s', 'max-attempts'='3'"
+)
 UPDATING = "(SELECT k, COUNT(*) AS c, PROCTIME() AS p FROM o GROUP BY k)"
 
 
@@ -112,7 +114,10 @@ def test_a_hint_by_alias_or_name_sets_the_retry() -> None:
     retry = RetryOnMiss(attempts_max=3, delay_ms=1_000)
     assert lookup(joined("o.k = d.k", hint=f"LOOKUP('table'='d', {HINT})")).retry == retry
     assert lookup(joined("o.k = d.k", hint=f"LOOKUP('table'='dim', {HINT})")).retry == retry
-    assert lookup(joined("o.k = d.k", hint="LOOKUP('table'='d', 'async'='true', 'output-mode'='ordered')")).retry is None
+    assert (
+        lookup(joined("o.k = d.k", hint="LOOKUP('table'='d', 'async'='true', 'output-mode'='ordered')")).retry
+        is None
+    )
 
 
 def test_the_tables_that_a_job_reads_are_also_those_that_it_looks_up() -> None:
