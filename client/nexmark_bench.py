@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,9 @@ from sqlstream.specs import SourceSpec
 
 QUERIES_DIR = Path(__file__).resolve().parent.parent / "queries" / "nexmark"
 GENERATOR = "gen"
+SIDE_INPUT = "duckdb"
+"""The connector of tables that lie beside the queries."""
+
 EVENT_TIME_SPAN_S = 10
 GENERATOR_BLOCK = 65_536
 Result = dict[str, Any]
@@ -52,6 +55,11 @@ COLUMNS: tuple[tuple[str, Callable[[Any], str]], ...] = (
     ("result_checksum", lambda checksum: checksum or ""),
 )
 """Name of a figure to its format in the table."""
+
+
+def side_input_path(options: Mapping[str, str]) -> str:
+    """The file of a side input, wherever the command was started."""
+    return str(QUERIES_DIR / Path(options["path"]).name)
 
 
 def available_queries() -> list[str]:
@@ -189,6 +197,8 @@ class NexmarkBench:
                 options |= {"nexmark.events": str(events), "nexmark.rate": str(self._rate)}
             elif options["connector"] in ("blackhole", "checksum"):
                 options["connector"] = sink
+            elif options["connector"] == SIDE_INPUT:
+                options["path"] = side_input_path(options)
             else:
                 raise UserError(
                     "SS4005", f'table "{entry.path.name}" of a Nexmark query reads "{options["connector"]}"'

@@ -9,8 +9,8 @@ from runtime.embedded import ClusterSurroundings, EmbeddedCluster
 from runtime.host.rooted_files import RootedFiles
 from runtime.net.results import PrintLines
 from sqlstream.errors import UserError
-from sqlstream.graph.job_graph import JobGraph, encode_job_graph, read_tables
-from sqlstream.specs import SinkSpec
+from sqlstream.graph.job_graph import ChainedOperator, JobGraph, encode_job_graph, read_tables
+from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.connector import NamesPaths
 
 
@@ -50,8 +50,9 @@ def check_plan_size(graph: JobGraph, bytes_max: int) -> None:
 
 def check_paths(graph: JobGraph, files: RootedFiles) -> None:
     """UserError SS5030, with the place in the statement, for a table outside of the allowed directories."""
-    written = ((o, o.spec) for v in graph.vertices for o in v.operators if isinstance(o.spec, SinkSpec))
-    for operator, spec in (*read_tables(graph), *written):
+    tables: list[tuple[ChainedOperator, SourceSpec | SinkSpec]] = [*read_tables(graph)]
+    tables += [(o, o.spec) for v in graph.vertices for o in v.operators if isinstance(o.spec, SinkSpec)]
+    for operator, spec in tables:
         named = connector(spec.connector)
         if not isinstance(named, NamesPaths):
             continue

@@ -13,6 +13,7 @@ from runtime.connectors.duckdb.filters import quote, text
 from runtime.connectors.duckdb.options import EXTENSIONS, Place, PlaceKind
 from runtime.connectors.file_paths import is_pattern
 from sqlstream.errors import ExternalError, Retry, SqlStreamError, UserError
+from sqlstream.secrets import MASK
 
 SETTINGS = {
     "threads": 1,
@@ -23,13 +24,9 @@ SETTINGS = {
 """One thread: tasks are the unit of parallelism. Extensions come from where they are installed, never from the network.
 Names in SQL never mean variables of this program."""
 
-_GONE = (
-    "connection",
-    "could not connect",
-    "server closed",
-    "terminating",
-    "timeout",
-)
+_REFUSED = ("authentication failed", "access denied")
+_GONE = ("connection", "connect", "server closed", "terminating", "timeout")
+"""Words in a server's errors: it does not let this user in; it is not there at the moment."""
 
 
 def connect() -> Any:
@@ -120,8 +117,7 @@ def attach(connection: Any, place: Place, alias: str, *, is_read_only: bool) -> 
         options.append(f"TYPE {place.kind.value}")
     address = place.path
     if place.kind.is_server:
-        user = "user"
-        login = {user: place.username, "password": place.password}
+        login = {"user": place.username, "password": place.password}
         address += "".join(f" {key}={_connection_value(value)}" for key, value in login.items() if value)
     suffix = f" ({', '.join(options)})" if options else ""
     connection.execute(f"ATTACH {text(address)} AS {alias}{suffix}")
@@ -176,13 +172,16 @@ def translated(place: Place) -> Iterator[None]:
     except SqlStreamError:
         raise
     except duckdb.Error as error:
-        raise external_error(place, error) from error
+        # Not `from error`: the text of DuckDB's error may hold the password.
+        raise external_error(place, error) from None
 
 
 def external_error(place: Place, error: Exception) -> SqlStreamError:
     """The error of DuckDB about this place in our words."""
     reason = _first_line(error)
-    folded = str(error).lower()
+    for secret in (place.password, _connection_value(place.password)) if place.password else ():
+        reason = reason.replace(secret, MASK)
+    folded = reason.lower()
     where = f'"{place.path}"'
     if (
         "could not set lock" in folded
@@ -213,6 +212,13 @@ def external_error(place: Place, error: Exception) -> SqlStreamError:
             f"{where} is no {place.kind.value} database",
             detail=reason,
             hint="check the option 'path'",
+        )
+    if any(word in folded for word in _REFUSED):
+        return ExternalError(
+            "SS5060",
+            f"the database {where} refuses the login",
+            detail=reason,
+            hint="check the options 'username' and 'password'",
         )
     is_gone = place.kind.is_server and any(word in folded for word in _GONE)
     return ExternalError(
