@@ -114,7 +114,8 @@ def _load_side_input(connection: duckdb.DuckDBPyConnection, scan: TableScan) -> 
     columns = ", ".join(f"CAST({quote(c)} AS {type_name(t)}) AS {quote(c)}" for c, t in types)
     path = side_input_path(scan.table.options)
     connection.execute(
-        f"CREATE TABLE {quote(scan.table.path.name)} AS SELECT {columns} FROM read_csv(?, header = true)", [path]
+        f"CREATE TABLE {quote(scan.table.path.name)} AS SELECT {columns} FROM read_csv(?, header = true)",
+        [path],
     )
 
 

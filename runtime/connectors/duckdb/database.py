@@ -193,7 +193,7 @@ def external_error(place: Place, error: Exception) -> SqlStreamError:
             f"the database {where} is locked by another process that writes it",
             retry=Retry.BACKOFF,
             detail=reason,
-            hint="close the database there; it is tried again as often as 'lookup.max-retries' says",
+            hint="close the database there: a file that is open for writing is open for nobody else",
         )
     if "database does not exist" in folded or "no files found" in folded:
         return no_file(place)

@@ -11,11 +11,16 @@ from runtime.connectors.duckdb.database import INSTANCE, translated
 from runtime.connectors.duckdb.filters import where
 from runtime.connectors.duckdb.options import Place
 from runtime.connectors.duckdb.relation import Relation, as_declared, open_relation
+from sqlstream.errors import ExternalError, Retry
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import ConnectorContext, SourceStatus
 
 BLOCK_ROWS = 122_880 * 4
 """Row ids that one query reads: four of DuckDB's row groups, so that it reads no group in vain."""
+
+TRIES_MAX = 5
+PAUSE_MS = 100
+"""A table that cannot be opened for a reason that may pass is tried again, after pauses that double: 3 s in all."""
 
 
 class DuckDbReader:
@@ -40,10 +45,12 @@ class DuckDbReader:
         self._skip_rows = int(position["rows"])
         self._returned_rows = 0
         self._limit = spec.limit
+        self._tries = 0
+        self._next_try_ms: int | None = None
 
     def poll(self) -> pa.RecordBatch | SourceStatus:
-        if self._relation is None:
-            self._begin()
+        if self._relation is None and not self._has_begun():
+            return SourceStatus.NOTHING_YET
         with translated(self._place):
             while self._limit != 0:
                 if self._batches is None:
@@ -60,6 +67,19 @@ class DuckDbReader:
                 self._returned_rows = 0
         self._open.close()
         return SourceStatus.END
+
+    def _has_begun(self) -> bool:
+        """Open the table; returns False when that is to be tried again, as for a locked file."""
+        try:
+            self._begin()
+        except ExternalError as error:
+            self._open.close()
+            self._tries += 1
+            if error.retry is Retry.NEVER or self._tries >= TRIES_MAX:
+                raise
+            self._next_try_ms = self._context.now_ms() + (PAUSE_MS << self._tries)
+            return False
+        return True
 
     def _begin(self) -> None:
         self._connection, alias = self._open.enter_context(INSTANCE.reading(self._place, self._context.files))
@@ -99,7 +119,7 @@ class DuckDbReader:
         return as_declared(self._relation, pa.Table.from_batches([batch]), self._spec.table)
 
     def next_poll_ms(self) -> int | None:
-        return None
+        return self._next_try_ms
 
     def snapshot(self) -> list[dict[str, Any]]:
         return [{"block": self._block, "rows": self._returned_rows}]

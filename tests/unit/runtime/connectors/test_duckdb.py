@@ -17,7 +17,7 @@ from operator_harness import Row, batch, rows_of
 from runtime.connectors import connector
 from runtime.connectors.duckdb.database import INSTANCE
 from runtime.connectors.duckdb.options import read_place
-from runtime.connectors.duckdb.source import BLOCK_ROWS
+from runtime.connectors.duckdb.source import BLOCK_ROWS, TRIES_MAX
 from runtime.host.files import LocalFiles
 from runtime.host.rooted_files import FilePlaces, RootedFiles
 from sqlstream import types as sql
@@ -83,8 +83,8 @@ def read(source: SourceSpec, splits: list[dict[str, Any]] | None = None, **surro
     reader, rows = connector("duckdb").source(source, context(**surroundings), splits), list[Row]()
     try:
         while (polled := reader.poll()) is not SourceStatus.END:
-            assert isinstance(polled, pa.RecordBatch)
-            rows += rows_of(polled)
+            if isinstance(polled, pa.RecordBatch):
+                rows += rows_of(polled)
     finally:
         reader.close()
     return rows
@@ -204,6 +204,18 @@ def test_a_file_that_another_process_writes_is_locked_for_now(
     with pytest.raises(ExternalError, match="is locked by another process that writes it") as raised:
         look_up(spec(database), [(1,)])
     assert (raised.value.code, raised.value.retry) == ("SS5061", Retry.BACKOFF)
+
+
+def test_a_scan_waits_for_the_file_with_growing_pauses(database: Path, writer: subprocess.Popen[str]) -> None:
+    reader = connector("duckdb").source(spec(database), context(), None)
+    pauses = []
+    for _ in range(TRIES_MAX - 2):
+        assert reader.poll() is SourceStatus.NOTHING_YET
+        pauses.append(reader.next_poll_ms())
+    assert pauses == [200, 400, 800]
+    writer.communicate("\n", timeout=20)
+    assert isinstance(reader.poll(), pa.RecordBatch)
+    reader.close()
 
 
 def test_many_readers_in_one_process_share_one_database_and_release_it(database: Path) -> None:
