@@ -235,3 +235,12 @@ def test_decimals_as_text_have_all_digits_of_their_scale(scale: int, text: list[
         rows = [(Decimal(n).scaleb(-scale),) for n in (-12, 0, 3)]
     written = evaluate(cast(col(0, sql.decimal(38, scale)), STRING), [*rows, (None,)])
     assert written == [*text, None]
+
+
+def test_more_months_than_an_interval_holds_are_an_error_and_null_with_try_cast() -> None:
+    months = sql.INTERVAL_YEAR_MONTH
+    for source in (INT, BIGINT):
+        assert evaluate(cast(col(0, source), months), [(2**31 - 1,), (None,)]) == [2**31 - 1, None]
+    with pytest.raises(UserError, match="range"):
+        evaluate(cast(col(0, BIGINT), months), [(2**31,)])
+    assert evaluate(cast(col(0, BIGINT), months, is_try=True), [(2**31,), (7,)]) == [None, 7]
