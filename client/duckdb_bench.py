@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from client.nexmark_bench import side_input_path
 from planner.lower.duckdb import lower_duckdb
 from planner.lower.duckdb_types import quote, type_name
 from planner.relational.nodes import RelationalNode, Sink, TableScan
@@ -112,7 +111,7 @@ def _load_side_input(connection: duckdb.DuckDBPyConnection, scan: TableScan) -> 
     """Load a table that lies beside the queries as a CSV file with names in its first line."""
     types = zip(scan.columns, scan.schema.types, strict=True)
     columns = ", ".join(f"CAST({quote(c)} AS {type_name(t)}) AS {quote(c)}" for c, t in types)
-    path = side_input_path(scan.table.options)
+    path = scan.table.options["path"]
     connection.execute(
         f"CREATE TABLE {quote(scan.table.path.name)} AS SELECT {columns} FROM read_csv(?, header = true)",
         [path],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -55,11 +55,6 @@ COLUMNS: tuple[tuple[str, Callable[[Any], str]], ...] = (
     ("result_checksum", lambda checksum: checksum or ""),
 )
 """Name of a figure to its format in the table."""
-
-
-def side_input_path(options: Mapping[str, str]) -> str:
-    """The file of a side input, wherever the command was started."""
-    return str(QUERIES_DIR / Path(options["path"]).name)
 
 
 def available_queries() -> list[str]:
@@ -165,6 +160,7 @@ class NexmarkBench:
         assert isinstance(insert, Insert)
         for table in tables:
             session.execute(table)
+        self._redirect(session, self._events, "blackhole")
         sources = text[: insert.span.start] + _source_script(session.compile(insert).job_graph)
         if query in CLOCK_QUERIES:
             (insert,) = parse_statements(CLOCK_QUERIES[query])
@@ -198,7 +194,8 @@ class NexmarkBench:
             elif options["connector"] in ("blackhole", "checksum"):
                 options["connector"] = sink
             elif options["connector"] == SIDE_INPUT:
-                options["path"] = side_input_path(options)
+                # Wherever the command was started.
+                options["path"] = str(QUERIES_DIR / Path(options["path"]).name)
             else:
                 raise UserError(
                     "SS4005", f'table "{entry.path.name}" of a Nexmark query reads "{options["connector"]}"'
