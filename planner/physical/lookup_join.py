@@ -25,7 +25,7 @@ from planner.relational.nodes import (
     TableScan,
     Watermark,
 )
-from sqlstream.errors import UserError
+from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression, InputRef, conjunction, conjuncts, inputs_of, substitute
 from sqlstream.graph.stream_graph import FORWARD, Exchange, ExchangeKind
 from sqlstream.schema import Schema
@@ -73,7 +73,7 @@ def plan_lookup_join(planning: Planning, left: PhysicalNode, node: LookupJoin) -
             hint=f"FOR SYSTEM_TIME AS OF takes tables of the connector {' or '.join(able)}",
         )
     keys = _find_keys(node, dimension, len(left.schema))
-    lookup = LookupOptions.of(options)
+    lookup = _lookup_options(options, scan.span or node.span)
     if lookup.cache is CacheKind.FULL and node.retry is not None:
         raise UserError(
             "SS4003",
@@ -83,6 +83,7 @@ def plan_lookup_join(planning: Planning, left: PhysicalNode, node: LookupJoin) -
         )
     if not left.traits.is_insert_only:
         _check_updates(left, node, name, lookup)
+    exchange = Exchange(ExchangeKind.HASH, keys.left) if node.is_shuffled else FORWARD
     spec = LookupJoinSpec(
         kind=_KINDS[node.kind],
         left_keys=keys.left,
@@ -104,9 +105,6 @@ def plan_lookup_join(planning: Planning, left: PhysicalNode, node: LookupJoin) -
         condition=conjunction(keys.rest),
         retry=node.retry,
     )
-    exchange = FORWARD
-    if node.is_shuffled and left.traits.is_insert_only:
-        exchange = Exchange(ExchangeKind.HASH, keys.left)
     return planning.node(
         "LookupJoin",
         spec,
@@ -210,10 +208,24 @@ def _plain(t: LogicalType) -> LogicalType:
     return t.without_time_attribute().with_nullable(True)
 
 
+def _lookup_options(options: dict[str, str], span: Span | None) -> LookupOptions:
+    try:
+        return LookupOptions.of(options)
+    except UserError as error:
+        raise error.at(span) from None
+
+
 def _check_updates(left: PhysicalNode, node: LookupJoin, name: str, lookup: LookupOptions) -> None:
+    cause = producer(left)
+    if node.is_shuffled:
+        raise UserError(
+            "SS3032",
+            f'{cause.name} retracts rows, whose order a shuffle by the keys of table "{name}" would lose',
+            span=node.span or cause.span,
+            hint="leave 'shuffle' out of the hint LOOKUP",
+        )
     if lookup.is_constant:
         return
-    cause = producer(left)
     raise UserError(
         "SS3032",
         f'{cause.name} retracts rows, and table "{name}" may have changed between a row and its retraction',

@@ -50,7 +50,15 @@ class DuckDb:
         """Options that fit each other, types that DuckDB carries. UserError SS4002, SS4003, SS4005, SS4006."""
         read_place(table, options)
         LookupOptions.of(options)
+        folded: dict[str, str] = {}
         for field in schema.fields:
+            other = folded.setdefault(field.name.lower(), field.name)
+            if other != field.name:
+                raise UserError(
+                    "SS4006",
+                    f'columns "{other}" and "{field.name}" have one name in DuckDB, which knows no case',
+                    hint="rename one of them",
+                )
             if not is_carried(field.type):
                 raise UserError(
                     "SS4006",

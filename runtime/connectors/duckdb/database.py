@@ -24,6 +24,9 @@ SETTINGS = {
 """One thread: tasks are the unit of parallelism. Extensions come from where they are installed, never from the network.
 Names in SQL never mean variables of this program."""
 
+CONNECT_TIMEOUT_S = 10
+"""How long a Postgres server may take to answer at all, unless its address says otherwise."""
+
 _REFUSED = ("authentication failed", "access denied")
 _GONE = ("connection", "connect", "server closed", "terminating", "timeout")
 """Words in a server's errors: it does not let this user in; it is not there at the moment."""
@@ -119,6 +122,8 @@ def attach(connection: Any, place: Place, alias: str, *, is_read_only: bool) -> 
     if place.kind.is_server:
         login = {"user": place.username, "password": place.password}
         address += "".join(f" {key}={_connection_value(value)}" for key, value in login.items() if value)
+        if place.kind is PlaceKind.POSTGRES and "connect_timeout" not in address:
+            address += f" connect_timeout={CONNECT_TIMEOUT_S}"
     suffix = f" ({', '.join(options)})" if options else ""
     connection.execute(f"ATTACH {text(address)} AS {alias}{suffix}")
 

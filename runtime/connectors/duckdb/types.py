@@ -53,7 +53,9 @@ _NAMES = {
 
 
 def is_carried(t: LogicalType) -> bool:
-    """Whether a column of this type can be declared."""
+    """Whether a column of this type can be declared. DuckDB's moments with a time zone have six digits."""
+    if t.root is TypeRoot.TIMESTAMP_LTZ and t.precision > 6:
+        return False
     return t.root in _NAMES or t.root in (TypeRoot.DECIMAL, TypeRoot.TIMESTAMP)
 
 

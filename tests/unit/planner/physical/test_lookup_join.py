@@ -141,6 +141,14 @@ def test_updating_rows_may_look_up_a_table_that_is_loaded_once() -> None:
         (joined("o.k = d.k", table="plain").replace("d.s", "d.k"), "SS3031", 'connector "table" does not read by key'),
         (joined("o.k = d.k", table="counted").replace("d.s", "d.n"), "SS3031", "is one table, and this one needs its Aggregate"),
         (joined("o.k = d.k", left=UPDATING), "SS3032", "may have changed between a row and its retraction"),
+        (
+            joined("o.k = d.k", table="once", left=UPDATING, hint="LOOKUP('table'='d', 'shuffle'='true')"),
+            "SS3032", "whose order a shuffle",
+        ),
+        (
+            joined("o.k = d.k", table="dim /*+ OPTIONS('lookup.full-cache.max-rows'='5') */"),
+            "SS4003", "has no use with 'lookup.cache' = 'NONE'",
+        ),
         (joined("o.k = d.k", join="RIGHT JOIN"), "SS3001", "a RIGHT JOIN with FOR SYSTEM_TIME AS OF"),
         (joined("o.k = d.k", join="FULL JOIN"), "SS3001", "a FULL JOIN with FOR SYSTEM_TIME AS OF"),
         (joined("o.k = d.k").replace("o.p", "o.ts"), "SS3001", "as of an event time is not supported yet"),

@@ -375,6 +375,24 @@ def test_options_that_do_not_fit_are_refused(options: dict[str, str], words: str
     assert raised.value.hint
 
 
-def test_nested_columns_are_refused() -> None:
-    with pytest.raises(UserError, match="carries no ARRAY<INT>"):
-        connector("duckdb").validate("dim", Schema.of(("a", sql.array(sql.INT))), {"path": "x.duckdb"})
+def test_names_that_differ_in_case_alone_are_refused() -> None:
+    with pytest.raises(UserError, match='"k" and "K" have one name in DuckDB'):
+        connector("duckdb").validate("dim", Schema.of(("k", sql.INT), ("K", sql.INT)), {"path": "x.duckdb"})
+
+
+def test_rows_of_a_writer_that_was_killed_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "killed.duckdb"
+    killed = "import duckdb, os, sys; c = duckdb.connect(sys.argv[1]); c.execute('CREATE TABLE dim AS SELECT 1::BIGINT AS k')"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{killed}; os.kill(os.getpid(), 9)", str(path)], timeout=30, check=False
+    )
+    assert done.returncode == -9
+    assert read(spec(path, NUMBERS)) == [(1,)]
+    assert look_up(spec(path, NUMBERS), [(1,)]) == [(1,)]
+
+
+@pytest.mark.parametrize("declared", [sql.array(sql.INT), sql.timestamp_ltz(9)], ids=str)
+def test_types_that_duckdb_cannot_hold_are_refused(declared: sql.LogicalType) -> None:
+    with pytest.raises(UserError) as raised:
+        connector("duckdb").validate("dim", Schema.of(("a", declared)), {"path": "x.duckdb"})
+    assert raised.value.message == f'connector "duckdb" carries no {declared}, the type of column "a"'

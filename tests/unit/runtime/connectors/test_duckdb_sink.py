@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 from changelog_harness import changelogs
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operator_harness import Row, batch
+from operator_harness import Row, batch, rows_of
 
 from runtime.connectors import connector
 from runtime.connectors.duckdb import commit as committing
 from runtime.host.files import LocalFiles
 from sqlstream import types as sql
+from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.schema import Schema
-from sqlstream.specs import SinkSpec
+from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.connector import AbortsCommittables, ConnectorContext
 
 SCHEMA = Schema.of(
@@ -135,6 +138,42 @@ def test_the_last_row_of_a_primary_key_stays(tmp_path: Path) -> None:
     commit(sink, written(sink, [[row(1, "a"), row(2, "b"), row(1, "c")]]))
     commit(sink, written(sink, [[row(2, "d"), row(3, "e")]]))
     assert stored(path) == [(1, "c"), (2, "d"), (3, "e")]
+
+
+ALL_TYPES: list[tuple[sql.LogicalType, list[Any]]] = [
+    (sql.BOOLEAN, [True, False]),
+    (sql.TINYINT, [-128, 127]),
+    (sql.SMALLINT, [-32768, 32767]),
+    (sql.INT, [-(2**31), 2**31 - 1]),
+    (sql.BIGINT, [-(2**63), 2**63 - 1]),
+    (sql.FLOAT, [1.5, -0.25]),
+    (sql.DOUBLE, [1e300, -1e-300]),
+    (sql.decimal(38, 10), [Decimal("1234567890123456789012345678.0123456789"), Decimal("-0.0000000001")]),
+    (sql.STRING, ["", "a'b\"c\nzoë"]),
+    (sql.char(3), ["abc", "d  "]),
+    (sql.BYTES, [b"", b"\x00\xff"]),
+    (sql.DATE, [-1, 20_000]),
+    (sql.time(3), [0, 86_399_999]),
+    (sql.timestamp(3), [-1, 1_700_000_000_123]),
+    (sql.timestamp(6), [-1, 1_700_000_000_123_456]),
+    (sql.timestamp(9), [-1, 1_700_000_000_123_456_789]),
+    (sql.timestamp_ltz(3), [-1, 1_700_000_000_123]),
+]
+
+
+def test_values_of_every_type_come_back_as_they_were_written(tmp_path: Path) -> None:
+    path = tmp_path / "out.duckdb"
+    schema = Schema.of(*[(f"c{i}", t) for i, (t, _) in enumerate(ALL_TYPES)])
+    rows: list[Row] = [tuple(values[i] for _, values in ALL_TYPES) for i in (0, 1)]
+    rows.append((None,) * len(ALL_TYPES))
+    sink, made = spec(path, schema=schema), connector("duckdb")
+    commit(sink, written(sink, [rows]))
+    reader = made.source(SourceSpec("out", "duckdb", sink.options, schema, schema.names), context(), None)
+    read = reader.poll()
+    assert isinstance(read, pa.RecordBatch)
+    assert read.schema.types == to_arrow_schema(schema).types
+    assert rows_of(read) == rows
+    reader.close()
 
 
 KEYED = Schema.of(("k", sql.BIGINT), ("v", sql.STRING))
