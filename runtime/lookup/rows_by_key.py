@@ -18,14 +18,17 @@ from runtime.state.columns import RowStore
 class RowsByKey:
     """A multi-map of keys to rows in which a key may also have no row: then it is known that the table has none.
 
-    The key of a row is in its columns `key_columns`. A key that is not known has slot -1. State: index, chains and rows; `forget`
-    drops keys with their rows."""
+    The key of a row is in its columns `key_columns`. A key that is not known has slot -1.
+
+    State: index, chains and rows; `forget` drops keys with their rows. A loaded table whose keys do not repeat needs no chains:
+    the slot of a key is the id of its row."""
 
     def __init__(self, schema: pa.Schema, key_columns: Sequence[int]) -> None:
         self._key_columns = tuple(key_columns)
         self._index = KeyIndex([schema.field(c).type for c in key_columns])
         self._chains = Chains()
         self._rows = RowStore(schema)
+        self._is_one_to_one = False
 
     @property
     def row_count(self) -> int:
@@ -65,7 +68,8 @@ class RowsByKey:
         return slots
 
     def load(self, rows: pa.RecordBatch) -> None:
-        """Add a whole table; a row with a NULL in its key can never match, and is left out."""
+        """Hold a whole table, and nothing else; a row with a NULL in its key can never match, and is left out."""
+        assert self.key_count == 0
         keys = [rows.column(c) for c in self._key_columns]
         complete = complete_rows(keys)
         if complete is not None:
@@ -73,7 +77,11 @@ class RowsByKey:
             keys = [rows.column(c) for c in self._key_columns]
         if rows.num_rows:
             slots, _ = self._index.get_or_insert(keys)
-            self._chains.append(slots, self._rows.append(rows))
+            row_ids = self._rows.append(rows)
+            # Both are numbered in order of arrival: without a repeated key they are the same.
+            self._is_one_to_one = self.key_count == rows.num_rows
+            if not self._is_one_to_one:
+                self._chains.append(slots, row_ids)
 
     def slots(self) -> Array:
         """The slots of all known keys, ascending."""
@@ -81,10 +89,15 @@ class RowsByKey:
 
     def counts(self, slots: Array) -> Array:
         """int64[n]: how many rows each slot has; none for -1."""
+        if self._is_one_to_one:
+            return (slots >= 0).astype(np.int64)
         return self._chains.counts(slots)
 
     def match(self, slots: Array) -> tuple[Array, Array]:
         """(positions in `slots`, row ids) of every row of every slot, by position."""
+        if self._is_one_to_one:
+            positions = np.flatnonzero(slots >= 0)
+            return positions, slots[positions]
         return self._chains.match(slots)
 
     def gather(self, row_ids: Array) -> pa.RecordBatch:

@@ -31,6 +31,7 @@ TABLE: list[Row] = [
     (None, 1, 50),
     ("d", None, 60),
 ]
+DISTINCT: list[Row] = [("b", 1, 30), (None, 1, 50), ("a", 2, 20), ("d", None, 60)]
 PRICE_ABOVE_ID: Expression = Call(">", (InputRef(5, sql.BIGINT), InputRef(0, sql.BIGINT)), sql.BOOLEAN)
 CACHES: list[dict[str, str]] = [
     {},
@@ -86,7 +87,15 @@ def run(spec: LookupJoinSpec, table: ListTable, items: list[Any], **others: Any)
     return output
 
 
-@given(st.lists(orders, max_size=30), cuts_strategy, kinds, conditions, both_keys, st.sampled_from(CACHES))
+@given(
+    st.lists(orders, max_size=30),
+    cuts_strategy,
+    kinds,
+    conditions,
+    both_keys,
+    st.sampled_from(CACHES),
+    st.sampled_from([TABLE, DISTINCT]),
+)
 @settings(max_examples=200, deadline=None)
 def test_every_row_gets_its_matches_in_order_with_any_cache_and_however_cut(
     rows: list[Row],
@@ -95,11 +104,12 @@ def test_every_row_gets_its_matches_in_order_with_any_cache_and_however_cut(
     condition: Expression | None,
     both: bool,
     options: dict[str, str],
+    rows_of_table: list[Row],
 ) -> None:
     spec = spec_of(kind, options, condition, both)
-    table = ListTable(DIM, spec.source_keys, TABLE)
+    table = ListTable(DIM, spec.source_keys, rows_of_table)
     output = run(spec, table, cut(rows, cuts))
-    assert output.rows == reference(spec, rows, TABLE)
+    assert output.rows == reference(spec, rows, rows_of_table)
 
 
 @given(changelogs(orders), cuts_strategy, kinds, conditions)
