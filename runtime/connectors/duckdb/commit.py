@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +15,7 @@ from runtime.connectors.duckdb.options import Place
 from runtime.connectors.duckdb.relation import check_columns, described
 from runtime.connectors.duckdb.sink import KIND_COLUMN
 from runtime.connectors.duckdb.types import type_name
+from runtime.host.clock import wait_s
 from sqlstream.changelog import RowKind
 from sqlstream.errors import ExternalError, Retry, UserError
 from sqlstream.specs import SinkSpec
@@ -80,7 +80,7 @@ def _writing(place: Place) -> Iterator[Any]:
                 is_locked = "lock" in folded or "unique file handle conflict" in folded
                 if not is_locked or attempt == _TRIES - 1:
                     raise
-            time.sleep(_PAUSE_S)
+            wait_s(_PAUSE_S)
         yield connection
 
 
@@ -156,9 +156,7 @@ def _write(connection: Any, place: Place, spec: SinkSpec, staged: pa.Table) -> N
     item = table_of(place, _ALIAS)
     names = [quote(name) for name in spec.schema.names]
     columns = ", ".join(names)
-    numbered = staged.append_column(
-        "$number", pa.array(range(0)) if not len(staged) else pa.arange(0, len(staged))
-    )
+    numbered = staged.append_column("$number", pa.arange(0, len(staged)))
     connection.register("staged", numbered)
     if not spec.primary_key:
         connection.execute(f'INSERT INTO {item} ({columns}) SELECT {columns} FROM staged ORDER BY "$number"')

@@ -96,7 +96,7 @@ def run(spec: LookupJoinSpec, table: ListTable, items: list[Any], **others: Any)
     st.sampled_from(CACHES),
     st.sampled_from([TABLE, DISTINCT]),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_every_row_gets_its_matches_in_order_with_any_cache_and_however_cut(
     rows: list[Row],
     cuts: list[int],
@@ -113,7 +113,7 @@ def test_every_row_gets_its_matches_in_order_with_any_cache_and_however_cut(
 
 
 @given(changelogs(orders), cuts_strategy, kinds, conditions)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_a_row_is_retracted_with_its_matches_when_the_table_does_not_change(
     log: list[Row], cuts: list[int], kind: JoinKind, condition: Expression | None
 ) -> None:
@@ -268,7 +268,7 @@ steps = st.lists(
 
 
 @given(steps, st.sampled_from([0, 20]), st.sampled_from([0, 15]), st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=70, deadline=None)
 def test_a_partial_cache_expires_keys_like_one_that_works_row_by_row(
     plan: list[tuple[int, list[str | None], str]], write_ms: int, access_ms: int, keeps_missing: bool
 ) -> None:
