@@ -1,0 +1,51 @@
+"""Comparisons, three-valued logic and choices in DuckDB."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from planner.lower import tree
+from planner.lower.duckdb.handler import Handler, named, of_arguments
+
+_COMPARISONS: dict[str, type[exp.Binary]] = {
+    "=": exp.EQ,
+    "<>": exp.NEQ,
+    "<": exp.LT,
+    "<=": exp.LTE,
+    ">": exp.GT,
+    ">=": exp.GTE,
+    "IS DISTINCT FROM": exp.NullSafeNEQ,
+    "IS NOT DISTINCT FROM": exp.NullSafeEQ,
+    "AND": exp.And,
+    "OR": exp.Or,
+}
+
+
+def _operator(operator: type[exp.Binary]) -> Handler:
+    return of_arguments(lambda *args: tree.operate(operator, *args))
+
+
+def _or_else(value: exp.Expr, default: bool) -> exp.Expr:
+    return tree.call("coalesce", value, tree.boolean(default))
+
+
+def _case(*args: exp.Expr) -> exp.Expr:
+    return tree.case(list(zip(args[0:-1:2], args[1:-1:2], strict=True)), args[-1])
+
+
+HANDLERS: dict[str, Handler] = {
+    **{symbol: _operator(operator) for symbol, operator in _COMPARISONS.items()},
+    **dict.fromkeys(("IS NULL", "IS UNKNOWN"), of_arguments(tree.is_null)),
+    **dict.fromkeys(("IS NOT NULL", "IS NOT UNKNOWN"), of_arguments(tree.is_not_null)),
+    "NOT": of_arguments(tree.negated),
+    "IS TRUE": of_arguments(lambda value: _or_else(value, False)),
+    "IS NOT TRUE": of_arguments(lambda value: tree.negated(_or_else(value, False))),
+    "IS FALSE": of_arguments(lambda value: tree.negated(_or_else(value, True))),
+    "IS NOT FALSE": of_arguments(lambda value: _or_else(value, True)),
+    "IN": of_arguments(lambda value, *choices: tree.is_in(value, choices)),
+    "CASE": of_arguments(_case),
+    "IF": of_arguments(_case),
+    "COALESCE": named("coalesce"),
+    "IFNULL": named("coalesce"),
+    "NULLIF": named("nullif"),
+}
