@@ -43,16 +43,17 @@ def bind_lookup_join(
     version = join.this.args["version"]
     span = namespace.span(version)
     _check_time(left, version, namespace)
-    joined = bind_join(left, _without_time(right), join, namespace)
-    node = joined.node
-    assert isinstance(node, Join)
-    if node.kind not in _KINDS:
+    kind = RelationalJoinKind(join.args.get("side") or "INNER")
+    if kind not in _KINDS:
         raise UserError(
             "SS3001",
-            f"a {node.kind.value} JOIN with FOR SYSTEM_TIME AS OF is not possible",
+            f"a {kind.value} JOIN with FOR SYSTEM_TIME AS OF is not possible",
             span=namespace.span(join),
             hint="use an INNER or a LEFT join",
         )
+    joined = bind_join(left, _without_time(right), join, namespace)
+    node = joined.node
+    assert isinstance(node, Join)
     names = {str(join.this.name), *(str(n) for n in right.qualifier[-1:])}
     hint = next((h for h in hints if h.table in names), None)
     lookup = LookupJoin(

@@ -150,6 +150,7 @@ def test_updating_rows_may_look_up_a_table_that_is_loaded_once() -> None:
             "SS4003", "has no use with 'lookup.cache' = 'NONE'",
         ),
         (joined("o.k = d.k", join="RIGHT JOIN"), "SS3001", "a RIGHT JOIN with FOR SYSTEM_TIME AS OF"),
+        ("SELECT 1 FROM o FULL JOIN dim FOR SYSTEM_TIME AS OF o.p USING (k)", "SS3001", "a FULL JOIN with FOR SYSTEM_TIME"),
         (joined("o.k = d.k", join="FULL JOIN"), "SS3001", "a FULL JOIN with FOR SYSTEM_TIME AS OF"),
         (joined("o.k = d.k").replace("o.p", "o.ts"), "SS3001", "as of an event time is not supported yet"),
         (joined("o.k = d.k").replace("o.p", "o.id"), "SS2010", "takes a processing time of the left table, not BIGINT"),
