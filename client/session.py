@@ -192,10 +192,15 @@ class Session:
 
     def compile(self, statement: Statement, job_id: str = "") -> CompiledPlan | CompiledBatch:
         """All plans of a query, INSERT or statement set, as a stream or in batch (execution.runtime-mode)."""
+        context = self.bind_context()
+        return self.compile_sinks(bound_sinks(statement, context), context, job_id)
+
+    def compile_sinks(
+        self, sinks: tuple[Sink, ...], context: BindContext, job_id: str = ""
+    ) -> CompiledPlan | CompiledBatch:
+        """The same of a bound statement."""
         from planner.compile import compile_statements
 
-        context = self.bind_context()
-        sinks = bound_sinks(statement, context)
         if options.get(self.config, "execution.runtime-mode") == "STREAMING":
             return compile_statements(sinks, context, job_id)
         from client.batch_statements import compile_in_mode
