@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from client.cluster_client import ClusterClient
+    from planner.batch import CompiledBatch
     from planner.bind.context import BindContext
     from planner.compile import CompiledPlan
     from planner.dialect.statements import Statement
@@ -184,33 +185,38 @@ class Session:
         if is_job_statement(statement):
             return execute_job_statement(statement, self.cluster)
         if isinstance(statement, Explain):
-            from planner.compile import explain
-
-            return Text(explain(self.compile(statement.target), statement.details))
+            return Text(self.explain(statement.target, statement.details))
         if isinstance(statement, Query | Insert | StatementSet):
             return self.submit(self.compile(statement, job_id=secrets.token_hex(16)))
         return self._apply(statement)
 
-    def compile(self, statement: Statement, job_id: str = "") -> CompiledPlan:
-        """All plans of a query, INSERT or statement set."""
-        from planner.bind.sink import bind_insert, bind_select_sink
-        from planner.compile import compile_statements
-        from planner.dialect.statements import Insert, Query, StatementSet
-
+    def compile(self, statement: Statement, job_id: str = "") -> CompiledPlan | CompiledBatch:
+        """All plans of a query, INSERT or statement set, as a stream or in batch (execution.runtime-mode)."""
         context = self.bind_context()
-        sinks: tuple[Sink, ...]
-        match statement:
-            case Query():
-                sinks = (bind_select_sink(statement.query, context),)
-            case Insert():
-                sinks = (bind_insert(statement, context),)
-            case StatementSet():
-                sinks = tuple(bind_insert(insert, context) for insert in statement.inserts)
-            case _:
-                raise UserError(
-                    "SS3001", "only queries and INSERT statements have a plan", span=statement.span
-                )
-        return compile_statements(sinks, context, job_id)
+        return self.compile_sinks(bound_sinks(statement, context), context, job_id)
+
+    def compile_sinks(
+        self, sinks: tuple[Sink, ...], context: BindContext, job_id: str = ""
+    ) -> CompiledPlan | CompiledBatch:
+        """The same of a bound statement."""
+        from planner.compile import compile_statements
+
+        if options.get(self.config, "execution.runtime-mode") == "STREAMING":
+            return compile_statements(sinks, context, job_id)
+        from client.batch_statements import compile_in_mode
+
+        return compile_in_mode(sinks, context, job_id)
+
+    def explain(self, statement: Statement, details: tuple[str, ...] = ()) -> str:
+        """EXPLAIN of a query, INSERT or statement set: every stage as text."""
+        from planner.compile import CompiledPlan, explain
+
+        plan = self.compile(statement)
+        if isinstance(plan, CompiledPlan):
+            return explain(plan, details)
+        from client.batch_statements import explain_batch
+
+        return explain_batch(plan, details)
 
     def bind_context(self) -> BindContext:
         from planner.bind.context import BindContext
@@ -286,7 +292,7 @@ class Session:
 
     # -- jobs --------------------------------------------------------------------------------------
 
-    def submit(self, plan: CompiledPlan) -> Job:
+    def submit(self, plan: CompiledPlan | CompiledBatch) -> Job:
         """Start the job of a plan."""
         graph = plan.job_graph
         sinks = [o.spec for v in graph.vertices for o in v.operators if isinstance(o.spec, SinkSpec)]
@@ -310,6 +316,21 @@ class Session:
             self.cluster,
             rejected_rows_places(graph),
         )
+
+
+def bound_sinks(statement: Statement, context: BindContext) -> tuple[Sink, ...]:
+    """The bound plan of a query, INSERT or statement set."""
+    from planner.bind.sink import bind_insert, bind_select_sink
+    from planner.dialect.statements import Insert, Query, StatementSet
+
+    match statement:
+        case Query():
+            return (bind_select_sink(statement.query, context),)
+        case Insert():
+            return (bind_insert(statement, context),)
+        case StatementSet():
+            return tuple(bind_insert(insert, context) for insert in statement.inserts)
+    raise UserError("SS3001", "only queries and INSERT statements have a plan", span=statement.span)
 
 
 def literal_batches(schema: Schema, rows: tuple[tuple[object, ...], ...]) -> tuple[pa.RecordBatch, ...]:

@@ -1,20 +1,23 @@
-"""The plan of a batch job: SQL of one engine over tables that our own readers fill."""
+"""The plan of one batch query: SQL of an engine over tables that our own readers fill."""
 
 from __future__ import annotations
 
 import msgspec
 
+from sqlstream.graph.job_graph import JobVertex
 from sqlstream.schema import Field, Schema
-from sqlstream.specs.sink import COLLECT, SinkSpec
-from sqlstream.specs.source import SourceSpec
+from sqlstream.specs import BatchQuerySpec, SinkSpec, SourceSpec
+from sqlstream.specs.sink import COLLECT
 
 
 class BatchTable(msgspec.Struct, frozen=True):
     """One scan of a table. The SQL names it `name` (t0, t1, …), and its columns c0, c1, … by position, so that neither the case
-    of names nor a metadata key that is also a column matters. `source` says what is read: bounded, without a watermark."""
+    of names nor a metadata key that is also a column matters. `source` says what is read: bounded, without a watermark.
+    `is_shared`: the SQL reads it more than once, though its rows are to be read once, since they may be random."""
 
     name: str
     source: SourceSpec
+    is_shared: bool = False
 
     @property
     def schema(self) -> Schema:
@@ -38,8 +41,9 @@ class BatchOutput(msgspec.Struct, frozen=True):
 
 
 class BatchPlan(msgspec.Struct, frozen=True):
-    """A statement or statement set as one batch job. `engine` is `duckdb` or `spark`; `config` holds the settings in force when
-    the statement was planned, `spark.*` keys among them."""
+    """What an engine runs at once. `engine` is `duckdb` or `spark`; `config` holds the settings in force when the statement was
+    planned, `spark.*` keys among them. Each INSERT of a statement set is a plan with the same `job_id`; they may run at the
+    same time."""
 
     job_id: str
     name: str
@@ -47,6 +51,35 @@ class BatchPlan(msgspec.Struct, frozen=True):
     tables: tuple[BatchTable, ...]
     outputs: tuple[BatchOutput, ...]
     config: dict[str, str] = {}
+
+
+def batch_plan(vertex: JobVertex, job_id: str, config: dict[str, str]) -> BatchPlan:
+    """The plan of a vertex whose head is a BatchQuerySpec."""
+    query = vertex.operators[0].spec
+    assert isinstance(query, BatchQuerySpec)
+    sources = {o.id: o.spec for o in vertex.operators if isinstance(o.spec, SourceSpec)}
+    sinks = [o.spec for o in vertex.operators if isinstance(o.spec, SinkSpec)]
+    sink = sinks[0] if sinks and sinks[0].connector != COLLECT else None
+    return BatchPlan(
+        job_id,
+        vertex.name,
+        query.engine,
+        tuple(
+            BatchTable(name, sources[id], name in query.shared)
+            for name, id in zip(table_names(len(query.tables)), query.tables, strict=True)
+        ),
+        (BatchOutput(query.sql, vertex.operators[0].output_schema, sink),),
+        config,
+    )
+
+
+def table_names(count: int) -> tuple[str, ...]:
+    """What the SQL of a plan calls its tables.
+
+    >>> table_names(2)
+    ('t0', 't1')
+    """
+    return tuple(f"t{n}" for n in range(count))
 
 
 def source_schema(source: SourceSpec) -> Schema:

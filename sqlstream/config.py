@@ -21,8 +21,20 @@ _B, _I, _D, _M, _S, _E, _Z = (
 OPTIONS: dict[str, ConfigOption] = {
     o.key: o
     for o in (
-        ConfigOption("execution.runtime-mode", _E, "STREAMING", "Whether statements run as streams or in batch.",
-                     choices=("STREAMING",), refused=("BATCH", "AUTOMATIC"), scope=Scope.SESSION),
+        ConfigOption("execution.runtime-mode", _E, "STREAMING",
+                     "Whether statements run as streams or in batch; AUTOMATIC: in batch when all their tables end.",
+                     choices=("STREAMING", "BATCH", "AUTOMATIC"), scope=Scope.SESSION),
+        ConfigOption("execution.batch.engine", _E, "auto",
+                     "What computes a batch statement; auto takes DuckDB for input of at most execution.batch.duckdb-bytes-max, "
+                     "else Spark.", choices=("auto", "duckdb", "spark"), scope=Scope.SESSION),
+        ConfigOption("execution.batch.duckdb-bytes-max", _M, "10 gb",
+                     "The largest input, as its connectors estimate it, for which execution.batch.engine = auto takes DuckDB.",
+                     minimum=0, scope=Scope.SESSION),
+        ConfigOption("execution.batch.duckdb-memory-max", _M, "2 gb",
+                     "Memory that DuckDB takes for one query; beyond it, rows are written to temporary files.",
+                     minimum=64 * 2**20),
+        ConfigOption("execution.batch.duckdb-threads", _I, "-1",
+                     "Threads of DuckDB for one query; -1 takes one for each processor.", minimum=-1, maximum=1024),
         ConfigOption("parallelism.default", _I, "1", "Parallelism of every operator that nothing else decides.",
                      minimum=1, maximum=32768, scope=Scope.SESSION),
         ConfigOption("table.exec.resource.default-parallelism", _I, "-1",
