@@ -1,22 +1,25 @@
-"""Settings of Spark: those that our SQL relies on, and which a statement or only a new session can change."""
+"""The settings of a Spark session under which SQL that planner.lower makes for Spark means what it says."""
 
 from __future__ import annotations
 
-PREFIX = "spark."
-"""Keys of this kind in a statement's settings are Spark's."""
-
-SQL_PREFIX = "spark.sql."
-
-SESSION_TIME_ZONE = "UTC"
-
-SEMANTICS: dict[str, str] = {
+SPARK_SQL_SETTINGS: dict[str, str] = {
+    # Whole numbers wrap and casts give NULL, as in Flink; where Flink fails the SQL calls raise_error.
     "spark.sql.ansi.enabled": "false",
-    "spark.sql.caseSensitive": "true",
-    "spark.sql.session.timeZone": SESSION_TIME_ZONE,
+    "spark.sql.session.timeZone": "UTC",
     "spark.sql.timestampType": "TIMESTAMP_NTZ",
+    # Fields of a ROW may differ in case alone.
+    "spark.sql.caseSensitive": "true",
+    # Else ${name} within a string literal is replaced.
+    "spark.sql.variable.substitute": "false",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.legacy.decimal.retainFractionDigitsOnTruncate": "false",
+    "spark.sql.legacy.statisticalAggregate": "false",
+    "spark.sql.legacy.sizeOfNull": "false",
+    "spark.sql.legacy.chunkBase64String.enabled": "false",
+    "spark.sql.legacy.codingErrorAction": "false",
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+    "spark.sql.charAsVarchar": "false",
 }
-"""What the SQL that is generated for Spark is written for, in force for every statement. No setting of a user changes these."""
-
-
-def is_spark_key(key: str) -> bool:
-    return key.startswith(PREFIX)
+"""Set for each session that runs lowered SQL; a user's own value of one of these keys is refused."""

@@ -170,7 +170,13 @@ def _command(directory: str) -> list[str]:
 
     home = os.environ.get("SPARK_HOME") or str(Path(pyspark.__file__).parent)
     submit = str(Path(home, "bin", "spark-submit"))
-    return [submit, "--load-spark-defaults", "--properties-file", f"{directory}/spark.properties", "pyspark-shell"]
+    return [
+        submit,
+        "--load-spark-defaults",
+        "--properties-file",
+        f"{directory}/spark.properties",
+        "pyspark-shell",
+    ]
 
 
 def _write_files(settings: Mapping[str, str], directory: str) -> None:

@@ -19,6 +19,7 @@ from runtime.batch.spark.errors import described, first_line
 from runtime.batch.spark.jvm import SparkJvm
 from runtime.batch.spark.settings import (
     MASTER,
+    SQL_PREFIX,
     is_of_this_machine,
     launch_keys,
     launch_settings,
@@ -29,7 +30,7 @@ from runtime.batch.spark.settings import (
 from runtime.host.clock import steady_s
 from runtime.host.process import memory_bytes
 from sqlstream.errors import ExternalError, Retry, UserError
-from sqlstream.spark_settings import SEMANTICS, SQL_PREFIX
+from sqlstream.spark_settings import SPARK_SQL_SETTINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,6 +57,7 @@ class RunningSpark:
         if master.startswith("spark://"):
             _check_reachable(master)
         self.launch = dict(launch)
+        """The settings of the statement that has started it, without those of Spark SQL."""
         self._directory = tempfile.mkdtemp(prefix=f"sqlstream-spark-{os.getpid()}-")
         self._is_stopped = False
         try:
@@ -63,6 +65,7 @@ class RunningSpark:
             logger.info("starting Spark: %s", shown_settings(settings))
             started_s = steady_s()
             self.is_of_this_machine = is_of_this_machine(settings[MASTER])
+            self.has_our_code = settings[MASTER].startswith("local[")
             self.jvm = SparkJvm(settings, self._directory, JVM_TIMEOUT_S)
             self.session = self._session(settings)
         except BaseException:
@@ -106,7 +109,7 @@ class RunningSpark:
             context.pythonExec = settings.get("spark.pyspark.python") or os.environ.get(
                 "PYSPARK_PYTHON", sys.executable
             )
-            if not settings[MASTER].startswith("local["):
+            if not self.has_our_code:
                 add_our_code(context, self._directory)
             return SparkSession(context)
         except Exception as error:
@@ -214,7 +217,9 @@ class SparkSessions:
         if running is not None and running.launch == launch and running.is_alive:
             return running
         if running is not None and running.is_alive and self._users:
-            differing = sorted(k for k in {*launch, *running.launch} if launch.get(k) != running.launch.get(k))
+            differing = sorted(
+                k for k in {*launch, *running.launch} if launch.get(k) != running.launch.get(k)
+            )
             raise UserError(
                 "SS4054",
                 f'option "{differing[0]}" differs from that of a Spark statement that still runs in this process',
@@ -228,9 +233,7 @@ class SparkSessions:
         """Replace what runs, on a thread of its own. Called with the lock held."""
         before, self._running = self._running, None
         self._starting = launch
-        threading.Thread(
-            target=self._replace, args=(before, launch), name="start-spark", daemon=True
-        ).start()
+        threading.Thread(target=self._replace, args=(before, launch), name="start-spark", daemon=True).start()
 
     def _replace(self, before: RunningSpark | None, launch: dict[str, str]) -> None:
         running: RunningSpark | None = None
@@ -249,7 +252,7 @@ class SparkSessions:
 def _new_session(running: RunningSpark, given: Mapping[str, str]) -> SparkSession:
     session = running.session.newSession()
     for key, value in given.items():
-        if not key.startswith(SQL_PREFIX) or key in SEMANTICS:
+        if not key.startswith(SQL_PREFIX) or key in SPARK_SQL_SETTINGS:
             continue
         if session.conf.isModifiable(key):
             session.conf.set(key, value)

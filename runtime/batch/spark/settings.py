@@ -8,8 +8,12 @@ from urllib.parse import urlsplit
 
 from sqlstream.errors import UserError
 from sqlstream.secrets import masked
-from sqlstream.spark_settings import SEMANTICS, SQL_PREFIX, is_spark_key
+from sqlstream.spark_settings import SPARK_SQL_SETTINGS
 
+PREFIX = "spark."
+"""Keys of this kind in a statement's settings are Spark's."""
+
+SQL_PREFIX = "spark.sql."
 MASTER = "spark.master"
 LOOPBACK = "127.0.0.1"
 
@@ -28,8 +32,8 @@ _MASTERS = re.compile(r"local(\[.*\])?|local-cluster\[.*\]|spark://.+|yarn|k8s:/
 def spark_keys(config: Mapping[str, str]) -> dict[str, str]:
     """The settings of Spark among those of a statement. UserError SS4052 for those that our SQL relies on, and SS4053 for a
     master that cannot be used."""
-    given = {key: value for key, value in config.items() if is_spark_key(key)}
-    for key, needed in SEMANTICS.items():
+    given = {key: value for key, value in config.items() if key.startswith(PREFIX)}
+    for key, needed in SPARK_SQL_SETTINGS.items():
         if given.get(key, needed).lower() != needed.lower():
             raise UserError(
                 "SS4052",
@@ -79,7 +83,7 @@ def launch_settings(
     key = "spark.driver.extraJavaOptions"
     # The user's options stand behind ours, so that they win where both say something.
     java_options = " ".join((settings[key], given.get(key, ""))).rstrip()
-    return {**settings, **given, **SEMANTICS, key: java_options}
+    return {**settings, **given, **SPARK_SQL_SETTINGS, key: java_options}
 
 
 def is_of_this_machine(master: str) -> bool:
@@ -158,7 +162,9 @@ def properties_text(settings: Mapping[str, str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    plain = re.sub(r"([\\:=#! ])", r"\\\1", text).replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+    plain = (
+        re.sub(r"([\\:=#! ])", r"\\\1", text).replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+    )
     return "".join(c if c.isascii() else "".join(f"\\u{u:04x}" for u in _utf16(c)) for c in plain)
 
 
