@@ -12,6 +12,7 @@ from sqlstream.config_option import ConfigOption, ConfigType, Scope
 from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.flink_tuning import TUNING
 from sqlstream.server_options import SERVER_OPTIONS
+from sqlstream.spark_keys import is_spark_key
 
 _B, _I, _D, _M, _S, _E, _Z = (
     ConfigType.BOOLEAN, ConfigType.INTEGER, ConfigType.DURATION, ConfigType.MEMORY_SIZE,
@@ -124,7 +125,9 @@ def option(key: str, span: Span | None = None) -> ConfigOption:
 
 
 def _kept_option(key: str) -> ConfigOption | None:
-    """A setting of Flink's SQL Client, which it stores in its session."""
+    """A setting of Spark, which checks it, or one of Flink's SQL Client, which stores it in its session."""
+    if is_spark_key(key):
+        return ConfigOption(key, ConfigType.STRING, "", "A setting of Spark.")
     if not key.startswith("sql-client."):
         return None
     return ConfigOption(

@@ -108,4 +108,6 @@ def plan_of(
     config: dict[str, str] | None = None,
 ) -> BatchPlan:
     columns = schema or Schema.of(("n", sql.BIGINT))
-    return BatchPlan(random_id(), "test", "spark", tables, (BatchOutput(query, columns, sink),), config or SMALL)
+    return BatchPlan(
+        random_id(), "test", "spark", tables, (BatchOutput(query, columns, sink),), config or SMALL
+    )

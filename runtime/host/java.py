@@ -1,4 +1,4 @@
-"""Where Java is on this machine, for Spark."""
+"""Where Java is on this machine, for Spark. As a program it prints the place, or what to install."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import re
 import shutil
 import stat
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
-from sqlstream.errors import ExternalError
+from sqlstream.errors import ExternalError, render_error
 
 VERSION_MIN = 17
 """The oldest Java that Spark 4 runs on."""
@@ -102,3 +103,16 @@ def _ask(home: str) -> Java | None:
             if answer.returncode == 0 and version is not None:
                 return Java(home, int(version[1]), has_vector_module)
     return None
+
+
+def _main() -> int:
+    try:
+        print(find_java(os.environ).home)
+    except ExternalError as error:
+        print(render_error(error), file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main())

@@ -18,9 +18,8 @@ class SparkEngine:
 
     name = "spark"
 
-    def __init__(self, fixed: Mapping[str, str] | None = None) -> None:
-        """`fixed`: settings of a server, of which no statement may change those that Spark starts with."""
-        self._sessions = SparkSessions(fixed)
+    def __init__(self) -> None:
+        self._sessions = SparkSessions()
         self._numbers = itertools.count()
         self._cancelled: dict[str, set[threading.Event]] = {}
         self._lock = threading.Lock()

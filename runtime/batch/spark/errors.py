@@ -74,7 +74,7 @@ def first_line(error: SqlStreamError) -> str:
 
 def _whole_text(error: BaseException) -> str:
     """All that is known: PySpark keeps the stack trace of the JVM, which names the causes, beside the message."""
-    texts = []
+    texts: list[str] = []
     cause: BaseException | None = error
     while cause is not None and len(texts) < 10:
         texts.append(str(getattr(cause, "_desc", None) or cause))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import re
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from runtime.batch.spark.settings import properties_text
 from runtime.host.clock import steady_s
 from runtime.host.java import find_java, java_home
+from runtime.providers.local import KEEP_FREED_MEMORY
 from sqlstream.errors import ExternalError
 
 if TYPE_CHECKING:
@@ -49,7 +52,9 @@ logger.native.level = error
 
 _POOLS = """\
 <?xml version="1.0"?>
-<allocations><pool name="default"><schedulingMode>FAIR</schedulingMode><weight>1</weight><minShare>0</minShare></pool></allocations>
+<allocations>
+  <pool name="default"><schedulingMode>FAIR</schedulingMode><weight>1</weight><minShare>0</minShare></pool>
+</allocations>
 """
 """Statements that run side by side get equal shares, so that a long one does not hold up a short one."""
 
@@ -66,6 +71,10 @@ _IMPORTS = (
     "scala.Tuple2",
 )
 """What PySpark 4.3 expects to find under its short names (pyspark.java_gateway)."""
+
+
+_NOT_INHERITED = frozenset({"PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", *KEEP_FREED_MEMORY})
+"""Variables for another start of Spark, and those for the memory of a TaskManager, within which Spark may run."""
 
 
 class SparkJvm:
@@ -97,6 +106,7 @@ class SparkJvm:
         )
         self._output.start()
         try:
+            _import_pyspark()
             self.gateway = _connect(self._wait_for(answer, timeout_s))
         except BaseException:
             self.stop()
@@ -194,7 +204,7 @@ def _write_files(settings: Mapping[str, str], directory: str) -> None:
 def _environment(home: str, directory: str, answer: str) -> dict[str, str]:
     """Workers of a Spark on this machine inherit the import path, so that they find our packages."""
     root = str(Path(__file__).resolve().parents[3])
-    kept = {k: v for k, v in os.environ.items() if k not in ("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT")}
+    kept = {k: v for k, v in os.environ.items() if k not in _NOT_INHERITED}
     return {
         **kept,
         "JAVA_HOME": home,
@@ -204,6 +214,14 @@ def _environment(home: str, directory: str, answer: str) -> dict[str, str]:
         "TMPDIR": f"{directory}/tmp",
         "_PYSPARK_DRIVER_CONN_INFO_PATH": answer,
     }
+
+
+def _import_pyspark() -> None:
+    """Import what statements need while the JVM starts. With pandas installed, PySpark looks at its version and warns."""
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+    importlib.import_module("runtime.batch.spark.statement")
+    for name in ("pyspark.sql.classic.dataframe", "pyspark.sql.pandas.functions", "pyspark.testing.utils"):
+        importlib.import_module(name)
 
 
 def _connect(place: tuple[int, str]) -> ClientServer:

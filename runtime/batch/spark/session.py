@@ -19,7 +19,6 @@ from runtime.batch.spark.errors import described, first_line
 from runtime.batch.spark.jvm import SparkJvm
 from runtime.batch.spark.settings import (
     MASTER,
-    SQL_PREFIX,
     is_of_this_machine,
     launch_keys,
     launch_settings,
@@ -30,6 +29,7 @@ from runtime.batch.spark.settings import (
 from runtime.host.clock import steady_s
 from runtime.host.process import memory_bytes
 from sqlstream.errors import ExternalError, Retry, UserError
+from sqlstream.spark_keys import is_launch_key
 from sqlstream.spark_settings import SPARK_SQL_SETTINGS
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 STARTING = "starting Spark"
 
 JVM_TIMEOUT_S = 120.0
-"""How long the JVM may take until it answers. What follows, such as a place in YARN's queue, has no limit but the user's patience."""
+"""How long the JVM may take until it answers. What follows, such as YARN's queue, has no limit but the user's patience."""
 
 CONNECT_TIMEOUT_S = 5.0
 """How long the master of a standalone cluster may take to accept a connection. Spark itself would try for a minute."""
@@ -57,7 +57,7 @@ class RunningSpark:
         if master.startswith("spark://"):
             _check_reachable(master)
         self.launch = dict(launch)
-        """The settings of the statement that has started it, without those of Spark SQL."""
+        """The settings of the statement that has started it, as far as Spark takes them at its start."""
         self._directory = tempfile.mkdtemp(prefix=f"sqlstream-spark-{os.getpid()}-")
         self._is_stopped = False
         try:
@@ -134,9 +134,7 @@ class SparkSessions:
     State: the running Spark and how many statements use it. It ends by `close`, or when a statement with other launch
     settings comes while nothing uses it."""
 
-    def __init__(self, fixed: Mapping[str, str] | None = None) -> None:
-        """`fixed`: the launch settings of a server, which no statement may change; None: each statement brings its own."""
-        self._fixed = None if fixed is None else launch_keys(fixed)
+    def __init__(self) -> None:
         self._changed = threading.Condition()
         self._running: RunningSpark | None = None
         self._starting: dict[str, str] | None = None
@@ -150,9 +148,9 @@ class SparkSessions:
     ) -> Iterator[tuple[RunningSpark, SparkSession]]:
         """A session for one statement with the `spark.*` keys of its settings; waits while Spark starts.
 
-        UserError SS4052 to SS4055 for settings, ExternalError when Spark cannot start, BatchCancelled."""
+        UserError SS4052 to SS4054 for settings, ExternalError when Spark cannot start, BatchCancelled."""
         given = spark_keys(config)
-        running = self._acquire(self._launch_of(given), state, is_cancelled)
+        running = self._acquire(launch_keys(given), state, is_cancelled)
         try:
             yield running, _new_session(running, given)
         finally:
@@ -162,7 +160,7 @@ class SparkSessions:
 
     def warm_up(self, config: Mapping[str, str]) -> None:
         """Start Spark in the background, unless it runs."""
-        launch = self._launch_of(spark_keys(config))
+        launch = launch_keys(spark_keys(config))
         with self._changed:
             if self._running is None:
                 self._start(launch)
@@ -175,19 +173,6 @@ class SparkSessions:
             running, self._running = self._running, None
         if running is not None:
             running.stop()
-
-    def _launch_of(self, given: Mapping[str, str]) -> dict[str, str]:
-        launch = launch_keys(given)
-        if self._fixed is None:
-            return launch
-        for key, value in launch.items():
-            if self._fixed.get(key) != value:
-                raise UserError(
-                    "SS4055",
-                    f'option "{key}" belongs to the server, and is in force from its start',
-                    hint=f"put it into sqlstream.yaml, or start the server with -D {key}=VALUE",
-                )
-        return self._fixed
 
     def _acquire(
         self, launch: dict[str, str], state: Callable[[str], None], is_cancelled: Callable[[], bool]
@@ -252,7 +237,7 @@ class SparkSessions:
 def _new_session(running: RunningSpark, given: Mapping[str, str]) -> SparkSession:
     session = running.session.newSession()
     for key, value in given.items():
-        if not key.startswith(SQL_PREFIX) or key in SPARK_SQL_SETTINGS:
+        if is_launch_key(key) or key in SPARK_SQL_SETTINGS:
             continue
         if session.conf.isModifiable(key):
             session.conf.set(key, value)

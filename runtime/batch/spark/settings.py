@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
+from runtime.net.socket_directory import SOCKET_PATH_BYTES_MAX
 from sqlstream.errors import UserError
 from sqlstream.secrets import masked
+from sqlstream.spark_keys import is_launch_key, is_spark_key
 from sqlstream.spark_settings import SPARK_SQL_SETTINGS
 
-PREFIX = "spark."
-"""Keys of this kind in a statement's settings are Spark's."""
-
-SQL_PREFIX = "spark.sql."
 MASTER = "spark.master"
 LOOPBACK = "127.0.0.1"
 
@@ -26,13 +25,16 @@ _MEMORY_BYTES_MAX = 8 * _GIB
 _PARTITIONS_PER_CORE = 4
 """Small enough for the overhead of tasks, large enough that a shuffle spills little; AQE merges what is too small."""
 
+_SOCKET_NAME_BYTES = 50
+"""Spark names them by a UUID."""
+
 _MASTERS = re.compile(r"local(\[.*\])?|local-cluster\[.*\]|spark://.+|yarn|k8s://.+")
 
 
 def spark_keys(config: Mapping[str, str]) -> dict[str, str]:
     """The settings of Spark among those of a statement. UserError SS4052 for those that our SQL relies on, and SS4053 for a
     master that cannot be used."""
-    given = {key: value for key, value in config.items() if key.startswith(PREFIX)}
+    given = {key: value for key, value in config.items() if is_spark_key(key)}
     for key, needed in SPARK_SQL_SETTINGS.items():
         if given.get(key, needed).lower() != needed.lower():
             raise UserError(
@@ -46,13 +48,13 @@ def spark_keys(config: Mapping[str, str]) -> dict[str, str]:
 
 def launch_keys(given: Mapping[str, str]) -> dict[str, str]:
     """Those that are in force from Spark's start. The others can differ from statement to statement."""
-    return {key: value for key, value in given.items() if not key.startswith(SQL_PREFIX)}
+    return {key: value for key, value in given.items() if is_launch_key(key)}
 
 
 def launch_settings(
     given: Mapping[str, str], directory: str, cores: int, memory_bytes: int
 ) -> dict[str, str]:
-    """All settings of a Spark with temporary files below `directory`, on a machine of that size."""
+    """All settings of a Spark with these launch keys and temporary files below `directory`, on a machine of that size."""
     master = given.get(MASTER, f"local[{cores}]")
     settings = {
         MASTER: master,
@@ -73,8 +75,7 @@ def launch_settings(
             "spark.driver.host": LOOPBACK,
             "spark.driver.memory": f"{_driver_memory_mib(memory_bytes)}m",
             "spark.local.dir": f"{directory}/local",
-            "spark.python.unix.domain.socket.enabled": "true",
-            "spark.python.unix.domain.socket.dir": f"{directory}/sockets",
+            **_sockets(directory),
             "spark.sql.shuffle.partitions": str(cores * _PARTITIONS_PER_CORE),
         }
         if master.startswith("local["):
@@ -138,6 +139,13 @@ def _wrong_master(master: str) -> UserError:
 
 def _driver_memory_mib(memory_bytes: int) -> int:
     return max(_GIB, min(memory_bytes // _MEMORY_SHARE, _MEMORY_BYTES_MAX)) >> 20
+
+
+def _sockets(directory: str) -> dict[str, str]:
+    """Spark and the workers meet on Unix sockets, which no other user can enter, where the path is short enough for them."""
+    key, place = "spark.python.unix.domain.socket", f"{directory}/sockets"
+    is_short = len(os.fsencode(place)) + _SOCKET_NAME_BYTES <= SOCKET_PATH_BYTES_MAX
+    return {f"{key}.enabled": "true", f"{key}.dir": place} if is_short else {}
 
 
 def _java_options(directory: str) -> str:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class FiguresParam(AccumulatorParam[dict[Any, Any]]):
-    """Figures of subtasks by key. A subtask that runs twice, because it failed or because its table is scanned twice, counts once."""
+class FiguresParam(AccumulatorParam):  # type: ignore[misc]  # PySpark is Any to the type checker
+    """Figures of subtasks by key. One that runs twice, as it failed or its table is scanned twice, counts once."""
 
     def zero(self, value: dict[Any, Any]) -> dict[Any, Any]:
         return {}
