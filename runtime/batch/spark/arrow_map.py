@@ -15,7 +15,7 @@ def map_in_arrow(
 ) -> DataFrame:
     """The batches that `function` makes of each partition's batches, with the columns that `ddl` declares."""
     from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
-    from pyspark.sql.pandas.functions import vectorized_udf
+    from pyspark.sql.pandas.functions import vectorized_udf  # type: ignore[attr-defined]
     from pyspark.util import PythonEvalType
 
     # What pyspark.sql.pandas.map_ops does, but for the check that pandas is installed.

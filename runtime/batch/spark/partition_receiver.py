@@ -105,13 +105,15 @@ class PartitionReceiver:
             )
 
     def close(self) -> None:
-        """Hang up on all senders and drop what is held."""
+        """Hang up on all senders and drop what is held. Harmless when repeated."""
         with self._changed:
+            if self._is_closed:
+                return
             self._is_closed = True
             connections = list(self._connections)
             spools, self._complete = list(self._complete.values()), {}
             self._changed.notify_all()
-        _wake_accept(self._listener)
+        _wake_accept(self._listener.address)
         self._listener.close()
         for connection in connections:
             _hang_up(connection)
@@ -222,10 +224,10 @@ class PartitionReceiver:
             self._changed.notify_all()
 
 
-def _wake_accept(listener: Listener) -> None:
+def _wake_accept(address: str | tuple[str, int]) -> None:
     """`accept` does not return when another thread closes the socket; a connection makes it look."""
     with contextlib.suppress(OSError):
-        Client(listener.address).close()
+        Client(address).close()
 
 
 def _hang_up(connection: Connection) -> None:
