@@ -120,7 +120,13 @@ class DuckDbEngine:
                 f"DuckDB has no memory left for the query: {text}",
                 hint=f"SET '{MEMORY_MAX}' to a larger size, or '{ENGINE}' = 'spark'",
             )
-        is_data = isinstance(error, duckdb.ConversionException | duckdb.OutOfRangeException)
+        if "division by zero" in text:
+            from runtime.evaluate.arithmetic import division_by_zero
+
+            return division_by_zero()
+        is_data = isinstance(
+            error, duckdb.ConversionException | duckdb.OutOfRangeException | duckdb.InvalidInputException
+        )
         return JobError(
             "SS6060",
             f"DuckDB could not run the query: {text}",

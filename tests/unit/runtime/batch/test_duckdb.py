@@ -137,7 +137,7 @@ def test_a_query_that_needs_more_memory_than_allowed_says_which_option(tmp_path:
     ],
 )
 def test_sql_reaches_nothing_but_the_tables_of_its_plan(text: str, tmp_path: Path) -> None:
-    with pytest.raises(JobError, match="disabled|does not exist|locked"):
+    with pytest.raises(JobError, match=r"disabled|does not exist|locked"):
         run(plan(text.format(path=tmp_path), TEXTS))
     assert list(tmp_path.iterdir()) == []
 
