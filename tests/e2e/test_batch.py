@@ -62,7 +62,7 @@ def test_explain_names_the_engine_why_and_its_plan() -> None:
     text = f"{numbers(5)}; SELECT MAX(n) FROM numbers"
     ended = sqlstream("explain", *BATCH, "-c", text)
     assert ended.returncode == 0, ended.stderr
-    assert "== Batch Engine ==\nduckdb: its input has about 40 B, at most 10.0 GiB" in ended.stdout
+    assert "== Batch Engine ==\nduckdb: its input has about 500 B, at most 10.0 GiB" in ended.stdout
     assert "== SQL of DuckDB ==" in ended.stdout
     assert "-- t0: numbers (n)" in ended.stdout
     assert "Python Arrow Scan" in ended.stdout
@@ -72,7 +72,7 @@ def test_explain_names_the_engine_why_and_its_plan() -> None:
 def test_ctrl_c_interrupts_the_query_and_leaves_no_file(tmp_path: Path) -> None:
     table, script = tmp_path / "files", tmp_path / "script.sql"
     script.write_text(
-        f"{numbers(1_000_000_000)}; {files_table(table)}; INSERT INTO files SELECT n FROM numbers WHERE MOD(n, 7) = 0;"
+        f"{numbers(100_000_000)}; {files_table(table)}; INSERT INTO files SELECT n FROM numbers WHERE MOD(n, 7) = 0;"
     )
     command = subprocess.Popen(
         [*SQLSTREAM, "run", *BATCH, str(script)],
