@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from runtime.batch.engine import BatchCancelled, BatchRun
+from runtime.batch.spill_directory import spill_directory
 from runtime.batch.tables import Share, connector_context, read_table
 from sqlstream import config as options
 from sqlstream.arrow import to_arrow_schema
@@ -63,8 +62,11 @@ class DuckDbEngine:
     def cancel(self, job_id: str) -> None:
         with self._lock:
             connections = tuple(self._connections.get(job_id, ()))
+        import duckdb
+
         for connection in connections:
-            connection.interrupt()
+            with suppress(duckdb.Error):
+                connection.interrupt()
 
     def explain(self, plan: BatchPlan) -> str:
         with self._connection(plan) as connection:
@@ -88,8 +90,7 @@ class DuckDbEngine:
     def _connection(self, plan: BatchPlan) -> Iterator[duckdb.DuckDBPyConnection]:
         import duckdb
 
-        directory = tempfile.mkdtemp(prefix=f"sqlstream-duckdb-{os.getpid()}-")
-        try:
+        with spill_directory() as directory:
             connection = duckdb.connect(":memory:", config=_database_config(plan.config, directory))
             with self._lock:
                 self._connections.setdefault(plan.job_id, set()).add(connection)
@@ -101,8 +102,6 @@ class DuckDbEngine:
                     if not self._connections[plan.job_id]:
                         del self._connections[plan.job_id]
                 connection.close()
-        finally:
-            shutil.rmtree(directory, ignore_errors=True)
 
     def _described(self, error: Exception, tables: _Tables, run: BatchRun) -> BaseException:
         """The cause in our words: DuckDB wraps what a reader raises, and an interruption may follow a failure."""
@@ -121,8 +120,17 @@ class DuckDbEngine:
                 f"DuckDB has no memory left for the query: {text}",
                 hint=f"SET '{MEMORY_MAX}' to a larger size, or '{ENGINE}' = 'spark'",
             )
+        if "division by zero" in text:
+            from runtime.evaluate.arithmetic import division_by_zero
+
+            return division_by_zero()
+        is_data = isinstance(
+            error, duckdb.ConversionException | duckdb.OutOfRangeException | duckdb.InvalidInputException
+        )
         return JobError(
-            "SS6060", f"DuckDB could not run the query: {text}", reason=FailureReason.OPERATOR_FAILED
+            "SS6060",
+            f"DuckDB could not run the query: {text}",
+            reason=FailureReason.USER_DATA if is_data else FailureReason.OPERATOR_FAILED,
         )
 
 
@@ -183,5 +191,6 @@ def _database_config(config: dict[str, str], directory: str) -> dict[str, str | 
 
 def _lock_down(connection: duckdb.DuckDBPyConnection) -> None:
     """From here on the database reads what was registered, and no SQL can change that."""
+    connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
