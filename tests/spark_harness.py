@@ -34,7 +34,10 @@ def spark_engine() -> SparkEngine:
 class RecordedRun:
     """A `BatchRun` that keeps what the engine reports; `emit` calls `on_batch` first."""
 
-    def __init__(self, on_batch: Callable[[pa.RecordBatch], None] = lambda batch: None) -> None:
+    def __init__(
+        self, on_batch: Callable[[pa.RecordBatch], None] = lambda batch: None, keeps_rows: bool = True
+    ) -> None:
+        self.row_count = 0
         self.batches: list[pa.RecordBatch] = []
         self.committables: list[dict[str, Any]] = []
         self.counts: Counter[tuple[str, str]] = Counter()
@@ -45,12 +48,15 @@ class RecordedRun:
         self.files: Any = LocalFiles()
         self.attempt = random_id()[:8]
         self._on_batch = on_batch
+        self._keeps_rows = keeps_rows
 
     def emit(self, output: int, batch: pa.RecordBatch) -> None:
         if self.cancelled.is_set():
             raise BatchCancelled
         self._on_batch(batch)
-        self.batches.append(batch)
+        self.row_count += batch.num_rows
+        if self._keeps_rows:
+            self.batches.append(batch)
 
     def written(self, output: int, committables: list[dict[str, Any]]) -> None:
         self.committables += committables

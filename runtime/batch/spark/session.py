@@ -52,10 +52,7 @@ class RunningSpark:
     """A JVM with one SparkContext. State: both, and their temporary directory, until `stop`."""
 
     def __init__(self, launch: Mapping[str, str]) -> None:
-        """Start it. ExternalError SS5110, SS5111, SS5112; UserError for settings that Spark refuses."""
-        master = launch.get(MASTER, "local")
-        if master.startswith("spark://"):
-            _check_reachable(master)
+        """Start it. ExternalError SS5110 without Java, SS5111 when Spark does not start."""
         self.launch = dict(launch)
         """The settings of the statement that has started it, as far as Spark takes them at its start."""
         self._directory = tempfile.mkdtemp(prefix=f"sqlstream-spark-{os.getpid()}-")
@@ -224,8 +221,12 @@ class SparkSessions:
         running: RunningSpark | None = None
         failure: BaseException | None = None
         try:
+            # What runs is given up only when its successor has a chance.
+            running = before
+            _check_reachable(launch.get(MASTER, "local"))
             if before is not None:
                 before.stop()
+            running = None
             running = RunningSpark(launch)
         except BaseException as error:  # the thread's boundary: the statement that waits raises it
             failure = error
@@ -265,7 +266,9 @@ def _forget_gateway() -> None:
 
 
 def _check_reachable(master: str) -> None:
-    """ExternalError SS5112 unless one of the masters accepts a connection."""
+    """ExternalError SS5112 unless one of the masters of a standalone cluster accepts a connection."""
+    if not master.startswith("spark://"):
+        return
     problems = []
     for host, port in standalone_masters(master):
         try:

@@ -37,7 +37,12 @@ def test_an_error_of_our_own_comes_back_out_of_a_task_as_it_was(error: SqlStream
     )
     back = described(RuntimeError(text))
     assert type(back) is type(error)
-    assert (back.code, back.message, back.detail, back.hint) == (error.code, error.message, error.detail, error.hint)
+    assert (back.code, back.message, back.detail, back.hint) == (
+        error.code,
+        error.message,
+        error.detail,
+        error.hint,
+    )
     assert getattr(back, "span", None) == getattr(error, "span", None)
     assert getattr(back, "retry", None) == getattr(error, "retry", None)
 
@@ -56,7 +61,9 @@ def test_the_reason_of_a_failed_task_is_one_line() -> None:
     error = described(RuntimeError(text))
     assert isinstance(error, JobError)
     assert error.code == "SS6061"
-    assert error.message == "Spark could not run the query: SparkRuntimeException: [USER_RAISED_EXCEPTION] boo"
+    assert (
+        error.message == "Spark could not run the query: SparkRuntimeException: [USER_RAISED_EXCEPTION] boo"
+    )
     assert error.detail == ""
 
 
