@@ -36,6 +36,8 @@ OPTIONS: dict[str, ConfigOption] = {
                      minimum=64 * 2**20),
         ConfigOption("execution.batch.duckdb-threads", _I, "-1",
                      "Threads of DuckDB for one query; -1 takes one for each processor.", minimum=-1, maximum=1024),
+        ConfigOption("execution.batch.spark-files-are-shared", _B, "false",
+                     "Whether all machines of a Spark cluster see the same files below the paths of tables."),
         ConfigOption("parallelism.default", _I, "1", "Parallelism of every operator that nothing else decides.",
                      minimum=1, maximum=32768, scope=Scope.SESSION),
         ConfigOption("table.exec.resource.default-parallelism", _I, "-1",

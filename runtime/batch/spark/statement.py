@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -24,11 +24,15 @@ from runtime.batch.spark.task_arguments import (
     encode_arguments,
 )
 from runtime.batch.spark.tasks import LINES, SENT_DDL, WRITTEN_DDL
+from runtime.connectors import connector
 from runtime.host.clock import steady_s
 from runtime.host.random import random_id
 from runtime.host.rooted_files import FilePlaces, RootedFiles
+from sqlstream import config as options
 from sqlstream.batch_plan import BatchOutput, BatchPlan, BatchTable
 from sqlstream.errors import SqlStreamError, UserError
+from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.spi.connector import NamesPaths
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,6 +41,8 @@ if TYPE_CHECKING:
 
 RESULTS_PORT = "spark.sqlstream.results.port"
 """The port of this process at which executors of a cluster deliver the rows of a query; by default any free one."""
+
+FILES_ARE_SHARED = "execution.batch.spark-files-are-shared"
 
 _PROGRESS_S = 0.2
 _CANCEL_WAIT_S = 10.0
@@ -199,9 +205,13 @@ class Tables:
         self._has_views = False
 
     def make_views(self) -> None:
-        """Make the views, unless they are there. UserError SS4056 for files that executors on other machines do not see."""
+        """Make the views, unless they are there. UserError SS4057 for files that executors do not see."""
         if self._has_views:
             return
+        specs: list[SourceSpec | SinkSpec] = [table.source for table in self._plan.tables]
+        specs += [output.sink for output in self._plan.outputs if output.sink is not None]
+        if not self._is_of_this_machine:
+            refuse_local_files(specs, self._plan.config)
         for table in self._plan.tables:
             frame = self._frame(table)
             if table.is_shared:
@@ -260,6 +270,19 @@ def explain(spark: RunningSpark, session: SparkSession, plan: BatchPlan) -> str:
         raise described(error, spark.jvm.last_words()) from error
     finally:
         tables.close()
+
+
+def refuse_local_files(specs: list[SourceSpec | SinkSpec], config: Mapping[str, str]) -> None:
+    """UserError SS4057 for a table whose files executors on other machines do not see, unless the user says that they do."""
+    if options.get(config, FILES_ARE_SHARED):
+        return
+    for spec in specs:
+        if isinstance(connector(spec.connector), NamesPaths):
+            raise UserError(
+                "SS4057",
+                f'table "{spec.table}" has files of this machine, and the Spark cluster has other machines',
+                hint=f"put the files where all of them see them under the same path, and SET '{FILES_ARE_SHARED}' = 'true'",
+            )
 
 
 def _count(attempts: dict[int, int] | None) -> int | None:
