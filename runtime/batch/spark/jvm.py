@@ -43,7 +43,11 @@ appender.console.name = console
 appender.console.target = SYSTEM_ERR
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %p %c{1}: %m%n%ex
-# What these say at their start is of no use on one machine.
+# What these say of a start or a session with our settings is of no use.
+logger.conf.name = org.apache.spark.SparkConf
+logger.conf.level = error
+logger.sqlconf.name = org.apache.spark.sql.internal.SQLConf
+logger.sqlconf.level = error
 logger.utils.name = org.apache.spark.util.Utils
 logger.utils.level = error
 logger.native.name = org.apache.hadoop.util.NativeCodeLoader
@@ -228,6 +232,8 @@ def _connect(place: tuple[int, str]) -> ClientServer:
     from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
     from py4j.java_gateway import java_import
 
+    # It reports each connection that a thread has closed.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     port, secret = place
     gateway: Any = ClientServer(
         java_parameters=JavaParameters(port=port, auth_token=secret, auto_convert=True),
