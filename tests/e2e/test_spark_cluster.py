@@ -90,7 +90,7 @@ def test_an_insert_writes_each_row_once_though_an_executor_is_killed(tmp_path: P
     table = datagen_table("t0", 400_000, NUMBERS, **SEQUENCE)
     sink = file_sink(str(tmp_path / "out"), NUMBERS)
     run = RecordedRun()
-    query = f"SELECT c0 AS id FROM ({SLOWLY}) AS x WHERE NOT s"
+    query = f"SELECT c0 AS id FROM ({SLOWLY}) AS x WHERE s IS NOT NULL"
     run_and_kill_an_executor(plan_of(query, table, schema=NUMBERS, sink=sink, config=CLUSTER), run)
     connector("filesystem").commit(sink, run.committables, LocalFiles())
     texts = [
