@@ -19,6 +19,7 @@ from sqlstream.expressions import Literal, LiteralValue
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.schema import Schema
+from sqlstream.spark_keys import refuse_launch_key
 from sqlstream.specs import CalcSpec, SinkSpec, SourceSpec, ValuesSpec
 from sqlstream.specs.sink import COLLECT
 from sqlstream.spi.connector import KeepsRejectedRows
@@ -165,10 +166,13 @@ class Session:
         cluster: ClusterClient,
         config: Mapping[str, str] | None = None,
         catalogs: CatalogManager | None = None,
+        is_served: bool = False,
     ) -> None:
         """`config` holds the settings that the session starts with, and that RESET returns to; `catalogs` may be shared with
-        other sessions, and are kept in memory unless given. UserError SS4001 or SS4002 for a wrong setting."""
+        other sessions, and are kept in memory unless given. `is_served`: it is one of a server's, whose users do not decide how
+        Spark starts. UserError SS4001 or SS4002 for a wrong setting."""
         self.cluster = cluster
+        self._is_served = is_served
         self.catalog = SessionCatalog(memory_catalogs() if catalogs is None else catalogs)
         for key, value in (config or {}).items():
             options.option(key).parse(value)
@@ -257,6 +261,8 @@ class Session:
         for change in result.changes:
             match change:
                 case SetConfig(key, value):
+                    if self._is_served:
+                        refuse_launch_key(key)
                     self.config[key] = value
                 case ResetConfig(key):
                     self._reset(key)

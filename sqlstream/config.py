@@ -12,6 +12,7 @@ from sqlstream.config_option import ConfigOption, ConfigType, Scope
 from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.flink_tuning import TUNING
 from sqlstream.server_options import SERVER_OPTIONS
+from sqlstream.spark_keys import is_spark_key
 
 _B, _I, _D, _M, _S, _E, _Z = (
     ConfigType.BOOLEAN, ConfigType.INTEGER, ConfigType.DURATION, ConfigType.MEMORY_SIZE,
@@ -35,6 +36,8 @@ OPTIONS: dict[str, ConfigOption] = {
                      minimum=64 * 2**20),
         ConfigOption("execution.batch.duckdb-threads", _I, "-1",
                      "Threads of DuckDB for one query; -1 takes one for each processor.", minimum=-1, maximum=1024),
+        ConfigOption("execution.batch.spark-files-are-shared", _B, "false",
+                     "Whether all machines of a Spark cluster see the same files below the paths of tables."),
         ConfigOption("parallelism.default", _I, "1", "Parallelism of every operator that nothing else decides.",
                      minimum=1, maximum=32768, scope=Scope.SESSION),
         ConfigOption("table.exec.resource.default-parallelism", _I, "-1",
@@ -124,7 +127,9 @@ def option(key: str, span: Span | None = None) -> ConfigOption:
 
 
 def _kept_option(key: str) -> ConfigOption | None:
-    """A setting of Flink's SQL Client, which it stores in its session."""
+    """A setting of Spark, which checks it, or one of Flink's SQL Client, which stores it in its session."""
+    if is_spark_key(key):
+        return ConfigOption(key, ConfigType.STRING, "", "A setting of Spark.")
     if not key.startswith("sql-client."):
         return None
     return ConfigOption(
