@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -13,7 +15,7 @@ from planner.relational.explain import explain_relation
 from planner.relational.nodes import Sink
 from sqlstream import config as options
 from sqlstream.batch_plan import batch_plan
-from sqlstream.errors import UserError
+from sqlstream.errors import ExternalError, UserError
 from sqlstream.specs import SourceSpec
 
 if TYPE_CHECKING:
@@ -100,9 +102,13 @@ def engine_choices(plan: BatchSources, context: BindContext) -> Iterator[EngineC
 
 def is_spark_there() -> bool:
     """Whether Spark can be started here without installing anything."""
-    import importlib.util
+    from runtime.host.java import find_java
 
-    return importlib.util.find_spec("planner.lower.spark") is not None
+    try:
+        find_java(os.environ)
+    except ExternalError:
+        return False
+    return importlib.util.find_spec("pyspark") is not None
 
 
 def input_bytes(plan: BatchSources) -> int | None:

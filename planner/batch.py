@@ -103,11 +103,9 @@ def scans_of(sink: Sink) -> tuple[TableScan, ...]:
 def lower(engine: str) -> Lower:
     """How plans become SQL of an engine."""
     if engine == "spark":
-        raise UserError(
-            "SS3303",
-            "statements cannot be run in batch on Spark yet",
-            hint="SET 'execution.batch.engine' = 'duckdb'",
-        )
+        from planner.lower.spark import lower_spark
+
+        return lower_spark
     from planner.lower.duckdb import lower_duckdb
 
     return lower_duckdb
