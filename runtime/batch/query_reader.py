@@ -50,9 +50,11 @@ class BatchQueryReader:
         print_lines: Callable[[list[str], bool], None],
         counters: Mapping[str, OperatorCounters],
         blame: Callable[[str], None] = lambda table: None,
+        is_explained: bool = False,
     ) -> None:
         """`counters` are those of the tables by their name in the plan, of the query as `query`, and of the sink as `output`.
-        `blame` is called with the name of a table before `poll` raises a failure to read it."""
+        `blame` is called with the name of a table before `poll` raises a failure to read it. `is_explained`: the only row is the
+        engine's plan."""
         self._plan = plan
         self._engine = engine
         self._attempt = attempt
@@ -61,6 +63,7 @@ class BatchQueryReader:
         self._counters = counters
         self._blame = blame
         self._blamed = ""
+        self._is_explained = is_explained
         self._schema = to_arrow_schema(plan.outputs[0].schema)
         self._changed = threading.Condition()
         self._batches: deque[pa.RecordBatch] = deque()
@@ -77,7 +80,10 @@ class BatchQueryReader:
 
     def _run(self) -> None:
         try:
-            self._engine.run(self._plan, self)
+            if self._is_explained:
+                self.emit(0, pa.record_batch([pa.array([self._engine.explain(self._plan)])], ["result"]))
+            else:
+                self._engine.run(self._plan, self)
         except BatchCancelled:
             pass
         except BaseException as error:  # the thread's boundary: `poll` raises it on the task's thread
@@ -223,5 +229,12 @@ def open_batch_query(
         position.current = operators[ids[table]]
 
     return BatchQueryReader(
-        plan, batch_engine(plan.engine), attempt, context.files, context.print_lines, named, blame
+        plan,
+        batch_engine(plan.engine),
+        attempt,
+        context.files,
+        context.print_lines,
+        named,
+        blame,
+        head.spec.is_explained,
     )
