@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
+import os
+import secrets
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from client.progress import size_text
-from planner.batch import BatchSources, CompiledBatch, compile_batch, is_bounded, plan_batch_sources
+from planner.batch import (
+    BatchSources,
+    CompiledBatch,
+    compile_batch,
+    explaining_job,
+    is_bounded,
+    plan_batch_sources,
+)
 from planner.compile import CompiledPlan, compile_statements
 from planner.relational.explain import explain_relation
 from planner.relational.nodes import Sink
 from sqlstream import config as options
 from sqlstream.batch_plan import batch_plan
-from sqlstream.errors import UserError
+from sqlstream.errors import ExternalError, UserError
+from sqlstream.graph.job_graph import JobGraph, JobVertex
 from sqlstream.specs import SourceSpec
 
 if TYPE_CHECKING:
+    from client.cluster_client import ClusterClient
     from planner.bind.context import BindContext
 
 ENGINE = "execution.batch.engine"
@@ -100,9 +112,13 @@ def engine_choices(plan: BatchSources, context: BindContext) -> Iterator[EngineC
 
 def is_spark_there() -> bool:
     """Whether Spark can be started here without installing anything."""
-    import importlib.util
+    from runtime.host.java import find_java
 
-    return importlib.util.find_spec("planner.lower.spark") is not None
+    try:
+        find_java(os.environ)
+    except ExternalError:
+        return False
+    return importlib.util.find_spec("pyspark") is not None
 
 
 def input_bytes(plan: BatchSources) -> int | None:
@@ -127,11 +143,9 @@ def _distinct(plan: BatchSources) -> list[SourceSpec]:
     return found
 
 
-def explain_batch(plan: CompiledBatch, details: tuple[str, ...] = ()) -> str:
+def explain_batch(plan: CompiledBatch, details: tuple[str, ...], cluster: ClusterClient) -> str:
     """The stages of a batch statement: relational plans, the engine and why, its SQL and its own plan. UserError SS3001 for
     details that only streams have."""
-    from runtime.batch.engines import batch_engine
-
     for detail in details:
         raise UserError(
             "SS3001",
@@ -151,5 +165,22 @@ def explain_batch(plan: CompiledBatch, details: tuple[str, ...] = ()) -> str:
             f"\n-- {t.name}: {t.source.table} ({', '.join(t.source.columns)})" for t in batch.tables
         )
         sections.append((f"SQL of {title}", batch.outputs[0].sql + tables))
-        sections.append((f"Plan of {title}", batch_engine(plan.engine).explain(batch)))
+        sections.append((f"Plan of {title}", _engine_plan(vertex, graph, cluster)))
     return "\n\n".join(f"== {name} ==\n{text}" for name, text in sections) + "\n"
+
+
+def _engine_plan(vertex: JobVertex, graph: JobGraph, cluster: ClusterClient) -> str:
+    """What the engine says of a query. DuckDB is asked here, any other engine where its queries run, since it may be large or
+    take long to start."""
+    batch = batch_plan(vertex, graph.job_id, graph.config)
+    if batch.engine == "duckdb":
+        from runtime.batch.engines import batch_engine
+
+        return batch_engine("duckdb").explain(batch)
+    asking = explaining_job(vertex, graph, secrets.token_hex(16))
+    cluster.submit(asking)
+    texts = [text for rows in cluster.results(asking.job_id) for text in rows.column(0).to_pylist()]
+    ended = cluster.wait(asking.job_id)
+    if ended.error is not None:
+        raise ended.error.to_error()
+    return "\n".join(texts)

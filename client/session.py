@@ -196,8 +196,10 @@ class Session:
 
     def compile(self, statement: Statement, job_id: str = "") -> CompiledPlan | CompiledBatch:
         """All plans of a query, INSERT or statement set, as a stream or in batch (execution.runtime-mode)."""
+        from planner.bind.sink import bind_sinks
+
         context = self.bind_context()
-        return self.compile_sinks(bound_sinks(statement, context), context, job_id)
+        return self.compile_sinks(bind_sinks(statement, context), context, job_id)
 
     def compile_sinks(
         self, sinks: tuple[Sink, ...], context: BindContext, job_id: str = ""
@@ -220,7 +222,7 @@ class Session:
             return explain(plan, details)
         from client.batch_statements import explain_batch
 
-        return explain_batch(plan, details)
+        return explain_batch(plan, details, self.cluster)
 
     def bind_context(self) -> BindContext:
         from planner.bind.context import BindContext
@@ -322,21 +324,6 @@ class Session:
             self.cluster,
             rejected_rows_places(graph),
         )
-
-
-def bound_sinks(statement: Statement, context: BindContext) -> tuple[Sink, ...]:
-    """The bound plan of a query, INSERT or statement set."""
-    from planner.bind.sink import bind_insert, bind_select_sink
-    from planner.dialect.statements import Insert, Query, StatementSet
-
-    match statement:
-        case Query():
-            return (bind_select_sink(statement.query, context),)
-        case Insert():
-            return (bind_insert(statement, context),)
-        case StatementSet():
-            return tuple(bind_insert(insert, context) for insert in statement.inserts)
-    raise UserError("SS3001", "only queries and INSERT statements have a plan", span=statement.span)
 
 
 def literal_batches(schema: Schema, rows: tuple[tuple[object, ...], ...]) -> tuple[pa.RecordBatch, ...]:

@@ -24,6 +24,8 @@ from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobGraph, JobVertex
 from sqlstream.schema import Schema
 from sqlstream.specs import BatchQuerySpec, SinkSpec, SourceSpec
+from sqlstream.specs.sink import COLLECT
+from sqlstream.types import STRING
 
 Lower = Callable[[RelationalNode, Mapping[str, str], str], str]
 """A plan, the relation of each table by its name, and the time zone, as SQL of an engine."""
@@ -84,6 +86,26 @@ def compile_batch(
     return CompiledBatch(plan.relational, plan.optimised, engine, reason, graph)
 
 
+def explaining_job(vertex: JobVertex, graph: JobGraph, job_id: str) -> JobGraph:
+    """A job with one row for the client: the engine's own plan of a vertex of a batch job."""
+    schema, mode = Schema.of(("result", STRING)), ChangelogMode.INSERT_ONLY
+    head, *tables, sink = vertex.operators
+    assert isinstance(head.spec, BatchQuerySpec)
+    replace = msgspec.structs.replace
+    head = replace(head, spec=replace(head.spec, is_explained=True), output_schema=schema)
+    sink = replace(
+        sink,
+        name=f"Sink: {COLLECT}",
+        spec=SinkSpec(COLLECT, COLLECT, {"connector": COLLECT}, schema),
+        input_schemas=(schema,),
+        input_modes=(mode,),
+        output_schema=schema,
+        description=f"Sink: {COLLECT}",
+    )
+    asking = replace(vertex, name=f"{head.name} -> Sink: {COLLECT}", operators=(head, *tables, sink))
+    return JobGraph(job_id, "explain", (asking,), (), graph.config)
+
+
 def scans_of(sink: Sink) -> tuple[TableScan, ...]:
     """The distinct scans below a sink, in the order of the statement."""
     found: dict[TableScan, None] = {}
@@ -103,11 +125,9 @@ def scans_of(sink: Sink) -> tuple[TableScan, ...]:
 def lower(engine: str) -> Lower:
     """How plans become SQL of an engine."""
     if engine == "spark":
-        raise UserError(
-            "SS3303",
-            "statements cannot be run in batch on Spark yet",
-            hint="SET 'execution.batch.engine' = 'duckdb'",
-        )
+        from planner.lower.spark import lower_spark
+
+        return lower_spark
     from planner.lower.duckdb import lower_duckdb
 
     return lower_duckdb

@@ -120,7 +120,7 @@ OPTIONS: dict[str, ConfigOption] = {
 
 def option(key: str, span: Span | None = None) -> ConfigOption:
     """The option of that key. UserError SS4001 with a suggestion when there is none."""
-    found = OPTIONS.get(key) or TUNING.get(key) or _kept_option(key) or _spark_option(key)
+    found = OPTIONS.get(key) or TUNING.get(key) or _kept_option(key)
     if found is None:
         raise UserError("SS4001", f'unknown option "{key}"', span=span, hint=did_you_mean(key, list(OPTIONS)))
     return found
@@ -135,13 +135,6 @@ def _kept_option(key: str) -> ConfigOption | None:
     return ConfigOption(
         key, ConfigType.STRING, "", "A setting of Flink's SQL Client, kept for it.", scope=Scope.CLIENT
     )
-
-
-def _spark_option(key: str) -> ConfigOption | None:
-    """A setting of Spark, which alone knows what it means."""
-    if not key.startswith("spark."):
-        return None
-    return ConfigOption(key, ConfigType.STRING, "", "A setting of Spark, handed to its session.")
 
 
 def settable_option(key: str, span: Span | None = None) -> ConfigOption:

@@ -94,5 +94,8 @@ class KeptRun:
         with self._lock:
             self.counts[table, metric] += n
 
+    def blame(self, table: str) -> None:
+        self.blamed = table
+
     def print_lines(self, lines: list[str], is_error: bool) -> None:
         self.lines += lines

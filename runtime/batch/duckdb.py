@@ -169,6 +169,7 @@ class _Tables:
         except BaseException as error:
             if self.error is None:
                 self.error = error
+                self._run.blame(table.name)
             raise
 
     def close(self) -> None:

@@ -40,6 +40,9 @@ class BatchRun(Protocol):
     def print_lines(self, lines: list[str], is_error: bool) -> None:
         """Lines for the user's terminal: the first rejected rows."""
 
+    def blame(self, table: str) -> None:
+        """The failure that the engine is about to raise comes from reading this table: its place in the SQL is underlined."""
+
     @property
     def files(self) -> Any:
         """The file system that readers and writers use in this process: it refuses places that the server does not allow."""

@@ -14,6 +14,7 @@ from runtime.batch.engine import BatchCancelled, BatchEngine
 from runtime.batch.engines import batch_engine
 from runtime.host.clock import steady_s
 from runtime.taskmanager.metrics import OperatorCounters
+from runtime.taskmanager.operator_chain import ChainPosition
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.batch_plan import BatchPlan, batch_plan
 from sqlstream.graph.job_graph import JobVertex
@@ -48,14 +49,21 @@ class BatchQueryReader:
         files: Any,
         print_lines: Callable[[list[str], bool], None],
         counters: Mapping[str, OperatorCounters],
+        blame: Callable[[str], None] = lambda table: None,
+        is_explained: bool = False,
     ) -> None:
-        """`counters` are those of the tables by their name in the plan, of the query as `query`, and of the sink as `output`."""
+        """`counters` are those of the tables by their name in the plan, of the query as `query`, and of the sink as `output`.
+        `blame` is called with the name of a table before `poll` raises a failure to read it. `is_explained`: the only row is the
+        engine's plan."""
         self._plan = plan
         self._engine = engine
         self._attempt = attempt
         self._files = files
         self._print_lines = print_lines
         self._counters = counters
+        self._blame = blame
+        self._blamed = ""
+        self._is_explained = is_explained
         self._schema = to_arrow_schema(plan.outputs[0].schema)
         self._changed = threading.Condition()
         self._batches: deque[pa.RecordBatch] = deque()
@@ -72,7 +80,10 @@ class BatchQueryReader:
 
     def _run(self) -> None:
         try:
-            self._engine.run(self._plan, self)
+            if self._is_explained:
+                self.emit(0, pa.record_batch([pa.array([self._engine.explain(self._plan)])], ["result"]))
+            else:
+                self._engine.run(self._plan, self)
         except BatchCancelled:
             pass
         except BaseException as error:  # the thread's boundary: `poll` raises it on the task's thread
@@ -97,6 +108,8 @@ class BatchQueryReader:
             if not self._has_ended:
                 return SourceStatus.NOTHING_YET
         if self._error is not None:
+            if self._blamed:
+                self._blame(self._blamed)
             raise self._error
         return SourceStatus.END
 
@@ -179,6 +192,9 @@ class BatchQueryReader:
         with self._changed:
             self._lines.append((lines, is_error))
 
+    def blame(self, table: str) -> None:
+        self._blamed = table
+
     @property
     def files(self) -> Any:
         return self._files
@@ -189,17 +205,36 @@ class BatchQueryReader:
 
 
 def open_batch_query(
-    vertex: JobVertex, execution_id: str, context: ConnectorContext, counters: Mapping[int, OperatorCounters]
+    vertex: JobVertex,
+    execution_id: str,
+    context: ConnectorContext,
+    counters: Mapping[int, OperatorCounters],
+    position: ChainPosition,
 ) -> BatchQueryReader:
-    """Start the query of a vertex whose head is a BatchQuerySpec; `counters` are those of its operators by id."""
+    """Start the query of a vertex whose head is a BatchQuerySpec; `counters` are those of its operators by id. `position` is
+    moved to the table that could not be read."""
     head = vertex.operators[0]
     assert isinstance(head.spec, BatchQuerySpec)
     plan = batch_plan(vertex, context.job_id, context.config)
-    named = {table.name: counters[id] for table, id in zip(plan.tables, head.spec.tables, strict=True)}
-    named["query"] = counters[head.id]
-    named["output"] = next(counters[o.id] for o in vertex.operators if isinstance(o.spec, SinkSpec))
     # Also names files, so it holds only what a file name may.
     attempt = "".join(c if c.isalnum() else "-" for c in execution_id)
+    operators = {operator.id: operator for operator in vertex.operators}
+    ids = {table.name: id for table, id in zip(plan.tables, head.spec.tables, strict=True)}
+
+    named = {name: counters[id] for name, id in ids.items()}
+    named["query"] = counters[head.id]
+    named["output"] = next(counters[o.id] for o in vertex.operators if isinstance(o.spec, SinkSpec))
+
+    def blame(table: str) -> None:
+        position.current = operators[ids[table]]
+
     return BatchQueryReader(
-        plan, batch_engine(plan.engine), attempt, context.files, context.print_lines, named
+        plan,
+        batch_engine(plan.engine),
+        attempt,
+        context.files,
+        context.print_lines,
+        named,
+        blame,
+        head.spec.is_explained,
     )

@@ -453,7 +453,9 @@ class Task:
 
         task, counters = self.descriptor, self._chain.counters
         context = self._connector_context(head, counters[head.id])
-        self._batch_query = open_batch_query(task.vertex, task.execution_id, context, counters)
+        self._batch_query = open_batch_query(
+            task.vertex, task.execution_id, context, counters, self._position
+        )
         self._source = (self._batch_query, self._chain.output(head.id))
 
     def _open_inputs(self) -> None:

@@ -108,11 +108,11 @@ def test_the_engine_is_chosen_by_the_size_of_the_input(session: Session) -> None
 
 def _choices(session: Session, text: str):  # type: ignore[no-untyped-def]
     from client.batch_statements import engine_choices
-    from client.session import bound_sinks
     from planner.batch import plan_batch_sources
+    from planner.bind.sink import bind_sinks
 
     context = session.bind_context()
-    return engine_choices(plan_batch_sources(bound_sinks(parse_statement(text), context), context), context)
+    return engine_choices(plan_batch_sources(bind_sinks(parse_statement(text), context), context), context)
 
 
 def test_a_job_has_a_vertex_for_each_sink_that_only_gets_new_rows(session: Session) -> None:

@@ -52,6 +52,7 @@ class Reading:
         self.engine = ScriptedEngine(query)
         self.counters = {name: OperatorCounters() for name in ("query", "t0", "output")}
         self.lines: list[str] = []
+        self.blamed: list[str] = []
         self.reader = BatchQueryReader(
             plan("", NUMBERS),
             self.engine,
@@ -59,6 +60,7 @@ class Reading:
             LocalFiles(),
             lambda lines, _: self.lines.extend(lines),
             self.counters,
+            self.blamed.append,
         )
 
     def all(self) -> list[int]:
@@ -163,6 +165,17 @@ def test_a_failure_comes_behind_the_rows_before_it() -> None:
     reading = Reading(query)
     with pytest.raises(UserError, match="a row that cannot be decoded"):
         reading.all()
+
+
+def test_a_failure_to_read_names_its_table() -> None:
+    def query(run: BatchRun) -> None:
+        run.blame("t0")
+        raise UserError("SS5011", "a row that cannot be decoded")
+
+    reading = Reading(query)
+    with pytest.raises(UserError):
+        reading.all()
+    assert reading.blamed == ["t0"]
 
 
 def test_a_value_that_does_not_fit_its_column_is_our_bug() -> None:
