@@ -147,7 +147,7 @@ def test_output_is_visible_only_after_the_commit(tmp_path: Path, people: str) ->
     assert run.counts["output", "numRecordsIn"] == 3
     connector("filesystem").commit(sink, run.committables, LocalFiles())
     texts = [file.read_text() for file in visible_files(tmp_path / "out")]
-    assert sorted("".join(texts).splitlines()) == ["1,Ann", "2,", "4,Dan"]
+    assert sorted("".join(texts).splitlines()) == ["1,Ann", '2,""', "4,Dan"]
 
 
 def test_a_failed_insert_leaves_no_files(tmp_path: Path, people: str) -> None:
