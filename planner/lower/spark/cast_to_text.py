@@ -42,8 +42,8 @@ def _written(value: exp.Expr, source: LogicalType, time_zone: str, *, is_try: bo
     if sql.is_timestamp(source) or source.root is TypeRoot.TIME:
         fraction = "." + "S" * source.precision if source.precision else ""
         date = "" if source.root is TypeRoot.TIME else "yyyy-MM-dd "
-        local = points.as_timestamp(points.to_local(value, source, time_zone), source)
-        return formatted(local, f"{date}HH:mm:ss{fraction}")
+        pattern = f"{date}HH:mm:ss{fraction}"
+        return points.to_local_text(value, source, time_zone, lambda local: formatted(local, pattern))
     if source.root in sql.BINARY_ROOTS:
         return _decoded(value, is_try=is_try)
     if source.root is TypeRoot.INTERVAL_DAY_TIME:
