@@ -25,6 +25,7 @@ _TIMESTAMP_ERROR, _DATE_ERROR, _INTERVAL_ERROR = (
     "date out of range",
     "interval out of range",
 )
+_LOCAL_YEAR_ERROR = "the text of a local time in the year 0 or 10000 has no exact counterpart in Spark"
 _PARTS = {
     "YEAR": "year",
     "QUARTER": "quarter",
@@ -68,8 +69,8 @@ def from_local(value: exp.Expr, t: LogicalType, time_zone: str) -> exp.Expr:
 def to_local_text(
     value: exp.Expr, t: LogicalType, time_zone: str, write: Callable[[exp.Expr], exp.Expr]
 ) -> exp.Expr:
-    """`write(local time)` of a point in time; an error for the first and last hours of time whose local year has no four
-    digits."""
+    """`write(local time)` of a point in time; an error for the first and last hours of time, whose local year may be 0 or
+    10000."""
     local = as_timestamp(to_local(value, t, time_zone), t)
     if t.root is not TypeRoot.TIMESTAMP_LTZ or is_utc(time_zone):
         return write(local)
@@ -77,7 +78,7 @@ def to_local_text(
     def written(shown: exp.Expr) -> exp.Expr:
         is_within = tree.is_between(tree.call("year", shown), tree.number(1), tree.number(9999))
         return tree.case(
-            [(is_within, write(shown)), (tree.is_not_null(shown), fail(_TIMESTAMP_ERROR, STRING))]
+            [(is_within, write(shown)), (tree.is_not_null(shown), fail(_LOCAL_YEAR_ERROR, STRING))]
         )
 
     return let(local, written)
