@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 from types import TracebackType
 
 import msgspec
@@ -32,6 +33,7 @@ class DataDirectory:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self._is_fresh = not os.path.lexists(path)
         make_private_directory(path)
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         try:
@@ -57,7 +59,10 @@ class DataDirectory:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        if error is not None:
+            self.discard()
+        else:
+            self.close()
 
     @property
     def catalog(self) -> str:
@@ -82,10 +87,19 @@ class DataDirectory:
         """Write down where the server is reached."""
         write_file(self._of(SERVER_FILE), msgspec.json.encode(server), is_durable=False)
 
+    def discard(self) -> None:
+        """Close it after a start that failed: a directory that was made for it goes with all that is in it, another one stays as
+        it is."""
+        if self._is_fresh and self._lock >= 0:
+            # While it is locked: no other server can have begun to use it.
+            shutil.rmtree(self.path, ignore_errors=True)
+        self.close()
+
     def close(self) -> None:
         """Let another server have the directory; harmless when repeated."""
         if self._lock < 0:
             return
-        remove_file(self._of(SERVER_FILE))
+        if os.path.isdir(self.path):
+            remove_file(self._of(SERVER_FILE))
         os.close(self._lock)
         self._lock = -1
