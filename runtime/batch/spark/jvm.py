@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from py4j.clientserver import ClientServer
 
 logger = logging.getLogger("spark")
+# A process without a log prints warnings to the terminal unless a handler takes them.
+for _name in ("spark", "runtime.batch.spark"):
+    logging.getLogger(_name).addHandler(logging.NullHandler())
 
 _STOP_TIMEOUT_S = 5.0
 _LOOK_S = 0.02
@@ -43,11 +46,13 @@ appender.console.name = console
 appender.console.target = SYSTEM_ERR
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %p %c{1}: %m%n%ex
-# What these say of a start or a session with our settings is of no use.
+# What these say of a start, a session with our settings and a cancellation is of no use.
 logger.conf.name = org.apache.spark.SparkConf
 logger.conf.level = error
 logger.sqlconf.name = org.apache.spark.sql.internal.SQLConf
 logger.sqlconf.level = error
+logger.scheduler.name = org.apache.spark.scheduler.DAGScheduler
+logger.scheduler.level = error
 logger.utils.name = org.apache.spark.util.Utils
 logger.utils.level = error
 logger.native.name = org.apache.hadoop.util.NativeCodeLoader
@@ -100,7 +105,7 @@ class SparkJvm:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env=_environment(home, directory, str(answer)),
+            env=_environment(home, directory, str(answer), settings),
             close_fds=True,
             process_group=0,
         )
@@ -205,12 +210,14 @@ def _write_files(settings: Mapping[str, str], directory: str) -> None:
         Path(directory, name).mkdir(exist_ok=True)
 
 
-def _environment(home: str, directory: str, answer: str) -> dict[str, str]:
+def _environment(home: str, directory: str, answer: str, settings: Mapping[str, str]) -> dict[str, str]:
     """Workers of a Spark on this machine inherit the import path, so that they find our packages."""
     root = str(Path(__file__).resolve().parents[3])
     kept = {k: v for k, v in os.environ.items() if k not in _NOT_INHERITED}
+    host = settings.get("spark.driver.host")
     return {
         **kept,
+        **({"SPARK_LOCAL_IP": host} if host else {}),
         "JAVA_HOME": home,
         "PYTHONPATH": os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH", "")) if p),
         "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),

@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import shutil
 import socket
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -26,6 +24,7 @@ from runtime.batch.spark.settings import (
     spark_keys,
     standalone_masters,
 )
+from runtime.batch.spill_directory import spill_directory
 from runtime.host.clock import steady_s
 from runtime.host.process import memory_bytes
 from sqlstream.errors import ExternalError, Retry, UserError
@@ -55,7 +54,8 @@ class RunningSpark:
         """Start it. ExternalError SS5110 without Java, SS5111 when Spark does not start."""
         self.launch = dict(launch)
         """The settings of the statement that has started it, as far as Spark takes them at its start."""
-        self._directory = tempfile.mkdtemp(prefix=f"sqlstream-spark-{os.getpid()}-")
+        self._ends = contextlib.ExitStack()
+        self._directory = self._ends.enter_context(spill_directory())
         self._is_stopped = False
         try:
             settings = launch_settings(launch, self._directory, len(os.sched_getaffinity(0)), memory_bytes())
@@ -66,7 +66,7 @@ class RunningSpark:
             self.jvm = SparkJvm(settings, self._directory, JVM_TIMEOUT_S)
             self.session = self._session(settings)
         except BaseException:
-            self._remove_directory()
+            self._ends.close()
             raise
         logger.info("Spark runs as process %d after %.1f s", self.jvm.process_id, steady_s() - started_s)
 
@@ -93,7 +93,7 @@ class RunningSpark:
             self.session.stop()
         self.jvm.stop()
         _forget_gateway()
-        self._remove_directory()
+        self._ends.close()
 
     def _session(self, settings: Mapping[str, str]) -> SparkSession:
         from pyspark import SparkContext
@@ -120,9 +120,6 @@ class RunningSpark:
                 detail=f"its last lines are\n{words}" if words else "",
                 hint="look at the spark.* settings",
             ) from error
-
-    def _remove_directory(self) -> None:
-        shutil.rmtree(self._directory, ignore_errors=True)
 
 
 class SparkSessions:
