@@ -44,7 +44,7 @@ format: setup ## format the code and mend what lint can
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
 mutants: setup ## put COUNT (60) faults, chosen by SEED, into a copy of the code: tests must find 95 %
-	@$(BIN)/python tests/mutants/main.py --seed "$${SEED:?say: make mutants SEED=1}" --count "$${COUNT:-60}"
+	@$(BIN)/python tests/mutants/main.py --seed "$${SEED:?say: make mutants SEED=1}" --count "$${COUNT:-60}" --jobs "$${JOBS:-1}"
 
 bench: setup ## measure the engine on Nexmark
 	@$(BIN)/sqlstream bench nexmark

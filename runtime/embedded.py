@@ -14,12 +14,14 @@ import msgspec
 from runtime.host.clock import now_ms, steady_ms, steady_s
 from runtime.host.random import random_id, random_token
 from runtime.host.rooted_files import FilePlaces, files_at
+from runtime.jobmanager.client_requests import answer_request
+from runtime.jobmanager.collaborators import Committer, JobStore, KeepNothing
 from runtime.jobmanager.events import EndedJob
 from runtime.jobmanager.job_manager import JobManagerConfig
 from runtime.jobmanager.job_master import JobMasterConfig
 from runtime.jobmanager.provisioning import ProvisioningConfig
 from runtime.jobmanager.resource_manager import ResourceManagerConfig
-from runtime.jobmanager.shell import Committer, JobManagerShell, JobStore, KeepNothing
+from runtime.jobmanager.shell import JobManagerShell
 from runtime.logs import QUIET_LEVEL
 from runtime.metrics import ProcessUsage
 from runtime.net.results import JobResults, PrintLines, ResultStore
@@ -217,16 +219,21 @@ class EmbeddedCluster:
     def submit(self, graph: JobGraph) -> None:
         """Submit a job. UserError or JobError when it cannot run."""
         # Encoded as for the network: a job that cannot be sent to a TaskManager fails here, before it affects others.
-        graph = decode_job_graph(encode_job_graph(graph))
+        encoded = encode_job_graph(graph)
+        self.check_job(graph, len(encoded))
+        graph = decode_job_graph(encoded)
         is_first = self._results.open(graph.job_id)
         try:
-            self._shell.submit(graph)
+            self._shell.submit(graph, encoded)
         except SqlStreamError:
             # The rows of a job that runs under this id stay.
             if is_first:
                 self._results.forget(graph.job_id)
             raise
         self.when_ended(graph.job_id, lambda reply: self._results.close(reply.job_id))
+
+    def check_job(self, graph: JobGraph, size: int) -> None:
+        """UserError for a job that the cluster may not run; `size` is that of its encoded graph in bytes."""
 
     def results(self, job_id: str) -> JobResults:
         """The rows of the job's `collect` sink.
@@ -337,7 +344,7 @@ class EmbeddedCluster:
             return encode_message(RequestFailed(ErrorInfo.of(error)))
         if isinstance(request, CancelJob):
             self._results.forget(request.job_id)
-        return encode_message(self._shell.answer(request))
+        return encode_message(answer_request(self._shell, request))
 
     def _on_unprinted(self, job_id: str, error: OSError) -> None:
         self._print_errors[job_id] = error

@@ -89,7 +89,7 @@ def gateway_server(
         listening.bind(("127.0.0.1", 0))
         app = gateway_app(service)
         if has_job_routes:
-            app.include_router(rest_routes(cluster, ServerInfo("0")))
+            app.include_router(rest_routes(cluster, ServerInfo("0"), lambda: None))
         config = uvicorn.Config(with_whole_bodies(app), log_level="warning", lifespan="off")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)

@@ -12,7 +12,9 @@ from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse
 
-from client.rest.answers import RestError, RestRoute, json_answer, read_json
+from client.http_api.answers import RestRoute, json_answer
+from client.http_api.errors import RestError
+from client.http_api.request_body import read_value
 from client.rest.info import ServerInfo
 
 Complete = Callable[[str, str, int], Sequence[str]]
@@ -60,7 +62,7 @@ def console_routes(complete: Complete, info: ServerInfo, editor: Path = EDITOR) 
 
     @router.post("/console/complete-statement")
     async def complete_statement(request: Request) -> Response:
-        wanted = await read_json(request, CompleteRequest, _BODY_BYTES_MAX)
+        wanted = await read_value(request, CompleteRequest, _BODY_BYTES_MAX)
         found = await run_in_threadpool(complete, wanted.session_handle, wanted.statement, wanted.position)
         return json_answer({"candidates": list(found)})
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 
-from client.gateway.errors import RestError, answer_bug, answer_http_error, answer_rest_error
 from client.gateway.routes import gateway_routes
 from client.gateway.service import GatewayService
+from client.http_api.errors import RestError, answer_bug, answer_http_error, answer_rest_error
 
 __all__ = ["gateway_app", "gateway_routes", "install_errors"]
 

@@ -9,11 +9,11 @@ from typing import TypeVar
 
 from starlette.requests import Request
 
-from client.gateway.errors import INTERNAL, RestError
 from client.gateway.operations import Operation, OperationResult
 from client.gateway.results import Page
 from client.gateway.service import GatewayService
 from client.gateway.waiting import called_within
+from client.http_api.errors import INTERNAL, RestError
 from sqlstream.errors import SqlStreamError
 
 Result = TypeVar("Result")

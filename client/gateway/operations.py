@@ -98,6 +98,8 @@ class Operation:
     def __init__(self, text: str) -> None:
         self.handle = str(uuid.uuid4())
         self.text = text
+        self.given_up = threading.Event()
+        """Set once nobody awaits its answer: it was cancelled or closed."""
         self._status = OperationStatus.INITIALIZED
         self._lock = threading.Lock()
         self._result: OperationResult | None = None
@@ -218,6 +220,8 @@ class Operation:
             if self._status not in sources:
                 return False
             self._status = target
+            if target in (OperationStatus.CANCELED, OperationStatus.CLOSED):
+                self.given_up.set()
             self._result = result or self._result
             self._error = error or self._error
             if target in _WITHOUT_TEXT and not (result is not None and result.is_query):

@@ -7,7 +7,8 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sqlstream.errors import FailureReason, JobError, UserError
+from client.ended_job import ended_error
+from sqlstream.errors import UserError
 from sqlstream.messages.job_state import JobStatus
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class ResultPages:
 
     def _require_finished(self) -> None:
         if self._final is not None and self._final.status is not JobStatus.FINISHED:
-            raise job_failure(self._final)
+            raise ended_error(self._final)
 
     def _take(self) -> tuple[pa.RecordBatch, ...]:
         """The batches of one page."""
@@ -157,14 +158,6 @@ class ResultPages:
             self._last, self._rest = Page(()), None
         self._rows.close()
         self._wake()
-
-
-def job_failure(reply: JobStatusReply) -> JobError:
-    """The error of a job that ended otherwise than finished."""
-    if reply.error is not None:
-        return reply.error.to_job_error()
-    said = f'job "{reply.job_id}" was {reply.status.value.lower()}'
-    return JobError("SS6023", said, reason=FailureReason.CANCELLED)
 
 
 def _piece(batch: pa.RecordBatch, start: int, count: int) -> pa.RecordBatch:

@@ -12,13 +12,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from client.gateway import bodies
-from client.gateway.errors import BAD_REQUEST, INTERNAL, RestError, is_detailed
 from client.gateway.http_context import HttpContext, user_of
 from client.gateway.openapi import Extra, json_body, json_response
-from client.gateway.reading import read_body, read_handle, read_json
+from client.gateway.reading import read_handle, read_json, read_request_body
 from client.gateway.result_routes import add_result_routes
 from client.gateway.service import GatewayService
 from client.gateway.waiting import called_within
+from client.http_api.errors import BAD_REQUEST, INTERNAL, RestError, is_detailed
 
 VERSIONS = (1, 2, 3, 4)
 DEFAULT_VERSION = 4
@@ -191,7 +191,7 @@ class _VersionRoutes:
             session_handle: str, identifier: str, request: Request
         ) -> Response:
             read_handle(session_handle, "session handle")
-            await read_body(request, self._service.options.request_bytes_max)
+            await read_request_body(self._context, request)
             said = f"Materialized tables are not supported: {identifier}"
             raise RestError(INTERNAL, said, is_handled=False)
 

@@ -15,6 +15,7 @@ from client.gateway.options import GatewayOptions
 from client.gateway.sessions import GatewaySession, SessionTable
 from client.gateway.settings import require_small, split_properties, statement_settings
 from runtime.host.clock import steady_ms
+from sqlstream.cancellation import given_up_by
 from sqlstream.errors import InternalError, SqlStreamError, UserError
 
 if TYPE_CHECKING:
@@ -35,8 +36,9 @@ class GatewayService:
     return before it is executed.
 
     The statements of a session run in order, those of different sessions side by side, on at most `worker_threads_max` threads.
-    No thread is held while a job runs. State: the open sessions. A session that is idle for too long is closed; that cancels its
-    queries and leaves the jobs of its INSERTs alone.
+    No thread is held while a job runs, and the planning of a statement ends when its operation is cancelled or closed. State: the
+    open sessions. A session that is idle for too long is closed; that cancels its queries and leaves the jobs of its INSERTs
+    alone.
     """
 
     def __init__(
@@ -219,7 +221,7 @@ class GatewayService:
         def run(done: Callable[[], None]) -> None:
             try:
                 if operation.start():
-                    with session.settings(config):
+                    with session.settings(config), given_up_by(operation.given_up):
                         is_waiting = execute(operation, done)
                     if is_waiting:
                         return

@@ -7,7 +7,8 @@ from pathlib import Path
 from fastapi import APIRouter, Response
 from fastapi.responses import FileResponse
 
-from client.rest.answers import RestError, RestRoute, json_answer
+from client.http_api.answers import RestRoute, json_answer
+from client.http_api.errors import RestError
 from client.rest.info import ServerInfo
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from fastapi import APIRouter, Response
 
-from client.rest.answers import RestRoute
+from client.http_api.answers import RestRoute
 from client.rest.cluster_routes import job_manager_figures
 from client.rest.cluster_view import ClusterView
 from client.rest.metric_view import job_metrics

@@ -6,13 +6,12 @@ from collections.abc import Awaitable, Callable
 
 from fastapi import APIRouter, Response
 
-from client.rest.answers import error_answer
+from client.http_api.answers import error_answer
 
 _SAVEPOINTS = "Savepoints are not supported yet."
 _CHECKPOINTS = "Checkpoints are not supported yet."
 _RESCALING = "The parallelism of a running job cannot be changed."
 _JARS = "Jobs are SQL statements: there are no JAR files to upload or run."
-_CLUSTER = "A client cannot shut the server down: send SIGTERM to its process."
 _JOB_GRAPHS = "Jobs are submitted as SQL statements to the SQL gateway."
 _STACKS = "Stacks of TaskManagers are not served."
 
@@ -35,7 +34,6 @@ REFUSED: tuple[tuple[str, str, str], ...] = (
     ("POST", "/jars/{jar_id}/plan", _JARS),
     ("POST", "/jars/{jar_id}/run", _JARS),
     ("POST", "/jars/{jar_id}/run-application", _JARS),
-    ("DELETE", "/cluster", _CLUSTER),
     ("POST", "/jobs", _JOB_GRAPHS),
     ("PATCH", "/jobs/{job_id}/clientHeartbeat", _JOB_GRAPHS),
     ("POST", "/jobs/{job_id}/coordinators/{operator_uid}", _JOB_GRAPHS),

@@ -9,7 +9,7 @@ from runtime.embedded import ClusterSurroundings, EmbeddedCluster
 from runtime.host.rooted_files import RootedFiles
 from runtime.net.results import PrintLines
 from sqlstream.errors import UserError
-from sqlstream.graph.job_graph import JobGraph, encode_job_graph
+from sqlstream.graph.job_graph import JobGraph
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.connector import NamesPaths
 
@@ -30,16 +30,14 @@ class GuardedCluster(EmbeddedCluster):
         self._places = surroundings.places
         self._plan_bytes_max = plan_bytes_max
 
-    def submit(self, graph: JobGraph) -> None:
-        check_plan_size(graph, self._plan_bytes_max)
+    def check_job(self, graph: JobGraph, size: int) -> None:
+        check_plan_size(size, self._plan_bytes_max)
         if self._places is not None:
             check_paths(graph, RootedFiles(self._places))
-        super().submit(graph)
 
 
-def check_plan_size(graph: JobGraph, bytes_max: int) -> None:
+def check_plan_size(size: int, bytes_max: int) -> None:
     """UserError SS3020 for a plan that would fill the memory of its TaskManagers."""
-    size = len(encode_job_graph(graph))
     if size > bytes_max:
         raise UserError(
             "SS3020",

@@ -8,7 +8,8 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
-from client.rest.answers import RestError, RestRoute, json_answer
+from client.http_api.answers import RestRoute, json_answer
+from client.http_api.errors import RestError
 from client.server.log_files import Cursor, LogFiles
 
 _JOB_ID = re.compile(r"[0-9a-f]{32}")

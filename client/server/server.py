@@ -12,8 +12,8 @@ from pathlib import Path
 
 from client.catalog.catalogs import kept_catalogs
 from client.configuration import Configuration
-from client.gateway.errors import RestError
 from client.gateway.service import GatewayService
+from client.http_api.errors import RestError
 from client.rest.info import ServerInfo
 from client.server.app import server_app
 from client.server.audit import AuditLog

@@ -14,12 +14,14 @@ import ast
 import dataclasses
 import difflib
 import json
+import queue
 import random
 import re
 import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 import psutil
@@ -48,15 +50,13 @@ class Outcome:
 
 def main() -> int:
     arguments = _arguments()
-    copy = PrivateCopy(ROOT, BUILD / "tree")
-    copy.warm()
-    selection = Selection(ROOT, copy.files, _recorded_calls(copy, arguments.workers))
-    faults = _sample(copy, arguments.seed, arguments.count, arguments.only)
-    outcomes = []
-    for number, fault in enumerate(faults, 1):
-        outcomes.append(_try_out(copy, selection, fault))
-        _print_outcome(f"{number}/{len(faults)}", outcomes[-1])
-    return _print_summary(arguments.seed, copy, outcomes)
+    copies = [PrivateCopy(ROOT, BUILD / ("tree" if i == 0 else f"tree{i}")) for i in range(arguments.jobs)]
+    for copy in copies:
+        copy.warm()
+    calls = _recorded_calls(copies[0], arguments.workers)
+    selection = Selection(ROOT, copies[0].files, calls, has_commands=not arguments.without_commands)
+    faults = _sample(copies[0], arguments.seed, arguments.count, arguments.only)
+    return _print_summary(arguments.seed, copies[0], _try_out_all(copies, selection, faults))
 
 
 def _arguments() -> argparse.Namespace:
@@ -64,6 +64,14 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--workers", type=int, default=2, help="processes that record calls")
+    parser.add_argument(
+        "--jobs", type=int, default=1, help="faults tried side by side, each in a copy of its own"
+    )
+    parser.add_argument(
+        "--without-commands",
+        action="store_true",
+        help="leave out the tests that start processes: fewer faults are found, in a tenth of the time",
+    )
     parser.add_argument("--only", default="", help="sample only files whose path starts so")
     return parser.parse_args()
 
@@ -140,12 +148,35 @@ def _pytest() -> list[str]:
     return [sys.executable, "-m", "pytest", "-m", "not slow", *plugins, "--tb=no"]
 
 
+def _try_out_all(copies: list[PrivateCopy], selection: Selection, faults: list[Fault]) -> list[Outcome]:
+    """Outcomes in the order in which they came."""
+    free: queue.SimpleQueue[PrivateCopy] = queue.SimpleQueue()
+    for copy in copies:
+        free.put(copy)
+
+    def try_out(fault: Fault) -> Outcome:
+        copy = free.get()
+        try:
+            return _try_out(copy, selection, fault)
+        finally:
+            free.put(copy)
+
+    outcomes = []
+    with ThreadPoolExecutor(len(copies)) as pool:
+        for number, done in enumerate(as_completed([pool.submit(try_out, fault) for fault in faults]), 1):
+            outcomes.append(done.result())
+            _print_outcome(f"{number}/{len(faults)}", outcomes[-1])
+    return outcomes
+
+
 def _try_out(copy: PrivateCopy, selection: Selection, fault: Fault) -> Outcome:
     started_s = time.monotonic()
     ast.parse(fault.apply((copy.path / fault.path).read_bytes()))
     tests = selection.tests_for(fault)
     with copy.fault(fault):
-        finder = _run_until_one_fails(copy, tests, START_S + SLOWER * selection.seconds(tests))
+        timeout_s = START_S + SLOWER * selection.seconds(tests)
+        # Without a name pytest would run everything.
+        finder = _run_until_one_fails(copy, tests, timeout_s) if tests else ""
     return Outcome(fault, finder, time.monotonic() - started_s)
 
 

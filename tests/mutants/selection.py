@@ -25,11 +25,14 @@ def is_test(name: str, directories: tuple[str, ...] = STAGES) -> bool:
 
 
 class Selection:
-    """`calls`: for each test file its seconds and the `path:function` that it called, as `calls.py` records them."""
+    """`calls`: for each test file its seconds and the `path:function` that it called, as `calls.py` records them.
+    `has_commands`: tests that start processes are chosen too."""
 
-    def __init__(self, root: Path, files: list[str], calls: dict[str, dict[str, Any]]) -> None:
+    def __init__(
+        self, root: Path, files: list[str], calls: dict[str, dict[str, Any]], *, has_commands: bool = True
+    ) -> None:
         self._tests = [name for name in files if is_test(name, STAGES)]
-        self._commands = [name for name in files if is_test(name, (_COMMANDS,))]
+        self._commands = [name for name in files if has_commands and is_test(name, (_COMMANDS,))]
         self._seconds = {name: calls[name]["seconds"] for name in self._tests if name in calls}
         self._called = {name: frozenset(calls.get(name, {}).get("called", ())) for name in self._tests}
         self._called_files = {
@@ -44,7 +47,9 @@ class Selection:
 
     def seconds(self, tests: list[str]) -> float:
         """How long they took when they were recorded."""
-        return float(sum(self._seconds[t] for t in tests if t in self._seconds)) + _COMMANDS_S
+        return float(sum(self._seconds[t] for t in tests if t in self._seconds)) + (
+            _COMMANDS_S if self._commands else 0.0
+        )
 
     def _reaching(self, fault: Fault) -> set[str]:
         if fault.path in self._importers:

@@ -113,6 +113,9 @@ def test_what_would_grow_without_bound_is_refused(
         ("SELECT " + " + ".join(["v"] * 11) + " FROM t", False),
         ("SELECT " + " + ".join(["v"] * 30) + " FROM t", False),
         ("SELECT v FROM t WHERE " + " AND ".join(["v < 7"] * 7), False),
+        ("SELECT v FROM t WHERE " + " AND ".join(["v < 7"] * 6), True),
+        ("SELECT v, v FROM t WHERE " + " AND ".join(["v < 7"] * 6), True),
+        ("SELECT v, v, v FROM t WHERE " + " AND ".join(["v < 7"] * 6), False),
         (
             "SELECT * FROM (SELECT v * v AS v FROM t) x, (SELECT v * v AS v FROM t) y WHERE x.v = "
             + "y.v * " * 6

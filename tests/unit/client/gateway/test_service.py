@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -207,7 +208,7 @@ def test_a_query_whose_job_is_stopped_says_so(gateway: Running) -> None:
     session = service.open_session({})
     operation = run(service, session, UNBOUNDED.format(rate=10), "SELECT id FROM u")
     run(service, session, f"STOP JOB '{operation.result().job_id}'").result()
-    with pytest.raises(JobError, match="was canceled"):
+    with pytest.raises(JobError, match="was cancelled"):
         rows(operation)
 
 
@@ -467,3 +468,52 @@ def test_every_statement_is_announced_and_can_be_refused() -> None:
         executed = settled(service.execute(session, "SHOW VIEWS", user="ann"))
         assert seen[3] == ("ann", session, executed.handle, "SHOW VIEWS")
         assert [text for *_, text in seen] == ["DROP TABLE t"] * 3 + ["SHOW VIEWS"]
+
+
+LONG = f"SELECT {', '.join(f'{i} + id AS c{i}' for i in range(40_000))} FROM u"
+"""A query of 80,000 expressions, which takes several times as long to plan as any of these tests may take."""
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [
+        (
+            lambda service, session, handle: service.cancel_operation(session, handle),
+            OperationStatus.CANCELED,
+        ),
+        (lambda service, session, handle: service.close_operation(session, handle), OperationStatus.CLOSED),
+    ],
+    ids=["cancelled", "closed"],
+)
+def test_a_statement_that_is_planned_ends_soon_after_its_operation(
+    gateway: Running, end: Callable[[GatewayService, str, str], None], status: OperationStatus
+) -> None:
+    service, cluster = gateway
+    session = service.open_session({})
+    run(service, session, UNBOUNDED.format(rate=1))
+    before = statuses(cluster)
+    operation = service.execute(session, LONG)
+    until(lambda: operation.status is OperationStatus.RUNNING)
+    time.sleep(0.5)
+    end(service, session, operation.handle)
+    ended_s = time.monotonic()
+    # The statements of a session run in order: this one begins when the other has ended.
+    assert rows(run(service, session, "SELECT 1")) == [(1,)]
+    assert time.monotonic() - ended_s < 3
+    assert (operation.status, statuses(cluster)) == (status, before)
+
+
+@pytest.mark.timeout(60)
+def test_a_closed_session_leaves_no_statement_that_is_planned() -> None:
+    with gateway_service(GatewayOptions(worker_threads_max=1)) as (service, _):
+        session, other = service.open_session({}), service.open_session({})
+        run(service, session, UNBOUNDED.format(rate=1))
+        operation = service.execute(session, LONG)
+        until(lambda: operation.status is OperationStatus.RUNNING)
+        time.sleep(0.5)
+        service.close_session(session)
+        closed_s = time.monotonic()
+        # There is but one thread for all sessions.
+        assert rows(run(service, other, "SELECT 1")) == [(1,)]
+        assert time.monotonic() - closed_s < 3

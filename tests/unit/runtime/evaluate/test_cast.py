@@ -249,3 +249,12 @@ def test_decimals_become_the_nearest_float() -> None:
         assert evaluate(cast(source, DOUBLE), rows) == [*map(float, values), None]
         floats = [float(np.float32(str(v))) for v in values]
         assert evaluate(cast(source, FLOAT), rows) == [*floats, None]
+
+
+def test_more_months_than_an_interval_holds_are_an_error_and_null_with_try_cast() -> None:
+    months = sql.INTERVAL_YEAR_MONTH
+    for source in (INT, BIGINT):
+        assert evaluate(cast(col(0, source), months), [(2**31 - 1,), (None,)]) == [2**31 - 1, None]
+    with pytest.raises(UserError, match="range"):
+        evaluate(cast(col(0, BIGINT), months), [(2**31,)])
+    assert evaluate(cast(col(0, BIGINT), months, is_try=True), [(2**31,), (7,)]) == [None, 7]

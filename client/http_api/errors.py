@@ -9,6 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from client.http_api.media import DETAILED
 from sqlstream.errors import (
     ExternalError,
     InternalError,
@@ -19,10 +20,6 @@ from sqlstream.errors import (
     render_error,
 )
 from sqlstream.secrets import without_secrets
-
-DETAILED = "application/vnd.sqlstream+json"
-"""Named in a request's Accept header, it adds the member `error` to an error's body. Flink's own client accepts no other
-member beside `errors`."""
 
 BAD_REQUEST = 400
 NOT_FOUND = 404
