@@ -10,19 +10,9 @@ from types import TracebackType
 import msgspec
 
 from client.server.kept_file import make_private_directory, remove_file, write_file
+from client.server_file import SERVER_FILE, ServerFile
 from runtime.host.whole_files import FILE_MODE
 from sqlstream.errors import ExternalError, UserError
-
-SERVER_FILE = "server.json"
-
-
-class ServerFile(msgspec.Struct, frozen=True, rename="kebab"):
-    """What commands of this machine read to find the running server."""
-
-    process_id: int
-    gateway: str
-    rest: str
-    is_token_required: bool
 
 
 class DataDirectory:
