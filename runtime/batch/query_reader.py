@@ -134,7 +134,9 @@ class BatchQueryReader:
             self._engine.cancel(self._plan.job_id)
             self._thread.join(CANCEL_AGAIN_S)
         if self._thread.is_alive():
-            logger.warning("%s does not end %.0f s after its cancellation", self._thread.name, CLOSE_TIMEOUT_S)
+            logger.warning(
+                "%s does not end %.0f s after its cancellation", self._thread.name, CLOSE_TIMEOUT_S
+            )
         with self._changed:
             self._hand_on_figures()
 
