@@ -38,6 +38,11 @@ OPTIONS: dict[str, ConfigOption] = {
                      "Threads of DuckDB for one query; -1 takes one for each processor.", minimum=-1, maximum=1024),
         ConfigOption("execution.batch.spark-files-are-shared", _B, "false",
                      "Whether all machines of a Spark cluster see the same files below the paths of tables."),
+        ConfigOption("execution.target", _E, "local",
+                     "Where jobs of `sqlstream run` and of embedded sessions run: in a cluster of their own, or remote, on the "
+                     "running server of this machine and user.",
+                     choices=("local", "remote"), refused=("spark", "yarn-session", "yarn-application", "kubernetes-session",
+                     "kubernetes-application"), scope=Scope.CLUSTER),
         ConfigOption("parallelism.default", _I, "1", "Parallelism of every operator that nothing else decides.",
                      minimum=1, maximum=32768, scope=Scope.SESSION),
         ConfigOption("table.exec.resource.default-parallelism", _I, "-1",

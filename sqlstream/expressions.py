@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import Span
 from sqlstream.types import BINARY_ROOTS, BOOLEAN, LogicalType
 
@@ -140,6 +141,7 @@ class SortKey(msgspec.Struct, frozen=True):
 
 def walk(expression: Expression) -> Iterator[Expression]:
     """Every node, parents first."""
+    check_not_given_up()
     yield expression
     if isinstance(expression, Call):
         for arg in expression.args:
@@ -153,6 +155,7 @@ def inputs_of(*expressions: Expression) -> frozenset[int]:
 
 def transform(expression: Expression, function: Callable[[Expression], Expression]) -> Expression:
     """Rebuild bottom-up: `function` sees each node after its children were rebuilt."""
+    check_not_given_up()
     if isinstance(expression, Call) and expression.args:
         args = tuple(transform(a, function) for a in expression.args)
         if args != expression.args:

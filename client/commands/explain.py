@@ -55,7 +55,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _explain(text: str, session: Session) -> None:
-    from client.commands.run import parsed
+    from client.script_text import parsed
     from client.session import Rows, Text
     from planner.dialect.statements import Explain, Insert, Query, StatementSet
 

@@ -5,24 +5,23 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from client.arguments import add_configuration_arguments, configuration_of, count
 from client.live_line import LiveLine
 from client.render import FORMATS
+from client.script_text import parsed, read_script
 from client.terminal import columns_of
-from sqlstream.errors import SqlStreamError, UserError, render_error
+from sqlstream.errors import UserError, render_error
 from sqlstream.terminal_text import shown
 
 if TYPE_CHECKING:
+    from client.followed_job import JobEnd
     from client.render import Renderer
     from client.session import Job, Outcome, Session
     from planner.dialect.statements import Statement
     from sqlstream.schema import Schema
 
-CANCEL_TIMEOUT_S = 5.0
 _MAX_WIDTH = "table.display.max-column-width"
 
 EPILOG = """\
@@ -32,9 +31,12 @@ examples:
   sqlstream run --changelog --set parallelism.default=2 top_auctions.sql
   sqlstream run tables.sql -c "SELECT COUNT(*) FROM clicks"
   echo "SELECT 1 + 1;" | sqlstream run -
+  sqlstream run --set execution.target=remote pipeline.sql
 
 SELECT over bounded tables prints the final table. Over unbounded ones, or with --changelog, it prints each change as it
 arrives, with a first column `op` of +I, -U, +U or -D. INSERT waits until the job has ended. Ctrl-C cancels the job.
+
+With execution.target=remote the jobs run on the sqlstream server of this machine and user, and everything else here.
 
 After each job standard error reports late, undecodable and dropped rows, also with --quiet. A final table is printed when
 its job has finished: a job that fails or is cancelled prints none.
@@ -80,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """0 when all statements ran, 1 when a job failed, 2 for a wrong statement."""
-    from client.local_session import local_session
+    from client.target_session import target_session
     from sqlstream.flink_tuning import tuning_note
 
     if arguments.format == "arrow" and sys.stdout.isatty():
@@ -98,7 +100,8 @@ def execute(arguments: argparse.Namespace) -> int:
         with line.cleared(sys.stderr if is_error else sys.stdout):
             print_to_terminal(job_id, lines, is_error)
 
-    with local_session(configuration_of(arguments).for_jobs, arguments.task_managers, print_lines) as session:
+    settings = configuration_of(arguments).for_target
+    with target_session(settings, arguments.task_managers, print_lines) as session:
         for key in session.config:
             _tell(tuning_note(key), arguments)
         return run_scripts(texts, session, arguments, line)
@@ -111,35 +114,6 @@ def scripts_of(arguments: argparse.Namespace) -> list[str]:
             "SS4001", "there is nothing to run", hint='give a FILE, - for standard input, or -c "SQL"'
         )
     return [*([] if arguments.file is None else [read_script(arguments.file)]), *arguments.statements]
-
-
-def read_script(path: str) -> str:
-    """The file's text. UserError SS5001 when it cannot be read."""
-    try:
-        text = (sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()).decode("utf-8")
-        # Without the byte order mark that some editors write first, and with one kind of line end.
-        return text.removeprefix("\ufeff").replace("\r\n", "\n")
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise UserError(
-            "SS5001", f'cannot read "{path}": {reason}', hint="give the path of a SQL file"
-        ) from error
-    except UnicodeDecodeError as error:
-        raise UserError(
-            "SS5001",
-            f'"{path}" is not UTF-8 text: {error.reason} at byte {error.start}',
-            hint="give the path of a SQL file, or convert it to UTF-8",
-        ) from error
-
-
-def parsed(text: str) -> tuple[Statement, ...]:
-    """The statements of a script. UserError for a wrong one, or when there is none."""
-    from planner.dialect.parser import parse_script
-
-    statements = tuple(parse_script(text))
-    if not statements:
-        raise UserError("SS1003", "the script holds no statement", hint="write a statement that ends with ;")
-    return statements
 
 
 def run_scripts(texts: list[str], session: Session, arguments: argparse.Namespace, line: LiveLine) -> int:
@@ -237,49 +211,37 @@ def _renderer(
 
 def _follow(job: Job, text: str, session: Session, arguments: argparse.Namespace, line: LiveLine) -> int:
     """Print a job's rows and progress until it has ended. Ctrl-C cancels it, then interrupts the script."""
+    from client.connection.embedded import EmbeddedResult
+    from client.followed_job import cancel_and_wait, follow
     from client.progress import Progress
-    from sqlstream.messages.job_state import JobStatus
 
-    started = time.monotonic()
+    result = EmbeddedResult(job)
+    progress = Progress(job.label, job.metrics, line) if not arguments.quiet else contextlib.nullcontext()
+    is_query = job.schema is not None
     try:
-        with Progress(job.label, job.metrics, line) if not arguments.quiet else contextlib.nullcontext():
-            if job.schema is not None:
-                _print_rows(job, session, arguments, line)
-            status, error = job.wait()
+        end = follow(
+            result, progress, (lambda: _print_rows(job, session, arguments, line)) if is_query else None
+        )
     except KeyboardInterrupt:
-        job.cancel()
-        with contextlib.suppress(TimeoutError):
-            job.wait(CANCEL_TIMEOUT_S)
-            _print_closing(job, None, arguments)
+        if (ended := cancel_and_wait(result)) is not None:
+            _print_warnings(ended, arguments)
         raise
-    is_finished = status is JobStatus.FINISHED
-    _print_closing(job, time.monotonic() - started if is_finished else None, arguments)
-    if is_finished:
-        return 0
-    if error is not None:
-        print(render_error(error, text), file=sys.stderr)
-    else:
-        print(f"job {job.id} was {status.value.lower()}", file=sys.stderr)
-    return 1
+    if not is_query and end.closing:
+        _tell(end.closing, arguments)
+    _print_warnings(end, arguments)
+    if not end.is_finished:
+        print(end.failure(text), file=sys.stderr)
+    return 0 if end.is_finished else 1
 
 
-def _print_closing(job: Job, seconds: float | None, arguments: argparse.Namespace) -> None:
-    """Print what an ended job did; `seconds` is None when it did not finish. Lost rows are reported in either case."""
-    from client.lost_rows import expired_state_text, lost_rows_text
-    from client.progress import closing_text
+def _print_warnings(end: JobEnd, arguments: argparse.Namespace) -> None:
+    """Lost rows are reported also with --quiet, expired state is not."""
+    from client.lost_rows import expired_state_text
 
-    try:
-        metrics = job.metrics()
-    except SqlStreamError:
-        # The cluster failed and took the figures with it; the job's error has the cause.
-        return
-    lines = lost_rows_text(metrics, job.rejected)
-    if not arguments.quiet:
-        lines += expired_state_text(metrics.total)
-        if job.schema is None and seconds is not None:
-            lines.insert(0, closing_text(job.label, metrics.total, seconds))
-    for words in lines:
-        print(shown(words), file=sys.stderr)
+    left_out = expired_state_text(end.total) if arguments.quiet else []
+    for words in end.warnings:
+        if words not in left_out:
+            print(shown(words), file=sys.stderr)
 
 
 def _print_rows(job: Job, session: Session, arguments: argparse.Namespace, line: LiveLine) -> None:

@@ -6,7 +6,6 @@ import argparse
 import io
 import json
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 from client.commands.server_arguments import SERVER_EPILOG, add_server_arguments, server_address
@@ -39,8 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """0 when all statements ran, 1 when a job failed or was cancelled, 2 for a wrong statement."""
-    from client.commands.run import parsed, read_script
     from client.connection.http_connection import HttpConnection
+    from client.script_text import parsed, read_script
     from sqlstream.errors import render_error
 
     text = read_script(arguments.file)
@@ -151,41 +150,34 @@ class _Shown:
         return self._follow(text)
 
     def _follow(self, text: str) -> int:
+        from client.followed_job import follow
         from client.live_line import LiveLine
-        from client.progress import Progress, closing_text
-        from sqlstream.errors import render_error
-        from sqlstream.messages.job_state import JobStatus
+        from client.progress import Progress
 
-        result, started = self._result, time.monotonic()
+        result = self._result
         try:
             if not self._is_json:
                 print(f"job {result.job_id}: {result.label}", file=sys.stderr)
-            with Progress(result.label, result.metrics, LiveLine()):
-                reply = result.wait()
+            end = follow(result, Progress(result.label, result.metrics, LiveLine()))
         except KeyboardInterrupt:
             print(
                 f"job {result.job_id} runs on; end it with: sqlstream cancel {result.job_id}", file=sys.stderr
             )
             raise
-        metrics, warnings = result.metrics(), result.warnings()
-        is_finished = reply.status is JobStatus.FINISHED
         if self._is_json:
             self._print_json(
                 jid=result.job_id,
                 label=result.label,
-                state=reply.status.value,
-                totals=metrics.total,
-                warnings=warnings,
+                state=end.reply.status.value,
+                totals=end.total,
+                warnings=end.warnings,
             )
-        elif is_finished:
-            closing = closing_text(result.label, metrics.total, time.monotonic() - started)
-            print(closing, file=sys.stderr)
-        self._warn(warnings)
-        if reply.error is not None:
-            print(render_error(reply.error, text), file=sys.stderr)
-        elif not is_finished:
-            print(f"job {result.job_id} was {reply.status.value.lower()}", file=sys.stderr)
-        return 0 if is_finished else 1
+        elif end.closing:
+            print(end.closing, file=sys.stderr)
+        self._warn(end.warnings)
+        if not end.is_finished:
+            print(end.failure(text), file=sys.stderr)
+        return 0 if end.is_finished else 1
 
     def _warn(self, lines: list[str]) -> None:
         from sqlstream.terminal_text import shown

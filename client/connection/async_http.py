@@ -11,24 +11,21 @@ from typing import TYPE_CHECKING, Any
 from client.connection.address import Address
 from client.connection.http import AsyncHttpClient, naming_url
 from client.connection.http_connection import HEARTBEAT_S
+from client.connection.http_result import ResultOverHttp
 from client.connection.interface import ResultKind
 from client.connection.job_calls import (
-    job_path,
     metrics_of,
     no_metrics,
     poll_intervals_s,
     status_of,
 )
-from client.connection.result_stream import ResultStream
-from client.connection.wire import ResultHead, operation_path, session_path
+from client.connection.wire import session_path
 from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobMetrics, JobStatusReply
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from sqlstream.schema import Schema
 
 
 class AsyncHttpConnection:
@@ -84,21 +81,14 @@ class AsyncHttpConnection:
                 await self._client.call("POST", session_path(self._session, "/heartbeat"))
 
 
-class AsyncHttpResult:
+class AsyncHttpResult(ResultOverHttp):
     """Implements `AsyncStatementResult` over an operation of a server. State: the stream, until its end or `close`."""
 
     def __init__(self, client: AsyncHttpClient, session: str, operation: str) -> None:
+        super().__init__(client.url, session, operation)
         self._client = client
-        self._session = session
-        self._operation = operation
         self._response = contextlib.AsyncExitStack()
-        self._stream = ResultStream(client.url)
         self._pieces: AsyncIterator[bytes]
-        self._head: ResultHead
-        self._text = ""
-        self._is_closed = False
-        self._is_whole = False
-        self._is_freed = False
 
     @staticmethod
     async def open(client: AsyncHttpClient, session: str, operation: str) -> AsyncHttpResult:
@@ -112,56 +102,19 @@ class AsyncHttpResult:
         return result
 
     async def _open(self) -> None:
-        path = operation_path(self._session, self._operation, "/result/stream")
-        stream = self._client.stream(path, rowFormat="ARROW")
+        stream = self._client.stream(self._stream_path, rowFormat="ARROW")
         self._pieces = (await self._response.enter_async_context(stream)).aiter_raw()
-        while self._stream.head is None:
-            with naming_url(self._client.url):
-                piece = await anext(self._pieces, None)
-            if piece is None:
-                self._stream.finish()
-                raise AssertionError("a finished stream has a head")
-            self._stream.feed(piece)
-        self._head = self._stream.head
-        self._text = self._head.text
-        if self._head.schema is None:
-            values = [value async for batch in self._all() for value in batch.column(0).to_pylist()]
-            self._text = "\n".join(values) if self.kind is ResultKind.TEXT else self._text
+        while not self._has_head(await self._next()):
+            continue
+        if self.schema is None:
+            self._keep_text([batch async for batch in self._all()])
 
-    @property
-    def kind(self) -> ResultKind:
-        return self._head.kind
-
-    @property
-    def schema(self) -> Schema | None:
-        return self._head.schema
-
-    @property
-    def text(self) -> str:
-        return self._text
-
-    @property
-    def note(self) -> str:
-        return self._head.note
-
-    @property
-    def label(self) -> str:
-        return self._head.label
-
-    @property
-    def job_id(self) -> str | None:
-        return self._head.job_id
-
-    @property
-    def is_bounded(self) -> bool:
-        return self._head.is_bounded
-
-    @property
-    def is_updating(self) -> bool:
-        return self._head.is_updating
+    async def _next(self) -> bytes | None:
+        with naming_url(self._client.url):
+            return await anext(self._pieces, None)
 
     async def batches(self) -> AsyncIterator[pa.RecordBatch]:
-        if self._head.schema is not None:
+        if self.schema is not None:
             async for batch in self._all():
                 yield batch
 
@@ -170,8 +123,7 @@ class AsyncHttpResult:
             yield batch
         try:
             while not self._is_closed:
-                with naming_url(self._client.url):
-                    piece = await anext(self._pieces, None)
+                piece = await self._next()
                 if piece is None:
                     break
                 self._stream.feed(piece)
@@ -182,24 +134,23 @@ class AsyncHttpResult:
                 self._stream.read_ending()
                 raise
         if not self._is_closed:
-            self._stream.finish()
-            self._is_whole = self.kind is ResultKind.QUERY
+            self._complete()
             await self._free()
             await self._response.aclose()
 
     async def wait(self, timeout_s: float | None = None) -> JobStatusReply:
-        job_id = self.job_id
-        if self._is_whole or job_id is None:
-            return JobStatusReply(job_id or "", JobStatus.FINISHED)
+        job_id = self._running_job_id
+        if job_id is None:
+            return self._finished()
         async with asyncio.timeout(timeout_s):
             for interval_s in poll_intervals_s():
-                answer = await self._client.call("GET", job_path(job_id, "/status"))
+                answer = await self._client.call("GET", self._job_path("/status"))
                 reply = status_of(job_id, answer, None)
                 if reply.status.is_terminal:
                     break
                 await asyncio.sleep(interval_s)
         if reply.status is JobStatus.FAILED:
-            exceptions = await self._client.call("GET", job_path(job_id, "/exceptions"))
+            exceptions = await self._client.call("GET", self._job_path("/exceptions"))
             return status_of(job_id, answer, exceptions)
         return reply
 
@@ -209,22 +160,20 @@ class AsyncHttpResult:
         return metrics_of(self.job_id, await self._totals())
 
     async def warnings(self) -> list[str]:
-        if self.kind is ResultKind.QUERY:
-            return list(self._stream.warnings)
-        return [] if self.job_id is None else list((await self._totals())["warnings"])
+        needs_totals = self.kind is not ResultKind.QUERY and self.job_id is not None
+        return self._warnings(await self._totals() if needs_totals else None)
 
     async def _totals(self) -> dict[str, Any]:
-        totals: dict[str, Any] = await self._client.call("GET", job_path(str(self.job_id), "/totals"))
-        return totals
+        return dict(await self._client.call("GET", self._job_path("/totals")))
 
     async def cancel(self) -> None:
-        job_id = self.job_id
-        if self._is_whole or job_id is None:
+        job_id = self._running_job_id
+        if job_id is None:
             return
         try:
-            await self._client.call("PATCH", job_path(job_id), mode="cancel")
+            await self._client.call("PATCH", self._job_path(), mode="cancel")
         except SqlStreamError:
-            answer = await self._client.call("GET", job_path(job_id, "/status"))
+            answer = await self._client.call("GET", self._job_path("/status"))
             if not status_of(job_id, answer, None).status.is_terminal:
                 raise
 
@@ -238,8 +187,7 @@ class AsyncHttpResult:
 
     async def _free(self) -> None:
         """See HttpResult."""
-        if self._is_freed:
-            return
-        self._is_freed = True
-        with contextlib.suppress(SqlStreamError):
-            await self._client.call("DELETE", operation_path(self._session, self._operation, "/close"))
+        path = self._close_path_once()
+        if path is not None:
+            with contextlib.suppress(SqlStreamError):
+                await self._client.call("DELETE", path)

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from client.connection.ended import ended_error
 from client.connection.exit_closing import close_at_exit, forget
 from client.connection.interface import ResultKind
+from client.ended_job import ended_error
 from client.lost_rows import job_warnings
 from client.session import Job, LiteralJob, Rows, Text
+from sqlstream.cancellation import given_up_by
 from sqlstream.errors import UserError
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobMetrics, JobOverviewEntry, JobStatusReply
@@ -38,34 +39,43 @@ def embedded_connection(
     task_managers: int | None = None,
     print_lines: PrintLines | None = None,
 ) -> EmbeddedConnection:
-    """A connection with a cluster of its own, which ends with it; the arguments are those of `local_session`."""
-    from client.local_session import local_session
+    """A connection with a cluster of its own, which ends with it, or with that of a running server, which it leaves; the
+    arguments and errors are those of `target_session`."""
+    from client.target_session import server_of, target_session
 
     stack = contextlib.ExitStack()
-    session = stack.enter_context(local_session(config, task_managers, print_lines))
-    connection = EmbeddedConnection(session, stack.close)
+    session = stack.enter_context(target_session(config, task_managers, print_lines))
+    connection = EmbeddedConnection(session, stack.close, server_of(config or {}))
     close_at_exit(connection, connection.close)
     return connection
 
 
 class EmbeddedConnection:
     """Implements `Connection` over a `Session`, whose calls it puts into line. State: the results that are in use, until
-    `close` cancels their queries. `close_cluster` ends the session's cluster, if the connection is to do so."""
+    `close` cancels their queries. `close_cluster` ends the session's cluster, or leaves that of `server`, if the connection is to
+    do so."""
 
-    def __init__(self, session: Session, close_cluster: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        close_cluster: Callable[[], None] | None = None,
+        server: str = "",
+    ) -> None:
         self._session = session
         self._close_cluster = close_cluster
+        self._server = server
         self._lock = threading.Lock()
         self._results: weakref.WeakSet[EmbeddedResult] = weakref.WeakSet()
         self._is_closed = False
+        self._closing = threading.Event()
 
     @property
     def name(self) -> str:
-        return NAME
+        return self._server or NAME
 
     @property
     def owns_cluster(self) -> bool:
-        return self._close_cluster is not None
+        return self._close_cluster is not None and not self._server
 
     @property
     def session(self) -> Session:
@@ -75,16 +85,18 @@ class EmbeddedConnection:
     def execute(self, text: str) -> EmbeddedResult:
         from planner.dialect.parser import parse_statement
 
-        statement = parse_statement(text)
-        with self._lock:
-            if self._is_closed:
-                raise UserError("SS4042", "the connection is closed", hint="open another one")
-            try:
-                outcome = self._session.execute(statement)
-            except UserError as error:
-                raise error.at(statement.span) from None
-            result = EmbeddedResult(outcome)
-            self._results.add(result)
+        # The statement that is being planned holds the lock: `close` ends it.
+        with given_up_by(self._closing):
+            statement = parse_statement(text) if not self._is_closed else None
+            with self._lock:
+                if self._is_closed or statement is None:
+                    raise UserError("SS4042", "the connection is closed", hint="open another one")
+                try:
+                    outcome = self._session.execute(statement)
+                except UserError as error:
+                    raise error.at(statement.span) from None
+                result = EmbeddedResult(outcome)
+                self._results.add(result)
         return result
 
     def complete(self, text: str, position: int) -> tuple[Candidate, ...]:
@@ -105,6 +117,7 @@ class EmbeddedConnection:
         self._session.cluster.cancel(job_id)
 
     def close(self) -> None:
+        self._closing.set()
         with self._lock:
             is_first, self._is_closed = not self._is_closed, True
             results = list(self._results)
@@ -151,9 +164,9 @@ class EmbeddedResult:
         for batch in self._job.rows():
             if batch.num_rows:
                 yield batch
-        status, error = self._job.wait()
-        if status is not JobStatus.FINISHED:
-            raise ended_error(self._job.id, status, error)
+        reply = self.wait()
+        if reply.status is not JobStatus.FINISHED:
+            raise ended_error(reply)
 
     def wait(self, timeout_s: float | None = None) -> JobStatusReply:
         if self._job is None:

@@ -13,7 +13,8 @@ import httpx
 import msgspec
 
 from client.connection.address import Address
-from client.connection.wire import ERROR_MEDIA_TYPE, START_HINT, answered_error
+from client.connection.wire import START_HINT, answered_error
+from client.http_api.media import DETAILED
 from sqlstream import __version__
 from sqlstream.errors import ExternalError, Retry, UserError
 
@@ -38,7 +39,7 @@ _KEEPALIVE = [
 
 
 def _client_options(address: Address) -> dict[str, Any]:
-    headers = {"user-agent": f"sqlstream/{__version__}", "accept": f"*/*, {ERROR_MEDIA_TYPE}"}
+    headers = {"user-agent": f"sqlstream/{__version__}", "accept": f"*/*, {DETAILED}"}
     if address.token:
         headers["authorization"] = f"Bearer {address.token}"
     timeout = httpx.Timeout(ANSWER_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)

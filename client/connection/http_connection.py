@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from client.connection.address import Address
 from client.connection.http import HttpClient, naming_url
+from client.connection.http_result import ResultOverHttp
 from client.connection.interface import ResultKind
 from client.connection.job_calls import (
     OVERVIEW,
@@ -21,8 +22,7 @@ from client.connection.job_calls import (
     poll_intervals_s,
     status_of,
 )
-from client.connection.result_stream import ResultStream
-from client.connection.wire import operation_path, session_path
+from client.connection.wire import session_path
 from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobMetrics, JobOverviewEntry, JobStatusReply
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from client.completion import Candidate
-    from client.connection.wire import ResultHead
-    from sqlstream.schema import Schema
 
 HEARTBEAT_S = 60.0
 """How often a session that may be idle is kept open; the server's default closes it after 10 minutes."""
@@ -129,55 +127,33 @@ class HttpConnection:
         self.close()
 
 
-class HttpResult:
+class HttpResult(ResultOverHttp):
     """Implements `StatementResult` over an operation of a server, whose rows it reads as one Arrow stream.
 
     State: the stream, until its end or `close`; while nobody reads it, the socket pushes back.
     """
 
     def __init__(self, client: HttpClient, session: str, operation: str) -> None:
+        super().__init__(client.url, session, operation)
         self._client = client
-        self._session = session
-        self._operation = operation
         self._response = contextlib.ExitStack()
-        self._stream = ResultStream(client.url)
         self._lock = threading.Lock()
         self._is_waiting = False
-        self._is_closed = False
-        self._is_whole = False
-        self._is_freed = False
         try:
-            self._pieces = self._open()
-            head = self._head = self._read_head()
+            stream = client.stream(self._stream_path, rowFormat="ARROW")
+            self._pieces = self._response.enter_context(stream).iter_raw()
+            while not self._has_head(self._next()):
+                continue
         except BaseException:
             self.close()
             raise
-        self.kind = head.kind
-        self.schema: Schema | None = head.schema
-        self.text = head.text
-        self.note = head.note
-        self.label = head.label
-        self.job_id = head.job_id
-        self.is_bounded = head.is_bounded
-        self.is_updating = head.is_updating
         if self.schema is None:
-            # A few bytes, whose socket is free for others once they are read.
-            values = [value for batch in self._all() for value in batch.column(0).to_pylist()]
-            self.text = "\n".join(values) if self.kind is ResultKind.TEXT else self.text
+            # Read at once, so that its socket is free for others.
+            self._keep_text(list(self._all()))
 
-    def _open(self) -> Iterator[bytes]:
-        path = operation_path(self._session, self._operation, "/result/stream")
-        return self._response.enter_context(self._client.stream(path, rowFormat="ARROW")).iter_raw()
-
-    def _read_head(self) -> ResultHead:
-        while self._stream.head is None:
-            with naming_url(self._client.url):
-                piece = next(self._pieces, None)
-            if piece is None:
-                self._stream.finish()
-                raise AssertionError("a finished stream has a head")
-            self._stream.feed(piece)
-        return self._stream.head
+    def _next(self) -> bytes | None:
+        with naming_url(self._client.url):
+            return next(self._pieces, None)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         return iter(()) if self.schema is None else self._all()
@@ -189,8 +165,7 @@ class HttpResult:
                 self._stream.feed(piece)
                 yield from self._stream.take()
             if not self._is_closed:
-                self._stream.finish()
-                self._is_whole = self.kind is ResultKind.QUERY
+                self._complete()
                 self._free()
         finally:
             self._response.close()
@@ -202,8 +177,7 @@ class HttpResult:
                 return None
             self._is_waiting = True
         try:
-            with naming_url(self._client.url):
-                return next(self._pieces, None)
+            return self._next()
         except SqlStreamError:
             if self._is_closed:
                 return None
@@ -214,39 +188,38 @@ class HttpResult:
                 self._is_waiting = False
 
     def wait(self, timeout_s: float | None = None) -> JobStatusReply:
-        if self._is_whole or self.job_id is None:
-            return JobStatusReply(self.job_id or "", JobStatus.FINISHED)
+        job_id = self._running_job_id
+        if job_id is None:
+            return self._finished()
         deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         for interval_s in poll_intervals_s():
-            answer = self._client.call("GET", job_path(self.job_id, "/status"))
-            reply = status_of(self.job_id, answer, None)
+            answer = self._client.call("GET", self._job_path("/status"))
+            reply = status_of(job_id, answer, None)
             if reply.status.is_terminal:
                 break
             if deadline_s is not None and time.monotonic() + interval_s > deadline_s:
-                raise TimeoutError(f"job {self.job_id} has not ended")
+                raise TimeoutError(f"job {job_id} has not ended")
             time.sleep(interval_s)
         if reply.status is JobStatus.FAILED:
-            exceptions = self._client.call("GET", job_path(self.job_id, "/exceptions"))
-            return status_of(self.job_id, answer, exceptions)
+            exceptions = self._client.call("GET", self._job_path("/exceptions"))
+            return status_of(job_id, answer, exceptions)
         return reply
 
     def metrics(self) -> JobMetrics:
         return no_metrics() if self.job_id is None else metrics_of(self.job_id, self._totals())
 
     def warnings(self) -> list[str]:
-        if self.kind is ResultKind.QUERY:
-            return list(self._stream.warnings)
-        return [] if self.job_id is None else list(self._totals()["warnings"])
+        needs_totals = self.kind is not ResultKind.QUERY and self.job_id is not None
+        return self._warnings(self._totals() if needs_totals else None)
 
     def _totals(self) -> dict[str, Any]:
-        totals: dict[str, Any] = self._client.call("GET", job_path(str(self.job_id), "/totals"))
-        return totals
+        return dict(self._client.call("GET", self._job_path("/totals")))
 
     def cancel(self) -> None:
-        if self._is_whole or self.job_id is None:
+        if self._running_job_id is None:
             return
         try:
-            self._client.call("PATCH", job_path(self.job_id), mode="cancel")
+            self._client.call("PATCH", self._job_path(), mode="cancel")
         except SqlStreamError:
             # A job that has ended cannot be cancelled, which is no error here.
             if not self.wait(0).status.is_terminal:
@@ -265,11 +238,10 @@ class HttpResult:
 
     def _free(self) -> None:
         """Let the server forget the operation; it cancels the job of a query. It does so itself when it cannot be reached."""
-        if self._is_freed:
-            return
-        self._is_freed = True
-        with contextlib.suppress(SqlStreamError):
-            self._client.call("DELETE", operation_path(self._session, self._operation, "/close"))
+        path = self._close_path_once()
+        if path is not None:
+            with contextlib.suppress(SqlStreamError):
+                self._client.call("DELETE", path)
 
     def __enter__(self) -> HttpResult:
         return self

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from client.connection.interface import ResultKind
+from client.http_api.media import METADATA_KEY
 from sqlstream.errors import (
     ExternalError,
     FailureReason,
@@ -29,12 +30,6 @@ if TYPE_CHECKING:
 _Choice = TypeVar("_Choice", bound=enum.Enum)
 
 API = "/v4"
-METADATA_KEY = b"sqlstream"
-"""The key of a JSON object in the metadata of an Arrow stream's schema, and of the batch that ends the stream."""
-
-ERROR_MEDIA_TYPE = "application/vnd.sqlstream+json"
-"""Accepted, it adds the parts of an error to its body."""
-
 START_HINT = "start a server with: sqlstream server"
 _BODY_CHARACTERS_SHOWN = 500
 _STATUS_HINTS = {
@@ -72,7 +67,7 @@ class ResultHead:
 
 def read_head(schema: pa.Schema) -> ResultHead:
     """The head in the metadata of a stream's schema. ValueError when it is not there."""
-    from client.gateway.types_json import schema_of
+    from client.http_api.types_json import schema_of
 
     text = (schema.metadata or {}).get(METADATA_KEY)
     if text is None:

@@ -12,15 +12,11 @@ import pyarrow as pa
 from client.gateway.operations import OperationResult
 from client.gateway.pages_json import head_json
 from client.gateway.results import Page
-from client.gateway.types_json import columns_json
+from client.http_api.media import METADATA_KEY
+from client.http_api.types_json import columns_json
 from client.session import LiteralJob
 from sqlstream.arrow import is_changelog, to_arrow_schema, with_row_kinds
 from sqlstream.changelog import ChangelogMode, RowKind
-
-METADATA_KEY = b"sqlstream"
-"""The key of the JSON object in the metadata of a stream's schema, and of the batch that ends an endless stream."""
-
-MEDIA_TYPE = "application/vnd.apache.arrow.stream"
 
 
 class ArrowStream:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from client.ended_job import ended_error
 from client.gateway.answers import answer
 from client.gateway.operations import Operation, OperationResult
 from client.gateway.options import GatewayOptions
-from client.gateway.results import job_failure
 from sqlstream import config as settings
 from sqlstream.errors import UserError
 from sqlstream.messages.job_state import JobStatus
@@ -98,7 +98,7 @@ class Execution:
             if reply.status is JobStatus.FINISHED:
                 operation.finish(self._answer(job))
             else:
-                operation.fail(job_failure(reply))
+                operation.fail(ended_error(reply))
 
         operation.when_settled(done)
         operation.wait_for(job)

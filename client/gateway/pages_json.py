@@ -9,7 +9,7 @@ import msgspec
 from client.gateway.operations import OperationResult
 from client.gateway.results import Page
 from client.gateway.rows_json import RowFormat, rows_json
-from client.gateway.types_json import columns_json
+from client.http_api.types_json import columns_json
 
 
 def not_ready_json(next_uri: str) -> bytes:

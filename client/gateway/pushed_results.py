@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import StreamingResponse
 
-from client.gateway.arrow_stream import MEDIA_TYPE
 from client.gateway.http_context import HttpContext, operation_failed
 from client.gateway.operations import Operation, OperationResult
 from client.gateway.rows_json import RowFormat
 from client.gateway.stream_writers import HEARTBEAT, ArrowWriter, EventWriter, StreamWriter, event
 from client.gateway.waiting import called_within
+from client.http_api.media import ARROW_STREAM
 from sqlstream.errors import InternalError, SqlStreamError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class PushedResults(StreamingResponse):
         self._row_format = row_format
         self._is_complete = False
         self._is_cut_off = False
-        media_type = MEDIA_TYPE if row_format is RowFormat.ARROW else "text/event-stream"
+        media_type = ARROW_STREAM if row_format is RowFormat.ARROW else "text/event-stream"
         super().__init__(self._pieces(), headers=_HEADERS, media_type=media_type)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

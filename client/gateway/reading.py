@@ -6,49 +6,29 @@ import re
 from typing import TypeVar
 
 import pydantic
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
 from client.gateway.bodies import Request as RequestBody
-from client.gateway.errors import BAD_REQUEST, TOO_LARGE, RestError
 from client.gateway.http_context import INLINE_BYTES_MAX, HttpContext
 from client.gateway.rows_json import RowFormat
+from client.http_api.errors import BAD_REQUEST, RestError
+from client.http_api.request_body import read_body
 
 Body = TypeVar("Body", bound=RequestBody)
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _LONG = re.compile(r"[+-]?[0-9]{1,19}")
 _LONG_MAX = 2**63 - 1
+_SIZE_OPTIONS = ("rest.server.max-content-length", "sqlstream.gateway.statement.max-length")
 
 
-async def read_body(request: Request, bytes_max: int) -> bytes:
-    """The whole body. RestError 413 for one that is too large, as soon as it is."""
-    length = request.headers.get("content-length", "")
-    if length.isdigit() and int(length) > bytes_max:
-        raise _too_large(bytes_max)
-    pieces, size = [], 0
-    try:
-        async for piece in request.stream():
-            size += len(piece)
-            if size > bytes_max:
-                raise _too_large(bytes_max)
-            pieces.append(piece)
-    except ClientDisconnect as error:
-        # Nobody is there to read this; it ends the request.
-        raise RestError(BAD_REQUEST, "The body ends too early.") from error
-    return b"".join(pieces)
-
-
-def _too_large(bytes_max: int) -> RestError:
-    return RestError(
-        TOO_LARGE,
-        f"HTTP content length exceeded {bytes_max} bytes. Try to raise [rest.server.max-content-length]"
-        " or [sqlstream.gateway.statement.max-length]",
-    )
+async def read_request_body(context: HttpContext, request: Request) -> bytes:
+    return await read_body(request, context.service.options.request_bytes_max, _SIZE_OPTIONS)
 
 
 async def read_json(context: HttpContext, request: Request, kind: type[Body]) -> Body:
     """The body as an object of that kind; an empty one is `{}`. RestError 400 for anything else."""
-    text = await read_body(request, context.service.options.request_bytes_max)
+    text = await read_request_body(context, request)
     if len(text) < INLINE_BYTES_MAX:
         return _parsed(text, kind)
     # Other requests are answered meanwhile.

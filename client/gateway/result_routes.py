@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from client.gateway.arrow_stream import MEDIA_TYPE, not_ready_arrow, page_arrow
+from client.gateway.arrow_stream import not_ready_arrow, page_arrow
 from client.gateway.bodies import ErrorResponseBody, FetchResultsResponseBody
 from client.gateway.http_context import HttpContext, operation_failed
 from client.gateway.openapi import Extra, json_response
@@ -19,6 +19,7 @@ from client.gateway.reading import read_handle, read_row_format, read_token
 from client.gateway.results import Page
 from client.gateway.rows_json import RowFormat
 from client.gateway.waiting import called_within
+from client.http_api.media import ARROW_STREAM
 from runtime.host.clock import steady_s
 from sqlstream.errors import SqlStreamError
 
@@ -129,19 +130,19 @@ class _Fetch:
 
 def _arrow(stream: bytes, next_uri: str) -> Response:
     headers = {"link": f'<{next_uri}>; rel="next"'} if next_uri else None
-    return Response(stream, headers=headers, media_type=MEDIA_TYPE)
+    return Response(stream, headers=headers, media_type=ARROW_STREAM)
 
 
 def _page_responses() -> dict[int | str, Extra]:
     responses = json_response(FetchResultsResponseBody)
-    responses[200]["content"] = {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}
+    responses[200]["content"] = {ARROW_STREAM: {"schema": {"type": "string", "format": "binary"}}}
     return responses
 
 
 def _stream_responses() -> dict[int | str, Extra]:
     responses = json_response(ErrorResponseBody)
     stream = {"schema": {"type": "string", "format": "binary"}}
-    content = {"text/event-stream": {"schema": _EVENT}, MEDIA_TYPE: stream}
+    content = {"text/event-stream": {"schema": _EVENT}, ARROW_STREAM: stream}
     responses[200] = {"description": "The rows, as they come.", "content": content}
     return responses
 

@@ -7,7 +7,8 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sqlstream.errors import FailureReason, JobError, UserError
+from client.ended_job import ended_error
+from sqlstream.errors import UserError
 from sqlstream.messages.job_state import JobStatus
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class ResultPages:
         self._rest: pa.RecordBatch | None = None
         self._waiting: list[Callable[[], None]] = []
         self._is_closed = False
+        self._has_told_end = False
         self._final: JobStatusReply | None = None
         self._has_final = job is None
         if job is not None:
@@ -72,6 +74,12 @@ class ResultPages:
         """Whether every row was taken, and it is known how the job ended."""
         return self._has_final and self._rest is None and self._rows.is_ended
 
+    @property
+    def is_read(self) -> bool:
+        """Whether a client has asked for all of it: the end, or every row of a result that has rows and did not fail."""
+        has_failed = self._final is not None and self._final.status is not JobStatus.FINISHED
+        return self.is_ended and (self._has_told_end or (self._token > 0 and not has_failed))
+
     def page(self, token: int) -> Page:
         """The page of that token with the rows that are there, maybe none; the token of the next one is higher by one, unless
         this is the end. UserError SS6022 for another token than the current one or the one before; JobError at the end of a
@@ -85,6 +93,7 @@ class ResultPages:
                 raise self._wrong_token(token)
             batches = self._take()
             if not batches and self.is_ended:
+                self._has_told_end = True
                 self._require_finished()
                 return Page((), is_end=True)
             self._last = Page(batches)
@@ -97,7 +106,7 @@ class ResultPages:
 
     def _require_finished(self) -> None:
         if self._final is not None and self._final.status is not JobStatus.FINISHED:
-            raise job_failure(self._final)
+            raise ended_error(self._final)
 
     def _take(self) -> tuple[pa.RecordBatch, ...]:
         """The batches of one page."""
@@ -157,14 +166,6 @@ class ResultPages:
             self._last, self._rest = Page(()), None
         self._rows.close()
         self._wake()
-
-
-def job_failure(reply: JobStatusReply) -> JobError:
-    """The error of a job that ended otherwise than finished."""
-    if reply.error is not None:
-        return reply.error.to_job_error()
-    said = f'job "{reply.job_id}" was {reply.status.value.lower()}'
-    return JobError("SS6023", said, reason=FailureReason.CANCELLED)
 
 
 def _piece(batch: pa.RecordBatch, start: int, count: int) -> pa.RecordBatch:

@@ -12,7 +12,7 @@ from client.gateway.operations import OperationResult
 from client.gateway.pages_json import head_json
 from client.gateway.results import Page
 from client.gateway.rows_json import RowFormat, rows_json
-from client.gateway.types_json import columns_json
+from client.http_api.types_json import columns_json
 
 
 class StreamWriter(Protocol):

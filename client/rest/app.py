@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
 __all__ = ["ServerInfo", "rest_routes"]
 
 
-def rest_routes(cluster: ClusterClient, info: ServerInfo) -> APIRouter:
-    """All paths of the REST, with and without `/v1`, and `/metrics`.
+def rest_routes(cluster: ClusterClient, info: ServerInfo, shut_down: Callable[[], None]) -> APIRouter:
+    """All paths of the REST, with and without `/v1`, and `/metrics`. `shut_down` is called for `DELETE /cluster`, and must not
+    wait.
 
     Routes wait for the JobManager on the application's pool of worker threads, whose size is the application's to bound,
     and never on its event loop.
@@ -34,7 +36,7 @@ def rest_routes(cluster: ClusterClient, info: ServerInfo) -> APIRouter:
     view = ClusterView(cluster, info)
     rest = APIRouter()
     for routes in (
-        cluster_routes(view),
+        cluster_routes(view, shut_down),
         log_routes(info),
         metric_routes(view),
         task_manager_routes(view),
@@ -45,8 +47,8 @@ def rest_routes(cluster: ClusterClient, info: ServerInfo) -> APIRouter:
         refused_routes(),
     ):
         rest.include_router(routes)
-    router = APIRouter(include_in_schema=False)
-    router.include_router(rest)
-    router.include_router(rest, prefix="/v1")
+    router = APIRouter()
+    router.include_router(rest, tags=["rest"])
+    router.include_router(rest, prefix="/v1", include_in_schema=False)
     router.include_router(prometheus_routes(view))
     return router

@@ -7,13 +7,15 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 
 from fastapi import APIRouter, Response
 
-from client.rest.answers import RestRoute, json_answer
+from client.http_api.answers import json_answer
 from client.rest.cluster_view import ClusterView
 from client.rest.messages import ClusterOverview, DashboardConfig
 from client.rest.metric_view import list_metrics
+from client.rest.route import RestRoute
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import Metrics
 from sqlstream.secrets import masked
@@ -21,13 +23,18 @@ from sqlstream.secrets import masked
 _ENDED = (JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED, JobStatus.SUSPENDED)
 
 
-def cluster_routes(view: ClusterView) -> APIRouter:
+def cluster_routes(view: ClusterView, shut_down: Callable[[], None]) -> APIRouter:
     router = APIRouter(route_class=RestRoute)
     info = view.info
 
     @router.get("/overview")
     def overview() -> Response:
         return json_answer(_overview(view))
+
+    @router.delete("/cluster")
+    async def shut_down_cluster() -> Response:
+        shut_down()
+        return json_answer({})
 
     @router.get("/config")
     def dashboard_config() -> Response:

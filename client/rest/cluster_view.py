@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from client.rest.answers import RestError, checked_id, checked_number
+from client.http_api.errors import RestError
 from client.rest.info import ServerInfo
+from client.rest.parameters import checked_id, checked_number
 from client.rest.process_figures import ProcessFigures, ProcessReader
 from client.rest.task_manager_view import Assignment, assignments, rest_id
 from runtime.host.clock import now_ms

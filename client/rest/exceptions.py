@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from client.rest.answers import bad_query
 from client.rest.messages import ExceptionInfo, RootException
+from client.rest.parameters import bad_query
 from client.rest.vertex_view import endpoint_of
 from sqlstream.errors import ErrorInfo, render_error
 from sqlstream.messages.job_state import JobStatus

@@ -10,13 +10,17 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
-from client.rest.answers import RestError, RestRoute, bad_query, checked_id, json_answer, read_json
+from client.http_api.answers import json_answer
+from client.http_api.errors import RestError
+from client.http_api.request_body import read_value
 from client.rest.checkpoints import checkpoint_config, checkpoint_statistics
 from client.rest.cluster_routes import config_entries, process_environment
 from client.rest.cluster_view import ClusterView
 from client.rest.exceptions import exception_history
 from client.rest.job_view import job_details, job_summary
+from client.rest.parameters import bad_query, checked_id
 from client.rest.plan import describe_plan
+from client.rest.route import RestRoute
 from sqlstream import config as options
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.secrets import masked
@@ -155,7 +159,7 @@ def _add_ends(router: APIRouter, view: ClusterView) -> None:
     @router.post("/jobs/{job_id}/stop")
     async def stop(job_id: str, request: Request) -> Response:
         id = checked_id("jobid", job_id)
-        _refuse_savepoint(await read_json(request, dict[str, Any], _STOP_BYTES_MAX, empty=b"{}"))
+        _refuse_savepoint(await read_value(request, dict[str, Any], _STOP_BYTES_MAX, empty=b"{}"))
         await run_in_threadpool(cancel_job, view, id)
         return json_answer({"request-id": triggers.add(id)}, 202)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from client.rest.answers import RestRoute, checked_id, json_answer
+from client.http_api.answers import json_answer
 from client.rest.cluster_view import ClusterView
 from client.rest.metric_view import (
     aggregate_metrics,
@@ -16,6 +16,8 @@ from client.rest.metric_view import (
     subtask_metrics,
     vertex_metrics,
 )
+from client.rest.parameters import checked_id
+from client.rest.route import RestRoute
 
 _WATERMARK = "currentInputWatermark"
 _VERTEX = "/jobs/{job_id}/vertices/{vertex_id}"

@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable
 
 from fastapi import APIRouter, Response
 
-from client.rest.answers import error_answer
+from client.http_api.answers import error_answer
+from client.rest.documents import error_responses
 
 _SAVEPOINTS = "Savepoints are not supported yet."
 _CHECKPOINTS = "Checkpoints are not supported yet."
 _RESCALING = "The parallelism of a running job cannot be changed."
 _JARS = "Jobs are SQL statements: there are no JAR files to upload or run."
-_CLUSTER = "A client cannot shut the server down: send SIGTERM to its process."
 _JOB_GRAPHS = "Jobs are submitted as SQL statements to the SQL gateway."
 _STACKS = "Stacks of TaskManagers are not served."
 
@@ -35,7 +35,6 @@ REFUSED: tuple[tuple[str, str, str], ...] = (
     ("POST", "/jars/{jar_id}/plan", _JARS),
     ("POST", "/jars/{jar_id}/run", _JARS),
     ("POST", "/jars/{jar_id}/run-application", _JARS),
-    ("DELETE", "/cluster", _CLUSTER),
     ("POST", "/jobs", _JOB_GRAPHS),
     ("PATCH", "/jobs/{job_id}/clientHeartbeat", _JOB_GRAPHS),
     ("POST", "/jobs/{job_id}/coordinators/{operator_uid}", _JOB_GRAPHS),
@@ -55,7 +54,14 @@ def refused_routes() -> APIRouter:
     """To be added last: some of these paths are also matched by routes that answer."""
     router = APIRouter()
     for method, path, reason in REFUSED:
-        router.add_api_route(path, _refuse(reason), methods=[method])
+        router.add_api_route(
+            path,
+            _refuse(reason),
+            methods=[method],
+            status_code=501,
+            response_class=Response,
+            responses={501: {**error_responses()[501], "description": reason}},
+        )
     return router
 
 

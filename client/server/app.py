@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fastapi import FastAPI, Response
+from fastapi import FastAPI
 
 from client.console.app import console_routes
 from client.gateway.app import gateway_routes, install_errors
 from client.gateway.service import GatewayService
-from client.rest.answers import json_answer
 from client.rest.app import ServerInfo, rest_routes
 from client.server.audit import AuditLog
 from client.server.guarded_cluster import GuardedCluster
@@ -24,26 +23,20 @@ def server_app(
     cluster: GuardedCluster,
     info: ServerInfo,
     logs: LogFiles,
-    on_shutdown: Callable[[], None],
+    shut_down: Callable[[], None],
     access: tuple[AccessRules, Tokens, AuditLog],
 ) -> Security:
-    """One application for both ports, as one address is then enough for a client. `on_shutdown` is called for
+    """One application for both ports, as one address is then enough for a client. `shut_down` is called for
     `DELETE /cluster`, and must not wait."""
     app = FastAPI(
         title="sqlstream", version=info.version, docs_url=None, redoc_url=None, redirect_slashes=False
     )
     install_errors(app)
 
-    @app.delete("/cluster", include_in_schema=False)
-    @app.delete("/v1/cluster", include_in_schema=False)
-    async def shut_down() -> Response:
-        on_shutdown()
-        return json_answer({})
-
     app.include_router(gateway_routes(service))
     app.include_router(console_routes(service.complete, info))
     app.include_router(job_log_routes(logs))
     # Last, as it refuses what it does not have.
-    app.include_router(rest_routes(cluster, info))
+    app.include_router(rest_routes(cluster, info, shut_down))
     rules, tokens, audit = access
-    return Security(app, rules, tokens, audit)
+    return Security(app, rules, tokens, audit, service.session_level)

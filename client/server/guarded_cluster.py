@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from runtime.connectors import connector
@@ -9,14 +10,16 @@ from runtime.embedded import ClusterSurroundings, EmbeddedCluster
 from runtime.host.rooted_files import RootedFiles
 from runtime.net.results import PrintLines
 from sqlstream.errors import UserError
-from sqlstream.graph.job_graph import JobGraph, encode_job_graph
+from sqlstream.graph.job_graph import JobGraph
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.connector import NamesPaths
 
+_JOB_ID = re.compile(r"[0-9a-f]{32}")
+
 
 class GuardedCluster(EmbeddedCluster):
-    """A cluster of child processes whose jobs are checked when they are submitted: the places of their files, and the size of
-    their plan. TaskManagers check each file again when they open it."""
+    """A cluster of child processes whose jobs are checked when they are submitted, in whatever way: their id, the places of their
+    files, and the size of their plan. TaskManagers check each file again when they open it."""
 
     def __init__(
         self,
@@ -30,16 +33,21 @@ class GuardedCluster(EmbeddedCluster):
         self._places = surroundings.places
         self._plan_bytes_max = plan_bytes_max
 
-    def submit(self, graph: JobGraph) -> None:
-        check_plan_size(graph, self._plan_bytes_max)
+    def check_job(self, graph: JobGraph, size: int) -> None:
+        check_job_id(graph.job_id)
+        check_plan_size(size, self._plan_bytes_max)
         if self._places is not None:
             check_paths(graph, RootedFiles(self._places))
-        super().submit(graph)
 
 
-def check_plan_size(graph: JobGraph, bytes_max: int) -> None:
+def check_job_id(job_id: str) -> None:
+    """UserError SS6036 for what this project's sessions never make: files of the job are named after it."""
+    if _JOB_ID.fullmatch(job_id) is None:
+        raise UserError("SS6036", f'"{job_id}" is no job id', hint="give 32 hexadecimal digits")
+
+
+def check_plan_size(size: int, bytes_max: int) -> None:
     """UserError SS3020 for a plan that would fill the memory of its TaskManagers."""
-    size = len(encode_job_graph(graph))
     if size > bytes_max:
         raise UserError(
             "SS3020",

@@ -21,10 +21,10 @@ from client.server.kept_file import (
     unsealed,
     write_file,
 )
+from runtime.jobmanager.collaborators import Committer
 from runtime.jobmanager.events import EndedJob, SinkCommit
-from runtime.jobmanager.shell import Committer
 from sqlstream.errors import InternalError
-from sqlstream.graph.job_graph import JobGraph, decode_job_graph, encode_job_graph
+from sqlstream.graph.job_graph import JobGraph, decode_job_graph
 from sqlstream.messages.job_state import JobStatus
 
 logger = logging.getLogger(__name__)
@@ -82,9 +82,9 @@ class FileJobStore:
 
     # --- JobStore
 
-    def put(self, job_graph: JobGraph) -> None:
+    def put(self, job_graph: JobGraph, encoded: bytes) -> None:
         """A query's job does not run again, so it need not survive a crash of the machine; it costs no wait for the disk."""
-        stored = _StoredJob(FORMAT_VERSION, self._now_ms(), encode_job_graph(job_graph))
+        stored = _StoredJob(FORMAT_VERSION, self._now_ms(), encoded)
         path = self._path(job_graph.job_id, _GRAPH)
         write_file(path, _encode(stored), is_durable=not job_graph.is_query)
 

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from client.cluster_client import ClusterClient
 from client.server.job_store import FileJobStore, KeptJob
+from runtime.jobmanager.collaborators import Committer
 from runtime.jobmanager.events import EndedJob, SinkCommit
-from runtime.jobmanager.shell import Committer
 from runtime.logs import of_job
 from sqlstream.errors import ErrorInfo, FailureReason, SqlStreamError
 from sqlstream.graph.job_graph import JobGraph, JobVertex

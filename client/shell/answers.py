@@ -5,17 +5,17 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from client.connection import ResultKind
-from client.progress import Progress, closing_text
+from client.ended_job import end_text
+from client.followed_job import CANCEL_TIMEOUT_S, cancel_and_wait, follow
+from client.progress import Progress
 from client.shell.detached import DetachedJobs
 from client.shell.display import Display
 from sqlstream import config
 from sqlstream.errors import FailureReason, JobError, UserError
-from sqlstream.messages.job_state import JobStatus
 from sqlstream.terminal_text import shown
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 RESULT_MODE = "sql-client.execution.result-mode"
 ROWS_MAX = "sql-client.execution.max-table-result.rows"
 _FRAME_LINES = 5
-CANCEL_TIMEOUT_S = 5.0
 JOIN_S = 0.2
 
 
@@ -82,17 +81,15 @@ class Answers:
         self._display.remark(f"{result.label}: job {result.job_id} was submitted")
 
     def _await_job(self, result: StatementResult) -> None:
-        started = time.monotonic()
-        with self._progress(result):
-            reply = result.wait()
-        if reply.status is JobStatus.FINISHED:
-            total = result.metrics().total
-            self._display.tell(closing_text(result.label, total, time.monotonic() - started))
-        self._warn(result)
-        if reply.error is not None:
-            raise reply.error.to_job_error()
-        if reply.status is not JobStatus.FINISHED:
-            self._display.remark(f"job {result.job_id} was {reply.status.value.lower()}")
+        end = follow(result, self._progress(result))
+        if end.closing:
+            self._display.tell(end.closing)
+        for words in end.warnings:
+            self._display.remark(words)
+        if end.reply.error is not None:
+            raise end.reply.error.to_job_error()
+        if not end.is_finished:
+            self._display.remark(end_text(end.reply))
 
     # -- queries ----------------------------------------------------------------------------------------
 
@@ -228,10 +225,9 @@ class Answers:
         """Ctrl-C: cancel the job of a query or of an INSERT that was waited for, and say so."""
         if result.job_id is None:
             return
-        result.cancel()
-        with contextlib.suppress(TimeoutError):
-            result.wait(CANCEL_TIMEOUT_S)
-            self._warn(result)
+        end = cancel_and_wait(result)
+        for words in end.warnings if end is not None else ():
+            self._display.remark(words)
         self._display.remark(f"{shown(result.label)}: job {result.job_id} was cancelled")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from client.ended_job import end_text
 from client.progress import closing_text
 from sqlstream.errors import SqlStreamError, render_error
 from sqlstream.messages.job_state import JobStatus
@@ -66,7 +67,7 @@ def _report(result: StatementResult, seconds: float) -> list[str]:
         # Lines of connector `print` that could not be printed, or a server that is gone.
         return [f"{result.label}: the end of {job} is not known: {error}"]
     if reply.status is not JobStatus.FINISHED:
-        lines = [f"{result.label}: {job} was {reply.status.value.lower()}"]
+        lines = [f"{result.label}: {end_text(reply)}"]
         return lines if reply.error is None else [*lines, *render_error(reply.error).split("\n")]
     try:
         return [f"{job}: {closing_text(result.label, result.metrics().total, seconds)}", *result.warnings()]

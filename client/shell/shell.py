@@ -115,7 +115,7 @@ class Shell:
 
     def run_file(self, path: str) -> None:
         """The statements of a file. UserError SS5001 when it cannot be read."""
-        from client.commands.run import read_script
+        from client.script_text import read_script
 
         if self._depth == SOURCE_DEPTH_MAX:
             raise UserError(

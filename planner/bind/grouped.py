@@ -15,6 +15,7 @@ from planner.bind.scope import Scope
 from planner.bind.window_columns import is_window_time
 from planner.dialect import nodes
 from planner.relational.nodes import Aggregate, Project, RelationalNode
+from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import AggregateCall, Call, Expression, InputRef, Literal
 from sqlstream.functions import AGGREGATE_FUNCTIONS
@@ -51,20 +52,20 @@ class GroupedBinder(ScalarBinder):
         self.input = input
         self.keys = keys
         self._key_types = tuple(self._key_type(k) for k in keys)
-        self._calls: list[_BoundAggregate] = []
+        self._calls: dict[_BoundAggregate, int] = {}
 
     def register(self, node: exp.Expr) -> None:
         """Assign an output column to each aggregate call in `node`."""
         for part in node.dfs(prune=is_aggregate_call):
             if is_aggregate_call(part):
                 assert isinstance(part, nodes.FunctionCall)
-                self._index_of(part)
+                self._index_of(self._bind_call(part))
 
     def bind(self, node: exp.Expr) -> Expression:
         if is_aggregate_call(node):
             assert isinstance(node, nodes.FunctionCall)
-            index = self._index_of(node)
-            return InputRef(len(self.keys) + index, self._calls[index].type)
+            call = self._bind_call(node)
+            return InputRef(len(self.keys) + self._index_of(call), call.type)
         if self._is_composed(node):
             return super().bind(node)
         binder = ScalarBinder(self.namespace, self.scope, self.place)
@@ -96,11 +97,8 @@ class GroupedBinder(ScalarBinder):
             return Call(expression.function, args, expression.type, expression.span)
         return expression
 
-    def _index_of(self, node: nodes.FunctionCall) -> int:
-        call = self._bind_call(node)
-        if call not in self._calls:
-            self._calls.append(call)
-        return self._calls.index(call)
+    def _index_of(self, call: _BoundAggregate) -> int:
+        return self._calls.setdefault(call, len(self._calls))
 
     def _bind_call(self, node: nodes.FunctionCall) -> _BoundAggregate:
         name, span = str(node.this), self.span(node)
@@ -138,18 +136,21 @@ class GroupedBinder(ScalarBinder):
         """The Aggregate node over the input, with a Project below it that computes keys, arguments and
         filters."""
         columns = list(self.keys)
-        for call in self._calls:
-            columns += [e for e in (*call.args, call.filter) if e is not None and e not in columns]
+        places = {key: place for place, key in reversed(list(enumerate(columns)))}
+        for part in (e for call in self._calls for e in (*call.args, call.filter)):
+            if part is not None and part not in places:
+                places[part] = len(columns)
+                columns.append(part)
         # A batch of no columns has no length: COUNT(*) alone counts a constant.
         columns = columns or [Literal(0, INT.not_null())]
         names = [*key_names, *(f"$f{i}" for i in range(len(key_names), len(columns)))]
         calls = tuple(
             AggregateCall(
                 call.function,
-                tuple(columns.index(a) for a in call.args),
+                tuple(places[a] for a in call.args),
                 call.type,
                 call.is_distinct,
-                columns.index(call.filter) if call.filter is not None else -1,
+                places[call.filter] if call.filter is not None else -1,
             )
             for call in self._calls
         )
@@ -186,6 +187,7 @@ def is_aggregate_call(node: exp.Expr) -> bool:
 
 def has_aggregate(node: exp.Expr | None) -> bool:
     """Whether `node` contains an aggregate call."""
+    check_not_given_up()
     return node is not None and any(is_aggregate_call(n) for n in node.walk())
 
 

@@ -9,6 +9,7 @@ from planner.bind.scalar import ScalarBinder
 from planner.dialect import nodes
 from planner.relational.nodes import Project, RelationalNode, RowNumber
 from sqlstream import types as sql
+from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import UserError
 from sqlstream.expressions import Expression, InputRef, SortKey
 from sqlstream.schema import Field, Schema
@@ -16,6 +17,7 @@ from sqlstream.schema import Field, Schema
 
 def over_calls(node: exp.Expr | None) -> list[nodes.FunctionCall]:
     """The OVER calls anywhere in `node`."""
+    check_not_given_up()
     if node is None:
         return []
     return [n for n in node.walk() if isinstance(n, nodes.FunctionCall) and n.args.get("over") is not None]

@@ -14,6 +14,7 @@ from planner.bind.namespace import Namespace
 from planner.bind.scope import Scope, nested_field
 from planner.dialect import nodes
 from sqlstream import types as sql
+from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression, InputRef, Literal
 from sqlstream.types import LogicalType, TypeRoot
@@ -70,6 +71,7 @@ class ScalarBinder:
 
     def bind(self, node: exp.Expr) -> Expression:
         """The resolved expression. UserError with the position of the wrong node."""
+        check_not_given_up()
         if self._depth > DEPTH_MAX:
             hint = "compute a part of it in a subquery"
             raise UserError(

@@ -11,6 +11,7 @@ from sqlglot.parser import Parser
 from planner.dialect.nodes import span_of, with_span
 from planner.dialect.statements import Identifier
 from planner.dialect.tokens import RESERVED, span, word
+from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import Span, UserError, did_you_mean
 
 Node = TypeVar("Node", bound=exp.Expr)
@@ -179,6 +180,7 @@ class Reader(Parser):
         self, instance: Node, token: Token | None = None, comments: list[str] | None = None
     ) -> Node:
         """Finish a node: sqlglot checks it; its span is `token`, or from its first child to the last token read."""
+        check_not_given_up()
         node = super().expression(instance, token, comments)
         if "span" in node.meta:
             return node

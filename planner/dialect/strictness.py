@@ -7,6 +7,7 @@ from typing import TypeVar
 from sqlglot import exp
 
 from planner.dialect import nodes
+from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import UserError
 
 Node = TypeVar("Node", bound=exp.Expr)
@@ -60,6 +61,7 @@ def checked(root: Node) -> Node:
     while isinstance(root, exp.Paren):
         root = root.this.pop()
     for node in list(root.walk()):
+        check_not_given_up()
         if isinstance(node, exp.Paren):
             node.replace(node.this)
             continue

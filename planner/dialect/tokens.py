@@ -9,6 +9,7 @@ from sqlglot import Token, Tokenizer, TokenType
 from sqlglot.errors import TokenError
 
 from planner.without_collection import without_collection
+from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import Span, UserError
 
 # Words that must be quoted to be names, because a text would be ambiguous otherwise.
@@ -96,6 +97,7 @@ class FlinkTokenizer(Tokenizer):
             raw, is_failed = self.tokens, True
         position, in_hint = 0, False
         for token in _joined(raw):
+            check_not_given_up()
             _check_gap(text, position, token.start, offset)
             position = token.end + 1
             checked = _checked(text, token, offset)

@@ -39,6 +39,7 @@ from planner.relational.nodes import (
     Watermark,
     WindowTvf,
 )
+from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import UserError
 from sqlstream.spi.connector import ConnectorDescriptor
 
@@ -84,6 +85,7 @@ class _Planner:
         return self._planned[key]
 
     def _plan(self, node: RelationalNode, needs_row_watermark: bool) -> PhysicalNode:
+        check_not_given_up()
         planning = self.planning
         match node:
             case TableScan():

@@ -13,6 +13,7 @@ from planner.physical.node import PhysicalInput, PhysicalNode
 from planner.physical.traits import Traits
 from planner.relational.nodes import RelationalNode
 from sqlstream import config
+from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import Span, UserError
 from sqlstream.graph.stream_graph import FORWARD, Exchange
 from sqlstream.schema import Schema
@@ -112,6 +113,7 @@ def digest(spec: Spec | None, inputs: tuple[PhysicalInput, ...], schema: Schema)
 
 def _without_spans(data: Any) -> Any:
     """The data of a spec without the positions of its calls, so that a query that moves in its script keeps its uids."""
+    check_not_given_up()
     if isinstance(data, dict):
         is_call = data.get("node") == "call"
         return {k: _without_spans(v) for k, v in data.items() if not (is_call and k == "span")}

@@ -13,6 +13,7 @@ import enum
 from collections.abc import Callable
 from typing import Any
 
+from sqlstream.cancellation import check_not_given_up
 from sqlstream.catalog import CatalogTable
 from sqlstream.errors import Span
 from sqlstream.expressions import AggregateCall, Expression, LiteralValue, SortKey
@@ -251,6 +252,7 @@ def rewrite(node: RelationalNode, rule: Callable[[RelationalNode], RelationalNod
 
     def visit(node: RelationalNode) -> RelationalNode:
         if id(node) not in done:
+            check_not_given_up()
             inputs = tuple(visit(i) for i in node.inputs)
             is_same = all(new is old for new, old in zip(inputs, node.inputs, strict=True))
             done[id(node)] = rule(node if is_same else node.with_inputs(inputs))

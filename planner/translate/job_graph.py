@@ -48,7 +48,7 @@ def _vertex(head: StreamNode, chain: list[StreamNode], nodes: dict[int, StreamNo
     operators = tuple(_operator(node, node is head, nodes) for node in chain)
     return JobVertex(
         id=head.uid,
-        name=_chain_name(head, chain),
+        name=_chain_name(head, _followers(chain)),
         operators=operators,
         parallelism=head.parallelism,
         max_parallelism=head.max_parallelism,
@@ -78,12 +78,21 @@ def _widest(modes: list[ChangelogMode]) -> ChangelogMode:
     return max(modes, key=order.index)
 
 
-def _chain_name(node: StreamNode, chain: list[StreamNode]) -> str:
+def _followers(chain: list[StreamNode]) -> dict[int, list[StreamNode]]:
+    """The operators of a vertex that read from another one of it, by the id of that one."""
+    ids = {node.id for node in chain}
+    found: dict[int, list[StreamNode]] = {}
+    for node in chain:
+        for source in dict.fromkeys(edge.source for edge in node.inputs if edge.source in ids):
+            found.setdefault(source, []).append(node)
+    return found
+
+
+def _chain_name(node: StreamNode, followers: Mapping[int, list[StreamNode]]) -> str:
     """Flink's: `Source: a[1] -> Calc[2] -> (Sink: x[3], Sink: y[4])`."""
-    following = [n for n in chain if n is not node and any(e.source == node.id for e in n.inputs)]
-    if not following:
+    names = [_chain_name(following, followers) for following in followers.get(node.id, ())]
+    if not names:
         return node.name
-    names = [_chain_name(n, chain) for n in following]
     return f"{node.name} -> {names[0] if len(names) == 1 else '(' + ', '.join(names) + ')'}"
 
 

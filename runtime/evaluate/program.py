@@ -16,6 +16,7 @@ from runtime.evaluate.kernel import Datum, as_array, too_large
 from runtime.evaluate.literal import evaluate_literal
 from runtime.evaluate.split import split_families, split_family
 from sqlstream.arrow import to_arrow_type
+from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import InternalError, UserError
 from sqlstream.expressions import Call, Expression, InputRef, Literal, inputs_of
 from sqlstream.functions.determinism import is_deterministic
@@ -62,6 +63,7 @@ class Program:
         return slot
 
     def _add(self, step: _Step, expression: Expression) -> int:
+        check_not_given_up()
         self._steps.append(step)
         slot = len(self._steps) - 1
         # A call that is not deterministic (RAND), and all that depends on it, is one step per place in the expressions.

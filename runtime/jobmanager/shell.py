@@ -1,71 +1,42 @@
-"""Carries out what the JobManager decides, and answers clients."""
+"""The thread around the JobManager: it takes events and the questions of clients."""
 
 from __future__ import annotations
 
 import logging
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from runtime.event_loop import EventLoop
+from runtime.jobmanager.collaborators import Committer, JobStore, ResourceProvider
 from runtime.jobmanager.dispatcher import Dispatcher
 from runtime.jobmanager.events import (
-    AbortSinks,
     CancelRequested,
-    CommitSinks,
     EndedJob,
     JobFinished,
     JobManagerEvent,
-    JobManagerInstruction,
     JobStored,
     JobStoreFailed,
     MessageReceived,
     MetricsRequested,
-    ReleaseTaskManager,
-    RemoveJob,
-    RequestTaskManagers,
-    Send,
-    SinkCommit,
-    SinksAborted,
-    SinksCommitFailed,
-    SinksCommitted,
-    StoreJob,
     SubmitRequested,
     TaskManagerExited,
     Tick,
 )
+from runtime.jobmanager.instruction_executor import InstructionExecutor
 from runtime.jobmanager.job_details import details_at, entry_at, task_manager_at
 from runtime.jobmanager.job_manager import JobManager, JobManagerConfig
 from runtime.logs import of_job
 from runtime.transport import Transport
 from sqlstream.errors import ErrorInfo, InternalError, SqlStreamError
-from sqlstream.graph.job_graph import JobGraph
+from sqlstream.graph.job_graph import JobGraph, encode_job_graph
 from sqlstream.messages.rpc import (
-    CancelJob,
-    ClientReply,
-    ClientRequest,
-    ClusterOverviewReply,
     JobDetails,
-    JobDetailsReply,
-    JobExceptionsReply,
-    JobGraphReply,
     JobMetrics,
-    JobMetricsReply,
     JobOverviewEntry,
-    JobOverviewReply,
     JobStatusReply,
-    JobSubmitted,
-    RequestClusterOverview,
-    RequestFailed,
-    RequestJobDetails,
-    RequestJobExceptions,
-    RequestJobGraph,
-    RequestJobMetrics,
-    RequestJobOverview,
-    RequestJobStatus,
-    SubmitJob,
     TaskManagerOverview,
     ToJobManager,
 )
@@ -81,47 +52,6 @@ CLOCKS_APART_MS = 20
 logger = logging.getLogger(__name__)
 
 
-class JobStore(Protocol):
-    """Where jobs are kept while they live. Called on one thread; errors are SqlStreamError or OSError."""
-
-    def put(self, job_graph: JobGraph) -> None: ...
-
-    def remove(self, job_id: str, ended: EndedJob) -> None:
-        """The job has ended, and `ended` is what is known of it, with times of the wall clock."""
-
-
-class Committer(Protocol):
-    """Finishes or undoes the work of sinks through their connectors. Errors are SqlStreamError or OSError."""
-
-    def commit(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
-        """All or nothing as far as a reader can see; harmless when repeated."""
-
-    def abort(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
-        """Remove what those committables name, also when it has been committed."""
-
-
-class ResourceProvider(Protocol):
-    """Starts and ends TaskManagers. Calls `task_manager_exited` of the shell once for each that was started and has ended,
-    released or not."""
-
-    def request_task_manager(self, resource_id: str) -> None:
-        """Start a TaskManager of that id; returns before it is up. Any error means that it was not started."""
-
-    def release_task_manager(self, resource_id: str, is_lost: bool) -> None:
-        """End that TaskManager: by force when it `is_lost`, else it may end itself first. Returns before it has ended, and
-        does nothing when it ended before."""
-
-
-class KeepNothing:
-    """The JobStore of a cluster that ends with its only client: it keeps nothing, as nothing would read it."""
-
-    def put(self, job_graph: JobGraph) -> None:
-        del job_graph
-
-    def remove(self, job_id: str, ended: EndedJob) -> None:
-        del job_id, ended
-
-
 @dataclass(frozen=True)
 class _Question:
     ask: Callable[[JobManager], Any]
@@ -131,6 +61,7 @@ class _Question:
 @dataclass(frozen=True)
 class _Submission:
     job_graph: JobGraph
+    encoded: bytes
     answer: Future[str]
 
 
@@ -149,10 +80,9 @@ class _EndForgotten:
 class JobManagerShell:
     """One thread around a JobManager; all public methods are thread-safe.
 
-    Clients: submit, cancel, status, wait, metrics, details, exceptions, overview, cluster; `answer` takes
-    them as messages. Network: `receive`. Resource provider: `task_manager_exited`. `on_crash(error)` is called when the
-    JobManager's own rules are broken; it answers nothing after that. All deadlines are on the clock `steady_ms`; `now_ms`
-    dates what clients are shown.
+    Clients: submit, cancel, status, wait, metrics, details, exceptions, overview, cluster. Network: `receive`. Resource
+    provider: `task_manager_exited`. `on_crash(error)` is called when the JobManager's own rules are broken; it answers nothing
+    after that. All deadlines are on the clock `steady_ms`; `now_ms` dates what clients are shown.
     """
 
     def __init__(
@@ -167,12 +97,8 @@ class JobManagerShell:
         on_crash: Callable[[ErrorInfo], None],
     ) -> None:
         self._job_manager = JobManager(config)
-        self._transport = transport
         self._steady_ms = steady_ms
         self._now_ms = now_ms
-        self._store = store
-        self._committer = committer
-        self._provider = provider
         self._on_crash = on_crash
         self._being_stored: dict[str, list[Future[str]]] = {}
         self._ends_awaited: dict[str, list[Future[JobStatusReply]]] = {}
@@ -181,13 +107,11 @@ class JobManagerShell:
         self._unanswered_lock = threading.Lock()
         self._distance_ms: int | None = None
         self._end: BaseException | None = None
-        # One thread each for the store and the provider keeps their calls in order; commits of jobs are
-        # independent.
-        self._store_thread = ThreadPoolExecutor(1, "job-store")
-        self._provider_thread = ThreadPoolExecutor(1, "resource-provider")
-        self._commit_threads = ThreadPoolExecutor(4, "sink-committer")
         self._loop: EventLoop[Any] = EventLoop(
             "job-manager", self._take, self._tick, self._crashed, self._job_manager.tick_after_ms
+        )
+        self._executor = InstructionExecutor(
+            transport, store, committer, provider, self._loop.put, self._wall_ms
         )
 
     def remember(self, ended: Iterable[EndedJob]) -> None:
@@ -205,10 +129,7 @@ class JobManagerShell:
         stopped."""
         end = self._end = InternalError("the JobManager was stopped")
         self._loop.stop()
-        self._provider_thread.shutdown(wait=False, cancel_futures=True)
-        # A commit under way is completed, as a part of it may already be visible, and so is what is known of jobs that ended.
-        self._commit_threads.shutdown(wait=True, cancel_futures=True)
-        self._store_thread.shutdown(wait=True)
+        self._executor.stop()
         self._fail_unanswered(end)
 
     # --- network and provider
@@ -221,10 +142,11 @@ class JobManagerShell:
 
     # --- clients
 
-    def submit(self, job_graph: JobGraph) -> str:
-        """Submit a job; returns its id once it is stored. UserError or JobError when it cannot run."""
+    def submit(self, job_graph: JobGraph, encoded: bytes | None = None) -> str:
+        """Submit a job; returns its id once it is stored. UserError or JobError when it cannot run. `encoded` is the graph as
+        `encode_job_graph` gives it, which need not be done again then."""
         answer: Future[str] = Future()
-        self._put(_Submission(job_graph, answer))
+        self._put(_Submission(job_graph, encoded or encode_job_graph(job_graph), answer))
         return self._result(answer)
 
     def cancel(self, job_id: str) -> None:
@@ -295,35 +217,6 @@ class JobManagerShell:
             self._distance_ms = distance_ms
         return ms + self._distance_ms
 
-    def answer(self, request: ClientRequest) -> ClientReply:
-        """Answer a client's request message; an error becomes RequestFailed."""
-        try:
-            return self._answer(request)
-        except SqlStreamError as error:
-            return RequestFailed(ErrorInfo.of(error))
-
-    def _answer(self, request: ClientRequest) -> ClientReply:
-        match request:
-            case SubmitJob(job_graph):
-                return JobSubmitted(self.submit(job_graph))
-            case CancelJob(job_id):
-                self.cancel(job_id)
-                return self.status(job_id)
-            case RequestJobStatus(job_id):
-                return self.status(job_id)
-            case RequestJobDetails(job_id):
-                return JobDetailsReply(self.details(job_id))
-            case RequestJobMetrics(job_id):
-                return JobMetricsReply(self.metrics(job_id))
-            case RequestJobExceptions(job_id):
-                return JobExceptionsReply(self.exceptions(job_id))
-            case RequestJobGraph(job_id):
-                return JobGraphReply(self.job_graph(job_id))
-            case RequestJobOverview():
-                return JobOverviewReply(self.overview())
-            case RequestClusterOverview():
-                return ClusterOverviewReply(self.cluster())
-
     def _ask(self, ask: Callable[[Dispatcher], Answer]) -> Answer:
         answer: Future[Answer] = Future()
         self._put(_Question(lambda j: ask(j.dispatcher), answer))
@@ -362,8 +255,8 @@ class JobManagerShell:
         match event:
             case _Question(ask, answer):
                 _answer_with(answer, lambda: ask(self._job_manager))
-            case _Submission(job_graph, answer):
-                self._submit(job_graph, answer)
+            case _Submission():
+                self._submit(event)
             case JobStored(job_id) | JobStoreFailed(job_id):
                 self._handle(event)
                 for answer in self._being_stored.pop(job_id, []):
@@ -377,20 +270,24 @@ class JobManagerShell:
             case _:
                 self._handle(event)
 
-    def _submit(self, job_graph: JobGraph, answer: Future[str]) -> None:
+    def _submit(self, submission: _Submission) -> None:
         """Answer once the job is stored, so that no accepted job is lost with this process. A job that cannot be stored is
         accepted as well, and has failed."""
+        job_graph, answer = submission.job_graph, submission.answer
         try:
             self._job_manager.dispatcher.check_submission(job_graph)
         except SqlStreamError as error:
             answer.set_exception(error)
             return
         job_id = job_graph.job_id
-        if job_id not in self._being_stored and self._job_manager.dispatcher.knows(job_id):
+        is_known = self._job_manager.dispatcher.knows(job_id)
+        if job_id not in self._being_stored and is_known:
             answer.set_result(job_id)
             return
         self._being_stored.setdefault(job_id, []).append(answer)
-        self._handle(SubmitRequested(job_graph))
+        if not is_known:
+            self._executor.expect_job(job_id, submission.encoded)
+            self._handle(SubmitRequested(job_graph))
 
     def _await_end(self, job_id: str, answer: Future[JobStatusReply]) -> None:
         try:
@@ -405,34 +302,15 @@ class JobManagerShell:
 
     def _handle(self, event: JobManagerEvent) -> None:
         for instruction in self._job_manager.handle(event, self._steady_ms()):
-            self._carry_out(instruction)
+            if isinstance(instruction, JobFinished):
+                self._tell_end(instruction)
+            else:
+                self._executor.carry_out(instruction)
 
-    def _carry_out(self, instruction: JobManagerInstruction) -> None:
-        match instruction:
-            case Send(address, message):
-                self._transport.send(address, message)
-            case StoreJob(job_graph):
-                logger.info('job "%s" is submitted', job_graph.name, extra=of_job(job_graph.job_id))
-                self._store_thread.submit(self._store_job, job_graph)
-            case RemoveJob(job_id, ended):
-                ended = replace(ended, details=details_at(ended.details, self._wall_ms))
-                self._store_thread.submit(self._store.remove, job_id, ended).add_done_callback(_log_error)
-            case CommitSinks():
-                self._commit_threads.submit(self._commit, instruction)
-            case AbortSinks():
-                self._commit_threads.submit(self._abort, instruction).add_done_callback(_log_error)
-            case RequestTaskManagers(resource_ids):
-                for resource_id in resource_ids:
-                    self._provider_thread.submit(self._request_task_manager, resource_id)
-            case ReleaseTaskManager(resource_id, is_lost):
-                released = self._provider_thread.submit(
-                    self._provider.release_task_manager, resource_id, is_lost
-                )
-                released.add_done_callback(_log_error)
-            case JobFinished(job_id, status, error):
-                _log_end(instruction)
-                for answer in self._ends_awaited.pop(job_id, []):
-                    answer.set_result(JobStatusReply(job_id, status, error))
+    def _tell_end(self, end: JobFinished) -> None:
+        _log_end(end)
+        for answer in self._ends_awaited.pop(end.job_id, []):
+            answer.set_result(JobStatusReply(end.job_id, end.status, end.error))
 
     def _crashed(self, error: BaseException) -> None:
         described = ErrorInfo.of(error)
@@ -451,39 +329,6 @@ class JobManagerShell:
             if not answer.done():
                 answer.set_exception(error)
 
-    # --- outside the loop's thread
-
-    def _request_task_manager(self, resource_id: str) -> None:
-        try:
-            self._provider.request_task_manager(resource_id)
-        except (
-            Exception
-        ) as error:  # a thread's boundary: becomes the cause when no TaskManager can be started
-            self._loop.put(TaskManagerExited(resource_id, ErrorInfo.of(error)))
-
-    def _store_job(self, job_graph: JobGraph) -> None:
-        try:
-            self._store.put(job_graph)
-        except Exception as error:  # a thread's boundary: becomes the job's cause
-            self._loop.put(JobStoreFailed(job_graph.job_id, ErrorInfo.of(error)))
-        else:
-            self._loop.put(JobStored(job_graph.job_id))
-
-    def _commit(self, instruction: CommitSinks) -> None:
-        try:
-            self._committer.commit(instruction.job_id, instruction.commits)
-        except Exception as error:  # a thread's boundary: becomes the job's cause
-            self._loop.put(SinksCommitFailed(instruction.job_id, ErrorInfo.of(error)))
-        else:
-            self._loop.put(SinksCommitted(instruction.job_id))
-
-    def _abort(self, instruction: AbortSinks) -> None:
-        try:
-            self._committer.abort(instruction.job_id, instruction.commits)
-        finally:
-            # The job ends either way: output that a failed abort leaves behind was never visible.
-            self._loop.put(SinksAborted(instruction.job_id))
-
 
 def _answer_with(answer: Future[Any], ask: Callable[[], Any]) -> None:
     """Pass the result or the error of a call to the caller's thread; an InternalError ends the loop as well."""
@@ -496,12 +341,6 @@ def _answer_with(answer: Future[Any], ask: Callable[[], Any]) -> None:
     except Exception as error:  # our own bug: the caller gets the error, and the loop ends
         answer.set_exception(InternalError(f"the JobManager broke off: {type(error).__name__}: {error}"))
         raise
-
-
-def _log_error(done: Future[Any]) -> None:
-    """Log the failure of a call that no job depends on."""
-    if not done.cancelled() and (error := done.exception()) is not None:
-        logger.warning("the JobManager could not carry out an instruction: %s", error, exc_info=error)
 
 
 def _log_end(end: JobFinished) -> None:

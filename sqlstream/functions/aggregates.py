@@ -129,5 +129,5 @@ def accumulator_fields(call: AggregateCall, input_schema: Schema) -> tuple[Field
     layout = _find(call.function).accumulator
     if layout is None or call.is_distinct:
         return None
-    types = layout(tuple(input_schema.types[a] for a in call.args))
+    types = layout(tuple(input_schema.fields[a].type for a in call.args))
     return tuple(Field(f"{call.function.lower()}${i}", t) for i, t in enumerate(types))

@@ -31,7 +31,7 @@ def running():
     job = outcomes[-1]
     assert isinstance(job, Job)
     app = FastAPI()
-    app.include_router(rest_routes(cluster, ServerInfo("0.1.0")))
+    app.include_router(rest_routes(cluster, ServerInfo("0.1.0"), lambda: None))
     with TestClient(app) as rest:
         yield rest, job.id
     cluster.close()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from command_harness import sqlstream
+from gateway_harness import until
 from server_harness import RunningServer
 from shell_harness import CTRL_C, CTRL_D, ENTER, PROMPT, TAB, ShellOnTerminal
 
@@ -43,6 +45,25 @@ def test_a_shell_on_a_server(server: RunningServer, tmp_path: Path) -> None:
         shell.send(CTRL_C)
         shell.wait_for_prompt()
         assert re.fullmatch(r"SELECT: job [0-9a-f]{32} was cancelled", shell.lines[-2])
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_a_statement_that_is_planned(server: RunningServer, tmp_path: Path) -> None:
+    columns = ", ".join(f"{i} + n AS c{i}" for i in range(40_000))
+    (tmp_path / "long.sql").write_text(f"SELECT {columns} FROM ticks;")
+    with ShellOnTerminal(tmp_path, "--connect", server.gateway) as shell:
+        shell.wait_for_prompt()
+        shell.run(TICKS.replace("TABLE", "TEMPORARY TABLE").replace("\n", " "))
+        shell.send(f"SOURCE '{tmp_path / 'long.sql'}';{ENTER}")
+        # The statement is in the audit log before it is planned, which takes ten seconds or more.
+        audit = server.directory / "audit"
+        until(lambda: any("5 + n AS c5" in path.read_text() for path in audit.iterdir()))
+        time.sleep(0.5)
+        shell.send(CTRL_C)
+        stopped_s = time.monotonic()
+        shell.wait_for_prompt()
+        assert "| a |" in shell.run("SELECT 1 AS a;")
+        assert time.monotonic() - stopped_s < 4
 
 
 @pytest.mark.slow

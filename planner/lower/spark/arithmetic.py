@@ -9,7 +9,7 @@ from sqlglot import exp
 from planner.lower import tree
 from planner.lower.constants import constant_number
 from planner.lower.spark import points
-from planner.lower.spark.decimals import exact_sum, product, quotient, remainder
+from planner.lower.spark.decimals import absolute, exact_sum, negated, product, quotient, remainder
 from planner.lower.spark.scope import ENGINE, Builder, fail, let, let_all, refuse
 from planner.lower.spark.types import BIGINT, DOUBLE, FLOAT, double, spark_type, whole
 from sqlstream import types as sql
@@ -109,10 +109,14 @@ def _in_type(value: exp.Expr, t: LogicalType) -> exp.Expr:
 def _negated(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
     if sql.is_interval(call.type):
         return points.checked_interval("try_subtract", whole(0, spark_type(call.type)), args[0], call.type)
+    if call.type.root is TypeRoot.DECIMAL:
+        return negated(args[0], call.type)
     return exp.Paren(this=exp.Neg(this=exp.Paren(this=args[0].copy())))
 
 
 def _absolute(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
+    if call.type.root is TypeRoot.DECIMAL:
+        return absolute(args[0], call.type)
     if not sql.is_interval(call.type):
         return tree.call("abs", args[0])
 

@@ -162,6 +162,26 @@ def test_a_fetch_that_waits_ends_when_another_thread_cancels(cursor: sqlstream.C
     cancel.join(WAIT_S)
 
 
+def test_closing_a_connection_ends_a_statement_that_is_planned(connection: sqlstream.Connection) -> None:
+    cursor = connection.cursor()
+    cursor.execute(TICKS)
+    columns = ", ".join(f"{i} + n AS c{i}" for i in range(40_000))
+    closed_s = []
+
+    def close() -> None:
+        time.sleep(1)
+        closed_s.append(time.monotonic())
+        connection.close()
+
+    closing = threading.Thread(target=close)
+    closing.start()
+    # To plan it takes ten seconds or more.
+    with pytest.raises(sqlstream.OperationalError):
+        cursor.execute(f"SELECT {columns} FROM ticks")
+    closing.join(WAIT_S)
+    assert time.monotonic() - closed_s[0] < 4
+
+
 def test_closing_a_cursor_cancels_its_query(connection: sqlstream.Connection) -> None:
     cursor = connection.cursor()
     cursor.execute(TICKS)

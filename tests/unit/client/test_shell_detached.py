@@ -7,6 +7,7 @@ from typing import Any
 
 from client.shell.detached import JOBS_MAX, DetachedJobs
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.messages.rpc import JobStatusReply
 
 
 @dataclasses.dataclass
@@ -32,7 +33,7 @@ class _Result:
     label: str = "INSERT INTO t"
 
     def wait(self, _timeout_s: float) -> Any:
-        return dataclasses.make_dataclass("Reply", ["status", "error"])(JobStatus.CANCELED, None)
+        return JobStatusReply(self.job_id, JobStatus.CANCELED)
 
 
 def test_a_running_job_is_never_forgotten_and_an_ended_one_is_told_once() -> None:
@@ -45,5 +46,5 @@ def test_a_running_job_is_never_forgotten_and_an_ended_one_is_told_once() -> Non
         detached.add(_Result(f"job{number}"))  # type: ignore[arg-type]
     running = [result.job_id for result in detached.running()]
     assert (len(running), running[0], "job3" in running) == (JOBS_MAX + 19, "job0", False)
-    assert detached.ended() == ["INSERT INTO t: job job3 was canceled"]
+    assert detached.ended() == ["INSERT INTO t: job job3 was cancelled"]
     assert detached.ended() == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sqlstream.errors import Span, UserError, render_error
+from sqlstream.errors import ErrorInfo, FailureReason, JobError, Span, UserError, render_error
 from sqlstream.excerpt import EXCERPT_COLUMNS
 from sqlstream.terminal_text import display_width
 
@@ -85,3 +85,16 @@ def test_a_secret_that_is_marked_is_marked_as_its_mask() -> None:
         "  1 | WITH ('token' = '******')",
         "    |                 ^^^^^^^^",
     ]
+
+
+def test_an_error_that_names_its_attempt_and_vertex_keeps_them() -> None:
+    told = ErrorInfo.of(ValueError("x"), vertex="here", attempt=2)
+    assert (told.vertex, told.attempt) == ("here", 2)
+    placed = ErrorInfo.of(UserError("SS1001", "x"), vertex="here", attempt=2)
+    assert (placed.vertex, placed.attempt) == ("here", 2)
+    raised = ErrorInfo.of(
+        JobError("SS6031", "x", reason=FailureReason.CANCELLED, vertex="there", attempt=5),
+        vertex="here",
+        attempt=2,
+    )
+    assert (raised.vertex, raised.attempt) == ("there", 5)

@@ -29,13 +29,13 @@ def server() -> Iterator[Server]:
 
 @pytest.mark.parametrize("call", [HttpResult.wait, HttpResult.metrics, HttpResult.cancel])
 def test_a_job_that_is_not_known_is_an_error_and_not_finished(
-    server: Server, call: Callable[[HttpResult], object]
+    server: Server, call: Callable[[HttpResult], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with HttpConnection(parse_address(server.url), {}) as connection:
         for text in STATEMENTS:
             result = connection.execute(text)
         result.cancel()
-        result.job_id = "f" * 32
+        monkeypatch.setattr(HttpResult, "job_id", "f" * 32)
         with pytest.raises(SqlStreamError) as raised:
             call(result)
         assert raised.value.code == "SS6009"

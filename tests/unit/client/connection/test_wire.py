@@ -9,7 +9,7 @@ import pytest
 
 from client.connection.http import naming_url
 from client.connection.wire import answered_error
-from client.gateway.errors import error_detail
+from client.http_api.errors import error_detail
 from sqlstream.errors import (
     ErrorInfo,
     ExternalError,

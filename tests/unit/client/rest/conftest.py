@@ -100,6 +100,7 @@ class LiteralCluster:
             FAILED_ID: details(FAILED_ID, JobStatus.FAILED, ExecutionState.FAILED, DIVISION),
         }
         self.cancelled = []
+        self.shut_downs = 0
         self.calls = 0
 
     def details(self, job_id):
@@ -135,6 +136,9 @@ class LiteralCluster:
     def cancel(self, job_id):
         self.cancelled.append(job_id)
 
+    def shut_down(self):
+        self.shut_downs += 1
+
 
 @pytest.fixture
 def cluster():
@@ -144,7 +148,7 @@ def cluster():
 def application(cluster):
     app = FastAPI()
     config = {"rest.port": "8081", "s3.secret-key": "hunter2"}
-    app.include_router(rest_routes(cluster, ServerInfo("0.1.0", config)))
+    app.include_router(rest_routes(cluster, ServerInfo("0.1.0", config), cluster.shut_down))
     return app
 
 

@@ -1,6 +1,7 @@
 """What the JobManager's REST answers about a running and a failed job."""
 
 import os
+import re
 
 import pytest
 from msgspec.structs import replace
@@ -159,12 +160,11 @@ def test_cancel_and_stop_reach_the_cluster(rest, cluster):
         ("PATCH", f"/jobs/{RUNNING}?mode=kill", None, 400, "(mode)"),
         ("POST", f"/jobs/{RUNNING}/stop", b'{"formatType":"CANONICAL"}', 501, "Savepoints are not supported"),
         ("POST", f"/jobs/{RUNNING}/stop", b'{"drain":', 400, "Bad request"),
-        ("POST", f"/jobs/{RUNNING}/stop", b"x" * 70_000, 413, "too long"),
+        ("POST", f"/jobs/{RUNNING}/stop", b"x" * 70_000, 413, "exceeded 65536 bytes"),
         ("GET", f"/jobs/{RUNNING}/savepoints/{'0' * 32}", None, 404, "no operation"),
         ("POST", f"/jobs/{RUNNING}/savepoints", b"{}", 501, "Savepoints"),
         ("GET", f"/jobs/{RUNNING}/checkpoints/details/1", None, 501, "Checkpoints"),
         ("POST", "/jars/upload", b"", 501, "JAR"),
-        ("DELETE", "/cluster", None, 501, "SIGTERM"),
     ],
 )  # fmt: skip
 def test_a_bad_request_gets_flinks_error_body(rest, cluster, method, path, body, status, words):
@@ -173,6 +173,12 @@ def test_a_bad_request_gets_flinks_error_body(rest, cluster, method, path, body,
     assert list(answer.json()) == ["errors"]
     assert words in answer.json()["errors"][0]
     assert cluster.cancelled == []
+
+
+def test_a_client_that_deletes_the_cluster_shuts_it_down_at_both_paths(rest, cluster):
+    for times, path in enumerate(("/cluster", "/v1/cluster"), start=1):
+        answer = rest.delete(path)
+        assert (answer.status_code, answer.json(), cluster.shut_downs) == (200, {}, times)
 
 
 def test_threads_of_the_job_manager_show_their_stacks(rest):
@@ -202,7 +208,7 @@ def test_only_files_of_the_log_directory_are_served(cluster, tmp_path):
     (tmp_path / "token").write_text("hunter2")
     (logs / "link").symlink_to(tmp_path / "token")
     app = FastAPI()
-    app.include_router(rest_routes(cluster, ServerInfo("0.1.0", log_directory=logs)))
+    app.include_router(rest_routes(cluster, ServerInfo("0.1.0", log_directory=logs), lambda: None))
     rest = TestClient(app)
     assert [log["name"] for log in rest.get("/jobmanager/logs").json()["logs"]] == ["server.log"]
     assert rest.get("/jobmanager/logs/server.log").text == "started\n"
@@ -245,3 +251,10 @@ def test_every_sample_of_a_family_stands_together(rest):
     ]
     runs = [name for name, before in zip(names, ["", *names], strict=False) if name != before]
     assert len(runs) == len(set(runs))
+
+
+def test_a_slot_sharing_group_has_an_id_like_all_others(rest) -> None:
+    vertices = rest.get(f"/jobs/{RUNNING}").json()["vertices"]
+    groups = {vertex["slotSharingGroupId"] for vertex in vertices}
+    assert len(groups) == 1
+    assert re.fullmatch("[0-9a-f]{32}", groups.pop())

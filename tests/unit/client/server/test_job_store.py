@@ -13,7 +13,7 @@ import pytest
 from client.server.job_store import FileJobStore, KeptCommitter
 from runtime.jobmanager.events import EndedJob, SinkCommit
 from sqlstream.errors import ErrorInfo, ExternalError, InternalError
-from sqlstream.graph.job_graph import JobGraph
+from sqlstream.graph.job_graph import JobGraph, encode_job_graph
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec
@@ -31,11 +31,15 @@ def store_in(path: Path) -> FileJobStore:
     return FileJobStore(str(path), lambda: next(clock), ended_max=ENDED_MAX)
 
 
+def keep(store: FileJobStore, job: JobGraph) -> None:
+    store.put(job, encode_job_graph(job))
+
+
 def test_a_job_is_kept_until_it_has_ended(tmp_path: Path, make_job: MakeJob, make_ended: MakeEnded) -> None:
     store = store_in(tmp_path / "jobs")
     jobs = [make_job(name) for name in ("b", "a", "c")]
     for job in jobs:
-        store.put(job)
+        keep(store, job)
     again = store_in(tmp_path / "jobs")
     assert [kept.graph for kept in again.kept()] == jobs
     assert [kept.commits for kept in again.kept()] == [None, None, None]
@@ -49,7 +53,7 @@ def test_only_this_user_may_read_what_is_kept(
     tmp_path: Path, make_job: MakeJob, make_ended: MakeEnded
 ) -> None:
     store = store_in(tmp_path / "jobs")
-    store.put(make_job("a"))
+    keep(store, make_job("a"))
     store.mark_committing("a", COMMITS)
     store.put_ended(make_ended("b"))
     modes = {p.is_dir(): set() for p in (tmp_path, tmp_path / "jobs" / "a.job")}  # type: dict[bool, set[int]]
@@ -60,7 +64,7 @@ def test_only_this_user_may_read_what_is_kept(
 
 def test_a_commit_that_may_have_begun_is_known_after_a_restart(tmp_path: Path, make_job: MakeJob) -> None:
     store = store_in(tmp_path / "jobs")
-    store.put(make_job("a"))
+    keep(store, make_job("a"))
     calls: list[str] = []
 
     class Recording:
@@ -84,7 +88,7 @@ def test_a_suspended_job_stays_unless_it_finished_first(
 ) -> None:
     store = store_in(tmp_path / "jobs")
     for name in ("a", "b", "c"):
-        store.put(make_job(name))
+        keep(store, make_job(name))
     store.suspend(["a", "b"])
     store.remove("a", make_ended("a", JobStatus.CANCELED))
     store.remove("b", make_ended("b", JobStatus.FINISHED))
@@ -99,8 +103,8 @@ def test_a_damaged_file_is_set_aside_and_stops_nothing(
     tmp_path: Path, make_job: MakeJob, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = store_in(tmp_path / "jobs")
-    store.put(make_job("a"))
-    store.put(make_job("b"))
+    keep(store, make_job("a"))
+    keep(store, make_job("b"))
     path = tmp_path / "jobs" / "a.job"
     data = path.read_bytes()
     flipped = data[:-3] + bytes([data[-3] ^ 1]) + data[-2:]
@@ -112,7 +116,7 @@ def test_a_damaged_file_is_set_aside_and_stops_nothing(
 
 def test_a_job_whose_commits_are_not_known_does_not_run_again(tmp_path: Path, make_job: MakeJob) -> None:
     store = store_in(tmp_path / "jobs")
-    store.put(make_job("a"))
+    keep(store, make_job("a"))
     store.mark_committing("a", COMMITS)
     (tmp_path / "jobs" / "a.commits").write_bytes(b"?")
     assert store_in(tmp_path / "jobs").kept() == ()
@@ -128,7 +132,7 @@ def test_the_newest_ended_jobs_are_kept(tmp_path: Path, make_ended: MakeEnded) -
 
 
 def test_what_a_killed_server_left_half_written_is_removed(tmp_path: Path, make_job: MakeJob) -> None:
-    store_in(tmp_path / "jobs").put(make_job("a"))
+    keep(store_in(tmp_path / "jobs"), make_job("a"))
     (tmp_path / "jobs" / "b.job.0123.draft").write_bytes(b"half")
     assert [kept.graph.job_id for kept in store_in(tmp_path / "jobs").kept()] == ["a"]
     assert not list((tmp_path / "jobs").glob("*.draft"))
@@ -136,7 +140,7 @@ def test_what_a_killed_server_left_half_written_is_removed(tmp_path: Path, make_
 
 def test_an_id_that_could_lead_elsewhere_names_no_file(tmp_path: Path, make_job: MakeJob) -> None:
     with pytest.raises(InternalError, match="cannot name a file"):
-        store_in(tmp_path / "jobs").put(make_job("../a"))
+        keep(store_in(tmp_path / "jobs"), make_job("../a"))
 
 
 def test_a_job_that_cannot_be_written_is_an_error_that_names_the_file(
@@ -146,5 +150,5 @@ def test_a_job_that_cannot_be_written_is_an_error_that_names_the_file(
     (tmp_path / "jobs" / "ended").rmdir()
     (tmp_path / "jobs").rmdir()
     with pytest.raises(ExternalError, match=r"could not write .*a\.job") as caught:
-        store.put(make_job("a"))
+        keep(store, make_job("a"))
     assert caught.value.code == "SS5001"

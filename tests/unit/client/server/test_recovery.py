@@ -12,7 +12,7 @@ from client.server.job_store import FileJobStore
 from client.server.recovery import LOST_WITH_CLIENT, recover, submit_again
 from runtime.jobmanager.events import SinkCommit
 from sqlstream.errors import ExternalError, UserError
-from sqlstream.graph.job_graph import JobGraph
+from sqlstream.graph.job_graph import JobGraph, encode_job_graph
 from sqlstream.messages.job_state import JobStatus
 
 MakeJob = Callable[..., JobGraph]
@@ -62,9 +62,13 @@ def mark(store: FileJobStore, graph: JobGraph) -> None:
     store.mark_committing(graph.job_id, (SinkCommit("0" * 32, 0, spec, ({"hidden": "h"},)),))  # type: ignore[arg-type]
 
 
+def keep(store: FileJobStore, job: JobGraph) -> None:
+    store.put(job, encode_job_graph(job))
+
+
 def test_a_job_runs_again_after_its_hidden_files_were_removed(store: FileJobStore, make_job: MakeJob) -> None:
-    store.put(make_job("b"))
-    store.put(make_job("a"))
+    keep(store, make_job("b"))
+    keep(store, make_job("a"))
     committer, cluster = RecordingCommitter(), Refusing()
     recovery = recover(store, committer, lambda: 0)
     assert committer.calls == [("abort", "b", 0), ("abort", "a", 0)]
@@ -74,7 +78,7 @@ def test_a_job_runs_again_after_its_hidden_files_were_removed(store: FileJobStor
 
 
 def test_a_query_is_lost_with_its_client(store: FileJobStore, make_job: MakeJob) -> None:
-    store.put(make_job("q", "collect"))
+    keep(store, make_job("q", "collect"))
     assert recover(store, RecordingCommitter(), lambda: 2000).again == ()
     (ended,) = store.ended()
     assert (ended.details.status, ended.details.error) == (JobStatus.FAILED, LOST_WITH_CLIENT)
@@ -86,7 +90,7 @@ def test_output_that_may_be_visible_is_completed_and_not_written_twice(
     store: FileJobStore, make_job: MakeJob
 ) -> None:
     graph = make_job("a")
-    store.put(graph)
+    keep(store, graph)
     mark(store, graph)
     committer = RecordingCommitter()
     assert recover(store, committer, lambda: 0).again == ()
@@ -98,7 +102,7 @@ def test_output_that_cannot_be_completed_is_removed_before_the_job_runs_again(
     store: FileJobStore, make_job: MakeJob
 ) -> None:
     graph = make_job("a")
-    store.put(graph)
+    keep(store, graph)
     mark(store, graph)
     committer = RecordingCommitter("a")
     (again,) = recover(store, committer, lambda: 0).again
@@ -111,7 +115,7 @@ def test_a_commit_that_can_be_neither_completed_nor_undone_fails_its_job(
     store: FileJobStore, make_job: MakeJob
 ) -> None:
     graph = make_job("a")
-    store.put(graph)
+    keep(store, graph)
     mark(store, graph)
 
     class Stuck(RecordingCommitter):
@@ -127,7 +131,7 @@ def test_a_commit_that_can_be_neither_completed_nor_undone_fails_its_job(
 
 
 def test_a_job_that_is_refused_now_has_failed(store: FileJobStore, make_job: MakeJob) -> None:
-    store.put(make_job("a"))
+    keep(store, make_job("a"))
     cluster = Refusing("a")
     submit_again(recover(store, RecordingCommitter(), lambda: 0), cluster, store, lambda: 0)  # type: ignore[arg-type]
     (ended,) = store.ended()

@@ -67,7 +67,8 @@ def test_a_condition_on_another_column_stays_above_the_rank(planner: Planner) ->
     assert find(ranked(planner, "b <= 3"), Rank) is None
 
 
-def test_an_empty_range_reads_nothing(planner: Planner) -> None:
-    node = ranked(planner, "n < 1")
+@pytest.mark.parametrize("condition", ["n < 1", "n < 0", "n <= 0", "n <= -1", "n = 0", "n = -1"])
+def test_an_empty_range_reads_nothing(planner: Planner, condition: str) -> None:
+    node = ranked(planner, condition)
     assert find(node, Rank) is None
     assert find(node, RowNumber) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -9,16 +10,18 @@ from typing import Any
 
 import pytest
 
+from runtime.jobmanager.client_requests import answer_request
+from runtime.jobmanager.collaborators import KeepNothing
 from runtime.jobmanager.events import SinkCommit
 from runtime.jobmanager.job_manager import JobManagerConfig
 from runtime.jobmanager.provisioning import ProvisioningConfig
 from runtime.jobmanager.resource_manager import ResourceManagerConfig
-from runtime.jobmanager.shell import JobManagerShell, KeepNothing
+from runtime.jobmanager.shell import JobManagerShell
 from runtime.net.local_transport import LocalTransport
 from runtime.taskmanager.shell import TaskExecutorShell
 from runtime.taskmanager.task_executor import TaskExecutorConfig, TaskStateChanged
 from sqlstream.errors import ErrorInfo, ExternalError, FailureReason, InternalError, UserError
-from sqlstream.graph.job_graph import JobGraph
+from sqlstream.graph.job_graph import JobGraph, encode_job_graph
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.messages.rpc import (
     CancelJob,
@@ -188,7 +191,7 @@ def test_jobs_follow_each_other_through_the_same_slots(cluster: Cluster, make_jo
 
 
 def test_requests_as_messages_are_answered(cluster: Cluster, make_job: MakeJob) -> None:
-    answer = cluster.job_manager.answer
+    answer = functools.partial(answer_request, cluster.job_manager)
     assert answer(SubmitJob(make_job("j1"))) == JobSubmitted("j1")
     cluster.job_manager.wait("j1", TIMEOUT_S)
     assert answer(RequestJobStatus("j1")) == JobStatusReply("j1", JobStatus.FINISHED)
@@ -255,7 +258,7 @@ def test_an_error_of_our_own_in_an_answer_reaches_the_client_as_an_internal_erro
     assert "ZeroDivisionError" in waited().message
     with pytest.raises(InternalError, match="broke off"):
         manager.status("j1")
-    refused = manager.answer(RequestJobStatus("j1"))
+    refused = answer_request(manager, RequestJobStatus("j1"))
     assert isinstance(refused, RequestFailed)
     assert (refused.error.code, "broke off" in refused.error.message) == ("SS9001", True)
     assert [error.message for error in cluster.crashes] == [
@@ -348,13 +351,13 @@ class SlowStore(KeepNothing):
     def __init__(self) -> None:
         self.may_end = threading.Event()
 
-    def put(self, job_graph: JobGraph) -> None:
+    def put(self, job_graph: JobGraph, encoded: bytes) -> None:
         self.may_end.wait(TIMEOUT_S)
 
 
 def test_a_submission_is_answered_once_the_job_is_stored(cluster: Cluster, make_job: MakeJob) -> None:
     store = SlowStore()
-    cluster.job_manager._store = store
+    cluster.job_manager._executor._store = store
     answers: list[str] = []
     submitting = threading.Thread(
         target=lambda: answers.append(cluster.job_manager.submit(make_job("j1", 1, 1))), daemon=True
@@ -365,6 +368,30 @@ def test_a_submission_is_answered_once_the_job_is_stored(cluster: Cluster, make_
     store.may_end.set()
     submitting.join(TIMEOUT_S)
     assert answers == ["j1"]
+
+
+class RecordingStore(KeepNothing):
+    """Notes the bytes of each job that it is given."""
+
+    def __init__(self) -> None:
+        self.encoded: dict[str, bytes] = {}
+
+    def put(self, job_graph: JobGraph, encoded: bytes) -> None:
+        assert job_graph.job_id not in self.encoded
+        self.encoded[job_graph.job_id] = encoded
+
+
+def test_the_store_is_given_the_bytes_that_a_job_was_encoded_to(cluster: Cluster, make_job: MakeJob) -> None:
+    store = RecordingStore()
+    cluster.job_manager._executor._store = store
+    first, second = make_job("j1"), make_job("j2")
+    encoded = encode_job_graph(first)
+    for _ in range(2):
+        cluster.job_manager.submit(first, encoded)
+        cluster.job_manager.submit(second)
+    assert store.encoded["j1"] is encoded
+    assert store.encoded["j2"] == encode_job_graph(second)
+    assert cluster.job_manager._executor._encoded == {}
 
 
 def test_a_wait_that_times_out_leaves_nothing_behind(cluster: Cluster, make_job: MakeJob) -> None:

@@ -20,6 +20,7 @@ from sqlstream.catalog import (
     CatalogTable,
     Column,
     ObjectPath,
+    PutCatalog,
     PutDatabase,
     PutObject,
     RemoveObject,
@@ -27,7 +28,8 @@ from sqlstream.catalog import (
     SessionCatalog,
     UseDatabase,
 )
-from sqlstream.catalog.objects import CatalogDatabase
+from sqlstream.catalog.memory import MemoryCatalog
+from sqlstream.catalog.objects import CatalogDatabase, CatalogDefinition
 from sqlstream.errors import UserError
 
 SESSIONS = 8
@@ -156,3 +158,37 @@ def test_a_drop_of_what_another_session_dropped_is_an_error_and_with_if_exists_n
     create = "CREATE TABLE IF NOT EXISTS t (a INT) WITH ('connector' = 'blackhole');"
     outcomes = run_at_once([create + "DROP TABLE IF EXISTS t;" for _ in range(SESSIONS)])
     assert not [o for session in outcomes for o in session if isinstance(o, UserError)]
+
+
+class _FullStore:
+    """A store whose disk is full."""
+
+    def load(self) -> dict[str, CatalogDefinition]:
+        return {}
+
+    def put(self, name: str, definition: CatalogDefinition) -> None:
+        raise OSError("no space left")
+
+    def remove(self, name: str) -> None:
+        raise AssertionError(name)
+
+
+class _CountingCatalog(MemoryCatalog):
+    is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def test_a_catalog_whose_definition_cannot_be_kept_is_closed_and_not_there() -> None:
+    opened: list[_CountingCatalog] = []
+
+    def open_catalog(name: str, definition: CatalogDefinition) -> _CountingCatalog:
+        opened.append(_CountingCatalog(definition))
+        return opened[-1]
+
+    manager = CatalogManager(factories={"counting": open_catalog}, store=_FullStore())
+    with pytest.raises(OSError, match="no space left"):
+        manager.apply(PutCatalog("c", CatalogDefinition({"type": "counting"})))
+    assert [catalog.is_closed for catalog in opened] == [True]
+    assert "c" not in manager.catalogs()

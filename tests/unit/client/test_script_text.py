@@ -1,10 +1,10 @@
-"""What `sqlstream run` makes of a script."""
+"""What is read of the file of a script."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from client.commands.run import read_script
+from client.script_text import read_script
 
 
 def test_a_byte_order_mark_is_no_part_of_the_script(tmp_path: Path) -> None:

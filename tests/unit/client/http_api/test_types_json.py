@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from client.gateway.types_json import columns_json, schema_of, type_json, type_of
+from client.http_api.types_json import columns_json, schema_of, type_json, type_of
 from sqlstream import types as sql
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType

@@ -1,0 +1,1 @@
+"""The commands of `sqlstream`, a file each."""

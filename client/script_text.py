@@ -1,0 +1,41 @@
+"""The text of a SQL file, and its statements."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlstream.errors import UserError
+
+if TYPE_CHECKING:
+    from planner.dialect.statements import Statement
+
+
+def read_script(path: str) -> str:
+    """The file's text. UserError SS5001 when it cannot be read."""
+    try:
+        text = (sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()).decode("utf-8")
+        # Without the byte order mark that some editors write first, and with one kind of line end.
+        return text.removeprefix("\ufeff").replace("\r\n", "\n")
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UserError(
+            "SS5001", f'cannot read "{path}": {reason}', hint="give the path of a SQL file"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise UserError(
+            "SS5001",
+            f'"{path}" is not UTF-8 text: {error.reason} at byte {error.start}',
+            hint="give the path of a SQL file, or convert it to UTF-8",
+        ) from error
+
+
+def parsed(text: str) -> tuple[Statement, ...]:
+    """The statements of a script. UserError for a wrong one, or when there is none."""
+    from planner.dialect.parser import parse_script
+
+    statements = tuple(parse_script(text))
+    if not statements:
+        raise UserError("SS1003", "the script holds no statement", hint="write a statement that ends with ;")
+    return statements

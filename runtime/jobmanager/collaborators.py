@@ -1,0 +1,50 @@
+"""Those who carry out what the JobManager decides: the store of jobs, the committer of sinks, the provider of TaskManagers."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from runtime.jobmanager.events import EndedJob, SinkCommit
+from sqlstream.graph.job_graph import JobGraph
+
+
+class JobStore(Protocol):
+    """Where jobs are kept while they live. Called on one thread; errors are SqlStreamError or OSError."""
+
+    def put(self, job_graph: JobGraph, encoded: bytes) -> None:
+        """Keep a job; `encoded` is its graph as `encode_job_graph` gives it."""
+
+    def remove(self, job_id: str, ended: EndedJob) -> None:
+        """The job has ended, and `ended` is what is known of it, with times of the wall clock."""
+
+
+class Committer(Protocol):
+    """Finishes or undoes the work of sinks through their connectors. Errors are SqlStreamError or OSError."""
+
+    def commit(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
+        """All or nothing as far as a reader can see; harmless when repeated."""
+
+    def abort(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
+        """Remove what those committables name, also when it has been committed."""
+
+
+class ResourceProvider(Protocol):
+    """Starts and ends TaskManagers. Calls `task_manager_exited` of the shell once for each that was started and has ended,
+    released or not."""
+
+    def request_task_manager(self, resource_id: str) -> None:
+        """Start a TaskManager of that id; returns before it is up. Any error means that it was not started."""
+
+    def release_task_manager(self, resource_id: str, is_lost: bool) -> None:
+        """End that TaskManager: by force when it `is_lost`, else it may end itself first. Returns before it has ended, and
+        does nothing when it ended before."""
+
+
+class KeepNothing:
+    """The JobStore of a cluster that ends with its only client: it keeps nothing, as nothing would read it."""
+
+    def put(self, job_graph: JobGraph, encoded: bytes) -> None:
+        del job_graph, encoded
+
+    def remove(self, job_id: str, ended: EndedJob) -> None:
+        del job_id, ended

@@ -1,0 +1,136 @@
+"""Carries out what the JobManager decides, on threads where that takes time."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+from runtime.jobmanager.collaborators import Committer, JobStore, ResourceProvider
+from runtime.jobmanager.events import (
+    AbortSinks,
+    CommitSinks,
+    JobManagerEvent,
+    JobManagerInstruction,
+    JobStored,
+    JobStoreFailed,
+    ReleaseTaskManager,
+    RemoveJob,
+    RequestTaskManagers,
+    Send,
+    SinksAborted,
+    SinksCommitFailed,
+    SinksCommitted,
+    StoreJob,
+    TaskManagerExited,
+)
+from runtime.jobmanager.job_details import details_at
+from runtime.logs import of_job
+from runtime.transport import Transport
+from sqlstream.errors import ErrorInfo
+from sqlstream.graph.job_graph import JobGraph
+
+logger = logging.getLogger(__name__)
+
+
+class InstructionExecutor:
+    """Carries out instructions in their order, without waiting; `report` is called with what comes of them, from any thread.
+    `wall_ms` turns a time of the steady clock into one that clients are shown.
+
+    State: its threads, until `stop`, and the encoded graphs of jobs that are about to be stored."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        store: JobStore,
+        committer: Committer,
+        provider: ResourceProvider,
+        report: Callable[[JobManagerEvent], None],
+        wall_ms: Callable[[int], int],
+    ) -> None:
+        self._transport = transport
+        self._store = store
+        self._committer = committer
+        self._provider = provider
+        self._report = report
+        self._wall_ms = wall_ms
+        self._encoded: dict[str, bytes] = {}
+        # One thread each for the store and the provider keeps their calls in order; commits of jobs are
+        # independent.
+        self._store_thread = ThreadPoolExecutor(1, "job-store")
+        self._provider_thread = ThreadPoolExecutor(1, "resource-provider")
+        self._commit_threads = ThreadPoolExecutor(4, "sink-committer")
+
+    def stop(self) -> None:
+        """Carry out no more. A commit under way is completed, as a part of it may already be visible, and so is what is known
+        of jobs that ended."""
+        self._provider_thread.shutdown(wait=False, cancel_futures=True)
+        self._commit_threads.shutdown(wait=True, cancel_futures=True)
+        self._store_thread.shutdown(wait=True)
+
+    def expect_job(self, job_id: str, encoded: bytes) -> None:
+        """The job's graph as it is to be stored: the next instruction about the job is StoreJob."""
+        self._encoded[job_id] = encoded
+
+    def carry_out(self, instruction: JobManagerInstruction) -> None:
+        match instruction:
+            case Send(address, message):
+                self._transport.send(address, message)
+            case StoreJob(job_graph):
+                encoded = self._encoded.pop(job_graph.job_id)
+                logger.info('job "%s" is submitted', job_graph.name, extra=of_job(job_graph.job_id))
+                self._store_thread.submit(self._store_job, job_graph, encoded)
+            case RemoveJob(job_id, ended):
+                ended = replace(ended, details=details_at(ended.details, self._wall_ms))
+                self._store_thread.submit(self._store.remove, job_id, ended).add_done_callback(_log_error)
+            case CommitSinks():
+                self._commit_threads.submit(self._commit, instruction)
+            case AbortSinks():
+                self._commit_threads.submit(self._abort, instruction).add_done_callback(_log_error)
+            case RequestTaskManagers(resource_ids):
+                for resource_id in resource_ids:
+                    self._provider_thread.submit(self._request_task_manager, resource_id)
+            case ReleaseTaskManager(resource_id, is_lost):
+                released = self._provider_thread.submit(
+                    self._provider.release_task_manager, resource_id, is_lost
+                )
+                released.add_done_callback(_log_error)
+
+    def _request_task_manager(self, resource_id: str) -> None:
+        try:
+            self._provider.request_task_manager(resource_id)
+        except (
+            Exception
+        ) as error:  # a thread's boundary: becomes the cause when no TaskManager can be started
+            self._report(TaskManagerExited(resource_id, ErrorInfo.of(error)))
+
+    def _store_job(self, job_graph: JobGraph, encoded: bytes) -> None:
+        try:
+            self._store.put(job_graph, encoded)
+        except Exception as error:  # a thread's boundary: becomes the job's cause
+            self._report(JobStoreFailed(job_graph.job_id, ErrorInfo.of(error)))
+        else:
+            self._report(JobStored(job_graph.job_id))
+
+    def _commit(self, instruction: CommitSinks) -> None:
+        try:
+            self._committer.commit(instruction.job_id, instruction.commits)
+        except Exception as error:  # a thread's boundary: becomes the job's cause
+            self._report(SinksCommitFailed(instruction.job_id, ErrorInfo.of(error)))
+        else:
+            self._report(SinksCommitted(instruction.job_id))
+
+    def _abort(self, instruction: AbortSinks) -> None:
+        try:
+            self._committer.abort(instruction.job_id, instruction.commits)
+        finally:
+            # The job ends either way: output that a failed abort leaves behind was never visible.
+            self._report(SinksAborted(instruction.job_id))
+
+
+def _log_error(done: Future[Any]) -> None:
+    """Log the failure of a call that no job depends on."""
+    if not done.cancelled() and (error := done.exception()) is not None:
+        logger.warning("the JobManager could not carry out an instruction: %s", error, exc_info=error)

@@ -1,0 +1,35 @@
+"""Gives up a statement while it is planned: whoever waits for it says so, and the stages of the planner look."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from contextvars import ContextVar
+
+from sqlstream.errors import FailureReason, JobError
+
+_GIVEN_UP: ContextVar[threading.Event | None] = ContextVar("given_up", default=None)
+
+
+@contextlib.contextmanager
+def given_up_by(event: threading.Event) -> Iterator[None]:
+    """Within it, on this thread, `check_not_given_up` raises once the event is set."""
+    token = _GIVEN_UP.set(event)
+    try:
+        yield
+    finally:
+        _GIVEN_UP.reset(token)
+
+
+def check_not_given_up() -> None:
+    """JobError SS6031 when the statement that this thread plans has been given up.
+
+    Called for every node of a tree, so that a long statement ends soon. Only code without effects calls it: a statement ends
+    between two steps of its planning, and never between two changes that belong together.
+    """
+    event = _GIVEN_UP.get()
+    if event is not None and event.is_set():
+        raise JobError(
+            "SS6031", "the statement was cancelled while it was planned", reason=FailureReason.CANCELLED
+        )
