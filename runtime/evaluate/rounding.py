@@ -53,7 +53,12 @@ def _temporal(call: Call, context: EvaluationContext, is_floor: bool) -> Kernel:
 
     def kernel(value: pa.Array, _: pa.Scalar) -> pa.Array:
         # Weeks start on Sunday here, as in Calcite and unlike WEEK().
-        moved = function(to_local(value, context.time_zone), unit=unit.lower(), week_starts_monday=False)
+        local = to_local(value, context.time_zone)
+        moved = function(local, unit=unit.lower(), week_starts_monday=False)
+        if not is_floor:
+            # Arrow moves the very start of a month, quarter or year to the next one.
+            start = pc.floor_temporal(local, unit=unit.lower(), week_starts_monday=False)
+            moved = pc.if_else(pc.equal(start, local), local, moved)
         return require_range(from_local(moved, value.type, context.time_zone))
 
     return kernel
