@@ -53,20 +53,11 @@ def _temporal(call: Call, context: EvaluationContext, is_floor: bool) -> Kernel:
     def kernel(value: pa.Array, _: pa.Scalar) -> pa.Array:
         local = to_local(value, context.time_zone)
         # Weeks start on Sunday here, as in Calcite and unlike WEEK().
-<<<<<<< HEAD
         moved = pc.floor_temporal(local, unit=unit.lower(), week_starts_monday=False)
         if not is_floor:
             above = pc.ceil_temporal(local, unit=unit.lower(), week_starts_monday=False)
             # Arrow moves the first day of a month, quarter or year to the next one.
             moved = pc.if_else(pc.equal(moved, local), local, above)
-=======
-        local = to_local(value, context.time_zone)
-        moved = function(local, unit=unit.lower(), week_starts_monday=False)
-        if not is_floor:
-            # Arrow moves the very start of a month, quarter or year to the next one.
-            start = pc.floor_temporal(local, unit=unit.lower(), week_starts_monday=False)
-            moved = pc.if_else(pc.equal(start, local), local, moved)
->>>>>>> work/sparksql
         return require_range(from_local(moved, value.type, context.time_zone))
 
     return kernel
