@@ -10,13 +10,14 @@ from planner.lower import tree
 from planner.lower.duckdb import types
 from planner.lower.duckdb.aggregates import lower_aggregate
 from planner.lower.duckdb.functions import HANDLERS, REFUSED
-from planner.lower.duckdb.local_time import from_local
+from planner.lower.duckdb.local_time import from_local, is_utc
 from planner.lower.duckdb.refusals import ENGINE, refuse
 from planner.lower.duckdb.times import local, milliseconds_of
 from planner.lower.windows import WindowTerms, lower_window_tvf
 from planner.relational.nodes import WindowTvf
 from sqlstream.expressions import AggregateCall, Call, Literal
 from sqlstream.schema import Schema
+from sqlstream.specs.window import WindowKind
 from sqlstream.types import LogicalType, TypeRoot
 
 
@@ -56,6 +57,8 @@ class DuckDbDialect:
     def window_tvf(self, node: WindowTvf, source: exp.Expr) -> exp.Expr:
         t, zone = node.input.schema.types[node.time_column], node.window.time_zone
         is_instant = t.root is TypeRoot.TIMESTAMP_LTZ
+        if is_instant and node.window.kind is WindowKind.SESSION and not is_utc(zone):
+            raise refuse(f'a SESSION window of TIMESTAMP_LTZ in time zone "{zone}"')
 
         def window_time(milliseconds: exp.Expr) -> exp.Expr:
             return from_local(_timestamp(milliseconds), zone) if is_instant else _timestamp(milliseconds)

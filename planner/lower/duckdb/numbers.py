@@ -232,10 +232,11 @@ HANDLERS: dict[str, Handler] = {
     **{
         name: named(name.lower())
         for name in (
-            *("ABS", "SIGN", "SQRT", "LN", "LOG10", "LOG2", "EXP", "SIN", "COS", "TAN", "ATAN", "ATAN2"),
+            *("ABS", "SQRT", "LN", "LOG10", "LOG2", "EXP", "SIN", "COS", "TAN", "ATAN", "ATAN2"),
             *("ASIN", "ACOS", "SINH", "COSH", "TANH", "DEGREES", "RADIANS", "PI"),
         )
     },
+    "SIGN": lambda call, args, time_zone: in_type(tree.call("sign", *args), call.type),
     "POWER": named("pow"),
     "LOG": of_arguments(_logarithm),
     "COT": of_arguments(_cotangent),

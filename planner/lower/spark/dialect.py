@@ -13,7 +13,7 @@ from planner.lower.spark.arithmetic import ARITHMETIC
 from planner.lower.spark.casts import CASTS
 from planner.lower.spark.patterns import PATTERNS
 from planner.lower.spark.predicates import PREDICATES
-from planner.lower.spark.scope import ENGINE, Builder, refuse
+from planner.lower.spark.scope import ENGINE, Builder, fail, refuse
 from planner.lower.spark.strings import STRINGS
 from planner.lower.spark.temporal import TEMPORAL
 from planner.lower.spark.types import literal, spark_type
@@ -68,6 +68,9 @@ class SparkDialect:
             raise refuse(call.function, hint=REFUSED.get(call.function, ""))
         spark_type(call.type)
         return builder(call, args, self.time_zone)
+
+    def failure(self, message: str, t: LogicalType) -> exp.Expr:
+        return fail(message, spark_type(t))
 
     def aggregate(self, call: AggregateCall, input_schema: Schema) -> exp.Expr:
         return lower_aggregate(call, input_schema)
