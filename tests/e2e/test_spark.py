@@ -268,3 +268,26 @@ def test_the_jvm_dies_with_the_process_and_ctrl_c_does_not_reach_it() -> None:
         child.wait(10)
     for process in (jvm, *workers):
         assert wait_until(lambda p=process: not p.is_running() or p.status() == psutil.STATUS_ZOMBIE, 20)
+
+
+@pytest.mark.slow
+def test_a_jvm_that_is_killed_fails_the_statement_and_the_next_one_starts_spark_anew() -> None:
+    run, errors = RecordedRun(), []
+
+    def execute() -> None:
+        try:
+            spark_engine().run(plan_of(TWO_MINUTES_SQL), run)
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=execute, daemon=True)
+    thread.start()
+    assert wait_until(lambda: any(total > 0 for _, total in run.reports), 60)
+    with spark_engine()._sessions.session(SMALL, lambda words: None, lambda: False) as (spark, _):
+        os.kill(spark.jvm.process_id, signal.SIGKILL)
+    thread.join(30)
+    assert [type(error) for error in errors] == [ExternalError]
+    assert errors[0].code == "SS5113"
+    again = run_query("SELECT 7 AS n")
+    assert again.rows() == [(7,)]
+    assert again.states == ["starting Spark", ""]
