@@ -232,14 +232,13 @@ def check_seed(spark: Any, seed: int) -> None:
                 )
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_random_expressions_have_the_streams_values(seed: int, spark: Any) -> None:
-    check_seed(spark, seed)
+def test_random_expressions_have_the_streams_values(spark: Any) -> None:
+    check_seed(spark, 123)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("first", range(1000, 1100, 10))
+@pytest.mark.parametrize("first", range(1000, 1200, 10))
 def test_many_random_expressions_have_the_streams_values(first: int, spark: Any) -> None:
     for seed in range(first, first + 10):
         check_seed(spark, seed)
