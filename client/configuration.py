@@ -63,6 +63,22 @@ class Configuration:
         """What was given for everything but the server: the settings that a cluster and its sessions start with."""
         return self.of_scopes(*(s for s in Scope if s is not Scope.SERVER))
 
+    @property
+    def for_target(self) -> dict[str, str]:
+        """The settings that a command's session starts with, and where to find a server. Those of a cluster are left out where
+        it is a server's, which reads the same file, unless they are on the command line."""
+        found = self.for_jobs
+        if self.get("execution.target") == "remote":
+            found = {key: value for key, value in found.items() if self._is_for_remote(key)}
+        if self.is_given("sqlstream.data-dir"):
+            found["sqlstream.data-dir"] = self.values["sqlstream.data-dir"]
+        return found
+
+    def _is_for_remote(self, key: str) -> bool:
+        if config.option(key).scope is not Scope.CLUSTER or key == "execution.target":
+            return True
+        return self._given[key].origin is Origin.COMMAND_LINE
+
     def is_given(self, key: str) -> bool:
         return key in self._given
 

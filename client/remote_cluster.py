@@ -7,29 +7,41 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
+from pyarrow import flight
 
-from runtime.host.clock import steady_s
+from client.absolute_paths import with_absolute_paths
+from runtime.host.random import random_id
 from runtime.net.flight import FlightConnections
 from runtime.net.results import JobResults
-from sqlstream.errors import ErrorInfo, ExternalError, InternalError
+from sqlstream import __version__
+from sqlstream.errors import ErrorInfo, ExternalError, InternalError, SqlStreamError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import (
+    AttachClient,
+    AwaitJobEnd,
     CancelJob,
+    ClientAttached,
+    ClientDetached,
+    ClientEvent,
     ClientReply,
     ClientRequest,
     ClusterOverviewReply,
+    DetachClient,
     JobDetails,
     JobDetailsReply,
+    JobEnded,
     JobExceptionsReply,
     JobGraphReply,
     JobMetrics,
     JobMetricsReply,
     JobOverviewEntry,
     JobOverviewReply,
+    JobPrinted,
     JobStatusReply,
     JobSubmitted,
     RequestClusterOverview,
@@ -42,15 +54,20 @@ from sqlstream.messages.rpc import (
     RequestJobStatus,
     SubmitJob,
     TaskManagerOverview,
+    decode_client_event,
     decode_client_reply,
     encode_message,
 )
 
+if TYPE_CHECKING:
+    from runtime.net.results import PrintLines
+
 logger = logging.getLogger(__name__)
 
 REQUEST_TIMEOUT_S = 30.0
-STATUS_INTERVAL_S = 0.1
-"""Interval between questions for the status of the jobs whose end is awaited."""
+ATTACH_TIMEOUT_S = 10.0
+LEAVE_TIMEOUT_S = 1.0
+"""How long `close` waits for an answer, and then for the last lines that jobs have printed."""
 
 BATCHES_AHEAD_MAX = 4
 """Batches of a query that are read before the reader takes them."""
@@ -60,73 +77,141 @@ Reply = TypeVar("Reply")
 
 class RemoteClusterClient:
     """Asks the JobManager at `address`, a socket that only this user can reach, with the cluster's token. Implements
-    `ClusterClient`; ExternalError SS6015 when the JobManager cannot be reached.
+    `ClusterClient`; relative paths of tables are this process's, and lines that its jobs print go to `print_lines`, by default
+    to standard output and error.
 
-    State: the connection, a thread that asks for the status of the jobs whose end is awaited while there are any, and a thread
-    for each query that is being read.
-    """
+    It is attached from the start until `close`, over a stream that a thread reads: the JobManager cancels the queries of a client
+    that is gone, while its other jobs run on, and a client learns at once that the JobManager is gone. From then on every call
+    raises ExternalError SS6034.
+    State: the connection, the ends that are awaited, and a thread for each query that is being read."""
 
-    def __init__(self, address: str, token: str) -> None:
+    def __init__(self, address: str, token: str, print_lines: PrintLines | None = None) -> None:
+        """ExternalError SS6015 when the JobManager cannot be reached, SS6032 when it refuses the token; UserError SS6033 when it
+        is of another release."""
         self._address = address
         self._connections = FlightConnections(token)
-        self._awaited: dict[str, list[Callable[[JobStatusReply], None]]] = {}
+        self._print_lines = print_lines
+        self._id = random_id()
         self._lock = threading.Lock()
-        self._is_asking = False
-        self._closed = threading.Event()
+        self._ends: dict[str, Future[JobStatusReply]] = {}
+        self._print_errors: dict[str, OSError] = {}
+        self._lost: SqlStreamError | None = None
+        self._is_attached: Future[None] = Future()
+        self._follower = threading.Thread(target=self._follow, name="follow-jobs", daemon=True)
+        self._follower.start()
+        try:
+            self._is_attached.result(ATTACH_TIMEOUT_S)
+        except TimeoutError as error:
+            raise _unreachable(f"it has not answered for {ATTACH_TIMEOUT_S:.0f} s") from error
+        except BaseException:
+            self._connections.close()
+            raise
+
+    # --- the stream
+
+    def _follow(self) -> None:
+        attach = encode_message(AttachClient(self._id, __version__))
+        lost: SqlStreamError = _ended()
+        try:
+            for data in self._connections.attach(self._address, attach):
+                self._take(decode_client_event(data))
+        except SqlStreamError as error:
+            lost = error
+        except (pa.ArrowException, OSError) as error:
+            lost = self._not_reached(error)
+        except Exception as error:  # a thread's boundary: whoever waits is owed an answer
+            logger.exception("the stream from the JobManager cannot be read")
+            lost = InternalError(f"the stream from the JobManager cannot be read: {error}")
+        self._lose(lost)
+
+    def _take(self, event: ClientEvent) -> None:
+        match event:
+            case ClientAttached():
+                self._is_attached.set_result(None)
+            case JobPrinted(job_id, lines, is_error):
+                self._print(job_id, lines, is_error)
+            case JobEnded(reply):
+                with self._lock:
+                    end = self._ends.pop(reply.job_id, None)
+                if end is not None:
+                    end.set_result(reply)
+            case RequestFailed(error):
+                raise error.to_error()
+
+    def _print(self, job_id: str, lines: list[str], is_error: bool) -> None:
+        """Print lines; a job whose lines cannot be printed is cancelled, as none of them would be seen."""
+        if job_id in self._print_errors:
+            return
+        try:
+            if self._print_lines is None:
+                from runtime.embedded import print_to_terminal
+
+                self._print_lines = print_to_terminal
+            self._print_lines(job_id, lines, is_error)
+        except OSError as error:
+            self._print_errors[job_id] = error
+            # A job that has ended meanwhile is forgotten, or its JobManager is gone.
+            with contextlib.suppress(SqlStreamError):
+                self.cancel(job_id)
+
+    def _lose(self, error: SqlStreamError) -> None:
+        """Tell all who wait that no answer comes."""
+        with self._lock:
+            self._lost = error
+            ends, self._ends = list(self._ends.values()), {}
+        for end in ends:
+            end.set_exception(error)
+        if not self._is_attached.done():
+            self._is_attached.set_exception(error)
+
+    # --- jobs
 
     def submit(self, graph: JobGraph) -> None:
-        self._request(SubmitJob(graph), JobSubmitted)
+        try:
+            self._request(SubmitJob(with_absolute_paths(graph), self._id), JobSubmitted)
+        except KeyboardInterrupt:
+            # Whoever interrupts the submission does not know the job that it may have started.
+            with contextlib.suppress(SqlStreamError):
+                self.cancel(graph.job_id)
+            raise
 
     def results(self, job_id: str) -> JobResults:
         return _RemoteResults(lambda: self._connections.read_results(self._address, job_id))
 
     def when_ended(self, job_id: str, callback: Callable[[JobStatusReply], None]) -> None:
-        reply = self.status(job_id)
-        if reply.status.is_terminal:
-            callback(reply)
-            return
-        with self._lock:
-            self._awaited.setdefault(job_id, []).append(callback)
-            if not self._is_asking:
-                self._is_asking = True
-                threading.Thread(target=self._ask_for_ends, name="job-ends", daemon=True).start()
+        def call(end: Future[JobStatusReply]) -> None:
+            error = end.exception()
+            if error is None:
+                callback(end.result())
+            else:
+                callback(JobStatusReply(job_id, JobStatus.SUSPENDED, ErrorInfo.of(error)))
 
-    def _ask_for_ends(self) -> None:
-        while True:
-            self._closed.wait(STATUS_INTERVAL_S)
-            with self._lock:
-                awaited = list(self._awaited)
-                if not awaited:
-                    self._is_asking = False
-                    return
-            for job_id in awaited:
-                reply = self._status_or_lost(job_id)
-                if reply.status.is_terminal:
-                    self._end(reply)
-
-    def _status_or_lost(self, job_id: str) -> JobStatusReply:
-        """The status of a job; SUSPENDED when the JobManager has ended, or this client is closed."""
-        try:
-            return self.status(job_id)
-        except Exception as error:  # a thread's boundary: the callbacks are owed an answer
-            return JobStatusReply(job_id, JobStatus.SUSPENDED, ErrorInfo.of(error))
-
-    def _end(self, reply: JobStatusReply) -> None:
-        with self._lock:
-            callbacks = self._awaited.pop(reply.job_id, [])
-        for callback in callbacks:
-            try:
-                callback(reply)
-            except Exception:  # a thread's boundary: the ends of other jobs are still to be told
-                logger.exception("a callback failed at the end of job %s", reply.job_id)
+        self._end_of(job_id).add_done_callback(call)
 
     def wait(self, job_id: str, timeout_s: float | None = None) -> JobStatusReply:
-        deadline_s = None if timeout_s is None else steady_s() + timeout_s
-        while not (reply := self.status(job_id)).status.is_terminal:
-            if deadline_s is not None and steady_s() >= deadline_s:
-                raise TimeoutError
-            self._closed.wait(STATUS_INTERVAL_S)
+        reply = self._end_of(job_id).result(timeout_s)
+        if job_id in self._print_errors:
+            raise self._print_errors[job_id]
         return reply
+
+    def _end_of(self, job_id: str) -> Future[JobStatusReply]:
+        """The end of a job, when the stream tells it: behind all lines that the job has printed."""
+        with self._lock:
+            if self._lost is not None:
+                raise self._lost
+            known = self._ends.get(job_id)
+            end = self._ends.setdefault(job_id, Future())
+        if known is None:
+            try:
+                self._request(AwaitJobEnd(job_id, self._id), JobStatusReply)
+            except SqlStreamError as error:
+                with self._lock:
+                    self._ends.pop(job_id, None)
+                if not end.done():
+                    # Another thread may wait for it by now.
+                    end.set_exception(error)
+                raise
+        return end
 
     def status(self, job_id: str) -> JobStatusReply:
         return self._request(RequestJobStatus(job_id), JobStatusReply)
@@ -153,25 +238,55 @@ class RemoteClusterClient:
         return self._request(RequestClusterOverview(), ClusterOverviewReply).task_managers
 
     def close(self) -> None:
-        """Disconnect; jobs run on."""
-        self._closed.set()
+        """Leave: queries are cancelled, other jobs run on. Harmless when repeated."""
+        # A JobManager that is gone needs no farewell.
+        with contextlib.suppress(SqlStreamError):
+            self._request(DetachClient(self._id), ClientDetached, LEAVE_TIMEOUT_S)
+            self._follower.join(LEAVE_TIMEOUT_S)
         self._connections.close()
 
-    def _request(self, request: ClientRequest, expected: type[Reply]) -> Reply:
+    def _request(
+        self, request: ClientRequest, expected: type[Reply], timeout_s: float = REQUEST_TIMEOUT_S
+    ) -> Reply:
+        if self._lost is not None:
+            raise self._lost
         try:
-            data = self._connections.request(self._address, encode_message(request), REQUEST_TIMEOUT_S)
+            data = self._connections.request(self._address, encode_message(request), timeout_s)
         except (pa.ArrowException, OSError) as error:
-            raise ExternalError(
-                "SS6015",
-                f"could not reach the JobManager: {str(error).splitlines()[0]}",
-                hint="see whether the server runs: sqlstream status",
-            ) from error
+            raise self._not_reached(error) from error
         reply: ClientReply = decode_client_reply(data)
         if isinstance(reply, RequestFailed):
             raise reply.error.to_error()
         if not isinstance(reply, expected):
             raise InternalError(f"{type(reply).__name__} answers {type(request).__name__}")
         return reply
+
+    def _not_reached(self, error: Exception) -> ExternalError:
+        if isinstance(error, flight.FlightUnauthenticatedError):
+            return ExternalError(
+                "SS6032",
+                "the server refuses the secret of this command",
+                hint="use the data directory in which the server runs: -D sqlstream.data-dir=DIRECTORY",
+            )
+        if self._is_attached.done() and isinstance(error, flight.FlightUnavailableError):
+            return _ended()
+        return _unreachable(str(error).splitlines()[0])
+
+
+def _unreachable(reason: str) -> ExternalError:
+    return ExternalError(
+        "SS6015",
+        f"could not reach the JobManager: {reason}",
+        hint="see whether the server runs: sqlstream status",
+    )
+
+
+def _ended() -> ExternalError:
+    return ExternalError(
+        "SS6034",
+        "the server has ended, or broke off the connection",
+        hint="start the server again: jobs of INSERT then run again from their beginning, and queries are run again by hand",
+    )
 
 
 class _RemoteResults:

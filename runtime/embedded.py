@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -24,17 +24,23 @@ from runtime.jobmanager.resource_manager import ResourceManagerConfig
 from runtime.jobmanager.shell import JobManagerShell
 from runtime.logs import QUIET_LEVEL
 from runtime.metrics import ProcessUsage
+from runtime.net.attached_clients import AttachedClients
 from runtime.net.results import JobResults, PrintLines, ResultStore
 from runtime.providers.child_output import PassOn, print_errors
 from runtime.sink_committer import ConnectorCommitter
 from runtime.taskmanager.task_manager_options import TaskManagerOptions
 from runtime.transport import Transport
 from sqlstream import config as options
-from sqlstream.errors import ErrorInfo, InternalError, SqlStreamError
+from sqlstream.errors import ErrorInfo, FailureReason, InternalError, SqlStreamError
 from sqlstream.graph.job_graph import JobGraph, decode_job_graph, encode_job_graph
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import (
+    AwaitJobEnd,
     CancelJob,
+    ClientDetached,
+    ClientReply,
+    ClientRequest,
+    DetachClient,
     JobDetails,
     JobMetrics,
     JobOverviewEntry,
@@ -44,6 +50,7 @@ from sqlstream.messages.rpc import (
     SubmitJob,
     TaskManagerOverview,
     ToJobManager,
+    decode_attach_client,
     decode_client_request,
     encode_message,
 )
@@ -91,7 +98,8 @@ class TaskManagers(Protocol):
 @dataclass(frozen=True)
 class ClusterSurroundings:
     """What a cluster that outlives its jobs has around it: where it keeps jobs, which ones have ended before, where files may
-    lie (None: anywhere), what takes the output of its children, and what is called when its JobManager breaks off."""
+    lie (None: anywhere), what takes the output of its children, what is called when its JobManager breaks off, and with the
+    name of the message and the job id when a client in another process submits or cancels a job."""
 
     store: JobStore = field(default_factory=KeepNothing)
     committer: Committer | None = None
@@ -99,6 +107,7 @@ class ClusterSurroundings:
     places: FilePlaces | None = None
     pass_on: PassOn = print_errors
     on_crash: Callable[[], None] = lambda: None
+    on_client_change: Callable[[str, str], None] = lambda message, job_id: None
 
 
 class EmbeddedCluster:
@@ -131,7 +140,10 @@ class EmbeddedCluster:
             else ProvisioningConfig.of(self._config, f"taskmanager-{self._cluster_id}", task_managers)
         )
         self.token = random_token()
-        self._results = ResultStore(RESULT_BUFFER_BYTES, print_lines, self._on_unprinted)
+        self._attached = AttachedClients(self.cancel, print_lines)
+        self._results = ResultStore(
+            RESULT_BUFFER_BYTES, print_lines, self._on_unprinted, self._attached.take_lines
+        )
         if in_process:
             from runtime.taskmanager.in_process import InProcessTaskManager
 
@@ -152,6 +164,7 @@ class EmbeddedCluster:
                 on_exit=lambda resource_id, error: self._shell.task_manager_exited(resource_id, error),
                 on_release=self._usage.measure,
                 on_request=self._answer,
+                on_attach=self._attach,
                 pass_on=around.pass_on,
             )
         self._shell = JobManagerShell(
@@ -308,6 +321,7 @@ class EmbeddedCluster:
     def close(self) -> None:
         """Cancel all jobs and end the cluster; harmless when repeated. No child, no task thread and no file of an unfinished
         job is left, unless a job does not end within END_JOBS_TIMEOUT_S."""
+        self._attached.close()
         self._results.close_all()
         if self._is_started:
             self._is_started = False
@@ -330,21 +344,56 @@ class EmbeddedCluster:
         """Where the JobManager listens; `token` is what its clients must present."""
         return self._task_managers.address
 
+    # --- clients in other processes
+
+    def _attach(self, data: bytes, is_gone: Callable[[], bool]) -> Iterator[bytes]:
+        """What a client is sent while it is attached; a refusal is the only event."""
+        try:
+            for event in self._attached.stream(decode_attach_client(data), is_gone):
+                yield encode_message(event)
+        except (msgspec.MsgspecError, SqlStreamError) as error:
+            yield encode_message(RequestFailed(_refusal(error)))
+
     def _answer(self, data: bytes) -> bytes:
         """Answer a request of a client in another process."""
         try:
-            request = decode_client_request(data)
-            if isinstance(request, SubmitJob):
+            return encode_message(self._answered(decode_client_request(data)))
+        except (msgspec.MsgspecError, RecursionError, SqlStreamError) as error:
+            return encode_message(RequestFailed(_refusal(error)))
+
+    def _answered(self, request: ClientRequest) -> ClientReply:
+        match request:
+            case SubmitJob(job_graph, client_id):
+                self._around.on_client_change(type(request).__name__, job_graph.job_id)
                 # The results of the job must be open before it runs.
-                self.submit(request.job_graph)
-                return encode_message(JobSubmitted(request.job_graph.job_id))
-        except msgspec.MsgspecError as error:
-            return encode_message(RequestFailed(ErrorInfo("SS6014", f"the request cannot be read: {error}")))
-        except SqlStreamError as error:
-            return encode_message(RequestFailed(ErrorInfo.of(error)))
-        if isinstance(request, CancelJob):
-            self._results.forget(request.job_id)
-        return encode_message(answer_request(self._shell, request))
+                self._submit_of(client_id, job_graph)
+                return JobSubmitted(job_graph.job_id)
+            case AwaitJobEnd(job_id, client_id):
+                self.when_ended(job_id, lambda reply: self._attached.tell_end(client_id, reply))
+                return self.status(job_id)
+            case DetachClient(client_id):
+                self._attached.detach(client_id)
+                return ClientDetached()
+            case CancelJob(job_id):
+                self._around.on_client_change(type(request).__name__, job_id)
+                self._results.forget(job_id)
+        return answer_request(self._shell, request)
+
+    def _submit_of(self, client_id: str, graph: JobGraph) -> None:
+        """Submit the job of an attached client, or of one that gives no id."""
+        if not client_id:
+            self.submit(graph)
+            return
+        self._attached.adopt(client_id, graph.job_id, graph.is_query)
+        try:
+            self.submit(graph)
+        except SqlStreamError:
+            self._attached.release(graph.job_id)
+            raise
+        if graph.is_query and not self._attached.has_client(graph.job_id):
+            # Its client was lost before the job was there to be cancelled.
+            self.cancel(graph.job_id)
+        self.when_ended(graph.job_id, lambda reply: self._attached.release(reply.job_id))
 
     def _on_unprinted(self, job_id: str, error: OSError) -> None:
         self._print_errors[job_id] = error
@@ -354,6 +403,15 @@ class EmbeddedCluster:
         self._shell.receive(message)
 
     def _on_crash(self, _: ErrorInfo) -> None:
+        self._attached.close()
         # Callers that wait for rows get the end of the rows.
         self._results.close_all()
         self._around.on_crash()
+
+
+def _refusal(error: Exception) -> ErrorInfo:
+    """What a client in another process is told when its request fails."""
+    if isinstance(error, SqlStreamError):
+        return ErrorInfo.of(error)
+    reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+    return ErrorInfo("SS6014", f"the request cannot be read: {reason}", reason=FailureReason.USER_DATA)

@@ -23,6 +23,11 @@ OPTIONS: dict[str, ConfigOption] = {
     for o in (
         ConfigOption("execution.runtime-mode", _E, "STREAMING", "Whether statements run as streams or in batch.",
                      choices=("STREAMING",), refused=("BATCH", "AUTOMATIC"), scope=Scope.SESSION),
+        ConfigOption("execution.target", _E, "local",
+                     "Where jobs of `sqlstream run` and of embedded sessions run: in a cluster of their own, or remote, on the "
+                     "running server of this machine and user.",
+                     choices=("local", "remote"), refused=("spark", "yarn-session", "yarn-application", "kubernetes-session",
+                     "kubernetes-application"), scope=Scope.CLUSTER),
         ConfigOption("parallelism.default", _I, "1", "Parallelism of every operator that nothing else decides.",
                      minimum=1, maximum=32768, scope=Scope.SESSION),
         ConfigOption("table.exec.resource.default-parallelism", _I, "-1",

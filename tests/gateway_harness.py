@@ -15,9 +15,10 @@ import uvicorn
 
 from client.catalog.catalogs import memory_catalogs
 from client.gateway.app import gateway_app
+from client.gateway.asker import StatementListener
 from client.gateway.operations import Operation
 from client.gateway.options import GatewayOptions
-from client.gateway.service import GatewayService, StatementListener
+from client.gateway.service import GatewayService
 from client.rest.app import ServerInfo, rest_routes
 from client.session import Session
 from runtime.embedded import EmbeddedCluster
@@ -33,14 +34,14 @@ def gateway_service(
     options: GatewayOptions | None = None,
     clock_ms: Callable[[], int] | None = None,
     shares_catalogs: bool = True,
-    on_statement: StatementListener | None = None,
+    listener: StatementListener | None = None,
 ) -> Iterator[tuple[GatewayService, EmbeddedCluster]]:
     """A gateway without HTTP, whose sessions share one cluster; its tasks are threads."""
     with EmbeddedCluster(in_process=True, print_lines=lambda *_: None) as cluster:
         catalogs = memory_catalogs() if shares_catalogs else None
         clock = {"clock_ms": clock_ms} if clock_ms is not None else {}
         service = GatewayService(
-            lambda config: Session(cluster, config, catalogs), options, on_statement, **clock
+            lambda config: Session(cluster, config, catalogs), options, listener, **clock
         )
         try:
             yield service, cluster

@@ -110,8 +110,11 @@ def _check_writable(path: str | None) -> None:
 
 def _settings(arguments: argparse.Namespace) -> dict[str, str]:
     from client.configuration import settings_of_words
+    from client.target_session import refuse_target
 
-    return settings_of_words(arguments.set)
+    settings = settings_of_words(arguments.set)
+    refuse_target(settings, "sqlstream bench")
+    return settings
 
 
 def _chosen(text: str, available: list[str]) -> list[str]:

@@ -31,9 +31,12 @@ examples:
   sqlstream run --changelog --set parallelism.default=2 top_auctions.sql
   sqlstream run tables.sql -c "SELECT COUNT(*) FROM clicks"
   echo "SELECT 1 + 1;" | sqlstream run -
+  sqlstream run --set execution.target=remote pipeline.sql
 
 SELECT over bounded tables prints the final table. Over unbounded ones, or with --changelog, it prints each change as it
 arrives, with a first column `op` of +I, -U, +U or -D. INSERT waits until the job has ended. Ctrl-C cancels the job.
+
+With execution.target=remote the jobs run on the sqlstream server of this machine and user, and everything else here.
 
 After each job standard error reports late, undecodable and dropped rows, also with --quiet. A final table is printed when
 its job has finished: a job that fails or is cancelled prints none.
@@ -79,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """0 when all statements ran, 1 when a job failed, 2 for a wrong statement."""
-    from client.local_session import local_session
+    from client.target_session import target_session
     from sqlstream.flink_tuning import tuning_note
 
     if arguments.format == "arrow" and sys.stdout.isatty():
@@ -97,7 +100,8 @@ def execute(arguments: argparse.Namespace) -> int:
         with line.cleared(sys.stderr if is_error else sys.stdout):
             print_to_terminal(job_id, lines, is_error)
 
-    with local_session(configuration_of(arguments).for_jobs, arguments.task_managers, print_lines) as session:
+    settings = configuration_of(arguments).for_target
+    with target_session(settings, arguments.task_managers, print_lines) as session:
         for key in session.config:
             _tell(tuning_note(key), arguments)
         return run_scripts(texts, session, arguments, line)

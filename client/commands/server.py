@@ -46,7 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """0 when the server was stopped, 1 when it broke off, 2 for wrong settings."""
     from client.arguments import configuration_of
+    from client.configuration import settings_of_words
+    from client.target_session import refuse_target
 
+    # In a file it is meant for commands that share the file.
+    refuse_target(settings_of_words(arguments.settings), "sqlstream server")
     if arguments.port is not None:
         ports = ("sql-gateway.endpoint.rest.port", "rest.port")
         arguments.settings += [f"{key}={arguments.port}" for key in ports]

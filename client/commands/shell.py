@@ -20,6 +20,7 @@ from sqlstream import __version__
 from sqlstream.config_option import Scope
 
 if TYPE_CHECKING:
+    from client.configuration import Configuration
     from client.connection import Connection
     from client.shell.prompt import Prompt
 
@@ -30,12 +31,14 @@ examples:
   sqlstream                                      the same as sqlstream shell
   sqlstream shell -f tables.sql                  with the tables of a file
   sqlstream shell --connect http://localhost:8083
+  sqlstream shell --embedded --set execution.target=remote
   echo "SELECT 1 + 1;" | sqlstream shell
 
 Statements end with ; or with \\G, which prints one line per column. HELP explains the rest.
 
-The cluster is embedded unless --connect or SQLSTREAM_URL names a server; its jobs end with the shell. Off a terminal the shell
-reads statements from standard input without a prompt, and the first error ends it.
+The cluster is embedded unless --connect or SQLSTREAM_URL names a server; its jobs end with the shell. With the setting
+execution.target=remote the shell plans, and the running server of this machine runs the jobs; those of INSERT go on there. Off a
+terminal the shell reads statements from standard input without a prompt, and the first error ends it.
 """
 
 
@@ -72,16 +75,17 @@ def execute(arguments: argparse.Namespace) -> int:
     """0 when the user leaves or all statements ran; else 1 when a job failed, 2 for a wrong statement or word."""
     _end_on_hang_up()
     is_interactive = sys.stdin.isatty() and sys.stdout.isatty()
+    configuration = configuration_of(arguments)
     display = Display(is_interactive)
-    opening = OpeningConnection(lambda: _open(arguments, display))
+    opening = OpeningConnection(lambda: _open(arguments, configuration, display))
     shell = Shell(opening, display)
     try:
-        if _server(arguments):
+        if _server(arguments) or _is_remote(configuration):
             # A server that does not answer is told before the first prompt.
             opening.get()
         prompt = _prompt(opening, shell) if is_interactive else None
         if prompt is not None:
-            print(_greeting(arguments))
+            print(_greeting(arguments, configuration))
         for path in arguments.file:
             shell.run_file(path)
         return shell.run_lines(sys.stdin) if prompt is None else shell.run_prompt(prompt)
@@ -96,8 +100,11 @@ def _server(arguments: argparse.Namespace) -> str:
     return "" if arguments.embedded else str(arguments.connect or os.environ.get(URL_VARIABLE, ""))
 
 
-def _open(arguments: argparse.Namespace, display: Display) -> Connection:
-    configuration = configuration_of(arguments)
+def _is_remote(configuration: Configuration) -> bool:
+    return bool(configuration.get("execution.target") == "remote")
+
+
+def _open(arguments: argparse.Namespace, configuration: Configuration, display: Display) -> Connection:
     for note in configuration.notes:
         display.remark(note)
     if url := _server(arguments):
@@ -109,7 +116,7 @@ def _open(arguments: argparse.Namespace, display: Display) -> Connection:
         return connect(url, token=address.token, config=session)
     from client.connection.embedded import embedded_connection
 
-    return embedded_connection(configuration.for_jobs, arguments.task_managers, display.print_lines)
+    return embedded_connection(configuration.for_target, arguments.task_managers, display.print_lines)
 
 
 def _prompt(opening: OpeningConnection, shell: Shell) -> Prompt:
@@ -137,8 +144,10 @@ def _warm(connection: Connection) -> None:
             list(result.batches())
 
 
-def _greeting(arguments: argparse.Namespace) -> str:
-    where = _server(arguments).partition("?")[0] or "an embedded cluster"
+def _greeting(arguments: argparse.Namespace, configuration: Configuration) -> str:
+    where = _server(arguments).partition("?")[0]
+    if not where:
+        where = "the server of this machine" if _is_remote(configuration) else "an embedded cluster"
     return f"sqlstream {__version__} on {where}. Statements end with ; and HELP explains more."
 
 

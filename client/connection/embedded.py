@@ -39,23 +39,31 @@ def embedded_connection(
     task_managers: int | None = None,
     print_lines: PrintLines | None = None,
 ) -> EmbeddedConnection:
-    """A connection with a cluster of its own, which ends with it; the arguments are those of `local_session`."""
-    from client.local_session import local_session
+    """A connection with a cluster of its own, which ends with it, or with that of a running server, which it leaves; the
+    arguments and errors are those of `target_session`."""
+    from client.target_session import server_of, target_session
 
     stack = contextlib.ExitStack()
-    session = stack.enter_context(local_session(config, task_managers, print_lines))
-    connection = EmbeddedConnection(session, stack.close)
+    session = stack.enter_context(target_session(config, task_managers, print_lines))
+    connection = EmbeddedConnection(session, stack.close, server_of(config or {}))
     close_at_exit(connection, connection.close)
     return connection
 
 
 class EmbeddedConnection:
     """Implements `Connection` over a `Session`, whose calls it puts into line. State: the results that are in use, until
-    `close` cancels their queries. `close_cluster` ends the session's cluster, if the connection is to do so."""
+    `close` cancels their queries. `close_cluster` ends the session's cluster, or leaves that of `server`, if the connection is to
+    do so."""
 
-    def __init__(self, session: Session, close_cluster: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        close_cluster: Callable[[], None] | None = None,
+        server: str = "",
+    ) -> None:
         self._session = session
         self._close_cluster = close_cluster
+        self._server = server
         self._lock = threading.Lock()
         self._results: weakref.WeakSet[EmbeddedResult] = weakref.WeakSet()
         self._is_closed = False
@@ -63,11 +71,11 @@ class EmbeddedConnection:
 
     @property
     def name(self) -> str:
-        return NAME
+        return self._server or NAME
 
     @property
     def owns_cluster(self) -> bool:
-        return self._close_cluster is not None
+        return self._close_cluster is not None and not self._server
 
     @property
     def session(self) -> Session:

@@ -12,13 +12,15 @@ from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse
 
-from client.http_api.answers import RestRoute, json_answer
+from client.gateway.asker import Asker, asker_of
+from client.http_api.answers import json_answer
 from client.http_api.errors import RestError
 from client.http_api.request_body import read_value
 from client.rest.info import ServerInfo
+from client.rest.route import RestRoute
 
-Complete = Callable[[str, str, int], Sequence[str]]
-"""Candidates for a session's handle, a statement and a position in it (GatewayService.complete)."""
+Complete = Callable[[str, str, int, Asker], Sequence[str]]
+"""Candidates for a session's handle, a statement, a position in it and who asks (GatewayService.complete)."""
 
 STATIC = Path(__file__).parent / "static"
 EDITOR = Path(sys.prefix) / "share" / "sqlstream" / "codemirror"
@@ -63,7 +65,9 @@ def console_routes(complete: Complete, info: ServerInfo, editor: Path = EDITOR) 
     @router.post("/console/complete-statement")
     async def complete_statement(request: Request) -> Response:
         wanted = await read_value(request, CompleteRequest, _BODY_BYTES_MAX)
-        found = await run_in_threadpool(complete, wanted.session_handle, wanted.statement, wanted.position)
+        found = await run_in_threadpool(
+            complete, wanted.session_handle, wanted.statement, wanted.position, asker_of(request)
+        )
         return json_answer({"candidates": list(found)})
 
     @router.get("/console/{name}")

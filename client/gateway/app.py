@@ -8,12 +8,14 @@ from starlette.exceptions import HTTPException
 from client.gateway.routes import gateway_routes
 from client.gateway.service import GatewayService
 from client.http_api.errors import RestError, answer_bug, answer_http_error, answer_rest_error
+from client.http_api.head_requests import HeadRequests
 
 __all__ = ["gateway_app", "gateway_routes", "install_errors"]
 
 
 def install_errors(app: FastAPI) -> None:
-    """Answer the errors of all routes of an application as Flink does: `{"errors": […]}`."""
+    """Answer the errors of all routes of an application as Flink does: `{"errors": […]}`; and HEAD as GET."""
+    app.add_middleware(HeadRequests)
     app.add_exception_handler(RestError, answer_rest_error)
     app.add_exception_handler(HTTPException, answer_http_error)
     app.add_exception_handler(Exception, answer_bug)

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from starlette.requests import Request
-
 from client.gateway.operations import Operation, OperationResult
 from client.gateway.results import Page
 from client.gateway.service import GatewayService
@@ -68,8 +66,3 @@ class HttpContext:
 def operation_failed(operation: Operation, failure: str, error: SqlStreamError) -> RestError:
     """What a request for an operation's answer is told of its error."""
     return RestError(INTERNAL, failure, error, operation.text, is_handled=False)
-
-
-def user_of(request: Request) -> str:
-    """Who asks, as the server's authentication found it; empty where there is none."""
-    return str(getattr(request.state, "user", ""))

@@ -11,6 +11,7 @@ from client.gateway.bodies import ErrorResponseBody
 _SAYS = {
     400: "The request is not understood.",
     404: "There is no such path.",
+    405: "The path has no such method.",
     413: "The body is too large.",
     500: "The statement is wrong, it failed, or there is no such session or operation.",
 }

@@ -91,8 +91,8 @@ class OperationResult:
 class Operation:
     """One statement of a session. Thread-safe.
 
-    State: its status, and its answer or its error until it is closed. Its text while an error may point into it: until it has
-    finished, and that of a query until it is closed.
+    State: its status, and its answer or its error (`error`) until it is closed. Its text while an error may point into it:
+    until it has finished, and that of a query until it is closed.
     """
 
     def __init__(self, text: str) -> None:
@@ -103,7 +103,8 @@ class Operation:
         self._status = OperationStatus.INITIALIZED
         self._lock = threading.Lock()
         self._result: OperationResult | None = None
-        self._error: SqlStreamError | None = None
+        self.error: SqlStreamError | None = None
+        self._has_told_error = False
         self._waited_job: Job | None = None
         self._waiting: list[Callable[[], None]] = []
 
@@ -113,10 +114,11 @@ class Operation:
 
     @property
     def is_over(self) -> bool:
-        """Whether there is nothing more to learn of it: it failed, was cancelled, or every row of its answer was read."""
+        """Whether a client has learned all there is of it: it was cancelled, or its error or every row of its answer was
+        read."""
         with self._lock:
-            result = self._result
-        return not self._status.is_unsettled and (result is None or result.pages.is_ended)
+            result, has_told = self._result, self.error is None or self._has_told_error
+        return not self._status.is_unsettled and has_told and (result is None or result.pages.is_read)
 
     @property
     def held_bytes(self) -> int:
@@ -160,7 +162,8 @@ class Operation:
         """The answer, once the operation is settled. SqlStreamError when it failed; UserError SS6021 when it was cancelled or
         closed."""
         with self._lock:
-            result, error, status = self._result, self._error, self._status
+            result, error, status = self._result, self.error, self._status
+            self._has_told_error = error is not None
         if error is not None:
             raise error
         if result is None or status is not OperationStatus.FINISHED:
@@ -204,7 +207,7 @@ class Operation:
         if not self._move(others, OperationStatus.CLOSED):
             return
         with self._lock:
-            result, self._result, self._error = self._result, None, None
+            result, self._result, self.error = self._result, None, None
         if result is not None:
             result.close()
 
@@ -223,7 +226,7 @@ class Operation:
             if target in (OperationStatus.CANCELED, OperationStatus.CLOSED):
                 self.given_up.set()
             self._result = result or self._result
-            self._error = error or self._error
+            self.error = error or self.error
             if target in _WITHOUT_TEXT and not (result is not None and result.is_query):
                 self.text = ""
             waiting: list[Callable[[], None]] = []

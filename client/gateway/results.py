@@ -47,6 +47,7 @@ class ResultPages:
         self._rest: pa.RecordBatch | None = None
         self._waiting: list[Callable[[], None]] = []
         self._is_closed = False
+        self._has_told_end = False
         self._final: JobStatusReply | None = None
         self._has_final = job is None
         if job is not None:
@@ -73,6 +74,12 @@ class ResultPages:
         """Whether every row was taken, and it is known how the job ended."""
         return self._has_final and self._rest is None and self._rows.is_ended
 
+    @property
+    def is_read(self) -> bool:
+        """Whether a client has asked for all of it: the end, or every row of a result that has rows and did not fail."""
+        has_failed = self._final is not None and self._final.status is not JobStatus.FINISHED
+        return self.is_ended and (self._has_told_end or (self._token > 0 and not has_failed))
+
     def page(self, token: int) -> Page:
         """The page of that token with the rows that are there, maybe none; the token of the next one is higher by one, unless
         this is the end. UserError SS6022 for another token than the current one or the one before; JobError at the end of a
@@ -86,6 +93,7 @@ class ResultPages:
                 raise self._wrong_token(token)
             batches = self._take()
             if not batches and self.is_ended:
+                self._has_told_end = True
                 self._require_finished()
                 return Page((), is_end=True)
             self._last = Page(batches)

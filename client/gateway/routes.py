@@ -12,7 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from client.gateway import bodies
-from client.gateway.http_context import HttpContext, user_of
+from client.gateway.asker import asker_of
+from client.gateway.http_context import HttpContext
 from client.gateway.openapi import Extra, json_body, json_response
 from client.gateway.reading import read_handle, read_json, read_request_body
 from client.gateway.result_routes import add_result_routes
@@ -81,7 +82,7 @@ class _VersionRoutes:
             body = await self._read(request, bodies.OpenSessionRequestBody)
             properties, name = body.properties or {}, body.sessionName or ""
             handle = await context.handled(
-                "Failed to openSession.", lambda: service.open_session(properties, name)
+                "Failed to openSession.", lambda: service.open_session(properties, name, asker_of(request))
             )
             return _json({"sessionHandle": handle})
 
@@ -115,7 +116,9 @@ class _VersionRoutes:
             _require_no_timeout(body.executionTimeout)
             operation = await self._context.unhandled(
                 "Failed to executeStatement.",
-                lambda: self._service.execute(handle, body.statement, body.executionConfig, user_of(request)),
+                lambda: self._service.execute(
+                    handle, body.statement, body.executionConfig, asker_of(request)
+                ),
             )
             return _json({"operationHandle": operation.handle})
 
@@ -163,7 +166,7 @@ class _VersionRoutes:
             _require_no_timeout(body.executionTimeout)
             failure = "Failed to configureSession."
             operation = await context.unhandled(
-                failure, lambda: service.configure_session(handle, body.statement, user_of(request))
+                failure, lambda: service.configure_session(handle, body.statement, asker_of(request))
             )
             (await context.result(operation, failure)).close()
             return _json({})
@@ -211,7 +214,9 @@ class _VersionRoutes:
             failure = "Failed to deployScript."
             operation = await context.unhandled(
                 failure,
-                lambda: service.run_script(handle, body.script or "", body.executionConfig, user_of(request)),
+                lambda: service.run_script(
+                    handle, body.script or "", body.executionConfig, asker_of(request)
+                ),
             )
             (await context.result(operation, failure)).close()
             return _json({"clusterID": service.cluster_id})

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from client.gateway.asker import NOBODY, Asker, StatementListener
 from client.gateway.execution import Execute, Execution
 from client.gateway.operations import Operation
 from client.gateway.options import GatewayOptions
-from client.gateway.sessions import GatewaySession, SessionTable
+from client.gateway.sessions import GatewaySession, SessionTable, unknown_session
 from client.gateway.settings import require_small, split_properties, statement_settings
 from runtime.host.clock import steady_ms
 from sqlstream.cancellation import given_up_by
@@ -24,9 +26,6 @@ if TYPE_CHECKING:
 
 OpenSession = Callable[[Mapping[str, str]], "Session"]
 """A session of the engine with these settings, on the gateway's cluster and catalogs."""
-
-StatementListener = Callable[[str, str, str, str], None]
-"""Called with user, session handle, operation handle and text before a statement is executed; an error refuses it."""
 
 _log = logging.getLogger(__name__)
 
@@ -45,13 +44,13 @@ class GatewayService:
         self,
         open_session: OpenSession,
         options: GatewayOptions | None = None,
-        on_statement: StatementListener | None = None,
+        listener: StatementListener | None = None,
         clock_ms: Callable[[], int] = steady_ms,
     ) -> None:
         self.options = options or GatewayOptions()
         self.cluster_id = uuid.uuid4().hex
         self._open_session = open_session
-        self._on_statement = on_statement
+        self._listener = listener
         self._clock_ms = clock_ms
         self._sessions = SessionTable(self.options.sessions_max, self.options.idle_timeout_ms, clock_ms)
         self._pool = ThreadPoolExecutor(self.options.worker_threads_max, "gateway")
@@ -77,7 +76,7 @@ class GatewayService:
         """The open sessions; looking at them is no use of them."""
         return self._sessions.all()
 
-    def open_session(self, properties: Mapping[str, str], name: str = "") -> str:
+    def open_session(self, properties: Mapping[str, str], name: str = "", asker: Asker = NOBODY) -> str:
         """Open a session and return its handle. UserError for a wrong setting, or when there are too many sessions."""
         self._sessions.require_room()
         require_small(properties, name, self.options.properties_bytes_max)
@@ -90,6 +89,7 @@ class GatewayService:
             self.options.operations_max,
             self.options.operations_bytes_max,
             self._clock_ms(),
+            asker.level,
         )
         self._sessions.add(session)
         return session.handle
@@ -97,6 +97,10 @@ class GatewayService:
     def session(self, handle: str) -> GatewaySession:
         """An open session, which counts as used now. UserError SS6020 when there is none of that handle."""
         return self._sessions.get(handle)
+
+    def session_level(self, handle: str) -> int | None:
+        """The level of whoever opened a session; None when there is none of that handle. This is no use of it."""
+        return self._sessions.level_of(handle)
 
     def close_session(self, handle: str) -> None:
         self._sessions.remove(handle).close()
@@ -114,45 +118,45 @@ class GatewayService:
     # -- statements --------------------------------------------------------------------------------
 
     def execute(
-        self, session_handle: str, text: str, config: Mapping[str, str] | None = None, user: str = ""
+        self, session_handle: str, text: str, config: Mapping[str, str] | None = None, asker: Asker = NOBODY
     ) -> Operation:
         """Begin to execute one statement; the operation says how it goes on. `config` is in force for this statement alone.
         UserError for a statement that is too long, a wrong setting or an unknown session."""
         session = self.session(session_handle)
         operation = self._operation(text)
         applied = statement_settings(config or {})
-        self._announce(session, operation, user)
-        session.add(operation)
-        self._start(session, operation, applied, self._execution(session.session).execute)
+        with self._announced(session, operation, asker):
+            session.add(operation)
+            self._start(session, operation, applied, self._execution(session.session).execute)
         return operation
 
-    def configure_session(self, session_handle: str, text: str, user: str = "") -> Operation:
+    def configure_session(self, session_handle: str, text: str, asker: Asker = NOBODY) -> Operation:
         """Begin to execute a statement that changes the session or its catalog, and no other. The session forgets the operation
         once it is settled."""
         session = self.session(session_handle)
         operation = self._operation(text)
-        self._announce(session, operation, user)
-        session.add_until_settled(operation)
-        self._start(session, operation, {}, self._execution(session.session).configure)
+        with self._announced(session, operation, asker):
+            session.add_until_settled(operation)
+            self._start(session, operation, {}, self._execution(session.session).configure)
         return operation
 
     def run_script(
-        self, session_handle: str, script: str, config: Mapping[str, str] | None = None, user: str = ""
+        self, session_handle: str, script: str, config: Mapping[str, str] | None = None, asker: Asker = NOBODY
     ) -> Operation:
         """Begin to execute all statements of a script in a session of their own, with the settings of this one. The operation
         ends when the last job has been submitted, and the session forgets it then."""
         session = self.session(session_handle)
         operation = self._operation(script)
         applied = statement_settings(config or {})
-        self._announce(session, operation, user)
-        session.add_until_settled(operation)
 
         def execute(operation: Operation, done: Callable[[], None]) -> bool:
             # Here, not before: statements that wait in the queue before the script change the settings.
             own = self._open_session({**session.session.config, **applied})
             return self._execution(own).run_script(operation, done)
 
-        self._start(session, operation, {}, execute)
+        with self._announced(session, operation, asker):
+            session.add_until_settled(operation)
+            self._start(session, operation, {}, execute)
         return operation
 
     def operation(self, session_handle: str, operation_handle: str) -> Operation:
@@ -168,8 +172,12 @@ class GatewayService:
         if operation is not None:
             operation.close()
 
-    def complete(self, session_handle: str, text: str, position: int) -> Sequence[str]:
-        """What may be written at `position` of an unfinished statement, the best first."""
+    def complete(self, session_handle: str, text: str, position: int, asker: Asker = NOBODY) -> Sequence[str]:
+        """What may be written at `position` of an unfinished statement, the best first. UserError SS6020 also for a session
+        that is not open to who asks."""
+        level = self.session_level(session_handle)
+        if level is not None and asker.level < level:
+            raise unknown_session(session_handle)
         return [found.text for found in self.candidates(session_handle, text, position)]
 
     def candidates(self, session_handle: str, text: str, position: int) -> tuple[Candidate, ...]:
@@ -204,10 +212,26 @@ class GatewayService:
     def _execution(self, session: Session) -> Execution:
         return Execution(session, self.options)
 
-    def _announce(self, session: GatewaySession, operation: Operation, user: str) -> None:
-        """Tell the listener of a statement, which refuses it by an error."""
-        if self._on_statement is not None:
-            self._on_statement(user, session.handle, operation.handle, operation.text)
+    @contextlib.contextmanager
+    def _announced(self, session: GatewaySession, operation: Operation, asker: Asker) -> Iterator[None]:
+        """Tell the listener of a statement, which refuses it by an error, before the body puts it into its session; and of its
+        end, also when the session has no room for it."""
+        listener = self._listener
+        if listener is None:
+            yield
+            return
+        listener.announce(asker, session.handle, operation.handle, operation.text)
+
+        def end() -> None:
+            code = operation.error.code if operation.error is not None else ""
+            listener.end(asker, session.handle, operation.handle, operation.status.value, code)
+
+        try:
+            yield
+        except SqlStreamError as error:
+            listener.end(asker, session.handle, operation.handle, "REJECTED", error.code)
+            raise
+        operation.when_settled(end)
 
     def _start(
         self,

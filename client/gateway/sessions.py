@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import logging
 import queue
@@ -22,12 +23,16 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
+DROPPED_MAX = 1000
+
+
 class GatewaySession:
     """One client's session: its statements run in order, others' beside them. Thread-safe.
 
-    State: the engine's session, properties that the engine does not know, and its operations, until `close`. An operation that
-    has been answered to its end is dropped when there are more than `operations_max` or they take more than
-    `operations_bytes_max`, the oldest first.
+    `level` is that of whoever opened it. State: the engine's session, properties that the engine does not know, and its
+    operations, until `close`. An operation whose answer was read to its end is dropped when there are more than
+    `operations_max` or they take more than `operations_bytes_max`, the oldest first; the handles of the last DROPPED_MAX
+    dropped ones are kept, to tell whoever asks for them.
     """
 
     def __init__(
@@ -39,14 +44,17 @@ class GatewaySession:
         operations_max: int,
         operations_bytes_max: int,
         now_ms: int,
+        level: int = 0,
     ) -> None:
         self.handle = str(uuid.uuid4())
         self.name = name
+        self.level = level
         self.session = session
         self.last_used_ms = now_ms
         self._queue = SerialQueue(pool, operations_max)
         self._kept = dict(kept)
         self._operations: dict[str, Operation] = {}
+        self._dropped: collections.deque[str] = collections.deque(maxlen=DROPPED_MAX)
         self._operations_max = operations_max
         self._operations_bytes_max = operations_bytes_max
         self._lock = threading.Lock()
@@ -81,6 +89,7 @@ class GatewaySession:
             dropped = self._dropped_for(operation)
             self._operations = {h: o for h, o in self._operations.items() if h not in dropped}
             self._operations[operation.handle] = operation
+            self._dropped.extend(dropped)
         for other in dropped.values():
             other.close()
 
@@ -134,6 +143,13 @@ class GatewaySession:
         """UserError SS6021 when there is none of that handle."""
         with self._lock:
             found = self._operations.get(handle)
+            was_dropped = found is None and handle in self._dropped
+        if was_dropped:
+            raise UserError(
+                "SS6021",
+                f"the operation {handle} was dropped to make room for later ones, as its answer had been read to its end",
+                hint="run the statement again",
+            )
         if found is None:
             raise UserError(
                 "SS6021", f"can not find the submitted operation in the OperationManager with the {handle}"
@@ -203,6 +219,12 @@ class SessionTable:
             raise unknown_session(handle)
         found.last_used_ms = self._clock_ms()
         return found
+
+    def level_of(self, handle: str) -> int | None:
+        """The level of a session, which does not count as used; None when there is none of that handle."""
+        with self._lock:
+            found = self._sessions.get(handle)
+        return None if found is None else found.level
 
     def remove(self, handle: str) -> GatewaySession:
         with self._lock:

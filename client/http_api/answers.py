@@ -1,48 +1,9 @@
-"""Answers in JSON, and routes whose errors are answered in the body that Flink's clients read."""
+"""Answers in JSON, in Flink's content type."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Coroutine
-from typing import Any
-
 import msgspec
-from fastapi import Request, Response
-from fastapi.routing import APIRoute
-
-from client.http_api.errors import BAD_REQUEST, INTERNAL, NOT_FOUND, RestError
-from sqlstream.errors import SqlStreamError, UserError, render_error
-
-UNKNOWN_JOB = "SS6009"
-
-logger = logging.getLogger(__name__)
-
-
-class RestRoute(APIRoute):
-    """A route of the JobManager's REST: an error of a job that is not known is 404, another one of the user's 400. No state of
-    its own."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handle = super().get_route_handler()
-
-        async def handle_errors(request: Request) -> Response:
-            try:
-                return await handle(request)
-            except RestError as error:
-                return json_answer(error.body(is_detailed=False), error.status)
-            except SqlStreamError as error:
-                return error_answer(_status_of(error), render_error(error))
-
-        return handle_errors
-
-
-def _status_of(error: SqlStreamError) -> int:
-    if error.code == UNKNOWN_JOB:
-        return NOT_FOUND
-    if isinstance(error, UserError):
-        return BAD_REQUEST
-    logger.error("a request failed: %s", error)
-    return INTERNAL
+from fastapi import Response
 
 
 def json_answer(body: object, status: int = 200) -> Response:

@@ -8,7 +8,9 @@ import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match
 
+from client.http_api.head_requests import has_head
 from client.http_api.media import DETAILED
 from sqlstream.errors import (
     ExternalError,
@@ -23,6 +25,7 @@ from sqlstream.secrets import without_secrets
 
 BAD_REQUEST = 400
 NOT_FOUND = 404
+NO_METHOD = 405
 TOO_LARGE = 413
 INTERNAL = 500
 
@@ -101,11 +104,29 @@ async def answer_rest_error(request: Request, error: Exception) -> Response:
 
 
 async def answer_http_error(request: Request, error: Exception) -> Response:
-    """A path or method that does not exist is not found, as Flink's router says; others keep their status."""
+    """A path that does not exist is not found, in the words of Flink's router; a method that a path does not have is answered
+    with those that it has."""
     assert isinstance(error, HTTPException)
-    if error.status_code in (404, 405):
-        return error_response(NOT_FOUND, {"errors": [f"Not found: {request.url.path}"]})
+    path = request.url.path
+    if error.status_code == NOT_FOUND:
+        return error_response(NOT_FOUND, {"errors": [f"Not found: {path}"]})
+    if error.status_code == NO_METHOD:
+        allowed = ", ".join(allowed_methods(request))
+        said = f"Method {request.method[:20]} is not allowed for {path}: use {allowed}"
+        return error_response(NO_METHOD, {"errors": [said]}, {"allow": allowed})
     return error_response(error.status_code, {"errors": [str(error.detail)]}, dict(error.headers or {}))
+
+
+def allowed_methods(request: Request) -> list[str]:
+    """The methods that a route answers for the request's path; HEAD is answered where GET is."""
+    found = [
+        method
+        for method in ("DELETE", "GET", "PATCH", "POST", "PUT")
+        if any(r.matches({**request.scope, "method": method})[0] is Match.FULL for r in request.app.routes)
+    ]
+    if "GET" in found and has_head(request.url.path):
+        found.insert(found.index("GET") + 1, "HEAD")
+    return found
 
 
 async def answer_bug(request: Request, error: Exception) -> Response:

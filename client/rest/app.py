@@ -47,8 +47,8 @@ def rest_routes(cluster: ClusterClient, info: ServerInfo, shut_down: Callable[[]
         refused_routes(),
     ):
         rest.include_router(routes)
-    router = APIRouter(include_in_schema=False)
-    router.include_router(rest)
-    router.include_router(rest, prefix="/v1")
+    router = APIRouter()
+    router.include_router(rest, tags=["rest"])
+    router.include_router(rest, prefix="/v1", include_in_schema=False)
     router.include_router(prometheus_routes(view))
     return router

@@ -11,10 +11,11 @@ from collections.abc import Callable
 
 from fastapi import APIRouter, Response
 
-from client.http_api.answers import RestRoute, json_answer
+from client.http_api.answers import json_answer
 from client.rest.cluster_view import ClusterView
 from client.rest.messages import ClusterOverview, DashboardConfig
 from client.rest.metric_view import list_metrics
+from client.rest.route import RestRoute
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import Metrics
 from sqlstream.secrets import masked

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
-from client.http_api.answers import RestRoute, json_answer
+from client.http_api.answers import json_answer
 from client.http_api.errors import RestError
 from client.http_api.request_body import read_value
 from client.rest.checkpoints import checkpoint_config, checkpoint_statistics
@@ -20,6 +20,7 @@ from client.rest.exceptions import exception_history
 from client.rest.job_view import job_details, job_summary
 from client.rest.parameters import bad_query, checked_id
 from client.rest.plan import describe_plan
+from client.rest.route import RestRoute
 from sqlstream import config as options
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.secrets import masked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from client.http_api.answers import RestRoute, json_answer
+from client.http_api.answers import json_answer
 from client.rest.cluster_view import ClusterView
 from client.rest.metric_view import (
     aggregate_metrics,
@@ -17,6 +17,7 @@ from client.rest.metric_view import (
     vertex_metrics,
 )
 from client.rest.parameters import checked_id
+from client.rest.route import RestRoute
 
 _WATERMARK = "currentInputWatermark"
 _VERTEX = "/jobs/{job_id}/vertices/{vertex_id}"

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from fastapi import APIRouter, Response
 
 from client.http_api.answers import error_answer
+from client.rest.documents import error_responses
 
 _SAVEPOINTS = "Savepoints are not supported yet."
 _CHECKPOINTS = "Checkpoints are not supported yet."
@@ -53,7 +54,14 @@ def refused_routes() -> APIRouter:
     """To be added last: some of these paths are also matched by routes that answer."""
     router = APIRouter()
     for method, path, reason in REFUSED:
-        router.add_api_route(path, _refuse(reason), methods=[method])
+        router.add_api_route(
+            path,
+            _refuse(reason),
+            methods=[method],
+            status_code=501,
+            response_class=Response,
+            responses={501: {**error_responses()[501], "description": reason}},
+        )
     return router
 
 

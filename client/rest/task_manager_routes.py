@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from client.http_api.answers import RestRoute, json_answer
+from client.http_api.answers import json_answer
 from client.rest.cluster_view import ClusterView
 from client.rest.metric_view import aggregate_metrics, list_metrics, parse_names
+from client.rest.route import RestRoute
 from client.rest.task_manager_view import task_manager_details, task_manager_summary
 from sqlstream.messages.rpc import Metrics, TaskManagerOverview
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from client.http_api.answers import RestRoute, json_answer
+from client.http_api.answers import json_answer
 from client.http_api.errors import RestError
 from client.rest.cluster_view import ClusterView
 from client.rest.parameters import checked_number
+from client.rest.route import RestRoute
 from client.rest.vertex_view import (
     back_pressure,
     endpoint_of,

@@ -39,4 +39,4 @@ def server_app(
     # Last, as it refuses what it does not have.
     app.include_router(rest_routes(cluster, info, shut_down))
     rules, tokens, audit = access
-    return Security(app, rules, tokens, audit)
+    return Security(app, rules, tokens, audit, service.session_level)

@@ -17,7 +17,11 @@ PATH_CHARACTERS_MAX = 200
 
 
 class AuditRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One event. `event` is `statement`, `request` (one that changes something) or `refused`. `time` is UTC."""
+    """One event; `time` is UTC.
+
+    `event` is `statement` (before it is executed; `outcome` is ACCEPTED), `outcome` (that statement has been settled: `outcome`
+    is the status of its operation, or REJECTED, and `code` that of its error), `request` (one that changes something) or
+    `refused`. `status` is that of HTTP."""
 
     time: str
     event: str
@@ -30,6 +34,8 @@ class AuditRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     session: str = ""
     operation: str = ""
     statement: str = ""
+    outcome: str = ""
+    code: str = ""
     reason: str = ""
 
 
@@ -43,17 +49,35 @@ class AuditLog:
         self._files = files
         self._strangers = strangers
 
-    def statement(self, user: str, role: str, session: str, operation: str, text: str) -> None:
-        """A statement before it is executed."""
+    def statement(
+        self, user: str, role: str, address: str, session: str, operation: str, text: str, refusal: str = ""
+    ) -> None:
+        """A statement before it is executed, or the reason why it is not."""
         said = without_secrets(text)
         if len(said) > STATEMENT_CHARACTERS_MAX:
             said = f"{said[:STATEMENT_CHARACTERS_MAX]}…"
-        self._write(
-            AuditRecord(
-                _now(), "statement", user, role, session=session, operation=operation, statement=said
-            ),
-            self._files,
+        record = AuditRecord(_now(), "statement", user, role, address, session=session, statement=said)
+        if refusal:
+            changes = {"event": "refused", "status": 403, "outcome": "REFUSED", "reason": refusal}
+        else:
+            changes = {"operation": operation, "outcome": "ACCEPTED"}
+        self._write(msgspec.structs.replace(record, **changes), self._files)
+
+    def outcome(
+        self, user: str, address: str, session: str, operation: str, outcome: str, code: str = ""
+    ) -> None:
+        """How a statement that was accepted went on."""
+        record = AuditRecord(
+            _now(),
+            "outcome",
+            user,
+            address=address,
+            session=session,
+            operation=operation,
+            outcome=outcome,
+            code=code,
         )
+        self._write(record, self._files)
 
     def request(self, user: str, role: str, address: str, method: str, path: str, status: int) -> None:
         """A request that changed something, or tried to."""

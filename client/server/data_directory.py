@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 from types import TracebackType
 
 import msgspec
 
 from client.server.kept_file import make_private_directory, remove_file, write_file
+from client.server_file import SERVER_FILE, ServerFile
 from runtime.host.whole_files import FILE_MODE
 from sqlstream.errors import ExternalError, UserError
-
-SERVER_FILE = "server.json"
-
-
-class ServerFile(msgspec.Struct, frozen=True, rename="kebab"):
-    """What commands of this machine read to find the running server."""
-
-    process_id: int
-    gateway: str
-    rest: str
-    is_token_required: bool
 
 
 class DataDirectory:
@@ -32,6 +23,7 @@ class DataDirectory:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self._is_fresh = not os.path.lexists(path)
         make_private_directory(path)
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         try:
@@ -57,7 +49,10 @@ class DataDirectory:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        if error is not None:
+            self.discard()
+        else:
+            self.close()
 
     @property
     def catalog(self) -> str:
@@ -82,10 +77,19 @@ class DataDirectory:
         """Write down where the server is reached."""
         write_file(self._of(SERVER_FILE), msgspec.json.encode(server), is_durable=False)
 
+    def discard(self) -> None:
+        """Close it after a start that failed: a directory that was made for it goes with all that is in it, another one stays as
+        it is."""
+        if self._is_fresh and self._lock >= 0:
+            # While it is locked: no other server can have begun to use it.
+            shutil.rmtree(self.path, ignore_errors=True)
+        self.close()
+
     def close(self) -> None:
         """Let another server have the directory; harmless when repeated."""
         if self._lock < 0:
             return
-        remove_file(self._of(SERVER_FILE))
+        if os.path.isdir(self.path):
+            remove_file(self._of(SERVER_FILE))
         os.close(self._lock)
         self._lock = -1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from runtime.connectors import connector
@@ -13,10 +14,12 @@ from sqlstream.graph.job_graph import JobGraph
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.connector import NamesPaths
 
+_JOB_ID = re.compile(r"[0-9a-f]{32}")
+
 
 class GuardedCluster(EmbeddedCluster):
-    """A cluster of child processes whose jobs are checked when they are submitted: the places of their files, and the size of
-    their plan. TaskManagers check each file again when they open it."""
+    """A cluster of child processes whose jobs are checked when they are submitted, in whatever way: their id, the places of their
+    files, and the size of their plan. TaskManagers check each file again when they open it."""
 
     def __init__(
         self,
@@ -31,9 +34,16 @@ class GuardedCluster(EmbeddedCluster):
         self._plan_bytes_max = plan_bytes_max
 
     def check_job(self, graph: JobGraph, size: int) -> None:
+        check_job_id(graph.job_id)
         check_plan_size(size, self._plan_bytes_max)
         if self._places is not None:
             check_paths(graph, RootedFiles(self._places))
+
+
+def check_job_id(job_id: str) -> None:
+    """UserError SS6036 for what this project's sessions never make: files of the job are named after it."""
+    if _JOB_ID.fullmatch(job_id) is None:
+        raise UserError("SS6036", f'"{job_id}" is no job id', hint="give 32 hexadecimal digits")
 
 
 def check_plan_size(size: int, bytes_max: int) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 
 import msgspec
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from fastapi.concurrency import run_in_threadpool
 
-from client.http_api.answers import RestRoute, json_answer
+from client.http_api.answers import json_answer
 from client.http_api.errors import RestError
+from client.rest.route import RestRoute
 from client.server.log_files import Cursor, LogFiles
 
 _JOB_ID = re.compile(r"[0-9a-f]{32}")
@@ -24,14 +25,13 @@ class JobLog(msgspec.Struct, frozen=True):
 
 def job_log_routes(files: LogFiles) -> APIRouter:
     """`GET /jobs/{id}/logs?after=…`, with and without `/v1`: repeated with the last answer's `next` it follows the log."""
-    router = APIRouter(route_class=RestRoute, include_in_schema=False)
+    router = APIRouter(route_class=RestRoute, tags=["rest"])
 
     @router.get("/jobs/{job_id}/logs")
-    @router.get("/v1/jobs/{job_id}/logs")
-    async def logs(job_id: str, request: Request) -> Response:
+    @router.get("/v1/jobs/{job_id}/logs", include_in_schema=False)
+    async def logs(job_id: str, after: str | None = None) -> Response:
         if _JOB_ID.fullmatch(job_id.lower()) is None:
             raise RestError(400, f"Cannot resolve path parameter (jobid) from value '{job_id[:100]}'.")
-        after = request.query_params.get("after")
         try:
             cursor = Cursor.parse(after) if after else None
         except ValueError as error:

@@ -17,6 +17,11 @@ class Role(enum.Enum):
     OPERATOR = "operator"
     ADMIN = "admin"
 
+    @property
+    def level(self) -> int:
+        """A role of a higher level may do all that those below may."""
+        return list(Role).index(self)
+
 
 @dataclasses.dataclass(frozen=True)
 class Principal:
@@ -33,7 +38,7 @@ PAGE_READER = Principal("page", Role.READ_ONLY)
 """Whoever loads the console's files, which say nothing of this server, to give the token there."""
 
 _VERSION = re.compile(r"^/v\d+(?=/)")
-_OF_SESSION = re.compile(r"/sessions(/.*)?")
+_OF_SESSION = re.compile(r"/sessions(?:/([^/]*).*)?")
 _READING_STATEMENTS = frozenset(
     {
         *("Query", "Explain", "Show", "Describe", "DescribeNamespace", "DescribeExtension", "DescribeJob"),
@@ -57,8 +62,18 @@ def may_request(role: Role, method: str, path: str) -> bool:
         return role is Role.ADMIN
     if role is not Role.READ_ONLY or method in ("GET", "HEAD", "OPTIONS"):
         return True
-    # Sessions are private to whoever knows their handle.
+    # A session is open to whoever knows its handle and has the role that opened it, or a higher one (Security).
     return _OF_SESSION.fullmatch(bare) is not None or bare == "/console/complete-statement"
+
+
+def session_of(path: str) -> str:
+    """The handle of the session that a request is about; empty when it is about none.
+
+    >>> session_of("/v4/sessions/AB/statements"), session_of("/jobs/1")
+    ('ab', '')
+    """
+    found = _OF_SESSION.fullmatch(_VERSION.sub("", path))
+    return (found[1] or "").lower() if found is not None else ""
 
 
 def refused_statement(role: Role, text: str) -> str:

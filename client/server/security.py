@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from client.server.audit import AuditLog
-from client.server.roles import LOCAL, PAGE_READER, Principal, may_request
+from client.server.roles import LOCAL, PAGE_READER, Principal, may_request, session_of
 from client.server.tokens import Tokens
 from sqlstream.errors import SqlStreamError
 
@@ -39,6 +39,10 @@ class AccessRules:
     body_bytes_max: int
 
 
+SessionLevel = Callable[[str], int | None]
+"""The level of the role that opened a session, by its handle (GatewayService.session_level)."""
+
+
 class Refused(Exception):
     """The request is answered with `status`."""
 
@@ -53,10 +57,18 @@ class Security:
     """An ASGI application around another. Thread-safe in that it has no state of its own; the tokens are read when they change.
 
     The page of the console and its files need no token: they hold no data. The principal is put into `state.user` and
-    `state.role` of the request."""
+    `state.role` of the request, and the level of the role into `state.level`."""
 
-    def __init__(self, app: Application, rules: AccessRules, tokens: Tokens, audit: AuditLog) -> None:
+    def __init__(
+        self,
+        app: Application,
+        rules: AccessRules,
+        tokens: Tokens,
+        audit: AuditLog,
+        session_level: SessionLevel,
+    ) -> None:
         self._app = app
+        self._session_level = session_level
         self._rules = rules
         self._tokens = tokens
         self._audit = audit
@@ -76,6 +88,7 @@ class Security:
             principal = self._authenticate(scope, headers)
             if not may_request(principal.role, scope["method"], scope["path"]):
                 raise Refused(403, f"The role {principal.role.value} does not allow this request.")
+            self._check_session(scope, principal)
             body = await self._body(headers, receive)
         except Refused as refused:
             user = principal.name if principal is not None else ""
@@ -128,6 +141,17 @@ class Security:
             raise Refused(401, "The token is not valid.", "wrong token")
         return principal
 
+    def _check_session(self, scope: Scope, principal: Principal) -> None:
+        """A session has the rights of the role that opened it: its handle is no way to them for a lower one."""
+        handle = session_of(scope["path"])
+        level = self._session_level(handle) if handle else None
+        if level is not None and principal.role.level < level:
+            raise Refused(
+                403,
+                f"The role {principal.role.value} does not allow the use of a session that a higher role has opened.",
+                "session of a higher role",
+            )
+
     async def _body(self, headers: dict[str, str], receive: Receive) -> bytes | None:
         """The whole body; None when the client has gone."""
         limit = self._rules.body_bytes_max
@@ -159,7 +183,7 @@ class Security:
         self, scope: Scope, body: bytes, receive: Receive, send: Send, principal: Principal
     ) -> None:
         scope.setdefault("state", {})
-        scope["state"] |= {"user": principal.name, "role": principal.role}
+        scope["state"] |= {"user": principal.name, "role": principal.role, "level": principal.role.level}
         is_read = False
 
         async def receive_body() -> MutableMapping[str, Any]:

@@ -13,12 +13,11 @@ from pathlib import Path
 from client.catalog.catalogs import kept_catalogs
 from client.configuration import Configuration
 from client.gateway.service import GatewayService
-from client.http_api.errors import RestError
 from client.rest.info import ServerInfo
 from client.server.app import server_app
 from client.server.audit import AuditLog
 from client.server.cluster_size import cluster_size
-from client.server.data_directory import DataDirectory, ServerFile
+from client.server.data_directory import DataDirectory
 from client.server.guarded_cluster import GuardedCluster
 from client.server.http_listener import HttpListener
 from client.server.job_store import FileJobStore, KeptCommitter
@@ -26,11 +25,13 @@ from client.server.listeners import listen, port_of, url_of
 from client.server.log_files import LogFiles, LogFilesHandler
 from client.server.printed_lines import log_printed_lines
 from client.server.recovery import recover, submit_again
-from client.server.roles import LOCAL, Role, refused_statement
+from client.server.roles import LOCAL
 from client.server.security import AccessRules
 from client.server.server_config import ServerConfig, server_config
+from client.server.statement_rules import StatementRules
 from client.server.tokens import Tokens
 from client.server.warm_up import warm_up
+from client.server_file import ServerFile
 from client.session import Session
 from runtime.embedded import ClusterSurroundings
 from runtime.host.clock import now_ms
@@ -97,7 +98,9 @@ class Server:
         def open_session(properties: Mapping[str, str]) -> Session:
             return Session(self._cluster, {**settings, **properties}, catalogs)
 
-        self._service = GatewayService(open_session, config.limits, self._on_statement)
+        self._service = GatewayService(
+            open_session, config.limits, StatementRules(self._audit, self._tokens, config.is_token_required)
+        )
         ends.callback(self._service.close)
         info = ServerInfo(__version__, self._configuration.values, log_directory=Path(self._directory.logs))
         access = (self._access_rules(), self._tokens, self._audit)
@@ -107,7 +110,15 @@ class Server:
         threading.Thread(target=warm_up, args=(open_session,), name="warm-up", daemon=True).start()
         ends.callback(self._http.refuse_connections)
         self._directory.announce(
-            ServerFile(os.getpid(), self.gateway_url, self.rest_url, config.is_token_required)
+            ServerFile(
+                os.getpid(),
+                self.gateway_url,
+                self.rest_url,
+                config.is_token_required,
+                __version__,
+                self._cluster.address,
+                self._cluster.token,
+            )
         )
         logger.info("the server listens on %s and %s", self.gateway_url, self.rest_url)
 
@@ -156,6 +167,7 @@ class Server:
             self._places,
             self._log_handler.pass_on,
             self._break_off,
+            self._on_client_change,
         )
         settings = {
             **self._configuration.for_jobs,
@@ -181,19 +193,9 @@ class Server:
         names |= {name.lower() for e in config.endpoints for name in (e.name, e.bind_address)}
         return AccessRules(config.is_token_required, frozenset(names), config.limits.body_bytes_max)
 
-    def _on_statement(self, user: str, session: str, operation: str, text: str) -> None:
-        """Write a statement into the audit log; RestError 403 when the user's role does not allow it."""
-        role = self._role_of(user)
-        reason = refused_statement(role, text) if role is not None else "its token has been removed"
-        if reason:
-            self._audit.refused(user, "", "POST", f"/sessions/{session}/statements", 403, reason)
-            raise RestError(403, f"The statement is not allowed: {reason}.")
-        self._audit.statement(user, role.value if role is not None else "", session, operation, text)
-
-    def _role_of(self, user: str) -> Role | None:
-        if not self._config.is_token_required:
-            return LOCAL.role
-        return self._tokens.role_of(user)
+    def _on_client_change(self, message: str, job_id: str) -> None:
+        """Write into the audit log what a client of the control protocol changes. It runs as the server's user."""
+        self._audit.request(LOCAL.name, LOCAL.role.value, "control", message, f"/jobs/{job_id}", 0)
 
     def _break_off(self) -> None:
         """The JobManager has ended by itself: end the server, so that whoever watches it starts another."""

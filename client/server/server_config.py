@@ -6,10 +6,10 @@ import dataclasses
 import ipaddress
 import os
 import re
-from pathlib import Path
 
 from client.configuration import Configuration
 from client.gateway.options import GatewayOptions
+from client.server_file import data_directory
 from sqlstream.errors import UserError
 
 _PORT_MAX = 65535
@@ -167,14 +167,6 @@ def file_roots(text: str) -> tuple[str, ...]:
             )
         roots.append(os.path.realpath(part))
     return tuple(dict.fromkeys(roots))
-
-
-def data_directory(given: str) -> str:
-    """The given directory, else `sqlstream` below $XDG_STATE_HOME, which is ~/.local/state when it is not set."""
-    if given:
-        return os.path.abspath(os.path.expanduser(given))
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return os.path.join(state, "sqlstream")
 
 
 def is_loopback(address: str) -> bool:

@@ -14,6 +14,7 @@ from sqlstream.errors import UserError
 DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
 
 _SCHEME = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]+):/")
+_FLAGS = re.compile(r"(?:\(\?[aiLmsux]+\))+")
 _WILDCARD = re.compile(r"[*?\[]")
 _UNSAFE_IN_NAME = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
 
@@ -96,6 +97,17 @@ def find_files(path: str, pattern: str, files: Any, *, may_be_empty: bool) -> li
         for f in found
         if os.path.normpath(f.path) not in uncommitted and (matcher is None or matcher.fullmatch(f.path))
     ]
+
+
+def pattern_below(directory: str, pattern: str) -> str:
+    """The regular expression for paths below `directory` that `pattern` is for the same paths relative to it.
+
+    >>> pattern_below("/a.b", "(?i)x/.*")
+    '(?i)/a\\\\.b/(?:x/.*)'
+    """
+    flags = _FLAGS.match(pattern)
+    first = flags.group() if flags is not None else ""
+    return f"{first}{re.escape(os.path.join(directory, ''))}(?:{pattern[len(first) :]})"
 
 
 def _list(path: str, files: Any) -> list[FileStatus] | None:

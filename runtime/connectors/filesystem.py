@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from runtime.connectors.commit_journal import commit_files, remove_files, undo_broken_commits
-from runtime.connectors.file_paths import find_files, is_pattern, local_path, root_of, staging_pattern
+from runtime.connectors.file_paths import (
+    find_files,
+    is_pattern,
+    local_path,
+    pattern_below,
+    root_of,
+    staging_pattern,
+)
 from runtime.connectors.rejected_rows import REJECTED_ROWS_PATH, rejected_rows_directory
 from runtime.formats import format_of, format_options
 from runtime.formats.compression import is_compressed
@@ -152,6 +159,22 @@ class Filesystem:
     def paths(self, options: Mapping[str, str]) -> tuple[str, ...]:
         named = (options["path"], options.get(REJECTED_ROWS_PATH, ""))
         return tuple(root_of(local_path(path)) for path in named if path)
+
+    def with_absolute_paths(self, options: Mapping[str, str], directory: str) -> Mapping[str, str]:
+        absolute = dict(options)
+        for key in ("path", REJECTED_ROWS_PATH):
+            if options.get(key):
+                absolute[key] = os.path.join(directory, local_path(options[key]))
+                if is_pattern(directory) and absolute[key].startswith(directory):
+                    raise UserError(
+                        "SS4002",
+                        f'option "{key}" is a path below "{directory}", which would be read as a pattern',
+                        hint="start the command in a directory without *, ? and [ in its name",
+                    )
+        pattern = options.get("source.path.regex-pattern")
+        if pattern and not os.path.isabs(local_path(options["path"])):
+            absolute["source.path.regex-pattern"] = pattern_below(directory, pattern)
+        return absolute
 
     def without_rejected_files(self, spec: SourceSpec) -> SourceSpec:
         return replace(spec, options={REJECTED_ROWS_PATH: "", **spec.options})

@@ -47,10 +47,10 @@ class LocalFiles:
         """A regular file. UserError SS5017 for a pipe, socket or device, which could block for ever or never end."""
         try:
             # Checked before, as opening a device can act on it; and after, as the file may have been replaced meanwhile.
-            _check_kind(path, os.stat(path).st_mode)
+            require_regular("read", path, os.stat(path).st_mode)
             number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             try:
-                _check_kind(path, os.fstat(number).st_mode)
+                require_regular("read", path, os.fstat(number).st_mode)
             except UserError:
                 os.close(number)
                 raise
@@ -170,13 +170,14 @@ class LocalFiles:
             raise file_error("make directory", path, error) from error
 
 
-def _check_kind(path: str, mode: int) -> None:
-    """Directories pass: the operating system's own words for them are clear."""
+def require_regular(action: str, path: str, mode: int) -> None:
+    """UserError SS5017 for the mode of a pipe, socket or device. Directories pass: the operating system's own words for them are
+    clear."""
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         kind = _KINDS.get(stat.S_IFMT(mode), "no regular file")
         raise UserError(
             "SS5017",
-            f'could not read "{path}": it is {kind}, and only files are read',
+            f'could not {action} "{path}": it is {kind}, and tables are files alone',
             hint="name a file, or copy what comes out of it into one",
         )
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import os
-import stat
 from typing import BinaryIO
 
 import msgspec
 
-from runtime.host.files import FileStatus, LocalFiles, file_error
+from runtime.host.files import FileStatus, LocalFiles, file_error, require_regular
 from sqlstream.errors import UserError
+
+SYSTEM_DIRECTORIES = ("/proc", "/sys", "/dev")
+"""What lies there is no data but the machine itself: memory, keys and environments of processes, settings, devices."""
+
+_MEMORY_FILES = "/dev/shm"
+"""Files in memory: data as elsewhere."""
 
 
 class FilePlaces(msgspec.Struct, frozen=True):
-    """Where files of tables may lie: below one of `roots`, and below none of `denied`. All are real paths."""
+    """Where files of tables may lie: below one of `roots`, and below none of `denied`. All are real paths. SYSTEM_DIRECTORIES
+    are open only to a root that lies in them."""
 
     roots: tuple[str, ...] = ("/",)
     denied: tuple[str, ...] = ()
@@ -40,6 +46,13 @@ class RootedFiles(LocalFiles):
                 f'"{path}" belongs to the server itself',
                 hint="use a path outside of its data directory",
             )
+        system = next((d for d in SYSTEM_DIRECTORIES if _is_below(real, d)), None)
+        if system is not None and not any(_is_below(real, root) for root in self._roots_within(system)):
+            raise UserError(
+                "SS5030",
+                f'"{path}" belongs to the operating system: it lies below "{system}", where no tables are',
+                hint="copy what is to be read into a file elsewhere",
+            )
         if not any(_is_below(real, root) for root in self._places.roots):
             raise UserError(
                 "SS5030",
@@ -48,23 +61,34 @@ class RootedFiles(LocalFiles):
             )
         return real
 
+    def _roots_within(self, system: str) -> tuple[str, ...]:
+        """The directories below a system directory that are allowed all the same."""
+        return (_MEMORY_FILES, *(root for root in self._places.roots if _is_below(root, system)))
+
     def open_read(self, path: str) -> BinaryIO:
         stream = super().open_read(self.check(path))
         self._check_opened(stream, path)
         return stream
 
     def open_write(self, path: str) -> BinaryIO:
+        """A new file, or an existing one that is emptied. UserError SS5017 for a pipe, socket or device."""
         real = self.check(path)
         try:
             os.makedirs(os.path.dirname(real), exist_ok=True)
-            # Not emptied before it is known where it lies.
-            flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            if os.path.exists(real):
+                require_regular("write", path, os.stat(real).st_mode)
+            # Not emptied before it is known where it lies, and never held up by a pipe that took its place.
+            flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             stream = os.fdopen(os.open(real, flags, 0o666), "wb")
         except OSError as error:
             raise file_error("write", path, error) from error
         self._check_opened(stream, path)
-        if stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-            stream.truncate(0)
+        try:
+            require_regular("write", path, os.fstat(stream.fileno()).st_mode)
+        except UserError:
+            stream.close()
+            raise
+        stream.truncate(0)
         return stream
 
     def _check_opened(self, stream: BinaryIO, path: str) -> None:

@@ -7,11 +7,11 @@ from sqlstream.errors import ErrorInfo, SqlStreamError
 from sqlstream.messages.rpc import (
     CancelJob,
     ClientReply,
-    ClientRequest,
     ClusterOverviewReply,
     JobDetailsReply,
     JobExceptionsReply,
     JobGraphReply,
+    JobManagerRequest,
     JobMetricsReply,
     JobOverviewReply,
     JobSubmitted,
@@ -27,7 +27,7 @@ from sqlstream.messages.rpc import (
 )
 
 
-def answer_request(shell: JobManagerShell, request: ClientRequest) -> ClientReply:
+def answer_request(shell: JobManagerShell, request: JobManagerRequest) -> ClientReply:
     """Answer a client's request message; an error becomes RequestFailed."""
     try:
         return _answer(shell, request)
@@ -35,7 +35,7 @@ def answer_request(shell: JobManagerShell, request: ClientRequest) -> ClientRepl
         return RequestFailed(ErrorInfo.of(error))
 
 
-def _answer(shell: JobManagerShell, request: ClientRequest) -> ClientReply:
+def _answer(shell: JobManagerShell, request: JobManagerRequest) -> ClientReply:
     match request:
         case SubmitJob(job_graph):
             return JobSubmitted(shell.submit(job_graph))

@@ -26,10 +26,15 @@ MESSAGES = "messages"
 REQUEST = "request"
 """Action of a client's request; its one result is the reply."""
 
+ATTACH = "attach"
+"""Action that a client keeps open; its results are what happens to the client's jobs."""
+
 _AUTHORIZATION = "authorization"
 
 OnMessage = Callable[[bytes], None]
 OnRequest = Callable[[bytes], bytes]
+OnAttach = Callable[[bytes, Callable[[], bool]], Iterator[bytes]]
+"""Called with the client's message and a function that tells whether the client is gone."""
 ResultsOf = Callable[[str], Iterable[pa.RecordBatch]]
 """The rows of a job, by its id."""
 
@@ -87,9 +92,9 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
     """The server of one process, for control messages, requests of clients, subpartitions and results.
 
     Listens on a socket in `directory`, which other users must not be able to enter; without one, in a directory of its own,
-    which lasts until `shutdown`. `on_message`, `on_request` and `results_of` are called by the server's threads; a client that
-    reads a job's rows holds one of them until the rows end. State: none; the partition
-    table belongs to the caller."""
+    which lasts until `shutdown`. `on_message`, `on_request`, `on_attach` and `results_of` are called by the server's threads; a
+    client holds one of them while it is attached, and one for each job whose rows it reads. State: none; the partition table
+    belongs to the caller."""
 
     def __init__(
         self,
@@ -100,8 +105,10 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         receiver: ResultReceiver | None = None,
         directory: str | None = None,
         results_of: ResultsOf | None = None,
+        on_attach: OnAttach | None = None,
     ) -> None:
         self._results_of = results_of
+        self._on_attach = on_attach
         self._on_message = on_message
         self._on_request = on_request
         self._table = table
@@ -124,6 +131,8 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
             return iter(())
         if action.type == REQUEST and self._on_request is not None:
             return iter((self._on_request(data),))
+        if action.type == ATTACH and self._on_attach is not None:
+            return self._on_attach(data, context.is_cancelled)
         raise flight.FlightServerError(f"unknown action {action.type}")
 
     def do_get(self, context: Any, ticket: Any) -> Any:
@@ -168,7 +177,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
             for chunk in reader:
                 if chunk.data is None:
                     printed = _decode_lines(chunk.app_metadata)
-                    receiver.put_lines(stream.job_id, printed.lines, printed.is_error)
+                    receiver.put_lines(stream.job_id, printed.lines, printed.is_error, context.is_cancelled)
                 else:
                     receiver.put_rows(stream.job_id, stream.operator_id, chunk.data, context.is_cancelled)
         except ChannelClosed as error:
@@ -249,6 +258,12 @@ class FlightConnections:
         results = list(self.client(address).do_action(flight.Action(REQUEST, data), self.options(timeout_s)))
         reply: bytes = results[0].body.to_pybytes()
         return reply
+
+    def attach(self, address: str, data: bytes) -> Iterator[bytes]:
+        """Attach as a client; what comes over the stream, until the peer ends it. pyarrow.ArrowException when the connection
+        breaks."""
+        for result in self.client(address).do_action(flight.Action(ATTACH, data), self.options()):
+            yield result.body.to_pybytes()
 
     def read_results(self, address: str, job_id: str) -> Iterator[pa.RecordBatch]:
         """The rows of a job, as they come. pyarrow.ArrowException when the connection breaks."""

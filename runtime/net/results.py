@@ -16,6 +16,9 @@ ABANDONED_CHECK_S = 0.2
 PrintLines = Callable[[str, list[str], bool], None]
 """Called with the job id, the lines and whether they are errors."""
 
+TakeLines = Callable[[str, list[str], bool, Callable[[], bool]], bool]
+"""Called as PrintLines, with a function that tells whether the sink has ended meanwhile. True: the lines are taken."""
+
 
 class JobResults(Protocol):
     """The rows of one job's query, for one reader: a changelog whose batches have the row-kind column unless it only inserts."""
@@ -51,7 +54,10 @@ class ResultReceiver(Protocol):
         """Deliver rows; waits while the client is behind. ChannelClosed when the job's rows are no longer read, or when
         `is_abandoned`, called while waiting, returns True: their sink has ended."""
 
-    def put_lines(self, job_id: str, lines: list[str], is_error: bool) -> None: ...
+    def put_lines(
+        self, job_id: str, lines: list[str], is_error: bool, is_abandoned: Callable[[], bool]
+    ) -> None:
+        """Deliver printed lines; waits, and is left, as `put_rows`."""
 
 
 class ClientStream(Protocol):
@@ -81,7 +87,7 @@ class DirectClientStream:
         self._receiver.put_rows(self._job_id, self._operator_id, batch, self._aborted.is_set)
 
     def put_lines(self, lines: list[str], is_error: bool) -> None:
-        self._receiver.put_lines(self._job_id, lines, is_error)
+        self._receiver.put_lines(self._job_id, lines, is_error, self._aborted.is_set)
 
     def finish(self) -> None:
         return None
@@ -93,16 +99,18 @@ class DirectClientStream:
 class ResultStore:
     """Holds result rows until the client takes them: at most `capacity_bytes`, and one batch per writer, for each job.
 
-    State: a queue per job, from `open` until `forget`, or until `close` when it is empty; thread-safe. Lines go to
-    `print_lines` at once, one call at a time, so that lines of two subtasks never mix; when they cannot be printed,
-    `on_unprinted` is called, and the sink gets ChannelClosed."""
+    State: a queue per job, from `open` until `forget`, or until `close` when it is empty; thread-safe. Lines that `take_lines`
+    does not take go to `print_lines` at once, one call at a time, so that lines of two subtasks never mix; when they cannot be
+    printed, `on_unprinted` is called, and the sink gets ChannelClosed."""
 
     def __init__(
         self,
         capacity_bytes: int,
         print_lines: PrintLines,
         on_unprinted: Callable[[str, OSError], None] = lambda job_id, error: None,
+        take_lines: TakeLines = lambda job_id, lines, is_error, is_abandoned: False,
     ) -> None:
+        self._take_lines = take_lines
         self._capacity_bytes = capacity_bytes
         self._print_lines = print_lines
         self._on_unprinted = on_unprinted
@@ -144,7 +152,11 @@ class ResultStore:
     def _is_wanted(self, job_id: str) -> bool:
         return job_id in self._queues and job_id not in self._closed
 
-    def put_lines(self, job_id: str, lines: list[str], is_error: bool) -> None:
+    def put_lines(
+        self, job_id: str, lines: list[str], is_error: bool, is_abandoned: Callable[[], bool]
+    ) -> None:
+        if self._take_lines(job_id, lines, is_error, is_abandoned):
+            return
         with self._printing:
             try:
                 self._print_lines(job_id, lines, is_error)

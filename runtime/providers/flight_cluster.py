@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from runtime.net.flight import FlightConnections, FlightServer, OnRequest
+from runtime.net.flight import FlightConnections, FlightServer, OnAttach, OnRequest
 from runtime.net.flight_transport import FlightTransport
 from runtime.net.results import ResultStore
 from runtime.providers.child_output import PassOn
@@ -31,6 +31,7 @@ class ChildTaskManagers:
         on_exit: OnExit,
         on_release: Callable[[], None],
         on_request: OnRequest,
+        on_attach: OnAttach,
         pass_on: PassOn,
     ) -> None:
         """`child` holds the options of every child but its id and our address. `on_release` is called before a child is told to
@@ -39,7 +40,12 @@ class ChildTaskManagers:
         self._on_release = on_release
         self._connections = FlightConnections(child.token)
         self._server = FlightServer(
-            child.token, self._on_message, on_request, receiver=receiver, results_of=receiver.reader
+            child.token,
+            self._on_message,
+            on_request,
+            receiver=receiver,
+            results_of=receiver.reader,
+            on_attach=on_attach,
         )
         self.transport = FlightTransport(self._connections)
         self.address = self._server.address

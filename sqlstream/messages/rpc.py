@@ -24,7 +24,9 @@ Repetition is safe because:
     JobManager       RequestMetrics         MetricsReport, several times
     JobManager       UnknownTaskManager     nothing: the TaskManager ends its tasks and registers again
 
-Requests of clients (`ClientRequest`) are calls: one request, one reply.
+Requests of clients (`ClientRequest`) are calls: one request, one reply. A client in another process attaches first
+(`AttachClient`): its one stream carries `ClientEvent`s until it ends, and while the stream lasts the client is there. Its
+queries are cancelled when it is not.
 """
 
 from __future__ import annotations
@@ -327,10 +329,33 @@ ControlMessage = ToJobManager | ToTaskManager
 # --- clients --------------------------------------------------------------------------------------
 
 
+class AttachClient(RpcMessage, frozen=True):
+    """Opens a client's stream. Plans differ from release to release, so that `version` must be the JobManager's own."""
+
+    client_id: str
+    version: str
+    protocol_version: int = PROTOCOL_VERSION
+
+
+class DetachClient(RpcMessage, frozen=True):
+    """End the client's stream. Its queries are cancelled; its other jobs run on."""
+
+    client_id: str
+
+
+class AwaitJobEnd(RpcMessage, frozen=True):
+    """Send JobEnded to the client once the job has ended, behind all lines that it has printed."""
+
+    job_id: str
+    client_id: str
+
+
 class SubmitJob(RpcMessage, frozen=True):
-    """Store the job, then run it. Repeating the same graph is harmless."""
+    """Store the job, then run it. Repeating the same graph is harmless. The attached client takes the lines that the job
+    prints, and a query ends with it; without one, they go where the JobManager's own go."""
 
     job_graph: JobGraph
+    client_id: str = ""
 
 
 class CancelJob(RpcMessage, frozen=True):
@@ -480,7 +505,32 @@ class RequestFailed(RpcMessage, frozen=True):
     error: ErrorInfo
 
 
-ClientRequest = (
+class ClientDetached(RpcMessage, frozen=True):
+    pass
+
+
+class ClientAttached(RpcMessage, frozen=True):
+    """The first event of a client's stream."""
+
+
+class JobPrinted(RpcMessage, frozen=True):
+    """Lines that a job has printed, or the first rows that its sources could not decode."""
+
+    job_id: str
+    lines: list[str]
+    is_error: bool
+
+
+class JobEnded(RpcMessage, frozen=True):
+    """The answer to AwaitJobEnd."""
+
+    reply: JobStatusReply
+
+
+ClientEvent = ClientAttached | JobPrinted | JobEnded | RequestFailed
+"""What comes over a client's stream; RequestFailed is the only event when it is refused."""
+
+JobManagerRequest = (
     SubmitJob
     | CancelJob
     | RequestJobStatus
@@ -491,8 +541,10 @@ ClientRequest = (
     | RequestJobOverview
     | RequestClusterOverview
 )
+ClientRequest = JobManagerRequest | AwaitJobEnd | DetachClient
 ClientReply = (
     JobSubmitted
+    | ClientDetached
     | JobStatusReply
     | JobDetailsReply
     | JobMetricsReply
@@ -507,6 +559,8 @@ _encoder = msgspec.msgpack.Encoder()
 _control_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ControlMessage)
 _request_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ClientRequest)
 _reply_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ClientReply)
+_attach_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(AttachClient)
+_event_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ClientEvent)
 
 
 def encode_message(message: RpcMessage) -> bytes:
@@ -528,3 +582,13 @@ def decode_client_request(data: bytes) -> ClientRequest:
 def decode_client_reply(data: bytes) -> ClientReply:
     reply: ClientReply = _reply_decoder.decode(data)
     return reply
+
+
+def decode_attach_client(data: bytes) -> AttachClient:
+    attach: AttachClient = _attach_decoder.decode(data)
+    return attach
+
+
+def decode_client_event(data: bytes) -> ClientEvent:
+    event: ClientEvent = _event_decoder.decode(data)
+    return event

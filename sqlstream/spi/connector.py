@@ -205,6 +205,9 @@ class NamesPaths(Protocol):
         """The local files or directories that a table with these options names; of a pattern, the directory that all its files
         are in. UserError for an option that can be no path."""
 
+    def with_absolute_paths(self, options: Mapping[str, str], directory: str) -> Mapping[str, str]:
+        """The options that name the same files, with relative paths below `directory`, for another process."""
+
 
 @runtime_checkable
 class MeasuresInput(Protocol):

@@ -54,14 +54,39 @@ def errors(answer: httpx.Response) -> list[str]:
     [
         ("GET", "/v5/info"),
         ("GET", "/v4/nothing"),
-        ("POST", "/v4/info"),
-        ("GET", "/v4/sessions"),
+        ("POST", "/v4/nothing"),
         ("GET", "/v1"),
     ],
 )
-def test_what_is_no_path_or_method_is_not_found(server: Server, method: str, path: str) -> None:
+def test_what_is_no_path_is_not_found(server: Server, method: str, path: str) -> None:
     answer = httpx.request(method, server.url + path)
     assert (answer.status_code, errors(answer)) == (404, [f"Not found: {path}"])
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("POST", "/v4/info", "GET, HEAD"),
+        ("GET", "/v4/sessions", "POST"),
+        ("PUT", f"/v4/sessions/{NOBODY}", "DELETE, GET, HEAD"),
+        ("HEAD", f"/v4/sessions/{NOBODY}/operations/{NOBODY}/result/stream", "GET"),
+    ],
+)
+def test_a_method_that_a_path_does_not_have_is_answered_with_those_that_it_has(
+    server: Server, method: str, path: str, allowed: str
+) -> None:
+    answer = httpx.request(method, server.url + path)
+    assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
+    if method != "HEAD":
+        assert errors(answer) == [f"Method {method} is not allowed for {path}: use {allowed}"]
+
+
+def test_head_is_answered_as_get_without_a_body(server: Server, client: Client) -> None:
+    for path in ("/v4/info", f"/v4{client.path}", "/v4/nothing", "/openapi.json"):
+        head, get = httpx.head(server.url + path), httpx.get(server.url + path)
+        assert (head.status_code, head.content) == (get.status_code, b"")
+        for name in ("content-type", "content-length"):
+            assert head.headers[name] == get.headers[name], path
 
 
 @pytest.mark.parametrize(

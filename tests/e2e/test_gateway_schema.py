@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import httpx
 import hypothesis
 import pytest
 import schemathesis
-from gateway_harness import Client, Server, gateway_server
+from gateway_harness import UNBOUNDED, Client, Server, gateway_server, settled, until
 from schemathesis import checks
 
 from client.gateway.options import GatewayOptions
+from client.rest.documents import DOCUMENTS
 
 OPTIONS = GatewayOptions(page_wait_ms=5, heartbeat_ms=50, check_interval_ms=0)
 SETTINGS = hypothesis.settings(
@@ -30,6 +32,7 @@ CHECKS = [
 ]
 
 
+SINK = "CREATE TEMPORARY TABLE s (n BIGINT) WITH ('connector'='blackhole')"
 TESTED = r"^/v(4|1/sessions/\{session_handle\}/operations)"
 """The latest version, and of the first what differs."""
 
@@ -78,3 +81,62 @@ def send(case: schemathesis.Case, server: Server) -> None:
         if len(str(case.path_parameters)) % 2:
             case.path_parameters.update({k: v for k, v in handles.items() if k in case.path_parameters})
         case.call_and_validate(base_url=server.url, checks=CHECKS, additional_checks=[is_no_bug])
+
+
+REST = r"^/(?!v[0-9]|openapi)"
+WITHOUT_ANSWER = {"/jobmanager/log", "/jobmanager/logs/{name}", "/jobs/{job_id}/savepoints/{trigger_id}"}
+"""There is no log file and no savepoint."""
+
+
+@pytest.fixture(scope="module")
+def rest() -> Iterator[Server]:
+    with gateway_server(OPTIONS, has_job_routes=True) as found:
+        yield found
+
+
+def test_the_answers_of_the_rest_are_as_documented(rest: Server) -> None:
+    document = schemathesis.openapi.from_url(f"{rest.url}/openapi.json").include(path_regex=REST)
+    with httpx.Client(base_url=rest.url) as http:
+        ids = start_job(rest, http)
+        statuses: dict[str, int] = {}
+        for found in document.get_all_operations():
+            operation = found.ok()
+            send_any(operation, rest)
+            if operation.method == "get":
+                known = {p.name: ids.get(p.name, "0") for p in operation.path_parameters}
+                case = operation.Case(path_parameters=known)
+                answer = case.call_and_validate(
+                    base_url=rest.url, checks=CHECKS, additional_checks=[is_no_bug]
+                )
+                statuses[operation.path] = answer.status_code
+        assert http.patch(f"/jobs/{ids['job_id']}").status_code == 202
+    answered = {path for path, status in statuses.items() if status == 200}
+    documented = {path for method, path in DOCUMENTS if method == "GET"} - WITHOUT_ANSWER
+    # The server adds the log of a job.
+    assert answered == documented - {"/jobs/{job_id}/logs"}
+    assert {status for path, status in statuses.items() if path not in answered | WITHOUT_ANSWER} == {501}
+
+
+def start_job(rest: Server, http: httpx.Client) -> dict[str, str]:
+    """The ids of a running job of two vertices, by the names of path parameters."""
+    session = rest.service.open_session({})
+    for statement in (UNBOUNDED.format(rate=10), SINK, "INSERT INTO s SELECT COUNT(*) FROM u GROUP BY id"):
+        settled(rest.service.execute(session, statement)).result()
+    until(lambda: http.get("/taskmanagers").json()["taskmanagers"])
+    (job,) = http.get("/jobs/overview").json()["jobs"]
+    until(lambda: http.get(f"/jobs/{job['jid']}").json()["state"] == "RUNNING")
+    return {
+        "job_id": job["jid"],
+        "application_id": job["jid"],
+        "vertex_id": http.get(f"/jobs/{job['jid']}").json()["vertices"][0]["id"],
+        "task_manager_id": http.get("/taskmanagers").json()["taskmanagers"][0]["id"],
+    }
+
+
+def send_any(operation: schemathesis.APIOperation, rest: Server) -> None:
+    @hypothesis.given(operation.as_strategy())
+    @hypothesis.settings(SETTINGS, max_examples=2)
+    def answers_as_documented(case: schemathesis.Case) -> None:
+        case.call_and_validate(base_url=rest.url, checks=CHECKS, additional_checks=[is_no_bug])
+
+    answers_as_documented()

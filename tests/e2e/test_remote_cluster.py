@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -108,12 +109,52 @@ def test_an_unknown_job_is_the_users_error_and_a_wrong_token_an_external_one(
     with pytest.raises(UserError, match='job "nowhere" is not known') as caught:
         remote.status("nowhere")
     assert caught.value.code == "SS6009"
-    with (
-        contextlib.closing(RemoteClusterClient(cluster.address, "guessed")) as stranger,
-        pytest.raises(ExternalError, match="could not reach the JobManager") as refused,
-    ):
-        stranger.jobs()
-    assert refused.value.code == "SS6015"
+    with pytest.raises(ExternalError, match="the server refuses the secret") as refused:
+        RemoteClusterClient(cluster.address, "guessed")
+    assert refused.value.code == "SS6032"
+
+
+def test_ends_come_behind_all_printed_lines(cluster: EmbeddedCluster) -> None:
+    printed: list[str] = []
+
+    def print_slowly(job_id: str, lines: list[str], is_error: bool) -> None:
+        time.sleep(0.02)
+        printed.extend(lines)
+
+    text = (
+        BIDS.replace("'datagen'", "'datagen', 'number-of-rows' = '5000'")
+        + ", 'fields.n.end' = '5000'); CREATE TABLE shown (n BIGINT) WITH ('connector' = 'print');"
+        + "SET 'execution.batch-rows' = '250'; INSERT INTO shown SELECT n FROM bids;"
+    )
+    with contextlib.closing(RemoteClusterClient(cluster.address, cluster.token, print_slowly)) as client:
+        job = run(Session(client), text)
+        assert job.wait(WAIT_S)[0] is JobStatus.FINISHED
+        assert len(printed) == 5000
+
+
+def test_a_job_whose_lines_cannot_be_printed_is_cancelled_and_its_waiter_told(
+    cluster: EmbeddedCluster,
+) -> None:
+    def refuse(job_id: str, lines: list[str], is_error: bool) -> None:
+        raise BrokenPipeError("nobody reads")
+
+    text = (
+        endless(50) + "CREATE TABLE shown (n BIGINT) WITH ('connector' = 'print');"
+        "INSERT INTO shown SELECT n FROM bids;"
+    )
+    with contextlib.closing(RemoteClusterClient(cluster.address, cluster.token, refuse)) as client:
+        job = run(Session(client), text)
+        with pytest.raises(BrokenPipeError):
+            job.wait(WAIT_S)
+        assert client.status(job.id).status is JobStatus.CANCELED
+
+
+def test_a_client_that_leaves_takes_its_queries_with_it(
+    cluster: EmbeddedCluster, remote: RemoteClusterClient
+) -> None:
+    with contextlib.closing(RemoteClusterClient(cluster.address, cluster.token)) as client:
+        job = run(Session(client), endless(10) + "SELECT n FROM bids;")
+    assert remote.wait(job.id, WAIT_S).status is JobStatus.CANCELED
 
 
 def test_a_job_manager_that_has_ended_is_told_by_name() -> None:
@@ -126,6 +167,7 @@ def test_a_job_manager_that_has_ended_is_told_by_name() -> None:
         job.when_ended(lambda reply: (replies.append(reply), ended.set()))
         running.close()
         assert ended.wait(WAIT_S)
-        assert replies[0].status in (JobStatus.CANCELED, JobStatus.SUSPENDED)
-        with pytest.raises(ExternalError, match="could not reach"):
+        assert replies[0].status is JobStatus.SUSPENDED
+        with pytest.raises(ExternalError, match="the server has ended") as caught:
             client.jobs()
+        assert caught.value.code == "SS6034"

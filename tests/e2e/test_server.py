@@ -132,6 +132,7 @@ def test_one_directory_is_for_one_server_and_a_port_for_one_listener(tmp_path: P
         assert (third.returncode, third.stdout) == (2, "")
         said = f"error[SS4011]: could not listen on port {port} of 127.0.0.1: it is in use"
         assert third.stderr.splitlines()[0] == said
+        assert not (tmp_path / "other").exists()
         assert server.gateway == server.rest, "--port puts both on one"
         assert server.request("GET", "/overview").json()["slots-total"] >= 0
 
@@ -159,18 +160,32 @@ def test_beyond_loopback_a_token_is_required_and_its_role_counts(tmp_path: Path)
             *(403, ["The statement is not allowed: the role read-only runs statements that only read."]),
         )
         assert server.request("DELETE", "/cluster", rest=True).status_code == 403
+        eyes = session
         server.headers = {"Authorization": f"Bearer {added['hands']}"}
+        assert server.request("GET", f"/v3/sessions/{eyes}").status_code == 200, "a higher role may use it"
         server.execute(server.open_session(), "CREATE VIEW v AS SELECT 1 AS n")
         session = server.open_session()
         server.execute(session, files_table("tokens", data / "tokens.json"))
         with pytest.raises(AssertionError, match="belongs to the server itself"):
             server.execute(session, "SELECT n FROM tokens")
+        server.headers = {"Authorization": f"Bearer {added['eyes']}"}
+        for path in (f"/v3/sessions/{session}", f"/v3/sessions/{session}/statements"):
+            method = "POST" if path.endswith("statements") else "GET"
+            assert server.request(method, path, {"statement": "SELECT 1"}).status_code == 403, path
+        asked = {"sessionHandle": session, "statement": "SEL", "position": 3}
+        assert "does not exist" in server.request("POST", "/console/complete-statement", asked).text
+        server.headers = {"Authorization": f"Bearer {added['hands']}"}
         removed = sqlstream("token", "remove", "hands", "--data-dir", str(data))
         assert removed.returncode == 0, removed.stderr
         assert server.request("GET", "/overview").status_code == 401
     audit = (data / "audit" / "audit-000001.log").read_text()
     strangers = (data / "audit" / "refused-000001.log").read_text()
-    assert [json.loads(line)["status"] for line in audit.splitlines() if '"refused"' in line] == [403, 403]
+    assert [json.loads(line)["status"] for line in audit.splitlines() if '"refused"' in line] == [403] * 4
+    statements = [json.loads(line) for line in audit.splitlines() if '"event":"statement"' in line]
+    outcomes = {r["operation"]: r for r in map(json.loads, audit.splitlines()) if r["event"] == "outcome"}
+    assert {record["address"] for record in statements} == {"127.0.0.1"}
+    assert [outcomes[record["operation"]]["outcome"] for record in statements] == ["FINISHED"] * 3 + ["ERROR"]
+    assert [record["code"] for record in outcomes.values() if "code" in record] == ["SS5030"]
     assert [json.loads(line)["status"] for line in strangers.splitlines()] == [401, 401, 401]
     everything = audit + strangers + server.errors()
     assert not any(token in everything for token in added.values())

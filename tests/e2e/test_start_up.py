@@ -71,6 +71,42 @@ def test_a_literal_is_answered_without_a_cluster() -> None:
     }
 
 
+STARTED = """\
+import sys, threading
+sys.addaudithook(lambda event, _: print("process", file=sys.stderr)
+                 if event in ("subprocess.Popen", "os.fork", "os.posix_spawn") else None)
+sys.argv = ["sqlstream", "run", "--quiet", *sys.argv[1:]]
+begin = threading.Thread.start
+threading.Thread.start = lambda thread: (print("thread", file=sys.stderr), begin(thread))
+from client.main import main
+sys.exit(main())
+"""
+
+
+def started(*words: str, stdin: str) -> set[str]:
+    """What `sqlstream run` starts: threads, processes."""
+    done = run_to_end([sys.executable, "-c", STARTED, *words, "-"], stdin=stdin)
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.splitlines())
+
+
+def test_nothing_starts_before_a_job_needs_it(rows: Path) -> None:
+    statements = """
+        SELECT 1;
+        SET 'parallelism.default' = '2';
+        CREATE DATABASE d; USE d; SHOW TABLES; USE default_database;
+        CREATE VIEW v AS SELECT k FROM default_database.t;
+        SHOW TABLES; SHOW CREATE VIEW v; DESCRIBE v; SHOW FUNCTIONS; SHOW JOBS;
+        EXPLAIN SELECT k, COUNT(*) FROM v GROUP BY k;
+        DROP VIEW v; DROP DATABASE d;
+        """
+    for words in ((), CHILDREN, ("--task-managers", "2")):
+        assert started(*words, stdin=table(rows) + statements) == set()
+    count = table(rows) + "SELECT COUNT(*) FROM t;"
+    assert started(stdin=count) == {"thread"}
+    assert started(*CHILDREN, stdin=count) == {"thread", "process"}
+
+
 def test_a_small_aggregate_loads_neither_compiler_nor_network_nor_other_formats(rows: Path) -> None:
     script = table(rows) + "SELECT k, COUNT(*), SUM(v) FROM t GROUP BY k;"
     modules = loaded("run", "-", stdin=script)

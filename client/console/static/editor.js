@@ -183,7 +183,7 @@ export class PlainEditor extends Editor {
     if (this.error === null) this.backdrop.replaceChildren(`${text}\n`);
     else {
       const { start, end } = this.error;
-      this.backdrop.replaceChildren(text.slice(0, start), h("span", { class: "sql-error" }, text.slice(start, end) || " "), `${text.slice(end)}\n`);
+      this.backdrop.replaceChildren(text.slice(0, start), h("span", { class: "sql-error" }, document.createTextNode(text.slice(start, end) || " ")), `${text.slice(end)}\n`);
     }
     this.scrollBackdrop();
   }

@@ -1,6 +1,6 @@
 // A table of many rows of which only the visible ones are elements.
 
-import { h } from "./dom.js";
+import { h, shown } from "./dom.js";
 
 const ROW_PX = 28;
 const OVERSCAN = 8;
@@ -17,7 +17,7 @@ export class Grid {
     this.body = h("tbody");
     this.above = h("tr", { class: "spacer", "aria-hidden": "true" }, h("td", { colspan: columns.length }));
     this.below = h("tr", { class: "spacer", "aria-hidden": "true" }, h("td", { colspan: columns.length }));
-    const head = h("tr", {}, columns.map((c) => h("th", { scope: "col", class: this.cellClass(c), title: c.type }, c.name)));
+    const head = h("tr", {}, columns.map((c) => h("th", { scope: "col", class: this.cellClass(c), title: c.type }, shown(c.name))));
     this.table = h("table", { class: "grid", "aria-label": label }, h("thead", {}, head), this.body);
     this.element = h("div", { class: "grid-scroll", tabindex: "0", role: "region", "aria-label": label }, this.table);
     this.element.addEventListener("scroll", () => this.schedule());
@@ -62,7 +62,7 @@ export class Grid {
   cell(value, column) {
     const text = value === null ? NULL_TEXT : String(value);
     const kind = column.type === "op" ? `op op-${{ "+": "in", "-": "out" }[text[0]]}` : this.cellClass(column);
-    return h("td", { class: text === NULL_TEXT ? `${kind} null` : kind, title: text.length > 40 ? text.slice(0, 2000) : null }, text === NULL_TEXT ? "NULL" : text);
+    return h("td", { class: text === NULL_TEXT ? `${kind} null` : kind, title: text.length > 40 ? text.slice(0, 2000) : null }, text === NULL_TEXT ? "NULL" : shown(text));
   }
 
   close() {

@@ -104,3 +104,24 @@ def test_a_candidate_replaces_the_part_of_it_that_is_written(module):
         "m => [['SELECT us', 'user_id'], ['FROM db.ta', 'table'], ['bus', 'user'], ['', 'x']].map(([a, b]) => m.overlap(a, b))",
     )
     assert found == [2, 2, 0, 0]
+
+
+def test_harmful_characters_of_names_and_data_are_shown_as_escapes(module):
+    found = module(
+        "dom.js",
+        r"""m => {
+        const e = m.h('p', {title: 'a\u202eb'}, 'x\u202ey\x07', m.h('b', {}, '1\n2'), document.createTextNode('\u202e'));
+        m.setText(e.querySelector('b'), '\x1b[2J');
+        return [e.title, e.textContent, m.shown('a\n\t\u2066\u200b\u200d')] }""",
+    )
+    assert found == ["a\\u202eb", "x\\u202ey\\x07\\x1b[2J\u202e", "a\\n\\t\\u2066\\u200b\u200d"]
+
+
+def test_the_columns_and_cells_of_a_grid_hide_nothing(module):
+    found = module(
+        "grid.js",
+        r"""m => { const g = new m.Grid([{name: 'a\u202eb\n', type: 'STRING'}], 'rows');
+        g.render([{fields: ['x\u2066\ny'], version: 0}], 0);
+        return [g.table.querySelector('th').textContent, g.rowElement(g.rows[0], 0).textContent] }""",
+    )
+    assert found == ["a\\u202eb\\n", "x\\u2066\\ny"]

@@ -63,6 +63,20 @@ def test_what_jobs_start_with_has_no_setting_of_the_server() -> None:
     assert found.of_scopes(Scope.SERVER) == {"rest.port": "5"}
 
 
+def test_a_remote_target_leaves_out_what_is_the_servers_unless_the_command_line_says_it(
+    tmp_path: Path,
+) -> None:
+    text = "execution.target: remote\nheartbeat.timeout: 9 s\nrest.port: 1\npipeline.name: n\nsqlstream.data-dir: /d\n"
+    file = write(tmp_path / "c.yaml", text)
+    remote = {"execution.target": "remote", "pipeline.name": "n", "sqlstream.data-dir": "/d"}
+    assert load_configuration(file, [], {}).for_target == remote
+    # It is refused where the session starts.
+    said = load_configuration(file, ["heartbeat.timeout=8 s"], {})
+    assert said.for_target == {**remote, "heartbeat.timeout": "8 s"}
+    local = load_configuration(file, ["execution.target=local"], {})
+    assert local.for_target == {**remote, "execution.target": "local", "heartbeat.timeout": "9 s"}
+
+
 def test_every_option_has_a_variable_of_its_own() -> None:
     keys = [*OPTIONS, *TUNING]
     assert len({variable_of(key) for key in keys}) == len(keys)

@@ -13,7 +13,7 @@ from sqlstream.errors import UserError
 def serve(tmp_path):
     """The console with the editor's files of a directory; completion knows the session `s` alone."""
 
-    def complete(session, statement, position):
+    def complete(session, statement, position, asker):
         if session != "s":
             raise UserError("SS6020", "there is no such session")
         return [statement[:position].upper()]

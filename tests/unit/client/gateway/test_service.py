@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from gateway_harness import UNBOUNDED, gateway_service, running_jobs, settled, statuses, until
 
+from client.gateway.asker import Asker
 from client.gateway.operations import Operation, OperationStatus, ResultKind
 from client.gateway.options import GatewayOptions
 from client.gateway.service import GatewayService
@@ -450,28 +451,89 @@ def test_an_unknown_session_has_no_statements(gateway: Running) -> None:
 
 
 def test_every_statement_is_announced_and_can_be_refused() -> None:
-    seen: list[tuple[str, ...]] = []
-
-    def listen(*statement: str) -> None:
-        seen.append(statement)
-        if "DROP" in statement[3]:
-            raise UserError("SS4050", "not allowed")
-
+    listener, ann = Listener(), Asker("ann", "10.0.0.9")
     options = GatewayOptions(operations_max=1)
-    with gateway_service(options, on_statement=listen) as (service, _):
+    with gateway_service(options, listener=listener) as (service, _):
         session = service.open_session({})
         refusals = (service.execute, service.configure_session, service.run_script)
         for execute in refusals:
             with pytest.raises(UserError, match="not allowed"):
-                execute(session, "DROP TABLE t", user="ann")
+                execute(session, "DROP TABLE t", asker=ann)
         # A statement that is refused takes no operation's place.
-        executed = settled(service.execute(session, "SHOW VIEWS", user="ann"))
-        assert seen[3] == ("ann", session, executed.handle, "SHOW VIEWS")
-        assert [text for *_, text in seen] == ["DROP TABLE t"] * 3 + ["SHOW VIEWS"]
+        executed = settled(service.execute(session, "SHOW VIEWS", asker=ann))
+        assert listener.announced[3] == (ann, session, executed.handle, "SHOW VIEWS")
+        assert [text for *_, text in listener.announced] == ["DROP TABLE t"] * 3 + ["SHOW VIEWS"]
+        assert listener.ended == [(ann, session, executed.handle, "FINISHED", "")]
+
+
+class Listener:
+    """Keeps what it is told, and refuses DROP."""
+
+    def __init__(self) -> None:
+        self.announced: list[tuple[Asker, str, str, str]] = []
+        self.ended: list[tuple[Asker, str, str, str, str]] = []
+
+    def announce(self, asker: Asker, session: str, operation: str, text: str) -> None:
+        self.announced.append((asker, session, operation, text))
+        if "DROP" in text:
+            raise UserError("SS4050", "not allowed")
+
+    def end(self, asker: Asker, session: str, operation: str, outcome: str, code: str) -> None:
+        self.ended.append((asker, session, operation, outcome, code))
+
+
+def test_the_outcome_of_every_announced_statement_is_told_once() -> None:
+    listener = Listener()
+    with gateway_service(GatewayOptions(operations_max=3), listener=listener) as (service, _):
+        session = service.open_session({"table.dml-sync": "true"})
+        rows(run(service, session, UNBOUNDED.format(rate=10)))
+        rows(run(service, session, BLACKHOLE))
+        failure(service.execute(session, "SELECT x"))
+        insert = service.execute(session, "INSERT INTO sink SELECT id FROM u")
+        until(lambda: insert.status is OperationStatus.RUNNING)
+        waiting = [service.execute(session, "SHOW VIEWS") for _ in range(2)]
+        with pytest.raises(UserError, match="3 operations that are not closed"):
+            service.execute(session, "SHOW TABLES")
+        waiting[0].cancel()
+        insert.cancel()
+        settled(waiting[1])
+        until(lambda: len(listener.ended) == 7)
+    assert [(outcome, code) for *_, outcome, code in listener.ended] == [
+        *(("FINISHED", ""), ("FINISHED", ""), ("ERROR", "SS2003"), ("REJECTED", "SS6025")),
+        *(("CANCELED", ""), ("CANCELED", ""), ("FINISHED", "")),
+    ]
+    assert {operation for _, _, operation, *_ in listener.ended} == {o for _, _, o, _ in listener.announced}
+
+
+def test_only_answers_that_were_read_make_room_and_asking_for_them_again_says_so() -> None:
+    with gateway_service(GatewayOptions(operations_max=2)) as (service, _):
+        session = service.open_session({})
+        empty, failed = run(service, session, "SHOW VIEWS"), settled(service.execute(session, "SELECT x"))
+        # Nobody has asked for their answers yet, though one has no rows and the other failed.
+        with pytest.raises(UserError, match="2 operations that are not closed"):
+            service.execute(session, "SHOW TABLES")
+        assert rows(empty) == []
+        run(service, session, "SHOW TABLES")
+        with pytest.raises(UserError, match="was dropped to make room for later ones") as caught:
+            service.operation(session, empty.handle)
+        assert caught.value.code == "SS6021"
+        assert failure(service.operation(session, failed.handle)).code == "SS2003"
+        service.execute(session, "SHOW DATABASES")
+
+
+def test_a_session_completes_for_the_level_that_opened_it_and_above() -> None:
+    with gateway_service() as (service, _):
+        session = service.open_session({}, asker=Asker(level=1))
+        assert service.session_level(session) == 1
+        assert service.session_level("nobody") is None
+        assert "SELECT" in service.complete(session, "SEL", 3, Asker(level=2))
+        with pytest.raises(UserError, match=f"session '{session}' does not exist"):
+            service.complete(session, "SEL", 3, Asker(level=0))
 
 
 LONG = f"SELECT {', '.join(f'{i} + id AS c{i}' for i in range(40_000))} FROM u"
-"""A query of 80,000 expressions, which takes several times as long to plan as any of these tests may take."""
+"""A query of 80,000 expressions, which takes several times as long to plan as any of these tests may take. They measure CPU
+time, which a busy machine does not stretch."""
 
 
 @pytest.mark.timeout(60)
@@ -497,10 +559,10 @@ def test_a_statement_that_is_planned_ends_soon_after_its_operation(
     until(lambda: operation.status is OperationStatus.RUNNING)
     time.sleep(0.5)
     end(service, session, operation.handle)
-    ended_s = time.monotonic()
+    ended_cpu_s = time.process_time()
     # The statements of a session run in order: this one begins when the other has ended.
     assert rows(run(service, session, "SELECT 1")) == [(1,)]
-    assert time.monotonic() - ended_s < 3
+    assert time.process_time() - ended_cpu_s < 3
     assert (operation.status, statuses(cluster)) == (status, before)
 
 
@@ -513,7 +575,7 @@ def test_a_closed_session_leaves_no_statement_that_is_planned() -> None:
         until(lambda: operation.status is OperationStatus.RUNNING)
         time.sleep(0.5)
         service.close_session(session)
-        closed_s = time.monotonic()
+        closed_cpu_s = time.process_time()
         # There is but one thread for all sessions.
         assert rows(run(service, other, "SELECT 1")) == [(1,)]
-        assert time.monotonic() - closed_s < 3
+        assert time.process_time() - closed_cpu_s < 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,21 @@ def test_one_owner_at_a_time_has_a_data_directory(tmp_path: Path) -> None:
         DataDirectory(path)
     assert caught.value.code == "SS4010"
     DataDirectory(path).close()
+
+
+def fail_to_start(directory: DataDirectory) -> None:
+    os.makedirs(directory.logs)
+    raise OSError("port")
+
+
+def test_a_start_that_fails_leaves_no_directory_that_it_made(tmp_path: Path) -> None:
+    fresh, known = tmp_path / "fresh", tmp_path / "known"
+    DataDirectory(str(known)).close()
+    for path in (fresh, known):
+        with pytest.raises(OSError, match="port"), DataDirectory(str(path)) as directory:
+            fail_to_start(directory)
+    assert not fresh.exists()
+    assert sorted(os.listdir(known)) == ["lock", "logs"]
+    with DataDirectory(str(fresh)):
+        pass
+    assert fresh.exists(), "a server that stops keeps it"

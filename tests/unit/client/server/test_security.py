@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 
+from client.gateway.asker import Asker
+from client.http_api.errors import RestError
 from client.server.audit import AuditLog
 from client.server.log_files import LogFiles
 from client.server.roles import Role, may_request, refused_statement
 from client.server.security import AccessRules, Receive, Scope, Security, Send
+from client.server.statement_rules import StatementRules
 from client.server.tokens import Tokens
 
 NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -29,7 +32,10 @@ class Served:
         self._files = LogFiles(str(directory / "audit"), 100_000, 1, "audit")
         self._audit_path = directory / "audit" / "audit-000001.log"
         rules = AccessRules(is_token_required, NAMES, body_bytes_max)
-        self._security = Security(self._answer, rules, self.store, AuditLog(self._files, self._files))
+        self.sessions: dict[str, int] = {}
+        self._security = Security(
+            self._answer, rules, self.store, AuditLog(self._files, self._files), self.sessions.get
+        )
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.reached += 1
@@ -251,12 +257,61 @@ def test_changes_are_audited_and_looks_are_not(closed_server: Served) -> None:
     assert closed_server.tokens[Role.OPERATOR] not in json.dumps(record)
 
 
+def test_a_session_is_open_to_the_role_that_opened_it_and_to_higher_ones(closed_server: Served) -> None:
+    handle = "3B1F0C0E-0000-4000-8000-00000000000A"
+    closed_server.sessions[handle.lower()] = Role.OPERATOR.level
+    statuses = {
+        (role, method, path): closed_server.request(method, path, authorization=f"Bearer {token}")[0]
+        for role, token in closed_server.tokens.items()
+        for method, path in (
+            *(
+                ("GET", f"/v4/sessions/{handle}"),
+                ("GET", f"/sessions/{handle.lower()}/operations/o/result/0"),
+            ),
+            *(("POST", f"/v1/sessions/{handle}/statements"), ("DELETE", f"/v4/sessions/{handle}")),
+        )
+    }
+    assert {role for (role, *_), status in statuses.items() if status == 403} == {Role.READ_ONLY}
+    assert {role for (role, *_), status in statuses.items() if status == 200} == {Role.OPERATOR, Role.ADMIN}
+    assert closed_server.audited()[0]["reason"] == "session of a higher role"
+    reader = {"authorization": f"Bearer {closed_server.tokens[Role.READ_ONLY]}"}
+    assert closed_server.request("GET", "/v4/sessions/another", **reader)[0] == 200
+
+
+def test_a_statement_is_recorded_with_address_and_outcome(tmp_path: Path) -> None:
+    files = LogFiles(str(tmp_path / "audit"), 100_000, 1, "audit")
+    tokens = Tokens(str(tmp_path))
+    tokens.add("eyes", Role.READ_ONLY)
+    rules = StatementRules(AuditLog(files, files), tokens, is_token_required=True)
+    asker = Asker("eyes", "10.0.0.9")
+    rules.announce(asker, "s", "o", "SELECT 1")
+    rules.end(asker, "s", "o", "ERROR", "SS2003")
+    with pytest.raises(RestError, match="only read"):
+        rules.announce(asker, "s", "p", "CREATE TABLE t (a INT) WITH ('password' = 'hush')")
+    with pytest.raises(RestError, match="its token has been removed"):
+        rules.announce(Asker("gone", "10.0.0.8"), "s", "q", "SELECT 2")
+    lines = (tmp_path / "audit" / "audit-000001.log").read_text().splitlines()
+    records = [{k: v for k, v in json.loads(line).items() if k != "time"} for line in lines]
+    common = {"user": "eyes", "address": "10.0.0.9", "session": "s"}
+    assert records == [
+        common
+        | {"event": "statement", "role": "read-only", "operation": "o", "statement": "SELECT 1"}
+        | {"outcome": "ACCEPTED"},
+        common | {"event": "outcome", "operation": "o", "outcome": "ERROR", "code": "SS2003"},
+        common
+        | {"event": "refused", "role": "read-only", "status": 403, "outcome": "REFUSED"}
+        | {"statement": "CREATE TABLE t (a INT) WITH ('password' = '******')"}
+        | {"reason": "the role read-only runs statements that only read"},
+        {"event": "refused", "user": "gone", "address": "10.0.0.8", "session": "s", "status": 403}
+        | {"statement": "SELECT 2", "outcome": "REFUSED", "reason": "its token has been removed"},
+    ]
+
+
 def test_secrets_of_statements_are_masked_in_the_audit_log(tmp_path: Path) -> None:
     files = LogFiles(str(tmp_path), 10_000_000, 1, "audit")
-    AuditLog(files, files).statement(
-        "a", "admin", "s", "o", "CREATE TABLE t (a INT) WITH ('password' = 'hush')"
-    )
-    AuditLog(files, files).statement("a", "admin", "s", "o", "x" * 100_000)
+    audit, text = AuditLog(files, files), "CREATE TABLE t (a INT) WITH ('password' = 'hush')"
+    audit.statement("a", "admin", "10.0.0.9", "s", "o", text)
+    audit.statement("a", "admin", "10.0.0.9", "s", "o", "x" * 100_000)
     first, second = (json.loads(line) for line in (tmp_path / "audit-000001.log").read_text().splitlines())
     assert first["statement"] == "CREATE TABLE t (a INT) WITH ('password' = '******')"
     assert len(second["statement"]) == 20_001
@@ -266,7 +321,7 @@ def test_requests_without_a_token_push_no_statement_out_of_the_audit(tmp_path: P
     files = LogFiles(str(tmp_path / "audit"), 10_000, 2, "audit")
     strangers = LogFiles(str(tmp_path / "audit"), 10_000, 2, "refused")
     audit = AuditLog(files, strangers)
-    audit.statement("a", "admin", "s", "o", "DROP TABLE t")
+    audit.statement("a", "admin", "10.0.0.9", "s", "o", "DROP TABLE t")
     for _ in range(500):
         audit.refused("", "127.0.0.1", "GET", "/" + "a" * 60_000, 401, "no token")
     assert "DROP TABLE t" in (tmp_path / "audit" / "audit-000001.log").read_text()

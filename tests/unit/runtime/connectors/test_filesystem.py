@@ -12,6 +12,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -579,3 +580,38 @@ def test_what_can_be_no_path_is_refused(path: str) -> None:
     with pytest.raises(UserError, match='option "path"') as caught:
         CONNECTOR.validate("t", SCHEMA, {"path": path, "format": "csv"})
     assert caught.value.code == "SS4002"
+
+
+def test_absolute_paths_name_the_same_files_from_any_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in").mkdir()
+    for name in ("a.csv", "b.csv", "c.txt"):
+        (tmp_path / "in" / name).write_text(f"{name},1\n")
+    monkeypatch.chdir(tmp_path)
+    relative = source_spec("in", options={"source.path.regex-pattern": "(?i)in/.*[.]CSV"})
+    found = read_all(relative)
+    options = CONNECTOR.with_absolute_paths(relative.options, str(tmp_path))
+    monkeypatch.chdir("/")
+    assert read_all(msgspec.structs.replace(relative, options=dict(options))) == found
+    assert [row["k"] for row in found] == ["a.csv", "b.csv"]
+
+
+@pytest.mark.parametrize("path", ["/data/in", "file:///data/in"])
+def test_a_path_that_is_absolute_stays_what_it_is(path: str) -> None:
+    options = {"path": path, "format": "csv", "source.path.regex-pattern": ".*x"}
+    assert CONNECTOR.with_absolute_paths(options, "/home") == {**options, "path": "/data/in"}
+
+
+def test_the_place_of_rejected_rows_becomes_absolute_and_stays_empty_where_it_is() -> None:
+    named = {"path": "in", "format": "csv", "source.rejected-rows.path": "bad"}
+    assert CONNECTOR.with_absolute_paths(named, "/home") == {
+        **named, "path": "/home/in", "source.rejected-rows.path": "/home/bad"
+    }  # fmt: skip
+    off = {"path": "in", "format": "csv", "source.rejected-rows.path": ""}
+    assert CONNECTOR.with_absolute_paths(off, "/home") == {**off, "path": "/home/in"}
+
+
+def test_a_directory_that_would_be_read_as_a_pattern_is_refused() -> None:
+    with pytest.raises(UserError, match="would be read as a pattern"):
+        CONNECTOR.with_absolute_paths({"path": "in", "format": "csv"}, "/home/a[b]")

@@ -129,3 +129,32 @@ def test_a_denied_directory_is_refused_also_within_the_roots(tmp_path: Path) -> 
         files.match_glob(f"{tmp_path}/*/token")
     (tmp_path / "database").touch()
     assert files.status(f"{tmp_path}/database") is not None
+
+
+@pytest.mark.parametrize("path", ["/proc/self/environ", "/sys/kernel/notes", "/dev/zero", "{link}/self/maps"])
+@pytest.mark.parametrize("name", CALLS)
+def test_directories_of_the_operating_system_are_refused(tmp_path: Path, path: str, name: str) -> None:
+    (tmp_path / "link").symlink_to("/proc")
+    with pytest.raises(UserError, match="belongs to the operating system: it lies below") as caught:
+        CALLS[name](RootedFiles(FilePlaces()), path.format(link=tmp_path / "link"))
+    assert caught.value.code == "SS5030"
+
+
+def test_a_root_within_a_system_directory_and_files_in_memory_are_allowed(tmp_path: Path) -> None:
+    files = RootedFiles(FilePlaces(("/proc/self/net",)))
+    with pytest.raises(UserError, match="belongs to the operating system"):
+        files.check("/proc/self/environ")
+    real = os.path.realpath("/proc/self/net")
+    assert RootedFiles(FilePlaces((real,))).check("/proc/self/net/dev") == f"{real}/dev"
+    assert RootedFiles(FilePlaces()).check("/dev/shm/t/a.csv") == "/dev/shm/t/a.csv"
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_is_neither_read_nor_written(places: tuple[RootedFiles, Path, Path]) -> None:
+    files, inside, _ = places
+    os.mkfifo(inside / "pipe")
+    with pytest.raises(UserError, match=r"could not read .* it is a named pipe"):
+        files.open_read(f"{inside}/pipe")
+    with pytest.raises(UserError, match=r"could not write .* it is a named pipe") as caught:
+        files.open_write(f"{inside}/pipe")
+    assert caught.value.code == "SS5017"
