@@ -63,7 +63,7 @@ def plan_lookup_join(planning: Planning, left: PhysicalNode, node: LookupJoin) -
     scan = dimension.scan
     options = dict(scan.options)
     name = scan.table.path.name
-    descriptor = find_connector(planning, scan.table, options, scan.span)
+    descriptor = find_connector(planning.connectors, scan.table, options, scan.span)
     if not descriptor.lookups:
         able = sorted(i for i, d in planning.connectors.items() if d.lookups)
         raise UserError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sqlstream.specs.aggregate import AggregatePhase, GroupAggregateSpec, WindowAggregateSpec
+from sqlstream.specs.batch_query import BatchQuerySpec
 from sqlstream.specs.calc import CalcSpec, DropUpdateBeforeSpec, LimitSpec
 from sqlstream.specs.join import IntervalJoinSpec, JoinKind, JoinSpec, WindowJoinSpec
 from sqlstream.specs.lookup_join import LookupJoinSpec, RetryOnMiss
@@ -15,6 +16,7 @@ from sqlstream.specs.window import WindowKind, WindowSpec, WindowTvfSpec
 Spec = (
     SourceSpec
     | ValuesSpec
+    | BatchQuerySpec
     | CalcSpec
     | DropUpdateBeforeSpec
     | LimitSpec
@@ -35,6 +37,7 @@ Spec = (
 
 __all__ = [
     "AggregatePhase",
+    "BatchQuerySpec",
     "CalcSpec",
     "DeduplicateSpec",
     "DropUpdateBeforeSpec",
