@@ -10,7 +10,7 @@ import os
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
@@ -50,8 +50,11 @@ from sqlstream.messages.rpc import (
     TaskDeploymentDescriptor,
     TaskMetrics,
 )
-from sqlstream.specs import SinkSpec, SourceSpec, ValuesSpec
-from sqlstream.spi.connector import ConnectorContext, MakesWatermarks, SourceReader, SourceStatus
+from sqlstream.specs import BatchQuerySpec, LookupJoinSpec, SinkSpec, SourceSpec, ValuesSpec
+from sqlstream.spi.connector import ConnectorContext, LooksUp, MakesWatermarks, SourceReader, SourceStatus
+
+if TYPE_CHECKING:
+    from runtime.batch.query_reader import BatchQueryReader
 
 logger = logging.getLogger(__name__)
 
@@ -124,6 +127,7 @@ class Task:
         self._gate = InputGate((), (), self._mailbox)
         self._watermarks = TaskWatermarks(())
         self._source: tuple[SourceReader, ChainOutput] | None = None
+        self._batch_query: BatchQueryReader | None = None
         self._cancelled = threading.Event()
         self._resources = threading.Lock()
         self._state_measured_s = 0.0
@@ -220,10 +224,11 @@ class Task:
             stream.finish()
         for partition in self._partitions:
             partition.wait_connected()
+        written = tuple(self._batch_query.committables) if self._batch_query is not None else ()
         return tuple(
-            SinkCommittables(node.chained.id, node.operator.committables)
+            SinkCommittables(node.chained.id, node.operator.committables + written)
             for node in self._chain.nodes
-            if isinstance(node.operator, SinkOperator) and node.operator.committables
+            if isinstance(node.operator, SinkOperator) and node.operator.committables + written
         )
 
     def _give_up(self) -> None:
@@ -419,16 +424,39 @@ class Task:
             self._position.current = head
             output, counters = self._chain.add_source(head)
             self._source = (self._open_reader(head, counters), output)
+        elif isinstance(head.spec, BatchQuerySpec):
+            rest = self._open_batch_tables()
         else:
             rest = list(operators)
         for chained in rest:
             self._chain.add(chained, functools.partial(self._open_operator, chained))
+        if isinstance(head.spec, BatchQuerySpec):
+            self._open_batch_query(head)
         self._position.current = None
         for output_descriptor in self.descriptor.outputs:
             self._chain.connect(
                 output_descriptor.edge.source_operator, self._open_partition(output_descriptor)
             )
         self._open_inputs()
+
+    def _open_batch_tables(self) -> list[ChainedOperator]:
+        """The counters of a batch query and of the tables that its engine reads; returns the operators behind the query."""
+        head, *rest = self.descriptor.vertex.operators
+        self._chain.add_source(head)
+        for table in (o for o in rest if isinstance(o.spec, SourceSpec)):
+            self._chain.add_table(table)
+        return [o for o in rest if not isinstance(o.spec, SourceSpec)]
+
+    def _open_batch_query(self, head: ChainedOperator) -> None:
+        """Start the query, once its sink is open."""
+        from runtime.batch.query_reader import open_batch_query
+
+        task, counters = self.descriptor, self._chain.counters
+        context = self._connector_context(head, counters[head.id])
+        self._batch_query = open_batch_query(
+            task.vertex, task.execution_id, context, counters, self._position
+        )
+        self._source = (self._batch_query, self._chain.output(head.id))
 
     def _open_inputs(self) -> None:
         inputs = self.descriptor.inputs
@@ -488,7 +516,10 @@ class Task:
             config=task.config,
             now_ms=self._environment.now_ms,
             count=counters.count,
+            pause_ms=self._pause,
         )
+        if isinstance(chained.spec, LookupJoinSpec):
+            return self._open_lookup_join(chained, chained.spec, counters, context)
         if not isinstance(chained.spec, SinkSpec):
             return make_operator(chained.spec, context)
         from runtime.connectors import connector
@@ -497,6 +528,28 @@ class Task:
             chained.spec, chained.input_modes[0], self._connector_context(chained, counters)
         )
         return SinkOperator(chained.spec, context, writer)
+
+    def _open_lookup_join(
+        self,
+        chained: ChainedOperator,
+        spec: LookupJoinSpec,
+        counters: OperatorCounters,
+        context: OperatorContext,
+    ) -> Operator[Any]:
+        from runtime.connectors import connector
+        from runtime.operators.lookup_join import LookupJoin
+
+        read = connector(spec.source.connector)
+        assert isinstance(read, LooksUp)
+        keys = tuple(spec.source.columns[k] for k in spec.source_keys)
+        surroundings = self._connector_context(chained, counters)
+        return LookupJoin(spec, context, read.lookup_source(spec.source, keys, surroundings))
+
+    def _pause(self, pause_ms: int) -> None:
+        """Wait, but not beyond the task's cancellation."""
+        with self._times.idle():
+            self._cancelled.wait(pause_ms / 1000)
+        self._check_cancelled()
 
     def _open_reader(self, chained: ChainedOperator, counters: OperatorCounters) -> SourceReader:
         spec = chained.spec

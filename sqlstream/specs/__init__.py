@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from sqlstream.specs.aggregate import AggregatePhase, GroupAggregateSpec, WindowAggregateSpec
+from sqlstream.specs.batch_query import BatchQuerySpec
 from sqlstream.specs.calc import CalcSpec, DropUpdateBeforeSpec, LimitSpec
 from sqlstream.specs.join import IntervalJoinSpec, JoinKind, JoinSpec, WindowJoinSpec
+from sqlstream.specs.lookup_join import LookupJoinSpec, RetryOnMiss
 from sqlstream.specs.rank import DeduplicateSpec, Keep, RankPhase, RankSpec, SortSpec, WindowRankSpec
 from sqlstream.specs.sink import SinkSpec
 from sqlstream.specs.source import SourceSpec, SourceWatermark, ValuesSpec
@@ -14,6 +16,7 @@ from sqlstream.specs.window import WindowKind, WindowSpec, WindowTvfSpec
 Spec = (
     SourceSpec
     | ValuesSpec
+    | BatchQuerySpec
     | CalcSpec
     | DropUpdateBeforeSpec
     | LimitSpec
@@ -24,6 +27,7 @@ Spec = (
     | JoinSpec
     | IntervalJoinSpec
     | WindowJoinSpec
+    | LookupJoinSpec
     | RankSpec
     | WindowRankSpec
     | DeduplicateSpec
@@ -33,6 +37,7 @@ Spec = (
 
 __all__ = [
     "AggregatePhase",
+    "BatchQuerySpec",
     "CalcSpec",
     "DeduplicateSpec",
     "DropUpdateBeforeSpec",
@@ -43,8 +48,10 @@ __all__ = [
     "JoinSpec",
     "Keep",
     "LimitSpec",
+    "LookupJoinSpec",
     "RankPhase",
     "RankSpec",
+    "RetryOnMiss",
     "SinkSpec",
     "SortSpec",
     "SourceSpec",
