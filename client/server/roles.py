@@ -85,8 +85,8 @@ def refused_statement(role: Role, text: str) -> str:
     """Why a role may not run these statements; empty when it may. A text that cannot be parsed changes nothing."""
     if role is Role.ADMIN:
         return ""
+    from planner.dialect.file_paths import reads_paths
     from planner.dialect.parser import parse_script
-    from planner.dialect.statements import reads_paths
 
     try:
         parsed = parse_script(text)

@@ -11,7 +11,6 @@ import enum
 
 from sqlglot import exp
 
-from planner.dialect.nodes import FilePath
 from sqlstream.errors import Span
 from sqlstream.types import LogicalType
 
@@ -316,14 +315,3 @@ class Explain(Statement):
 
     target: Query | Insert | StatementSet
     details: tuple[str, ...] = ()
-
-
-def reads_paths(statement: Statement) -> bool:
-    """Whether a query within the statement reads files by their path."""
-    for value in vars(statement).values():
-        for part in value if isinstance(value, tuple) else (value,):
-            if isinstance(part, Statement) and reads_paths(part):
-                return True
-            if isinstance(part, exp.Expr) and part.find(FilePath) is not None:
-                return True
-    return False
