@@ -39,9 +39,8 @@ def explain_plan(
 ) -> str:
     """Sections as Flink prints them, then the two graphs. The line of a physical operator has the changelog mode of
     its output, the exchange to its consumer, the origin of its watermark, and its state."""
-    inferred = explain_inferred_tables(relational)
     sections = (
-        *((("Inferred Tables", inferred),) if inferred else ()),
+        *inferred_sections(relational),
         ("Abstract Syntax Tree", "\n".join(explain_relation(n) for n in relational)),
         ("Optimized Relational Plan", "\n".join(explain_relation(n) for n in optimised)),
         ("Optimized Physical Plan", explain_physical(physical)),
@@ -51,8 +50,9 @@ def explain_plan(
     return "\n\n".join(f"== {title} ==\n{text}" for title, text in sections) + "\n"
 
 
-def explain_inferred_tables(sinks: tuple[Sink, ...]) -> str:
-    """What was inferred from the files that the statement reads by their path, as statements that create such tables."""
+def inferred_sections(sinks: tuple[Sink, ...]) -> tuple[tuple[str, str], ...]:
+    """The section with what was inferred from the files that the statement reads by their path, as statements that create such
+    tables; none without such files."""
     tables: dict[str, None] = {}
     pending: list[RelationalNode] = list(reversed(sinks))
     seen = set()
@@ -64,7 +64,7 @@ def explain_inferred_tables(sinks: tuple[Sink, ...]) -> str:
         if isinstance(node, TableScan) and node.table.is_anonymous:
             tables[show_create_table(node.table).rstrip()] = None
         pending += reversed(node.inputs)
-    return "\n\n".join(tables)
+    return (("Inferred Tables", "\n\n".join(tables)),) if tables else ()
 
 
 def explain_physical(sinks: tuple[PhysicalNode, ...]) -> str:

@@ -212,6 +212,9 @@ class RelationParser(FunctionParser):
         node = self.mark(FilePath(this=path), token.start)
         if options := self.table_hint():
             node.meta["options"] = options
+        if self.at("FOR", "SYSTEM_TIME"):
+            hint = "look up in a table: CREATE TABLE dim (…) WITH ('connector' = 'duckdb', …)"
+            raise self.refusal("a path in quotes is no table for a lookup", self.token, hint)
         return node
 
     def table_hint(self) -> tuple[Option, ...]:

@@ -11,13 +11,16 @@ from server_harness import RunningServer
 from shell_harness import ENTER, TAB, ShellOnTerminal
 
 
-def test_the_command_reads_a_file(tmp_path: Path) -> None:
+def test_the_command_reads_a_file_in_stream_and_batch_mode(tmp_path: Path) -> None:
     (tmp_path / "clicks.csv").write_text("user;page\n1;x\n2;\n1;y\n")
-    (tmp_path / "q.sql").write_text("SELECT `user`, COUNT(page) AS n FROM 'clicks.csv' GROUP BY `user`;")
+    query = "SELECT `user`, COUNT(page) AS n FROM 'clicks.csv' GROUP BY `user`;"
+    batch = "SET 'execution.runtime-mode' = 'batch'; SET 'execution.batch.engine' = 'duckdb';"
+    (tmp_path / "q.sql").write_text(f"{query} {batch} {query}")
     done = sqlstream("run", str(tmp_path / "q.sql"), "--format", "json", "--quiet", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
-    assert sorted(rows, key=str) == [{"user": 1, "n": 2}, {"user": 2, "n": 0}]
+    expected = [{"user": 1, "n": 2}, {"user": 2, "n": 0}]
+    assert [sorted(part, key=str) for part in (rows[:2], rows[2:])] == [expected, expected]
     (tmp_path / "q.sql").write_text("SELECT *\nFROM 'clics.csv';")
     done = sqlstream("run", str(tmp_path / "q.sql"), cwd=tmp_path)
     assert (done.returncode, done.stderr.splitlines()[:3]) == (

@@ -83,6 +83,14 @@ def test_explain_shows_the_inferred_table(session: Session) -> None:
     assert "TableScan(table=['clicks.csv'], columns=[user, at])" in shown
 
 
+def test_explain_of_a_batch_statement_shows_the_inferred_table(session: Session) -> None:
+    script = "SET 'execution.runtime-mode' = 'batch'; SET 'execution.batch.engine' = 'duckdb';"
+    shown = run(session, f"{script} EXPLAIN SELECT * FROM 'clicks.csv'")
+    definition = INFERRED.replace("`default_catalog`.`default_database`.`t`", "'clicks.csv'")
+    assert shown.startswith(f"== Inferred Tables ==\n{definition}\n== Abstract Syntax Tree ==")
+    assert "== SQL of DuckDB ==" in shown
+
+
 def test_the_file_names_its_columns(session: Session) -> None:
     explained = run(session, "EXPLAIN SELECT clicks.`user` FROM 'clicks.csv' WHERE clicks.at IS NULL")
     assert "TableScan(table=['clicks.csv']" in explained
@@ -138,6 +146,7 @@ def test_a_statement_infers_a_file_once(session: Session) -> None:
         ("CREATE TABLE t (usr INT) LIKE 'clicks.csv'", "SS2003", "usr INT"),
         ("CREATE TABLE t PARTITIONED BY (at) LIKE 'clicks.csv'", "SS2011", "at"),
         ("CREATE TABLE t LIKE other", "SS1003", "LIKE"),
+        ("SELECT * FROM a JOIN 'clicks.csv' FOR SYSTEM_TIME AS OF a.p AS b ON a.x = b.x", "SS1003", "FOR"),
         ("INSERT INTO 'out.csv' SELECT 1", "SS1003", "'out.csv'"),
         ("CREATE VIEW v AS SELECT * FROM 'none.csv'", "SS5002", "'none.csv'"),
     ],
