@@ -71,7 +71,7 @@ def _theirs(path: str, texts: list[str]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.timeout(300)
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=12, deadline=None, derandomize=True)
 @given(files())
 def test_random_files_have_duckdbs_rows(file: tuple[str, list[list[str]]]) -> None:
     delimiter, rows = file
