@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlstream.specs.aggregate import AggregatePhase, GroupAggregateSpec, WindowAggregateSpec
 from sqlstream.specs.calc import CalcSpec, DropUpdateBeforeSpec, LimitSpec
 from sqlstream.specs.join import IntervalJoinSpec, JoinKind, JoinSpec, WindowJoinSpec
+from sqlstream.specs.lookup_join import LookupJoinSpec, RetryOnMiss
 from sqlstream.specs.rank import DeduplicateSpec, Keep, RankPhase, RankSpec, SortSpec, WindowRankSpec
 from sqlstream.specs.sink import SinkSpec
 from sqlstream.specs.source import SourceSpec, SourceWatermark, ValuesSpec
@@ -24,6 +25,7 @@ Spec = (
     | JoinSpec
     | IntervalJoinSpec
     | WindowJoinSpec
+    | LookupJoinSpec
     | RankSpec
     | WindowRankSpec
     | DeduplicateSpec
@@ -43,8 +45,10 @@ __all__ = [
     "JoinSpec",
     "Keep",
     "LimitSpec",
+    "LookupJoinSpec",
     "RankPhase",
     "RankSpec",
+    "RetryOnMiss",
     "SinkSpec",
     "SortSpec",
     "SourceSpec",
