@@ -14,7 +14,7 @@ import pytest
 from expression_fuzzer import plain_values
 from function_examples import COLUMNS, EXAMPLES, rows
 from planner_harness import Planner
-from spark_harness import Guarded, evaluate_in_spark, is_same, plain
+from spark_sql_harness import Guarded, evaluate_in_spark, is_same, plain
 
 from planner.lower import tree
 from planner.lower.expression import lower_expression
