@@ -31,6 +31,7 @@ from sqlstream.specs import SourceSpec
 if TYPE_CHECKING:
     from client.cluster_client import ClusterClient
     from planner.bind.context import BindContext
+    from runtime.host.files import LocalFiles
 
 ENGINE = "execution.batch.engine"
 DUCKDB_BYTES_MAX = "execution.batch.duckdb-bytes-max"
@@ -47,10 +48,10 @@ class EngineChoice:
 
 
 def compile_in_mode(
-    sinks: tuple[Sink, ...], context: BindContext, job_id: str
+    sinks: tuple[Sink, ...], context: BindContext, job_id: str, files: LocalFiles
 ) -> CompiledPlan | CompiledBatch:
     """The job of a statement under BATCH or AUTOMATIC, which runs as a stream what reads an unbounded table or what no engine can
-    answer exactly. A query over literals alone needs no engine.
+    answer exactly. A query over literals alone needs no engine. Only `files` are measured.
 
     UserError SS3302 for an unbounded table under BATCH, SS3301 for what the engine cannot answer exactly."""
     from client.session import literal_rows
@@ -64,16 +65,16 @@ def compile_in_mode(
         if literal_rows(streamed.job_graph) is not None:
             return streamed
     try:
-        return _compile(plan, context, job_id)
+        return _compile(plan, context, job_id, files)
     except UserError as error:
         if is_automatic and error.code == NO_EXACT_ANSWER:
             return compile_statements(sinks, context, job_id)
         raise
 
 
-def _compile(plan: BatchSources, context: BindContext, job_id: str) -> CompiledBatch:
+def _compile(plan: BatchSources, context: BindContext, job_id: str, files: LocalFiles) -> CompiledBatch:
     refusal: UserError | None = None
-    for choice in engine_choices(plan, context):
+    for choice in engine_choices(plan, context, files):
         reason = choice.reason if refusal is None else f"{choice.reason}: {refusal.message}"
         try:
             return compile_batch(plan, context, choice.engine, reason, job_id)
@@ -85,14 +86,14 @@ def _compile(plan: BatchSources, context: BindContext, job_id: str) -> CompiledB
     raise refusal
 
 
-def engine_choices(plan: BatchSources, context: BindContext) -> Iterator[EngineChoice]:
+def engine_choices(plan: BatchSources, context: BindContext, files: LocalFiles) -> Iterator[EngineChoice]:
     """The engines to try, best first. A second one is there for what the first cannot answer exactly."""
     chosen = str(options.get(context.config, ENGINE))
     if chosen != "auto":
         yield EngineChoice(chosen, f"'{ENGINE}' = '{chosen}'")
         return
     bytes_max = int(options.get(context.config, DUCKDB_BYTES_MAX))
-    size = input_bytes(plan)
+    size = input_bytes(plan, files)
     if size is None:
         yield EngineChoice("duckdb", "the size of its input is not known")
     elif size <= bytes_max:
@@ -122,13 +123,13 @@ def is_spark_there() -> bool:
     return importlib.util.find_spec("pyspark") is not None
 
 
-def input_bytes(plan: BatchSources) -> int | None:
-    """An upper estimate of what the statement reads; None when a connector has none."""
+def input_bytes(plan: BatchSources, files: LocalFiles) -> int | None:
+    """An upper estimate of what the statement reads; None when a connector has none. A file that is not one of `files` has no
+    size."""
     from runtime.connectors import connector
-    from runtime.host.files import LocalFiles
     from sqlstream.spi.connector import MeasuresInput
 
-    files, total = LocalFiles(), 0
+    total = 0
     for source in _distinct(plan):
         measuring = connector(source.connector)
         if not isinstance(measuring, MeasuresInput):

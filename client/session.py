@@ -222,7 +222,7 @@ class Session:
             return compile_statements(sinks, context, job_id)
         from client.batch_statements import compile_in_mode
 
-        return compile_in_mode(sinks, context, job_id)
+        return compile_in_mode(sinks, context, job_id, self.files())
 
     def explain(self, statement: Statement, details: tuple[str, ...] = ()) -> str:
         """EXPLAIN of a query, INSERT or statement set: every stage as text."""

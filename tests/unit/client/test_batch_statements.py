@@ -12,6 +12,7 @@ from client.session import Session, Text
 from planner.batch import CompiledBatch, explaining_job
 from planner.compile import CompiledPlan
 from planner.dialect.parser import parse_script, parse_statement
+from runtime.host.rooted_files import FilePlaces
 from sqlstream.batch_plan import batch_plan
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import Span, UserError
@@ -114,7 +115,26 @@ def _choices(session: Session, text: str):  # type: ignore[no-untyped-def]
     from planner.bind.sink import bind_sinks
 
     context = session.bind_context()
-    return engine_choices(plan_batch_sources(bind_sinks(parse_statement(text), context), context), context)
+    plan = plan_batch_sources(bind_sinks(parse_statement(text), context), context)
+    return engine_choices(plan, context, session.files())
+
+
+@pytest.mark.parametrize("path", ["other/lines.csv", "other/*", "linked/lines.csv"])
+@pytest.mark.parametrize("connector", ["'filesystem', 'format' = 'csv'", "'duckdb', 'type' = 'csv'"])
+def test_files_outside_of_the_allowed_directories_are_not_measured(
+    tmp_path: Path, connector: str, path: str
+) -> None:
+    for name in ("mine", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "lines.csv").write_text("a,b\n" * 1000)
+    (tmp_path / "linked").symlink_to(tmp_path / "other")
+    with local_session() as local:
+        places = FilePlaces(roots=(str(tmp_path / "mine"),))
+        session = Session(local.cluster, {"execution.runtime-mode": "BATCH"}, places=places)
+        for name, place, size in (("allowed", "mine/*", "3.9 KiB"), ("outside", path, "0 B")):
+            options = f"'connector' = {connector}, 'path' = '{tmp_path}/{place}'"
+            session.execute(parse_statement(f"CREATE TABLE {name} (a STRING, b STRING) WITH ({options})"))
+            assert f"about {size}" in in_batch(session, f"SELECT a FROM {name}").reason
 
 
 def test_a_job_has_a_vertex_for_each_sink_that_only_gets_new_rows(session: Session) -> None:
