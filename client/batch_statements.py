@@ -6,6 +6,7 @@ import dataclasses
 import importlib.util
 import os
 import secrets
+import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -24,18 +25,23 @@ from planner.relational.explain import explain_relation
 from planner.relational.nodes import Sink
 from sqlstream import config as options
 from sqlstream.batch_plan import batch_plan
+from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.graph.job_graph import JobGraph, JobVertex
 from sqlstream.specs import SourceSpec
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from client.cluster_client import ClusterClient
     from planner.bind.context import BindContext
     from runtime.host.files import LocalFiles
+    from runtime.net.results import JobResults
 
 ENGINE = "execution.batch.engine"
 DUCKDB_BYTES_MAX = "execution.batch.duckdb-bytes-max"
 NO_EXACT_ANSWER = "SS3301"
+GIVEN_UP_CHECK_S = 0.2
 TITLES = {"duckdb": "DuckDB", "spark": "Spark"}
 
 
@@ -145,9 +151,12 @@ def _distinct(plan: BatchSources) -> list[SourceSpec]:
     return found
 
 
-def explain_batch(plan: CompiledBatch, details: tuple[str, ...], cluster: ClusterClient) -> str:
-    """The stages of a batch statement: relational plans, the engine and why, its SQL and its own plan. UserError SS3001 for
-    details that only streams have."""
+def explain_batch(
+    plan: CompiledBatch, details: tuple[str, ...], cluster: ClusterClient, is_served: bool
+) -> str:
+    """The stages of a batch statement: relational plans, the engine and why, its SQL and its own plan. `is_served`: this process
+    is a server, which asks no engine itself. UserError SS3001 for details that only streams have, JobError SS6031 when the
+    statement is given up."""
     for detail in details:
         raise UserError(
             "SS3001",
@@ -168,22 +177,42 @@ def explain_batch(plan: CompiledBatch, details: tuple[str, ...], cluster: Cluste
             f"\n-- {t.name}: {t.source.table} ({', '.join(t.source.columns)})" for t in batch.tables
         )
         sections.append((f"SQL of {title}", batch.outputs[0].sql + tables))
-        sections.append((f"Plan of {title}", _engine_plan(vertex, graph, cluster)))
+        sections.append((f"Plan of {title}", _engine_plan(vertex, graph, cluster, is_served)))
     return "\n\n".join(f"== {name} ==\n{text}" for name, text in sections) + "\n"
 
 
-def _engine_plan(vertex: JobVertex, graph: JobGraph, cluster: ClusterClient) -> str:
-    """What the engine says of a query. DuckDB is asked here, any other engine where its queries run, since it may be large or
-    take long to start."""
+def _engine_plan(vertex: JobVertex, graph: JobGraph, cluster: ClusterClient, is_served: bool) -> str:
+    """What the engine says of a query. DuckDB is asked here, unless this is a server: it would compute with what users wrote.
+    Any other engine is asked where its queries run, since it may be large or take long to start."""
     batch = batch_plan(vertex, graph.job_id, graph.config)
-    if batch.engine == "duckdb":
+    if batch.engine == "duckdb" and not is_served:
         from runtime.batch.engines import batch_engine
 
         return batch_engine("duckdb").explain(batch)
     asking = explaining_job(vertex, graph, secrets.token_hex(16))
     cluster.submit(asking)
-    texts = [text for rows in cluster.results(asking.job_id) for text in rows.column(0).to_pylist()]
+    rows = cluster.results(asking.job_id)
+    try:
+        texts = [text for batch in _awaited(rows) for text in batch.column(0).to_pylist()]
+    except BaseException:
+        rows.close()
+        cluster.cancel(asking.job_id)
+        raise
     ended = cluster.wait(asking.job_id)
     if ended.error is not None:
         raise ended.error.to_error()
     return "\n".join(texts)
+
+
+def _awaited(rows: JobResults) -> Iterator[pa.RecordBatch]:
+    """All batches as they come. JobError SS6031 soon after nobody awaits the statement."""
+    while not rows.is_ended:
+        check_not_given_up()
+        batch = rows.poll()
+        if batch is not None:
+            yield batch
+            continue
+        is_ready = threading.Event()
+        rows.when_ready(is_ready.set)
+        while not is_ready.wait(GIVEN_UP_CHECK_S):
+            check_not_given_up()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from client.batch_statements import explain_batch
 from client.local_session import local_session
 from client.session import Session, Text
 from planner.batch import CompiledBatch, explaining_job
@@ -14,8 +16,9 @@ from planner.compile import CompiledPlan
 from planner.dialect.parser import parse_script, parse_statement
 from runtime.host.rooted_files import FilePlaces
 from sqlstream.batch_plan import batch_plan
+from sqlstream.cancellation import given_up_by
 from sqlstream.changelog import ChangelogMode
-from sqlstream.errors import Span, UserError
+from sqlstream.errors import JobError, Span, UserError
 from sqlstream.graph.job_graph import decode_job_graph, encode_job_graph
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.specs import BatchQuerySpec, SinkSpec, SourceSpec
@@ -212,6 +215,33 @@ def test_explain_names_the_engine_why_its_sql_and_its_plan(session: Session) -> 
     assert "-- t0: bids (price)" in answer.text
     assert "Python Arrow Scan" in answer.text
     assert session.cluster.jobs() == ()
+
+
+def served_session(local: Session) -> Session:
+    served = Session(local.cluster, {"execution.runtime-mode": "BATCH"}, is_served=True)
+    options = "'connector' = 'datagen', 'number-of-rows' = '9'"
+    served.execute(parse_statement(f"CREATE TABLE bids (price BIGINT) WITH ({options})"))
+    return served
+
+
+def test_a_server_has_the_plan_of_duckdb_made_by_a_job(session: Session) -> None:
+    answer = served_session(session).execute(parse_statement("EXPLAIN SELECT MAX(price) FROM bids"))
+    assert isinstance(answer, Text)
+    assert "== SQL of DuckDB ==\nSELECT" in answer.text
+    assert "Python Arrow Scan" in answer.text
+    assert [(job.name, job.status) for job in session.cluster.jobs()] == [("explain", JobStatus.FINISHED)]
+
+
+def test_the_plan_of_a_statement_that_was_given_up_is_not_awaited(session: Session) -> None:
+    served = served_session(session)
+    plan = in_batch(served, "SELECT MAX(price) FROM bids")
+    given_up = threading.Event()
+    given_up.set()
+    with given_up_by(given_up), pytest.raises(JobError, match="SS6031"):
+        explain_batch(plan, (), served.cluster, is_served=True)
+    (job,) = session.cluster.jobs()
+    # It may have been done before it was cancelled; what counts is that it does not run on.
+    assert session.cluster.wait(job.job_id, 30).status in (JobStatus.CANCELED, JobStatus.FINISHED)
 
 
 def test_the_plan_of_another_engine_is_asked_for_by_a_job(session: Session) -> None:
