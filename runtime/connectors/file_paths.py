@@ -32,6 +32,19 @@ def local_path(path: str) -> str:
     return local
 
 
+def absolute_path(key: str, path: str, directory: str) -> str:
+    """The path of an option, below `directory` when it is relative. UserError SS4002 when the directory would become a part of
+    the pattern."""
+    absolute = os.path.join(directory, local_path(path))
+    if is_pattern(directory) and absolute.startswith(directory):
+        raise UserError(
+            "SS4002",
+            f'option "{key}" is a path below "{directory}", which would be read as a pattern',
+            hint="start the command in a directory without *, ? and [ in its name",
+        )
+    return absolute
+
+
 def _without_scheme(path: str) -> str:
     scheme = _SCHEME.match(path)
     if scheme is None:

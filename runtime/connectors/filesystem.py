@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from runtime.connectors.commit_journal import commit_files, remove_files, undo_broken_commits
 from runtime.connectors.file_paths import (
+    absolute_path,
     find_files,
     is_pattern,
     local_path,
@@ -164,13 +165,7 @@ class Filesystem:
         absolute = dict(options)
         for key in ("path", REJECTED_ROWS_PATH):
             if options.get(key):
-                absolute[key] = os.path.join(directory, local_path(options[key]))
-                if is_pattern(directory) and absolute[key].startswith(directory):
-                    raise UserError(
-                        "SS4002",
-                        f'option "{key}" is a path below "{directory}", which would be read as a pattern',
-                        hint="start the command in a directory without *, ? and [ in its name",
-                    )
+                absolute[key] = absolute_path(key, options[key], directory)
         pattern = options.get("source.path.regex-pattern")
         if pattern and not os.path.isabs(local_path(options["path"])):
             absolute["source.path.regex-pattern"] = pattern_below(directory, pattern)

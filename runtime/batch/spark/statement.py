@@ -279,7 +279,8 @@ def refuse_local_files(specs: list[SourceSpec | SinkSpec], config: Mapping[str, 
     if options.get(config, FILES_ARE_SHARED):
         return
     for spec in specs:
-        if isinstance(connector(spec.connector), NamesPaths):
+        named = connector(spec.connector)
+        if isinstance(named, NamesPaths) and named.paths(spec.options):
             raise UserError(
                 "SS4057",
                 f'table "{spec.table}" has files of this machine, and the Spark cluster has other machines',

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.connectors.duckdb.options import OPTIONS, Place, PlaceKind, read_place
 from runtime.connectors.duckdb.types import is_carried
-from runtime.connectors.file_paths import is_pattern, root_of
+from runtime.connectors.file_paths import absolute_path, is_pattern, root_of
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.schema import Schema
@@ -102,6 +102,11 @@ class DuckDb:
     def paths(self, options: Mapping[str, str]) -> tuple[str, ...]:
         place = read_place("", options)
         return () if place.kind.is_server else (root_of(place.path),)
+
+    def with_absolute_paths(self, options: Mapping[str, str], directory: str) -> Mapping[str, str]:
+        # The path of a server is an address.
+        is_local = bool(self.paths(options))
+        return {**options, "path": absolute_path("path", options["path"], directory)} if is_local else options
 
     def input_bytes(self, spec: SourceSpec, files: Any) -> int:
         try:

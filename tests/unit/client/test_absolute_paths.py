@@ -1,0 +1,59 @@
+"""The paths of a job's tables, made absolute before another process runs it and checked there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from client.absolute_paths import with_absolute_paths
+from client.local_session import local_session
+from client.server.guarded_cluster import check_paths
+from client.session import Session
+from planner.dialect.parser import parse_script, parse_statement
+from runtime.host.rooted_files import FilePlaces, RootedFiles
+from sqlstream.errors import UserError
+from sqlstream.graph.job_graph import JobGraph, read_tables
+
+TABLES = """
+CREATE TABLE lines (n BIGINT, p AS PROCTIME()) WITH ('connector' = 'filesystem', 'format' = 'csv', 'path' = 'in/lines.csv');
+CREATE TABLE dim (n BIGINT) WITH ('connector' = 'duckdb', 'path' = 'in/dim.csv');
+CREATE TABLE server (n BIGINT) WITH ('connector' = 'duckdb', 'type' = 'postgres', 'path' = 'dbname=shop host=localhost');
+"""
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    monkeypatch.chdir(tmp_path)
+    with local_session() as made:
+        for statement in parse_script(TABLES):
+            made.execute(statement)
+        yield made
+
+
+def graph_of(session: Session, query: str) -> JobGraph:
+    return session.compile(parse_statement(query)).job_graph
+
+
+def read_paths(graph: JobGraph) -> list[str]:
+    return [spec.options["path"] for _, spec in read_tables(graph)]
+
+
+def test_the_path_of_a_duckdb_table_becomes_absolute_and_an_address_stays(
+    session: Session, tmp_path: Path
+) -> None:
+    assert read_paths(with_absolute_paths(graph_of(session, "SELECT n FROM dim"))) == [
+        f"{tmp_path}/in/dim.csv"
+    ]
+    graph = graph_of(session, "SELECT n FROM server")
+    assert with_absolute_paths(graph) == graph
+
+
+def test_a_job_that_reads_a_duckdb_table_elsewhere_is_refused(session: Session, tmp_path: Path) -> None:
+    graph = with_absolute_paths(graph_of(session, "SELECT n FROM dim"))
+    check_paths(graph, RootedFiles(FilePlaces((f"{tmp_path}/in",))))
+    with pytest.raises(UserError) as refused:
+        check_paths(graph, RootedFiles(FilePlaces((f"{tmp_path}/other",))))
+    assert refused.value.code == "SS5030"
+    assert refused.value.span is not None

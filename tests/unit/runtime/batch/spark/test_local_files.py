@@ -1,0 +1,29 @@
+"""Which tables a Spark with other machines can read."""
+
+from __future__ import annotations
+
+import pytest
+
+from runtime.batch.spark.statement import refuse_local_files
+from sqlstream import types as sql
+from sqlstream.errors import UserError
+from sqlstream.schema import Schema
+from sqlstream.specs import SourceSpec
+
+SCHEMA = Schema.of(("n", sql.BIGINT))
+
+
+def table(**options: str) -> SourceSpec:
+    return SourceSpec("dim", "duckdb", options, SCHEMA, SCHEMA.names)
+
+
+def test_a_file_that_duckdb_reads_is_refused_until_it_is_said_to_be_shared() -> None:
+    specs = [table(path="dim.csv")]
+    with pytest.raises(UserError) as refused:
+        refuse_local_files(specs, {})
+    assert refused.value.code == "SS4057"
+    refuse_local_files(specs, {"execution.batch.spark-files-are-shared": "true"})
+
+
+def test_a_database_at_an_address_has_no_files_of_this_machine() -> None:
+    refuse_local_files([table(path="dbname=shop host=db1", type="postgres")], {})
