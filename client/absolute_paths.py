@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from runtime.connectors import connector
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph
-from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.specs import LookupJoinSpec, SinkSpec, SourceSpec
 from sqlstream.spi.connector import NamesPaths
+
+Table = TypeVar("Table", bound=SourceSpec | SinkSpec)
 
 
 def with_absolute_paths(graph: JobGraph) -> JobGraph:
@@ -19,11 +22,17 @@ def with_absolute_paths(graph: JobGraph) -> JobGraph:
     def changed(operator: ChainedOperator) -> ChainedOperator:
         spec = operator.spec
         if isinstance(spec, SourceSpec | SinkSpec):
-            named = connector(spec.connector)
-            if isinstance(named, NamesPaths):
-                options = dict(named.with_absolute_paths(spec.options, directory))
-                return replace(operator, spec=replace(spec, options=options))
+            return replace(operator, spec=_in_directory(spec, directory))
+        if isinstance(spec, LookupJoinSpec):
+            return replace(operator, spec=replace(spec, source=_in_directory(spec.source, directory)))
         return operator
 
     vertices = tuple(replace(v, operators=tuple(map(changed, v.operators))) for v in graph.vertices)
     return replace(graph, vertices=vertices)
+
+
+def _in_directory(spec: Table, directory: str) -> Table:
+    named = connector(spec.connector)
+    if not isinstance(named, NamesPaths):
+        return spec
+    return replace(spec, options=dict(named.with_absolute_paths(spec.options, directory)))

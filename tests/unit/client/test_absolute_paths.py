@@ -57,3 +57,9 @@ def test_a_job_that_reads_a_duckdb_table_elsewhere_is_refused(session: Session, 
         check_paths(graph, RootedFiles(FilePlaces((f"{tmp_path}/other",))))
     assert refused.value.code == "SS5030"
     assert refused.value.span is not None
+
+
+def test_a_table_that_is_read_by_key_has_its_path_made_absolute_too(session: Session, tmp_path: Path) -> None:
+    query = "SELECT l.n FROM lines AS l JOIN dim FOR SYSTEM_TIME AS OF l.p AS d ON l.n = d.n"
+    graph = with_absolute_paths(graph_of(session, query))
+    assert sorted(read_paths(graph)) == [f"{tmp_path}/in/dim.csv", f"{tmp_path}/in/lines.csv"]
