@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from sqlstream.config import OPTIONS, settable_option
 from sqlstream.errors import UserError
 from sqlstream.secrets import masked
+from sqlstream.spark_keys import is_spark_key, refuse_launch_key
 
 PROPERTY_BYTES = 100
 """What a property takes beside its key and value."""
@@ -27,12 +28,15 @@ def split_properties(properties: Mapping[str, str]) -> tuple[dict[str, str], dic
     """What applies to the session's statements, checked, and what is kept for the client alone.
 
     A client of Flink sends its whole configuration: addresses, memory sizes, settings that tune Flink's machinery or belong to
-    the cluster. UserError SS4002 for a value that cannot be obeyed.
+    the cluster. UserError SS4002 for a value that cannot be obeyed, SS4055 for a setting that Spark starts with.
     """
     applied, kept = {}, {}
     for key, value in properties.items():
+        refuse_launch_key(key)
         option = OPTIONS.get(key)
-        if option is not None and option.scope.is_settable:
+        if is_spark_key(key):
+            applied[key] = value
+        elif option is not None and option.scope.is_settable:
             option.parse(value)
             applied[key] = value
         else:
@@ -42,12 +46,13 @@ def split_properties(properties: Mapping[str, str]) -> tuple[dict[str, str], dic
 
 def statement_settings(config: Mapping[str, str]) -> dict[str, str]:
     """What is in force for one statement, checked as SET checks it. UserError SS4001 for an unknown option, SS4002 for a value
-    that cannot be obeyed, SS4007 for an option of the cluster or server."""
+    that cannot be obeyed, SS4007 for an option of the cluster or server, SS4055 for a setting that Spark starts with."""
     applied = {}
     for key, value in config.items():
+        refuse_launch_key(key)
         settable_option(key).parse(value)
         # Settings that only tune Flink's machinery, and those of its SQL Client, change no statement.
-        if key in OPTIONS:
+        if key in OPTIONS or is_spark_key(key):
             applied[key] = value
     return applied
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from client.gateway.options import GatewayOptions
-from client.gateway.settings import shown_properties, split_properties
+from client.gateway.settings import shown_properties, split_properties, statement_settings
 from sqlstream.errors import UserError
 
 
@@ -26,6 +28,23 @@ def test_settings_of_the_session_apply_and_all_others_are_kept() -> None:
 def test_a_setting_that_cannot_be_obeyed_is_refused() -> None:
     with pytest.raises(UserError, match=r'"restart-strategy\.type" cannot be "fixed-delay"'):
         split_properties({"restart-strategy.type": "fixed-delay"})
+
+
+def test_settings_of_spark_sql_apply_to_a_session_and_to_a_statement() -> None:
+    sent = {"spark.sql.shuffle.partitions": "3", "taskmanager.numberOfTaskSlots": "64"}
+    assert split_properties(sent) == (
+        {"spark.sql.shuffle.partitions": "3"},
+        {"taskmanager.numberOfTaskSlots": "64"},
+    )
+    assert statement_settings({"spark.sql.shuffle.partitions": "3"}) == {"spark.sql.shuffle.partitions": "3"}
+
+
+@pytest.mark.parametrize("settings", [split_properties, statement_settings])
+@pytest.mark.parametrize("key", ["spark.master", "spark.sql.extensions"])
+def test_what_spark_starts_with_is_refused(settings: Callable[[dict[str, str]], object], key: str) -> None:
+    with pytest.raises(UserError) as refused:
+        settings({key: "mine"})
+    assert refused.value.code == "SS4055"
 
 
 def test_secrets_are_shown_to_nobody() -> None:
