@@ -10,8 +10,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 Task = Callable[[Callable[[], None]], None]
-"""Called on a thread of the pool with `done`, which it calls once when the next task may run: before it returns, or later
-from any thread."""
+"""Called on a thread of the pool with `done`, which it calls when the next task may run: before it returns, or later from any
+thread. Only the first call counts."""
 
 
 class SerialQueue:
@@ -47,7 +47,7 @@ class SerialQueue:
     def _run_next(self) -> None:
         with self._lock:
             task = self._tasks.popleft()
-        task(self._done)
+        task(_once(self._done))
 
     def _done(self) -> None:
         with self._lock:
@@ -57,3 +57,14 @@ class SerialQueue:
         # Not a loop: the sessions of a gateway take turns on the threads. A pool that was shut down runs nothing more.
         with contextlib.suppress(RuntimeError):
             self._pool.submit(self._run_next)
+
+
+def _once(act: Callable[[], None]) -> Callable[[], None]:
+    """Acts at its first call, by whichever thread, and at no other: a second `done` would let two tasks run at once."""
+    is_done = threading.Lock()
+
+    def call() -> None:
+        if is_done.acquire(blocking=False):
+            act()
+
+    return call

@@ -59,3 +59,19 @@ def test_a_task_that_waits_holds_no_thread_and_holds_back_its_own_queue_alone(
     for done in held:
         done()
     assert behind.wait(TIMEOUT_S)
+
+
+def test_a_task_that_says_twice_that_it_is_done_starts_one_task_only(pool: ThreadPoolExecutor) -> None:
+    queue, held = SerialQueue(pool, 200), list[Done]()
+    second, third = threading.Event(), threading.Event()
+    first = threading.Event()
+    queue.put(lambda done: (held.append(done), first.set()))
+    queue.put(lambda done: (held.append(done), second.set()))
+    queue.put(lambda done: (third.set(), done()))
+    assert first.wait(TIMEOUT_S)
+    held[0]()
+    assert second.wait(TIMEOUT_S)
+    held[0]()
+    assert not third.wait(0.3)
+    held[1]()
+    assert third.wait(TIMEOUT_S)
