@@ -93,40 +93,45 @@ def _compile(plan: BatchSources, context: BindContext, job_id: str, files: Local
 
 
 def engine_choices(plan: BatchSources, context: BindContext, files: LocalFiles) -> Iterator[EngineChoice]:
-    """The engines to try, best first. A second one is there for what the first cannot answer exactly."""
+    """The engines to try, best first; Spark only where it can be started. A second one is there for what the first cannot answer
+    exactly."""
     chosen = str(options.get(context.config, ENGINE))
     if chosen != "auto":
         yield EngineChoice(chosen, f"'{ENGINE}' = '{chosen}'")
         return
     bytes_max = int(options.get(context.config, DUCKDB_BYTES_MAX))
     size = input_bytes(plan, files)
+    is_small = size is None or size <= bytes_max
     if size is None:
-        yield EngineChoice("duckdb", "the size of its input is not known")
-    elif size <= bytes_max:
-        yield EngineChoice(
-            "duckdb",
-            f"its input has about {size_text(size)}, at most {size_text(bytes_max)} ({DUCKDB_BYTES_MAX})",
-        )
+        reason = "the size of its input is not known"
     else:
-        yield EngineChoice(
-            "spark",
-            f"its input has about {size_text(size)}, more than {size_text(bytes_max)} ({DUCKDB_BYTES_MAX})",
+        compared = "at most" if is_small else "more than"
+        reason = (
+            f"its input has about {size_text(size)}, {compared} {size_text(bytes_max)} ({DUCKDB_BYTES_MAX})"
         )
+    if is_small:
+        yield EngineChoice("duckdb", reason)
+        # Asked when DuckDB has no answer, and not before: it takes a quarter of a second.
+        if is_spark_there():
+            yield EngineChoice("spark", "DuckDB cannot answer exactly")
+    elif is_spark_there():
+        yield EngineChoice("spark", reason)
         yield EngineChoice("duckdb", "Spark cannot answer exactly")
-        return
-    if is_spark_there():
-        yield EngineChoice("spark", "DuckDB cannot answer exactly")
+    else:
+        yield EngineChoice("duckdb", f"{reason}, but Spark is not installed")
 
 
 def is_spark_there() -> bool:
     """Whether Spark can be started here without installing anything."""
     from runtime.host.java import find_java
 
+    if importlib.util.find_spec("pyspark") is None:
+        return False
     try:
         find_java(os.environ)
     except ExternalError:
         return False
-    return importlib.util.find_spec("pyspark") is not None
+    return True
 
 
 def input_bytes(plan: BatchSources, files: LocalFiles) -> int | None:

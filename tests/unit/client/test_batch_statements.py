@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from client.batch_statements import explain_batch
+from client.batch_statements import explain_batch, is_spark_there
 from client.local_session import local_session
 from client.session import Session, Text
 from planner.batch import CompiledBatch, explaining_job
@@ -104,12 +105,24 @@ def test_the_engine_is_chosen_by_the_size_of_the_input(session: Session) -> None
         "its input has about 97.7 KiB, at most 10.0 GiB"
         in in_batch(session, "SELECT auction FROM bids").reason
     )
-    put(session, "execution.batch.duckdb-bytes-max", "1 kb")
-    chosen = list(_choices(session, "SELECT auction FROM bids"))
-    assert [choice.engine for choice in chosen] == ["spark", "duckdb"]
-    assert chosen[0].reason.startswith("its input has about 97.7 KiB, more than 1.0 KiB")
+    if is_spark_there():
+        put(session, "execution.batch.duckdb-bytes-max", "1 kb")
+        chosen = list(_choices(session, "SELECT auction FROM bids"))
+        assert [choice.engine for choice in chosen] == ["spark", "duckdb"]
+        assert chosen[0].reason.startswith("its input has about 97.7 KiB, more than 1.0 KiB")
     put(session, "execution.batch.engine", "duckdb")
     assert in_batch(session, "SELECT auction FROM bids").reason == "'execution.batch.engine' = 'duckdb'"
+
+
+@pytest.mark.parametrize("bytes_max", ["1 kb", "1 gb"])
+def test_where_spark_cannot_be_started_duckdb_takes_input_of_any_size(
+    session: Session, monkeypatch: pytest.MonkeyPatch, bytes_max: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    put(session, "execution.batch.duckdb-bytes-max", bytes_max)
+    (choice,) = _choices(session, "SELECT auction FROM bids")
+    assert choice.engine == "duckdb"
+    assert ("but Spark is not installed" in choice.reason) == (bytes_max == "1 kb")
 
 
 def _choices(session: Session, text: str):  # type: ignore[no-untyped-def]
