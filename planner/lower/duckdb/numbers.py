@@ -1,7 +1,7 @@
 """Arithmetic in DuckDB with Flink's results.
 
-Integer overflow stops the query with DuckDB's error. NaN and infinities are out of scope, because DuckDB compares them
-otherwise.
+Integer overflow stops the query with DuckDB's error. Comparisons with NaN differ from Flink's: DuckDB finds it equal to itself
+and greater than every number (docs/batch.md).
 """
 
 from __future__ import annotations

@@ -48,7 +48,8 @@ REFUSED: dict[str, str] = dict.fromkeys(
 class SparkDialect:
     """Spark 4 with `SPARK_SQL_SETTINGS` in force, in one session time zone of the statement's.
 
-    NaN is out of scope, because Spark finds it equal to itself. An error of a row is Spark's raise_error.
+    Comparisons with NaN differ from Flink's: Spark finds it equal to itself (docs/batch.md). An error of a row is
+    Spark's raise_error.
     """
 
     time_zone: str = "UTC"

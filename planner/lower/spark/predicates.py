@@ -1,4 +1,4 @@
-"""Comparisons, logic, conditions and collections as Spark SQL. NaN is out of scope: Spark finds it equal to itself."""
+"""Comparisons, logic, conditions and collections as Spark SQL; those with NaN differ from Flink's (docs/batch.md)."""
 
 from __future__ import annotations
 

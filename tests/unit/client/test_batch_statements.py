@@ -11,7 +11,7 @@ import pytest
 
 from client.batch_statements import explain_batch, is_spark_there
 from client.local_session import local_session
-from client.session import Session, Text
+from client.session import Job, Session, Text
 from planner.batch import CompiledBatch, explaining_job
 from planner.compile import CompiledPlan
 from planner.dialect.parser import parse_script, parse_statement
@@ -151,6 +151,24 @@ def test_files_outside_of_the_allowed_directories_are_not_measured(
             options = f"'connector' = {connector}, 'path' = '{tmp_path}/{place}'"
             session.execute(parse_statement(f"CREATE TABLE {name} (a STRING, b STRING) WITH ({options})"))
             assert f"about {size}" in in_batch(session, f"SELECT a FROM {name}").reason
+
+
+@pytest.mark.parametrize(("mode", "of_nan"), [("STREAMING", (False, False)), ("BATCH", (True, True))])
+def test_nan_differs_from_the_stream_in_comparisons_alone(
+    tmp_path: Path, mode: str, of_nan: tuple[bool, bool]
+) -> None:
+    (tmp_path / "x.csv").write_text("NaN\n2\n")
+    with local_session({"execution.runtime-mode": mode}) as session:
+        options = f"'connector' = 'filesystem', 'format' = 'csv', 'path' = '{tmp_path}/x.csv'"
+        session.execute(parse_statement(f"CREATE TABLE t (x DOUBLE) WITH ({options})"))
+
+        def rows(query: str) -> list[tuple[bool, ...]]:
+            job = session.execute(parse_statement(query))
+            assert isinstance(job, Job)
+            return [tuple(row.values()) for batch in job.rows() for row in batch.to_pylist()]
+
+        assert rows("SELECT x = x, x > 1e0 FROM t") == [of_nan, (True, True)]
+        assert len(rows("SELECT a.x FROM t AS a JOIN t AS b ON a.x = b.x")) == 2
 
 
 def test_a_job_has_a_vertex_for_each_sink_that_only_gets_new_rows(session: Session) -> None:
