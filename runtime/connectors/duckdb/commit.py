@@ -142,7 +142,7 @@ def _definition(spec: SinkSpec) -> str:
 
 
 def _staged(path: str, files: Any) -> pa.Table:
-    """The rows of a writer. ExternalError SS5015 when its file is gone."""
+    """The rows of a writer. ExternalError SS5066 when its file is gone."""
     if files.status(path) is None:
         raise ExternalError(
             "SS5066",
