@@ -112,6 +112,8 @@ def _mode(engine: str) -> dict[str, str]:
 
 
 def main() -> int:
+    # A shell has the processes that it starts in the background ignore it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     order = msgspec.json.decode(sys.argv[1], type=EngineOrder)
     # Only answers reach the parent, whatever a library prints.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")

@@ -78,7 +78,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
     queries = chosen(arguments.queries, batch_queries(), "query")
     engines = chosen(arguments.engines, ENGINES, "engine")
-    orders = _orders(arguments, engines)
+    orders = _orders(arguments, engines, queries)
     check_writable(arguments.json)
     check_writable(arguments.markdown)
     starts: list[EngineStart] = []
@@ -93,12 +93,12 @@ def execute(arguments: argparse.Namespace) -> int:
     return 1 if has_failed or any(f.is_same_answer is False for f in figures) else 0
 
 
-def _orders(arguments: argparse.Namespace, engines: list[str]) -> list[EngineOrder]:
+def _orders(arguments: argparse.Namespace, engines: list[str], queries: list[str]) -> list[EngineOrder]:
     """What the process of each engine is told. UserError for a wrong setting, SS5001 without flights."""
-    from client.batch_bench import EngineOrder, flights_folder
+    from client.batch_bench import FLIGHTS, EngineOrder, flights_folder
     from client.bench_script import EVENT_TIME_SPAN_S
 
-    flights = flights_folder(arguments.flights)
+    flights = flights_folder(arguments.flights) if set(queries) & set(FLIGHTS) else ""
     given = bench_settings(arguments)
     cores = arguments.parallelism or len(os.sched_getaffinity(0))
     each = {
