@@ -48,15 +48,20 @@ def run_script(session: Session, text: str, options_of: Callable[[CatalogTable],
     total: dict[str, Any] = {}
     for statement in parse_script(text):
         outcome = session.execute(statement)
-        for entry in session.catalog.list(DEFAULT_CATALOG, DEFAULT_DATABASE):
-            if isinstance(entry, CatalogTable):
-                session.catalog.put(msgspec.structs.replace(entry, options=options_of(entry)))
+        redirect_tables(session, options_of)
         if isinstance(outcome, Job):
             status, error = outcome.wait()
             if status is not JobStatus.FINISHED:
                 raise (error or _unknown(status)).to_job_error()
             total = _added(outcome.metrics().operators.values())
     return total
+
+
+def redirect_tables(session: Session, options_of: Callable[[CatalogTable], Options]) -> None:
+    """Give all tables of the session other options."""
+    for entry in session.catalog.list(DEFAULT_CATALOG, DEFAULT_DATABASE):
+        if isinstance(entry, CatalogTable):
+            session.catalog.put(msgspec.structs.replace(entry, options=options_of(entry)))
 
 
 def nexmark_options(table: CatalogTable, events: int, rate: int, sink: str) -> Options:
@@ -67,6 +72,9 @@ def nexmark_options(table: CatalogTable, events: int, rate: int, sink: str) -> O
             return options | {"nexmark.events": str(events), "nexmark.rate": str(rate)}
         case "blackhole" | "checksum":
             return options | {"connector": sink}
+        case "duckdb":
+            # A table that lies beside the queries, wherever the command was started.
+            return options | {"path": str(QUERIES_DIR / "nexmark" / Path(options["path"]).name)}
         case other:
             raise UserError("SS4005", f'table "{table.path.name}" of a Nexmark query reads "{other}"')
 

@@ -10,12 +10,15 @@ from typing import Any
 
 from client.bench_script import (
     EVENT_TIME_SPAN_S,
+    Options,
     answer_of,
     nexmark_options,
     nexmark_queries,
     nexmark_text,
+    redirect_tables,
     run_script,
 )
+from sqlstream.catalog import CatalogTable
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.specs import SourceSpec
 
@@ -154,6 +157,7 @@ class NexmarkBench:
         assert isinstance(insert, Insert)
         for table in tables:
             session.execute(table)
+        redirect_tables(session, self._options(self._events, "blackhole"))
         sources = text[: insert.span.start] + _source_script(session.compile(insert).job_graph)
         if query in CLOCK_QUERIES:
             (insert,) = parse_statements(CLOCK_QUERIES[query])
@@ -162,7 +166,11 @@ class NexmarkBench:
 
     def _run_text(self, session: Any, text: str, events: int, sink: str) -> dict[str, Any]:
         """Run a script over `events` events into a sink connector; returns the metrics of its last job."""
-        return run_script(session, text, lambda table: nexmark_options(table, events, self._rate, sink))
+        return run_script(session, text, self._options(events, sink))
+
+    def _options(self, events: int, sink: str) -> Callable[[CatalogTable], Options]:
+        """Point a table at this measurement: number and rate of events, and where rows go."""
+        return lambda table: nexmark_options(table, events, self._rate, sink)
 
     def _generate(self, runs: int) -> Result:
         """The figures of generating and dropping all columns of all events."""

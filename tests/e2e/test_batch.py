@@ -117,6 +117,7 @@ def test_a_killed_command_leaves_all_rows_or_none_and_can_be_run_again(tmp_path:
     assert len(rows_in(table)) == expected + ROWS
 
 
+@pytest.mark.slow
 def test_a_killed_server_runs_a_batch_insert_again_and_writes_each_row_once(tmp_path: Path) -> None:
     server = RunningServer(tmp_path / "data")
     with server:

@@ -36,7 +36,7 @@ def _written(value: exp.Expr, source: LogicalType, time_zone: str, *, is_try: bo
     if source.root is TypeRoot.DECIMAL:
         return _written_decimal(value, source)
     if source.root is TypeRoot.BOOLEAN:
-        return tree.call("upper", tree.cast(value, STRING))
+        return let(value, lambda v: tree.case([(v, text("TRUE")), (tree.negated(v), text("FALSE"))]))
     if source.root in sql.APPROXIMATE_ROOTS:
         return _written_float(value)
     if sql.is_timestamp(source) or source.root is TypeRoot.TIME:

@@ -15,6 +15,7 @@ from planner.dialect.parser import parse_script, parse_statement
 from sqlstream.batch_plan import batch_plan
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import Span, UserError
+from sqlstream.graph.job_graph import decode_job_graph, encode_job_graph
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.specs import BatchQuerySpec, SinkSpec, SourceSpec
 
@@ -167,6 +168,13 @@ def test_a_table_that_is_read_twice_is_shared(session: Session) -> None:
     graph = in_batch(session, "SELECT auction FROM bids").job_graph
     plan = batch_plan(graph.vertices[0], graph.job_id, graph.config)
     assert [(t.name, t.is_shared) for t in plan.tables] == [("t0", False)]
+
+
+def test_a_batch_job_is_the_same_after_it_was_stored(session: Session) -> None:
+    graph = in_batch(
+        session, "INSERT INTO sums SELECT auction, SUM(price) FROM bids GROUP BY auction"
+    ).job_graph
+    assert decode_job_graph(encode_job_graph(graph)) == graph
 
 
 def test_settings_of_spark_go_with_the_job(session: Session) -> None:

@@ -7,6 +7,8 @@ from function_examples import EXAMPLES
 from planner_harness import Planner
 
 from planner.lower.duckdb import aggregates, functions, lower_duckdb
+from planner.lower.spark import aggregates as spark_aggregates
+from planner.lower.spark import dialect, lower_spark
 from planner.relational import nodes
 from planner.rules import apply_rules
 from sqlstream import types as sql
@@ -15,7 +17,10 @@ from sqlstream.expressions import FALSE, TRUE
 from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
 from sqlstream.schema import Schema
 
-ENGINES = {"duckdb": (functions.HANDLERS, functions.REFUSED, aggregates.REFUSED, lower_duckdb)}
+ENGINES = {
+    "duckdb": (functions.HANDLERS, functions.REFUSED, aggregates.REFUSED, lower_duckdb),
+    "spark": (dialect.FUNCTIONS, dialect.REFUSED, spark_aggregates.REFUSED, lower_spark),
+}
 TABLES = """
 CREATE TABLE t (a INT, b BIGINT NOT NULL, s STRING) WITH ('connector' = 'datagen', 'number-of-rows' = '1');
 CREATE TABLE e (id INT, rt TIMESTAMP(3), WATERMARK FOR rt AS rt) WITH ('connector' = 'datagen', 'number-of-rows' = '1');
@@ -32,6 +37,7 @@ QUERIES = {
     nodes.RowNumber: "SELECT *, ROW_NUMBER() OVER (PARTITION BY a ORDER BY b) FROM t",
     nodes.Sort: "SELECT * FROM t ORDER BY a LIMIT 3",
     nodes.Join: "SELECT * FROM t FULL JOIN e ON a = id",
+    nodes.LookupJoin: "SELECT t.b, e.rt FROM t LEFT JOIN e FOR SYSTEM_TIME AS OF PROCTIME() ON t.a = e.id",
     nodes.Union: "SELECT a FROM t UNION ALL SELECT id FROM e",
 }
 
