@@ -10,6 +10,7 @@ import threading
 
 from runtime.host.process import forgo_pandas, ignore_interrupts
 from runtime.taskmanager.task_manager_options import decode_options
+from sqlstream.errors import SqlStreamError, render_error
 
 STOP_TIMEOUT_S = 2.0
 IDLE_CHECK_S = 10.0
@@ -34,7 +35,11 @@ def main() -> int:
 
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda number, frame: over.set())
-    task_manager = TaskManager(options, over.set)
+    try:
+        task_manager = TaskManager(options, over.set)
+    except SqlStreamError as error:
+        print(render_error(error), file=sys.stderr)
+        return 1
     task_manager.start()
     threading.Thread(target=_watch_parent, args=(over,), name="parent-watch", daemon=True).start()
     while not over.wait(IDLE_CHECK_S):
