@@ -25,9 +25,10 @@ from runtime.jobmanager.shell import JobManagerShell
 from runtime.logs import QUIET_LEVEL
 from runtime.metrics import ProcessUsage
 from runtime.net.attached_clients import AttachedClients
+from runtime.net.endpoint import Endpoint
 from runtime.net.results import JobResults, PrintLines, ResultStore
 from runtime.providers.child_output import PassOn, print_errors
-from runtime.providers.providers import is_on_one_host, provider_of
+from runtime.providers.providers import endpoint_of, is_on_one_host, provider_of
 from runtime.sink_committer import ConnectorCommitter
 from runtime.taskmanager.task_manager_options import TaskManagerOptions
 from runtime.transport import Transport
@@ -162,13 +163,13 @@ class EmbeddedCluster:
                 options.get(self._config, "task.cancellation.timeout"),
             )
         else:
-            from runtime.net.endpoint import job_manager_endpoint
             from runtime.providers.flight_cluster import FlightTaskManagers
 
+            make_provider, endpoint = provider_of(self._config), endpoint_of(self._config)
             self._task_managers = FlightTaskManagers(
-                self._child_options(around.places),
-                job_manager_endpoint(self._config),
-                provider_of(self._config),
+                self._child_options(around.places, endpoint),
+                endpoint,
+                make_provider,
                 receiver=self._results,
                 receive=self._receive,
                 on_exit=lambda resource_id, error: self._shell.task_manager_exited(resource_id, error),
@@ -189,10 +190,8 @@ class EmbeddedCluster:
         )
         self._shell.remember(around.ended)
 
-    def _child_options(self, places: FilePlaces | None) -> TaskManagerOptions:
+    def _child_options(self, places: FilePlaces | None, endpoint: Endpoint | None) -> TaskManagerOptions:
         """The options of every child but its id and the address of the JobManager."""
-        from runtime.net.endpoint import internal_tls
-
         is_logging = "sqlstream.log.level" in self._config
         return TaskManagerOptions(
             "",
@@ -206,7 +205,7 @@ class EmbeddedCluster:
             places,
             options.get(self._config, "taskmanager.host"),
             options.get(self._config, "taskmanager.bind-host"),
-            internal_tls(self._config),
+            endpoint.tls if endpoint is not None else None,
         )
 
     def _job_manager_config(self) -> JobManagerConfig:

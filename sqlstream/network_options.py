@@ -1,5 +1,5 @@
-"""The settings of the network between the JobManager and its TaskManagers: where both listen, under which names others reach
-them, and their certificates."""
+"""The settings of the network between the JobManager and TaskManagers that are not its children: where both listen, under which
+names others reach them, and their certificates."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ _CLUSTER = Scope.CLUSTER
 
 NETWORK_OPTIONS = (
     ConfigOption("jobmanager.rpc.address", _S, "",
-                 "The host name or IP address under which TaskManagers reach the JobManager; empty: processes of one machine "
-                 "meet on Unix sockets.", scope=_CLUSTER),
+                 "With execution.target = spark, the host name or IP address under which TaskManagers reach the JobManager; "
+                 "empty: processes of one machine and user meet on Unix sockets, as they always do with other targets.",
+                 scope=_CLUSTER),
     ConfigOption("jobmanager.rpc.port", _I, "0", "The JobManager's port; 0 takes a free one.", minimum=0, maximum=65535,
                  scope=_CLUSTER),
     ConfigOption("jobmanager.bind-host", _S, "",

@@ -45,11 +45,16 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 def job_manager_endpoint(config: Mapping[str, str]) -> Endpoint | None:
     """Where the JobManager listens for TaskManagers of other hosts; None when all are on this machine and meet on Unix sockets.
-    UserError SS4070 for wrong certificates, SS4071 for what strangers could read or enter."""
-    host = options.get(config, "jobmanager.rpc.address")
+    UserError SS4070 for wrong certificates, SS4071 for what strangers could read or enter, SS4073 for TLS without an address."""
+    host, tls = options.get(config, "jobmanager.rpc.address"), internal_tls(config)
     if not host:
+        if tls is not None:
+            raise UserError(
+                "SS4073",
+                'option "security.ssl.internal.enabled" is true, but processes meet on Unix sockets, which have no TLS',
+                hint="set jobmanager.rpc.address, or leave TLS off",
+            )
         return None
-    tls = internal_tls(config)
     if tls is not None:
         # A wrong file is told before anything starts.
         read_identity(tls)

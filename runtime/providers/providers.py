@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from runtime.net.endpoint import Endpoint, job_manager_endpoint
 from runtime.providers.provider import MakeProvider
 from sqlstream import config as options
 
@@ -20,6 +21,12 @@ def provider_of(config: Mapping[str, str]) -> MakeProvider:
     from runtime.providers.local import LocalProvider
 
     return LocalProvider
+
+
+def endpoint_of(config: Mapping[str, str]) -> Endpoint | None:
+    """Where the JobManager listens for TaskManagers of other hosts or users; None for those of this host and user, which meet on
+    Unix sockets. Errors are those of `job_manager_endpoint`."""
+    return job_manager_endpoint(config) if options.get(config, TARGET) == SPARK else None
 
 
 def is_on_one_host(config: Mapping[str, str]) -> bool:

@@ -3,15 +3,13 @@ and ends, with Spark and all TaskManagers, when that does."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import sys
 import threading
 from typing import BinaryIO
 
-import msgspec
-
-from runtime.batch.spark.errors import described
 from runtime.batch.spark.session import RunningSpark, check_reachable
 from runtime.batch.spark.settings import MASTER
 from runtime.host.clock import steady_s
@@ -29,9 +27,12 @@ from runtime.providers.spark.messages import (
     decode_to_driver,
     encode_line,
 )
-from sqlstream.errors import ErrorInfo, ExternalError, FailureReason, SqlStreamError
+from runtime.taskmanager.task_manager_options import TaskManagerOptions
+from sqlstream.errors import ErrorInfo, ExternalError, SqlStreamError
 
-_ALIVE_CHECK_S = 1.0
+_ALIVE_CHECK_S = 0.5
+"""How often the driver looks whether Spark and its own parent are still there."""
+
 _END_TIMEOUT_S = 4.0
 """How long TaskManagers may take to end before Spark ends and takes their executors away."""
 
@@ -42,7 +43,8 @@ class SparkDriver:
     def __init__(self, output: BinaryIO) -> None:
         self._output = output
         self._writing = threading.Lock()
-        self._lines: queue.SimpleQueue[ToDriver | None] = queue.SimpleQueue()
+        self._lines: queue.SimpleQueue[ToDriver] = queue.SimpleQueue()
+        self._is_over = threading.Event()
         self._running: RunningSpark | None = None
         self._task_managers: dict[str, LaunchedTaskManager] = {}
         self._lock = threading.Lock()
@@ -54,7 +56,7 @@ class SparkDriver:
             check_reachable(settings[MASTER])
             self._running = running = RunningSpark(settings)
         except SqlStreamError as error:
-            self._send(DriverFailed(_no_resources(ErrorInfo.of(error))))
+            self._send(DriverFailed(ErrorInfo.of(error)))
             return 1
         self._send(DriverStarted(running.session.sparkContext.applicationId))
         try:
@@ -65,38 +67,36 @@ class SparkDriver:
     def _read(self) -> None:
         while line := sys.stdin.buffer.readline():
             self._lines.put(decode_to_driver(line))
+        self._is_over.set()
         if self._running is None:
             # The JVM that is starting ends with the pipe that we hold.
             os._exit(0)
-        self._lines.put(None)
 
     def _obey(self, running: RunningSpark) -> int:
-        while True:
-            try:
-                line = self._lines.get(timeout=_ALIVE_CHECK_S)
-            except queue.Empty:
-                if not running.is_alive:
-                    self._send(DriverFailed(_spark_ended(running.jvm.last_words())))
-                    return 1
-                continue
-            match line:
-                case None:
-                    return 0
-                case StartTaskManager(options):
-                    try:
-                        found = LaunchedTaskManager(
-                            running.session.sparkContext, options, running.has_our_code, self._on_end
-                        )
-                    except Exception as error:  # whatever PySpark raises when its JVM ends
-                        self._on_end(options.resource_id, ErrorInfo.of(described(error)))
-                        continue
-                    with self._lock:
-                        self._task_managers[options.resource_id] = found
-                case EndTaskManager(resource_id):
-                    with self._lock:
-                        released = self._task_managers.get(resource_id)
-                    if released is not None:
-                        released.release()
+        while not self._is_over.is_set():
+            if not running.is_alive:
+                self._send(DriverFailed(_spark_ended(running.jvm.last_words())))
+                return 1
+            with contextlib.suppress(queue.Empty):
+                self._carry_out(running, self._lines.get(timeout=_ALIVE_CHECK_S))
+        return 0
+
+    def _carry_out(self, running: RunningSpark, line: ToDriver) -> None:
+        match line:
+            case StartTaskManager(options):
+                self._start(running, options)
+            case EndTaskManager(resource_id):
+                with self._lock:
+                    released = self._task_managers.get(resource_id)
+                if released is not None:
+                    released.release()
+
+    def _start(self, running: RunningSpark, options: TaskManagerOptions) -> None:
+        context = running.session.sparkContext
+        # Under the lock: one that ends at once is put in before it is taken out.
+        with self._lock:
+            launched = LaunchedTaskManager(context, options, running.has_our_code, self._on_end)
+            self._task_managers[options.resource_id] = launched
 
     def _on_end(self, resource_id: str, error: ErrorInfo) -> None:
         self._send(TaskManagerEnded(resource_id, error))
@@ -121,10 +121,6 @@ class SparkDriver:
             except BrokenPipeError:
                 # Who reads this is gone, and our standard input has ended as well.
                 return
-
-
-def _no_resources(error: ErrorInfo) -> ErrorInfo:
-    return msgspec.structs.replace(error, reason=FailureReason.NO_RESOURCES)
 
 
 def _spark_ended(last_words: str) -> ErrorInfo:

@@ -17,7 +17,7 @@ from runtime.net.tls import read_identity
 from runtime.providers.child_output import LINE_BYTES_MAX, LINES_KEPT
 from runtime.providers.local import KEEP_FREED_MEMORY, describe_exit
 from runtime.taskmanager.task_manager_options import TaskManagerOptions, decode_options, encode_options
-from sqlstream.errors import ErrorInfo, ExternalError, SqlStreamError
+from sqlstream.errors import ErrorInfo, ExternalError, FailureReason, SqlStreamError
 
 
 class LaunchResult(msgspec.Struct, frozen=True):
@@ -40,7 +40,8 @@ def launch_task_manager(options: str) -> str:
     try:
         _check(told)
     except SqlStreamError as error:
-        return _encode(ErrorInfo.of(error))
+        # The next one would fail alike.
+        return _encode(msgspec.structs.replace(ErrorInfo.of(error), reason=FailureReason.NO_RESOURCES))
     child = process.start_python_module("runtime.taskmanager", [], KEEP_FREED_MEMORY)
     assert child.stdin is not None
     assert child.stdout is not None

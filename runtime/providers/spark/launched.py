@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import re
 import threading
@@ -12,7 +13,7 @@ import msgspec
 
 from runtime.batch.spark.action import SparkAction
 from runtime.batch.spark.code_archive import ARCHIVE
-from runtime.batch.spark.errors import described
+from runtime.batch.spark.errors import described, first_line
 from runtime.providers.spark.launch import LaunchResult
 from runtime.providers.spark.shipped import make_launch
 from runtime.taskmanager.task_manager_options import TaskManagerOptions, encode_options
@@ -65,11 +66,13 @@ class LaunchedTaskManager:
     def _watch(self) -> None:
         loss: ErrorInfo | None = None
         while not self._action.wait(_LOOK_S):
-            if loss is None and not self._is_released.is_set():
-                loss = self._lost()
-            if loss is not None or self._is_released.is_set():
-                # Again and again: a job is cancelled only once Spark knows it.
-                self._action.cancel()
+            # Whatever is raised when Spark ends, the action sees it too.
+            with contextlib.suppress(Exception):
+                if loss is None and not self._is_released.is_set():
+                    loss = self._lost()
+                if loss is not None or self._is_released.is_set():
+                    # Again and again: a job is cancelled only once Spark knows it.
+                    self._action.cancel()
         self._on_end(self.resource_id, loss or self._end())
 
     def _end(self) -> ErrorInfo:
@@ -78,8 +81,11 @@ class LaunchedTaskManager:
         except Exception as error:
             if self._is_released.is_set():
                 return _failure(self.resource_id, "was released")
-            cause = self._lost() or ErrorInfo.of(described(error))
-            return msgspec.structs.replace(cause, reason=FailureReason.TASK_MANAGER_LOST)
+            loss = None
+            with contextlib.suppress(Exception):
+                loss = self._lost()
+            reason = first_line(described(error)).removeprefix("Spark could not run the query: ")
+            return loss or _failure(self.resource_id, f"could not run in Spark: {reason}")
         result = msgspec.json.decode((texts or ["{}"])[0], type=LaunchResult)
         if result.problems:
             return _unusable_worker(result)
@@ -150,4 +156,4 @@ def _failure(resource_id: str, what: str, hint: str = "") -> ErrorInfo:
 def _at(error: ErrorInfo, host: str) -> ErrorInfo:
     """The same with the host, which is another one."""
     detail = "\n".join(part for part in (f"on {host}", error.detail) if part)
-    return msgspec.structs.replace(error, detail=detail, reason=FailureReason.TASK_MANAGER_LOST)
+    return msgspec.structs.replace(error, detail=detail)

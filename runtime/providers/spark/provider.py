@@ -47,13 +47,14 @@ def spark_provider(config: Mapping[str, str]) -> MakeProvider:
 
 class _Driver:
     """A driver's process and the TaskManagers that it is to run. State: `resource_ids` until each has ended; `failure` once the
-    driver has said why it ends."""
+    driver has said why it ends; `has_run` once one of its TaskManagers has registered."""
 
     def __init__(self, child: subprocess.Popen[bytes], pass_on: PassOn) -> None:
         self.process = child
         self.output = ChildOutput(pass_on)
         self.resource_ids: set[str] = set()
         self.failure: ErrorInfo | None = None
+        self.has_run = False
 
     def tell(self, line: ToDriver) -> None:
         """A driver that has died is noticed by who reads its output."""
@@ -112,7 +113,9 @@ class SparkProvider:
 
     def registered(self, resource_id: str) -> None:
         """What TaskManagers print is in the logs of their executors."""
-        del resource_id
+        with self._lock:
+            if self._driver is not None and resource_id in self._driver.resource_ids:
+                self._driver.has_run = True
 
     def stop(self) -> None:
         with self._lock:
@@ -165,6 +168,9 @@ class SparkProvider:
                 self._driver = None
             left, driver.resource_ids = sorted(driver.resource_ids), set()
         cause = driver.failure or describe_driver(driver.process.pid, code, driver.output.last_words())
+        if not driver.has_run:
+            # Another driver would fare no better.
+            cause = msgspec.structs.replace(cause, reason=FailureReason.NO_RESOURCES)
         for resource_id in left:
             self._report(resource_id, cause)
 

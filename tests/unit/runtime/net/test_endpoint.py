@@ -124,6 +124,12 @@ def test_nothing_listens_unless_an_address_is_given() -> None:
     assert job_manager_endpoint({}) is None
 
 
+def test_tls_without_an_address_is_refused() -> None:
+    with pytest.raises(UserError, match="which have no TLS") as error:
+        job_manager_endpoint({f"{TLS}enabled": "true"})
+    assert error.value.code == "SS4073"
+
+
 def test_plain_tcp_is_refused_beyond_loopback() -> None:
     assert job_manager_endpoint({"jobmanager.rpc.address": "127.0.0.1"}) == Endpoint("127.0.0.1", "127.0.0.1")
     for config in (
