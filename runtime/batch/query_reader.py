@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
@@ -20,6 +21,8 @@ from sqlstream.batch_plan import BatchPlan, batch_plan
 from sqlstream.graph.job_graph import JobVertex
 from sqlstream.specs import BatchQuerySpec, SinkSpec
 from sqlstream.spi.connector import ConnectorContext, SourceStatus
+
+logger = logging.getLogger(__name__)
 
 HELD_BYTES_MAX = 16 * 1024 * 1024
 """Rows that wait for the task, and one batch; then the engine waits."""
@@ -130,6 +133,10 @@ class BatchQueryReader:
             # Again and again: an engine that is about to begin its query would miss the first call.
             self._engine.cancel(self._plan.job_id)
             self._thread.join(CANCEL_AGAIN_S)
+        if self._thread.is_alive():
+            logger.warning(
+                "%s does not end %.0f s after its cancellation", self._thread.name, CLOSE_TIMEOUT_S
+            )
         with self._changed:
             self._hand_on_figures()
 

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -17,6 +18,21 @@ BATCH = ("--set", "execution.runtime-mode=batch")
 DEMO = Path(ROOT) / "queries" / "getting_started.sql"
 SET_BATCH = "SET 'execution.runtime-mode' = 'batch'"
 ROWS = 400_000
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with RunningServer(tmp_path_factory.mktemp("server") / "data") as started:
+        yield started
+
+
+def in_batch(server: RunningServer, *tables: str) -> str:
+    """A session of its own catalog in batch mode with these tables."""
+    session = server.open_session()
+    database = f"d{session.replace('-', '')}"
+    for text in (f"CREATE DATABASE {database}", f"USE {database}", *tables, SET_BATCH):
+        server.execute(session, text)
+    return session
 
 
 def numbers(last: int, rows_per_second: int = 1_000_000_000) -> str:
@@ -56,16 +72,6 @@ def test_an_unbounded_table_in_batch_is_named_with_its_place() -> None:
     assert 'error[SS3302]: table "numbers" never ends' in ended.stderr
     assert "^^^^^^^" in ended.stderr
     assert "SET 'execution.runtime-mode' = 'STREAMING'" in ended.stderr
-
-
-def test_explain_names_the_engine_why_and_its_plan() -> None:
-    text = f"{numbers(5)}; SELECT MAX(n) FROM numbers"
-    ended = sqlstream("explain", *BATCH, "-c", text)
-    assert ended.returncode == 0, ended.stderr
-    assert "== Batch Engine ==\nduckdb: its input has about 500 B, at most 10.0 GiB" in ended.stdout
-    assert "== SQL of DuckDB ==" in ended.stdout
-    assert "-- t0: numbers (n)" in ended.stdout
-    assert "Python Arrow Scan" in ended.stdout
 
 
 @pytest.mark.timeout(60)
@@ -111,11 +117,12 @@ def test_a_killed_command_leaves_all_rows_or_none_and_can_be_run_again(tmp_path:
     assert len(rows_in(table)) == expected + ROWS
 
 
+@pytest.mark.slow
 def test_a_killed_server_runs_a_batch_insert_again_and_writes_each_row_once(tmp_path: Path) -> None:
     server = RunningServer(tmp_path / "data")
     with server:
         session = server.open_session()
-        for text in (numbers(60_000, 20_000), files_table(tmp_path / "out"), SET_BATCH):
+        for text in (numbers(40_000, 20_000), files_table(tmp_path / "out"), SET_BATCH):
             server.execute(session, text)
         job = server.insert(session, "INSERT INTO files SELECT n FROM numbers")
         server.wait_for(job, "RUNNING")
@@ -133,65 +140,62 @@ def test_a_killed_server_runs_a_batch_insert_again_and_writes_each_row_once(tmp_
         assert [row[:3] for row in server.execute(session, "SHOW JOBS")] == [
             [job, "insert-into_default_catalog.default_database.files", "FINISHED"]
         ]
-    assert rows_in(tmp_path / "out") == list(range(1, 60_001))
+    assert rows_in(tmp_path / "out") == list(range(1, 40_001))
 
 
-def test_a_killed_task_manager_fails_the_statement_and_leaves_no_row(tmp_path: Path) -> None:
-    with RunningServer(tmp_path / "data") as server:
-        session = server.open_session()
-        for text in (numbers(10_000_000, 20_000), files_table(tmp_path / "out"), SET_BATCH):
-            server.execute(session, text)
-        job = server.insert(session, "INSERT INTO files SELECT n FROM numbers")
-        server.wait_for(job, "RUNNING")
-        time.sleep(0.5)
-        for child in server.children():
-            child.kill()
-        assert server.wait_for(job, "FAILED") == "FAILED"
-        assert server.execute(session, "SELECT COUNT(*) FROM (SELECT n FROM numbers LIMIT 3)") == [[3]]
+def test_a_cancelled_query_stops_the_engine_soon(server: RunningServer) -> None:
+    session = in_batch(server, numbers(3000))
+    product = (
+        "SELECT COUNT(*) FROM numbers AS a, numbers AS b, numbers AS c WHERE MOD(a.n * b.n * c.n, 7) = 1"
+    )
+    before = set(server.statuses())
+    answer = server.submit(session, product)
+    assert answer.status_code == 200, answer.text
+    deadline_s = time.monotonic() + 30
+    while not (jobs := set(server.statuses()) - before):
+        assert time.monotonic() < deadline_s
+    (job,) = jobs
+    server.wait_for(job, "RUNNING")
+    time.sleep(0.5)
+    started_s = time.monotonic()
+    assert server.request("PATCH", f"/jobs/{job}?mode=cancel", rest=True).status_code == 202
+    server.wait_for(job, "CANCELED")
+    assert time.monotonic() - started_s < 2
+    busy_s = [sum(c.cpu_times()[:2]) for c in server.children()]
+    time.sleep(0.5)
+    after_s = [sum(c.cpu_times()[:2]) for c in server.children()]
+    assert sum(after_s) - sum(busy_s) < 0.2, "nothing computes any more"
+
+
+def test_a_large_result_is_paged_while_its_reader_is_slow_and_memory_stays(server: RunningServer) -> None:
+    session = in_batch(server, numbers(1_000_000))
+    wide = "SELECT n, CONCAT('some text that makes each row wider than it would be ', CAST(n AS STRING)) FROM numbers"
+    server.execute(session, "SELECT COUNT(*) FROM numbers")
+    answer = server.submit(session, wide)
+    time.sleep(2)
+    processes = [psutil.Process(server.process.pid), *server.children()]
+    held = sum(p.memory_info().rss for p in processes)
+    rows = 0
+    path = f"/v3/sessions/{session}/operations/{answer.json()['operationHandle']}/result/0?rowFormat=JSON"
+    while path and rows < 200_000:
+        page = server.request("GET", path).json()
+        if page["resultType"] != "NOT_READY":
+            rows += len(page["results"]["data"])
+        path = page.get("nextResultUri", "")
+    assert rows >= 200_000
+    grown = sum(p.memory_info().rss for p in processes) - held
+    assert grown < 60 * 2**20, "the rows that are not read yet wait in the engine"
+
+
+def test_a_killed_task_manager_fails_the_statement_and_leaves_no_row(
+    server: RunningServer, tmp_path: Path
+) -> None:
+    session = in_batch(server, numbers(10_000_000, 20_000), files_table(tmp_path / "out"))
+    job = server.insert(session, "INSERT INTO files SELECT n FROM numbers")
+    server.wait_for(job, "RUNNING")
+    time.sleep(0.5)
+    for child in server.children():
+        child.kill()
+    assert server.wait_for(job, "FAILED") == "FAILED"
+    assert server.execute(session, "SELECT COUNT(*) FROM (SELECT n FROM numbers LIMIT 3)") == [[3]]
     assert not list(tmp_path.rglob("part-*"))
-
-
-def test_a_cancelled_query_stops_the_engine_soon(tmp_path: Path) -> None:
-    with RunningServer(tmp_path / "data") as server:
-        session = server.open_session()
-        for text in (numbers(3000), SET_BATCH):
-            server.execute(session, text)
-        product = (
-            "SELECT COUNT(*) FROM numbers AS a, numbers AS b, numbers AS c WHERE MOD(a.n * b.n * c.n, 7) = 1"
-        )
-        answer = server.submit(session, product)
-        assert answer.status_code == 200, answer.text
-        (job,) = server.statuses()
-        server.wait_for(job, "RUNNING")
-        time.sleep(0.5)
-        started_s = time.monotonic()
-        assert server.request("PATCH", f"/jobs/{job}?mode=cancel", rest=True).status_code == 202
-        server.wait_for(job, "CANCELED")
-        assert time.monotonic() - started_s < 2
-        busy_s = [sum(c.cpu_times()[:2]) for c in server.children()]
-        time.sleep(0.5)
-        after_s = [sum(c.cpu_times()[:2]) for c in server.children()]
-        assert sum(after_s) - sum(busy_s) < 0.2, "nothing computes any more"
-
-
-def test_a_large_result_is_paged_while_its_reader_is_slow_and_memory_stays(tmp_path: Path) -> None:
-    with RunningServer(tmp_path / "data") as server:
-        session = server.open_session()
-        wide = "SELECT n, CONCAT('some text that makes each row wider than it would be ', CAST(n AS STRING)) FROM numbers"
-        for text in (numbers(1_000_000), SET_BATCH):
-            server.execute(session, text)
-        server.execute(session, "SELECT COUNT(*) FROM numbers")
-        answer = server.submit(session, wide)
-        time.sleep(3)
-        processes = [psutil.Process(server.process.pid), *server.children()]
-        held = sum(p.memory_info().rss for p in processes)
-        rows = 0
-        path = f"/v3/sessions/{session}/operations/{answer.json()['operationHandle']}/result/0?rowFormat=JSON"
-        while path and rows < 200_000:
-            page = server.request("GET", path).json()
-            if page["resultType"] != "NOT_READY":
-                rows += len(page["results"]["data"])
-            path = page.get("nextResultUri", "")
-        assert rows >= 200_000
-        grown = sum(p.memory_info().rss for p in processes) - held
-        assert grown < 60 * 2**20, "the rows that are not read yet wait in the engine"

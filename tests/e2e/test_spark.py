@@ -73,6 +73,12 @@ def test_rows_come_in_order_and_figures_come_back(people: str) -> None:
     assert run.states in ([], ["starting Spark", ""])
 
 
+def test_the_order_holds_over_many_partitions() -> None:
+    run = run_query("SELECT id FROM range(0, 300000, 1, 8) ORDER BY id DESC")
+    assert len(run.batches) > 1
+    assert [row[0] for row in run.rows()] == list(range(299_999, -1, -1))
+
+
 def test_a_table_that_is_scanned_twice_is_counted_once(people: str) -> None:
     table = file_table("t0", people, PEOPLE, **{"csv.ignore-parse-errors": "true"})
     run = run_query("SELECT a.c0 FROM t0 a JOIN t0 b ON a.c0 < b.c0", table)
@@ -268,3 +274,26 @@ def test_the_jvm_dies_with_the_process_and_ctrl_c_does_not_reach_it() -> None:
         child.wait(10)
     for process in (jvm, *workers):
         assert wait_until(lambda p=process: not p.is_running() or p.status() == psutil.STATUS_ZOMBIE, 20)
+
+
+@pytest.mark.slow
+def test_a_jvm_that_is_killed_fails_the_statement_and_the_next_one_starts_spark_anew() -> None:
+    run, errors = RecordedRun(), []
+
+    def execute() -> None:
+        try:
+            spark_engine().run(plan_of(TWO_MINUTES_SQL), run)
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=execute, daemon=True)
+    thread.start()
+    assert wait_until(lambda: any(total > 0 for _, total in run.reports), 60)
+    with spark_engine()._sessions.session(SMALL, lambda words: None, lambda: False) as (spark, _):
+        os.kill(spark.jvm.process_id, signal.SIGKILL)
+    thread.join(30)
+    assert [type(error) for error in errors] == [ExternalError]
+    assert errors[0].code == "SS5113"
+    again = run_query("SELECT 7 AS n")
+    assert again.rows() == [(7,)]
+    assert again.states == ["starting Spark", ""]

@@ -12,7 +12,7 @@ import psutil
 import pytest
 import trustme
 from command_harness import ROOT, SQLSTREAM, environment
-from spark_cluster_harness import StandaloneCluster, descendants, is_gone, wait_until
+from spark_processes_harness import StandaloneCluster, descendants, is_gone, wait_until
 
 from client.local_cluster import LocalClusterClient
 from client.session import Job, Session

@@ -8,7 +8,7 @@ from planner.lower import tree
 from planner.lower.spark import points
 from planner.lower.spark.date_patterns import formatted
 from planner.lower.spark.scope import fail, let, refuse
-from planner.lower.spark.types import BIGINT, STRING, decimal_type, text, whole
+from planner.lower.spark.types import BIGINT, STRING, decimal_type, text, whole, zero
 from sqlstream import types as sql
 from sqlstream.time_units import DAY_MS
 from sqlstream.types import LogicalType, TypeRoot
@@ -36,14 +36,14 @@ def _written(value: exp.Expr, source: LogicalType, time_zone: str, *, is_try: bo
     if source.root is TypeRoot.DECIMAL:
         return _written_decimal(value, source)
     if source.root is TypeRoot.BOOLEAN:
-        return tree.call("upper", tree.cast(value, STRING))
+        return let(value, lambda v: tree.case([(v, text("TRUE")), (tree.negated(v), text("FALSE"))]))
     if source.root in sql.APPROXIMATE_ROOTS:
         return _written_float(value)
     if sql.is_timestamp(source) or source.root is TypeRoot.TIME:
         fraction = "." + "S" * source.precision if source.precision else ""
         date = "" if source.root is TypeRoot.TIME else "yyyy-MM-dd "
-        local = points.as_timestamp(points.to_local(value, source, time_zone), source)
-        return formatted(local, f"{date}HH:mm:ss{fraction}")
+        pattern = f"{date}HH:mm:ss{fraction}"
+        return points.to_local_text(value, source, time_zone, lambda local: formatted(local, pattern))
     if source.root in sql.BINARY_ROOTS:
         return _decoded(value, is_try=is_try)
     if source.root is TypeRoot.INTERVAL_DAY_TIME:
@@ -62,13 +62,18 @@ def _written_decimal(value: exp.Expr, source: LogicalType) -> exp.Expr:
         raise refuse(f"text of {source.with_nullable(True)}", hint="cast it to a smaller scale")
 
     def digits(v: exp.Expr) -> exp.Expr:
-        size = tree.call("abs", v)
-        is_plain = tree.operate(exp.GTE, size, tree.cast(text("0.000001"), decimal_type(7, 6)))
+        bound = decimal_type(7, 6)
+        is_plain = tree.any_of(
+            [
+                tree.operate(exp.GTE, v, tree.cast(text("0.000001"), bound)),
+                tree.operate(exp.LTE, v, tree.cast(text("-0.000001"), bound)),
+            ]
+        )
         # With 1 in front there is no exponent.
-        small = tree.cast(size, decimal_type(scale + 1, scale))
+        small = tree.cast(tree.call("abs", v), decimal_type(scale + 1, scale))
         raised = tree.operate(exp.Add, small, tree.cast(tree.number(1), decimal_type(1, 0)))
         fraction = tree.call("substring", tree.cast(raised, STRING), tree.number(2))
-        sign = tree.case([(tree.operate(exp.LT, v, tree.number(0)), text("-0"))], text("0"))
+        sign = tree.case([(tree.operate(exp.LT, v, zero(source)), text("-0"))], text("0"))
         return tree.case([(is_plain, tree.cast(v, STRING))], tree.call("concat", sign, fraction))
 
     return let(value, digits)

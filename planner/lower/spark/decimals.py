@@ -10,9 +10,10 @@ from sqlglot import exp
 
 from planner.lower import tree
 from planner.lower.spark.scope import fail, let, refuse
-from planner.lower.spark.types import decimal_type, spark_type
+from planner.lower.spark.types import STRING, decimal_type, spark_type, zero
 from sqlstream.types import DECIMAL_PRECISION_MAX, LogicalType
 
+_SIGNED_DIGITS = 34
 _QUOTIENT_DIGITS = DECIMAL_PRECISION_MAX + 1
 """Digits behind the point to which Spark rounds a quotient before it rounds to the result's scale."""
 
@@ -51,8 +52,8 @@ def quotient(
         value = tree.cast(tree.operate(exp.Div, _as(left, a), divisor), spark_type(result))
         if b.precision <= digits:
             return value
-        limit = f"1E{digits - b.scale}"
-        is_long = tree.operate(exp.GTE, tree.call("abs", divisor), tree.cast(tree.text(limit), _as_type(b)))
+        low, high = (tree.cast(tree.text(f"{sign}1E{digits - b.scale}"), spark_type(b)) for sign in ("-", ""))
+        is_long = tree.negated(tree.is_between(divisor, low, high))
         return tree.case(
             [
                 (
@@ -68,10 +69,6 @@ def quotient(
     return let(_as(right, b), divided)
 
 
-def _as_type(t: LogicalType) -> exp.DataType:
-    return decimal_type(t.precision, t.scale)
-
-
 def remainder(
     left: exp.Expr, a: LogicalType, right: exp.Expr, b: LogicalType, result: LogicalType
 ) -> exp.Expr:
@@ -79,3 +76,22 @@ def remainder(
     if a.precision - a.scale + b.scale > DECIMAL_PRECISION_MAX:
         raise refuse("a remainder of decimals with more than 38 digits", hint="cast to fewer digits")
     return tree.cast(tree.operate(exp.Mod, _as(left, a), _as(right, b)), spark_type(result))
+
+
+def negated(value: exp.Expr, t: LogicalType) -> exp.Expr:
+    """`- value`. Spark rounds this to 34 digits, so longer decimals change their sign as text."""
+    if t.precision <= _SIGNED_DIGITS:
+        return exp.Paren(this=exp.Neg(this=exp.Paren(this=value.copy())))
+
+    def changed(written: exp.Expr) -> exp.Expr:
+        is_negative = tree.call("startswith", written, tree.text("-"))
+        without_sign = tree.call("substring", written, tree.number(2))
+        return tree.case([(is_negative, without_sign)], tree.call("concat", tree.text("-"), written))
+
+    return tree.cast(let(tree.cast(value, STRING), changed), spark_type(t))
+
+
+def absolute(value: exp.Expr, t: LogicalType) -> exp.Expr:
+    if t.precision <= _SIGNED_DIGITS:
+        return tree.call("abs", value)
+    return let(value, lambda v: tree.case([(tree.operate(exp.LT, v, zero(t)), negated(v, t))], v))

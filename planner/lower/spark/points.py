@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sqlglot import exp
 
 from planner.lower import tree
 from planner.lower.constants import unit_word
 from planner.lower.spark.scope import ENGINE, fail, let, let_all, refuse
-from planner.lower.spark.types import BIGINT, DATE, INT, TIMESTAMP, spark_type, text, whole
+from planner.lower.spark.types import BIGINT, DATE, INT, STRING, TIMESTAMP, spark_type, text, whole
 from sqlstream import types as sql
 from sqlstream.expressions import Call, Expression, Literal
 from sqlstream.time_range import DATE_MAX, DATE_MIN, timestamp_bounds
@@ -23,6 +25,7 @@ _TIMESTAMP_ERROR, _DATE_ERROR, _INTERVAL_ERROR = (
     "date out of range",
     "interval out of range",
 )
+_LOCAL_YEAR_ERROR = "the text of a local time in the year 0 or 10000 has no exact counterpart in Spark"
 _PARTS = {
     "YEAR": "year",
     "QUARTER": "quarter",
@@ -61,6 +64,24 @@ def from_local(value: exp.Expr, t: LogicalType, time_zone: str) -> exp.Expr:
     if t.root is not TypeRoot.TIMESTAMP_LTZ or is_utc(time_zone):
         return value
     return tree.call("convert_timezone", text(time_zone), tree.text("UTC"), value)
+
+
+def to_local_text(
+    value: exp.Expr, t: LogicalType, time_zone: str, write: Callable[[exp.Expr], exp.Expr]
+) -> exp.Expr:
+    """`write(local time)` of a point in time; an error for the first and last hours of time, whose local year may be 0 or
+    10000."""
+    local = as_timestamp(to_local(value, t, time_zone), t)
+    if t.root is not TypeRoot.TIMESTAMP_LTZ or is_utc(time_zone):
+        return write(local)
+
+    def written(shown: exp.Expr) -> exp.Expr:
+        is_within = tree.is_between(tree.call("year", shown), tree.number(1), tree.number(9999))
+        return tree.case(
+            [(is_within, write(shown)), (tree.is_not_null(shown), fail(_LOCAL_YEAR_ERROR, STRING))]
+        )
+
+    return let(local, written)
 
 
 def micros_of(timestamp: exp.Expr) -> exp.Expr:

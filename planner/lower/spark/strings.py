@@ -8,9 +8,10 @@ from planner.lower import tree
 from planner.lower.constants import unit_word
 from planner.lower.spark.regex import quoted
 from planner.lower.spark.scope import ENGINE, Builder, fail, let, let_all, refuse
-from planner.lower.spark.types import BINARY, INT, STRING, text, whole
+from planner.lower.spark.types import BIGINT, BINARY, INT, STRING, text, whole
 from sqlstream import types as sql
 from sqlstream.expressions import Call, Literal
+from sqlstream.types import LogicalType, TypeRoot
 
 _TRIM = {
     "BOTH": "btrim",
@@ -41,6 +42,41 @@ def _trim_standard(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr
 def _trim(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
     value, *characters = args
     return _trimmed(_TRIM[call.function], value, characters[0] if characters else text(" "))
+
+
+VALUE_BYTES_MAX = 64 * 1024 * 1024
+"""The largest text that REPEAT, LPAD and RPAD may return, as in a stream."""
+_INT_MIN, _INT_MAX = -(2**31), 2**31 - 1
+
+
+def as_int(value: exp.Expr, t: LogicalType) -> exp.Expr:
+    """A place or length as INT; a BIGINT beyond its range becomes its bound, where Spark itself would take the low bits."""
+    if t.root is not TypeRoot.BIGINT:
+        return value
+    if isinstance(value, exp.Cast) and isinstance(value.this, exp.Literal):
+        return whole(min(max(int(value.this.this), _INT_MIN), _INT_MAX), INT)
+
+    def clipped(v: exp.Expr) -> exp.Expr:
+        branches = [
+            (tree.operate(exp.GT, v, whole(_INT_MAX)), whole(_INT_MAX, INT)),
+            (tree.operate(exp.LT, v, whole(_INT_MIN)), whole(_INT_MIN, INT)),
+        ]
+        return tree.case(branches, tree.cast(v, INT))
+
+    return let(value, clipped)
+
+
+def _with_ints(build: Builder, *positions: int) -> Builder:
+    """A builder whose arguments at these positions are INT."""
+
+    def with_ints(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
+        given = [
+            as_int(a, e.type) if i in positions else a
+            for i, (a, e) in enumerate(zip(args, call.args, strict=True))
+        ]
+        return build(call, given, time_zone)
+
+    return with_ints
 
 
 def _less(a: exp.Expr, b: int) -> exp.Expr:
@@ -113,10 +149,34 @@ def _translate(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
 
 
 def _padded(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
-    _, length, pad = args
-    is_none = tree.any_of([_less(length, 0), tree.operate(exp.EQ, pad, text(""))])
-    none = tree.cast(tree.null(), STRING)
-    return tree.case([(is_none, none)], tree.call(call.function.lower(), *args))
+    value, length, pad = args
+
+    def filled(n: exp.Expr) -> exp.Expr:
+        is_none = tree.any_of([_less(n, 0), tree.operate(exp.EQ, pad, text(""))])
+        return tree.case(
+            [(is_none, tree.cast(tree.null(), STRING)), (_is_too_long(n), _too_long(call))],
+            tree.call(call.function.lower(), value, n, pad),
+        )
+
+    return let(length, filled)
+
+
+def _repeat(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
+    def repeated(value: exp.Expr, times: exp.Expr) -> exp.Expr:
+        size = tree.operate(
+            exp.Mul, tree.cast(tree.call("octet_length", value), BIGINT), tree.cast(times, BIGINT)
+        )
+        return tree.case([(_is_too_long(size), _too_long(call))], tree.call("repeat", value, times))
+
+    return let_all(args, repeated)
+
+
+def _is_too_long(size: exp.Expr) -> exp.Expr:
+    return tree.operate(exp.GT, size, tree.number(VALUE_BYTES_MAX))
+
+
+def _too_long(call: Call) -> exp.Expr:
+    return fail(f"a result of {call.function} would be too large", STRING)
 
 
 def _locate(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
@@ -125,8 +185,10 @@ def _locate(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
 
     def found(search: exp.Expr, value: exp.Expr, start: exp.Expr) -> exp.Expr:
         is_outside = tree.any_of([_less(start, 1), tree.operate(exp.GT, start, tree.call("length", value))])
+        is_known = tree.all_of([tree.is_not_null(start), tree.is_not_null(search), tree.is_not_null(value)])
         none = tree.cast(tree.number(0), INT)
-        return tree.case([(is_outside, none)], tree.call("locate", search, value, start))
+        place = tree.case([(is_outside, none)], tree.call("locate", search, value, start))
+        return tree.case([(is_known, place)])
 
     return let_all(args, found)
 
@@ -182,7 +244,9 @@ def _sha256(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
 
 
 def _to_base64(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
-    return tree.call("base64", tree.cast(args[0], BINARY))
+    # Spark breaks the lines.
+    lines = tree.call("base64", tree.cast(args[0], BINARY))
+    return tree.call("replace", lines, text("\r\n"), text(""))
 
 
 def _position(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
@@ -205,20 +269,20 @@ STRINGS: dict[str, Builder] = {
     "LTRIM": _trim,
     "RTRIM": _trim,
     "BTRIM": _trim,
-    "SUBSTRING": _substring,
-    "SUBSTR": _substring,
-    "LEFT": _same_name("left"),
-    "RIGHT": _same_name("right"),
+    "SUBSTRING": _with_ints(_substring, 1, 2),
+    "SUBSTR": _with_ints(_substring, 1, 2),
+    "LEFT": _with_ints(_same_name("left"), 1),
+    "RIGHT": _with_ints(_same_name("right"), 1),
     "REPLACE": _replace,
-    "OVERLAY": _overlay,
+    "OVERLAY": _with_ints(_overlay, 2, 3),
     "TRANSLATE": _translate,
-    "LPAD": _padded,
-    "RPAD": _padded,
-    "REPEAT": _same_name("repeat"),
+    "LPAD": _with_ints(_padded, 1),
+    "RPAD": _with_ints(_padded, 1),
+    "REPEAT": _with_ints(_repeat, 1),
     "POSITION": _position,
     "INSTR": _same_name("instr"),
-    "LOCATE": _locate,
-    "SPLIT_INDEX": _split_index,
+    "LOCATE": _with_ints(_locate, 2),
+    "SPLIT_INDEX": _with_ints(_split_index, 2),
     "STARTSWITH": _affix,
     "ENDSWITH": _affix,
     "ASCII": _same_name("ascii"),

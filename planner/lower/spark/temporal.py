@@ -39,8 +39,8 @@ def _date_format(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
     t, value = call.args[0].type, args[0]
     if sql.is_string(t):
         value, t = points.cut_off(parsed(value, sql_timestamps()), 3), sql.timestamp(3)
-    local = points.as_timestamp(points.to_local(value, t, time_zone), t)
-    return formatted(local, constant_text(call, 1, ENGINE))
+    pattern = constant_text(call, 1, ENGINE)
+    return points.to_local_text(value, t, time_zone, lambda local: formatted(local, pattern))
 
 
 def _forms(call: Call) -> list[TimeForm]:
@@ -99,14 +99,14 @@ def _from_unixtime(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr
     pattern = constant_text(call, 1, ENGINE) if len(args) == 2 else _USUAL
     low, high = timestamp_bounds("s")
 
-    def written(seconds: exp.Expr) -> exp.Expr:
+    def of(seconds: exp.Expr) -> exp.Expr:
         moment = points.from_micros(tree.operate(exp.Mul, seconds, whole(1_000_000)))
-        local = points.to_local(moment, sql.timestamp_ltz(0), time_zone)
-        return tree.case(
-            [(tree.is_between(seconds, whole(low), whole(high)), formatted(local, pattern))], _null(call)
+        written = points.to_local_text(
+            moment, sql.timestamp_ltz(0), time_zone, lambda local: formatted(local, pattern)
         )
+        return tree.case([(tree.is_between(seconds, whole(low), whole(high)), written)], _null(call))
 
-    return let(args[0], written)
+    return let(args[0], of)
 
 
 def _unix_timestamp(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:

@@ -10,12 +10,12 @@ import subprocess
 import sys
 import threading
 import time
-import warnings
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from runtime.batch.spark.quiet_pyspark import quiet_pyspark
 from runtime.batch.spark.settings import properties_text
 from runtime.host.clock import steady_s
 from runtime.host.java import find_java, java_home
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from py4j.clientserver import ClientServer
 
 logger = logging.getLogger("spark")
-# A process without a log prints warnings to the terminal unless a handler takes them.
-for _name in ("spark", "runtime.batch.spark"):
-    logging.getLogger(_name).addHandler(logging.NullHandler())
 
 _STOP_TIMEOUT_S = 5.0
 _LOOK_S = 0.02
@@ -228,8 +225,8 @@ def _environment(home: str, directory: str, answer: str, settings: Mapping[str, 
 
 
 def _import_pyspark() -> None:
-    """Import what statements need while the JVM starts. With pandas installed, PySpark looks at its version and warns."""
-    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+    """Import what statements need while the JVM starts."""
+    quiet_pyspark()
     importlib.import_module("runtime.batch.spark.statement")
     for name in ("pyspark.sql.classic.dataframe", "pyspark.sql.pandas.functions", "pyspark.testing.utils"):
         importlib.import_module(name)
@@ -239,8 +236,6 @@ def _connect(place: tuple[int, str]) -> ClientServer:
     from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
     from py4j.java_gateway import java_import
 
-    # It reports each connection that a thread has closed.
-    logging.getLogger("py4j").setLevel(logging.WARNING)
     port, secret = place
     gateway: Any = ClientServer(
         java_parameters=JavaParameters(port=port, auth_token=secret, auto_convert=True),

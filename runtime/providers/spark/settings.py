@@ -33,7 +33,6 @@ _FIXED = {
     # Whether a lost TaskManager is replaced, and under which id, is decided by the JobManager.
     "spark.task.maxFailures": "1",
     "spark.speculation": "false",
-    "spark.python.worker.faulthandler.enabled": "false",
 }
 
 _ENCRYPTED = {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
