@@ -126,14 +126,13 @@ class BatchQueryReader:
         with self._changed:
             self._is_cancelled = True
             self._batches.clear()
-            has_ended = self._has_ended
             self._changed.notify_all()
-        deadline_s = steady_s() + (0 if has_ended else CLOSE_TIMEOUT_S)
-        while self._thread.is_alive() and steady_s() < deadline_s:
+        deadline_s = steady_s() + CLOSE_TIMEOUT_S
+        while not self._has_ended and steady_s() < deadline_s:
             # Again and again: an engine that is about to begin its query would miss the first call.
             self._engine.cancel(self._plan.job_id)
             self._thread.join(CANCEL_AGAIN_S)
-        if self._thread.is_alive():
+        if not self._has_ended:
             logger.warning(
                 "%s does not end %.0f s after its cancellation", self._thread.name, CLOSE_TIMEOUT_S
             )

@@ -41,17 +41,19 @@ def main() -> int:
         print(render_error(error), file=sys.stderr)
         return 1
     task_manager.start()
-    threading.Thread(target=_watch_parent, args=(over,), name="parent-watch", daemon=True).start()
+    abandoned = threading.Event()
+    threading.Thread(target=_watch_parent, args=(abandoned, over), name="parent-watch", daemon=True).start()
     while not over.wait(IDLE_CHECK_S):
         task_manager.idle_memory.check()
-    task_manager.stop(STOP_TIMEOUT_S)
+    task_manager.stop(STOP_TIMEOUT_S, abandoned.is_set())
     return 1 if task_manager.failed else 0
 
 
-def _watch_parent(over: threading.Event) -> None:
+def _watch_parent(abandoned: threading.Event, over: threading.Event) -> None:
     # Unbuffered: no thread may hold the lock of a buffered reader when the process ends.
     while os.read(0, 4096):
         continue
+    abandoned.set()
     over.set()
 
 

@@ -78,8 +78,11 @@ class TaskManager:
         # Loading the compiled kernels takes longer than anything else at the start of a first job.
         threading.Thread(target=_load_kernels, name="load-kernels", daemon=True).start()
 
-    def stop(self, timeout_s: float) -> None:
-        """End all tasks, so that sinks remove unfinished output, and disconnect."""
+    def stop(self, timeout_s: float, is_abandoned: bool) -> None:
+        """End all tasks, so that sinks remove unfinished output, and disconnect. When `is_abandoned` by the process that has started
+        this one, how tasks end is not reported: whoever provides TaskManagers reports why this one is lost."""
+        if is_abandoned:
+            self._shell.stop()
         self._runner.stop(timeout_s)
         self._shell.stop()
         self._transport.close()
