@@ -79,7 +79,7 @@ class TaskManager:
         threading.Thread(target=_load_kernels, name="load-kernels", daemon=True).start()
 
     def stop(self, timeout_s: float, is_abandoned: bool) -> None:
-        """End all tasks, so that sinks remove unfinished output, and disconnect. When `is_abandoned` by the process that has started
+        """End all tasks, so that sinks remove unfinished output, and disconnect. When `is_abandoned` by the process that started
         this one, how tasks end is not reported: whoever provides TaskManagers reports why this one is lost."""
         if is_abandoned:
             self._shell.stop()
