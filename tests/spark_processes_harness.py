@@ -17,7 +17,7 @@ import pyspark
 
 from runtime.host.java import find_java
 
-WAIT_S = 120.0
+WAIT_S = 240.0
 """For what a machine does in seconds when nothing else runs on it."""
 
 _ADDRESS = re.compile(rb"Starting Spark master at (spark://\S+)")

@@ -162,7 +162,7 @@ def test_nexmark_and_the_demo_give_the_rows_of_local_processes(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_executors_come_and_go_with_the_task_managers_and_none_is_kept(cluster: StandaloneCluster) -> None:
     config = on(
         cluster,
@@ -209,7 +209,7 @@ KILLS: list[Callable[[StandaloneCluster], str]] = [kill_executor, kill_task_mana
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("kill", KILLS, ids=lambda kill: kill.__name__)
 def test_a_job_that_loses_a_process_fails_with_the_reason_and_leaves_none(
     cluster: StandaloneCluster, kill: Callable[[StandaloneCluster], str]
@@ -233,7 +233,7 @@ def test_a_job_that_loses_a_process_fails_with_the_reason_and_leaves_none(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.xfail(raises=UserError, strict=True, reason="jobs do not restart after a failure")
 def test_a_job_that_loses_an_executor_goes_on_with_another(cluster: StandaloneCluster) -> None:
     while len(cluster.workers) < 2:
