@@ -19,6 +19,7 @@ from planner.batch import (
     plan_batch_sources,
 )
 from planner.compile import CompiledPlan, compile_statements
+from planner.explain import inferred_sections
 from planner.relational.explain import explain_relation
 from planner.relational.nodes import Sink
 from sqlstream import config as options
@@ -154,6 +155,7 @@ def explain_batch(plan: CompiledBatch, details: tuple[str, ...], cluster: Cluste
         )
     title = TITLES[plan.engine]
     sections = [
+        *inferred_sections(plan.relational),
         ("Abstract Syntax Tree", "\n".join(explain_relation(n) for n in plan.relational)),
         ("Optimized Relational Plan", "\n".join(explain_relation(n) for n in plan.optimised)),
         ("Batch Engine", f"{plan.engine}: {plan.reason}"),

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from planner.dialect.statements import Statement
     from planner.relational.nodes import Sink
     from planner.statements.result import DdlResult
+    from runtime.host.files import LocalFiles
+    from runtime.host.rooted_files import FilePlaces
     from runtime.net.results import JobResults
     from sqlstream.catalog import CatalogManager
     from sqlstream.messages.rpc import JobMetrics, JobStatusReply
@@ -167,17 +169,26 @@ class Session:
         config: Mapping[str, str] | None = None,
         catalogs: CatalogManager | None = None,
         is_served: bool = False,
+        places: FilePlaces | None = None,
     ) -> None:
         """`config` holds the settings that the session starts with, and that RESET returns to; `catalogs` may be shared with
         other sessions, and are kept in memory unless given. `is_served`: it is one of a server's, whose users do not decide how
-        Spark starts. UserError SS4001 or SS4002 for a wrong setting."""
+        Spark starts. `places` are those of the files that statements may name by their path, by default all of this machine.
+        UserError SS4001 or SS4002 for a wrong setting."""
         self.cluster = cluster
         self._is_served = is_served
         self.catalog = SessionCatalog(memory_catalogs() if catalogs is None else catalogs)
         for key, value in (config or {}).items():
             options.option(key).parse(value)
+        self._places = places
         self._first_config = dict(config or {})
         self.config: dict[str, str] = dict(self._first_config)
+
+    def files(self) -> LocalFiles:
+        """The files that statements may name by their path."""
+        from runtime.host.rooted_files import files_at
+
+        return files_at(self._places)
 
     # -- statements --------------------------------------------------------------------------------
 
@@ -226,9 +237,11 @@ class Session:
 
     def bind_context(self) -> BindContext:
         from planner.bind.context import BindContext
+        from planner.bind.file_definitions import FileDefinitions
         from runtime.connectors import descriptors
         from runtime.evaluate.check import check_expression
         from runtime.formats import descriptors as format_descriptors
+        from runtime.inference.file_inference import LocalFileInference
 
         return BindContext(
             self.catalog.snapshot(),
@@ -238,6 +251,7 @@ class Session:
             self.catalog.current_catalog,
             self.catalog.current_database,
             check_expression=check_expression,
+            files=FileDefinitions(LocalFileInference(self.files())),
         )
 
     def _apply(self, statement: Statement) -> Rows:

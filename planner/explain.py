@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from planner.physical.node import PhysicalInput, PhysicalNode
 from planner.relational.explain import explain_relation
-from planner.relational.nodes import Sink
+from planner.relational.nodes import RelationalNode, Sink, TableScan
+from planner.statements.show_create import show_create_table
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.stream_graph import FORWARD, StreamGraph
 from sqlstream.specs import (
@@ -39,6 +40,7 @@ def explain_plan(
     """Sections as Flink prints them, then the two graphs. The line of a physical operator has the changelog mode of
     its output, the exchange to its consumer, the origin of its watermark, and its state."""
     sections = (
+        *inferred_sections(relational),
         ("Abstract Syntax Tree", "\n".join(explain_relation(n) for n in relational)),
         ("Optimized Relational Plan", "\n".join(explain_relation(n) for n in optimised)),
         ("Optimized Physical Plan", explain_physical(physical)),
@@ -46,6 +48,23 @@ def explain_plan(
         ("Job Graph", explain_job_graph(job_graph)),
     )
     return "\n\n".join(f"== {title} ==\n{text}" for title, text in sections) + "\n"
+
+
+def inferred_sections(sinks: tuple[Sink, ...]) -> tuple[tuple[str, str], ...]:
+    """The section with what was inferred from the files that the statement reads by their path, as statements that create such
+    tables; none without such files."""
+    tables: dict[str, None] = {}
+    pending: list[RelationalNode] = list(reversed(sinks))
+    seen = set()
+    while pending:
+        node = pending.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, TableScan) and node.table.is_anonymous:
+            tables[show_create_table(node.table).rstrip()] = None
+        pending += reversed(node.inputs)
+    return (("Inferred Tables", "\n\n".join(tables)),) if tables else ()
 
 
 def explain_physical(sinks: tuple[PhysicalNode, ...]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from sqlstream.config_option import ConfigOption, ConfigType, Scope
 from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.flink_tuning import TUNING
+from sqlstream.network_options import NETWORK_OPTIONS
 from sqlstream.server_options import SERVER_OPTIONS
 from sqlstream.spark_keys import is_spark_key
 
@@ -39,9 +40,9 @@ OPTIONS: dict[str, ConfigOption] = {
         ConfigOption("execution.batch.spark-files-are-shared", _B, "false",
                      "Whether all machines of a Spark cluster see the same files below the paths of tables."),
         ConfigOption("execution.target", _E, "local",
-                     "Where jobs of `sqlstream run` and of embedded sessions run: in a cluster of their own, or remote, on the "
-                     "running server of this machine and user.",
-                     choices=("local", "remote"), refused=("spark", "yarn-session", "yarn-application", "kubernetes-session",
+                     "Where jobs run: in processes of this machine, remote, on the running server of this machine and user, or "
+                     "in the executors of a Spark cluster.",
+                     choices=("local", "remote", "spark"), refused=("yarn-session", "yarn-application", "kubernetes-session",
                      "kubernetes-application"), scope=Scope.CLUSTER),
         ConfigOption("parallelism.default", _I, "1", "Parallelism of every operator that nothing else decides.",
                      minimum=1, maximum=32768, scope=Scope.SESSION),
@@ -118,6 +119,7 @@ OPTIONS: dict[str, ConfigOption] = {
         ConfigOption("resourcemanager.taskmanager-registration.timeout", _D, "5 min",
                      "A TaskManager that has not registered this long after its start is ended and replaced.", minimum=1,
                      scope=Scope.CLUSTER),
+        *NETWORK_OPTIONS,
         *SERVER_OPTIONS,
     )
 }  # fmt: skip

@@ -13,6 +13,7 @@ from sqlstream.catalog import (
     CatalogTable,
     CatalogView,
     Column,
+    FileDefinition,
     ObjectPath,
     WatermarkDefinition,
 )
@@ -57,6 +58,7 @@ class StoredView(
     comment: str = ""
     query_catalog: str = ""
     query_database: str = ""
+    files: tuple[FileDefinition, ...] = ()
 
 
 class StoredDatabase(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -104,6 +106,7 @@ def encode_object(entry: CatalogObject) -> bytes:
             entry.comment,
             entry.query_catalog,
             entry.query_database,
+            entry.files,
         )
     return encode(stored)
 
@@ -130,6 +133,7 @@ def decode_object(content: bytes, path: ObjectPath) -> CatalogObject:
         stored.comment,
         query_catalog=stored.query_catalog,
         query_database=stored.query_database,
+        files=stored.files,
     )
 
 

@@ -36,7 +36,8 @@ examples:
 SELECT over bounded tables prints the final table. Over unbounded ones, or with --changelog, it prints each change as it
 arrives, with a first column `op` of +I, -U, +U or -D. INSERT waits until the job has ended. Ctrl-C cancels the job.
 
-With execution.target=remote the jobs run on the sqlstream server of this machine and user, and everything else here.
+With execution.target=remote the jobs run on the sqlstream server of this machine and user, and everything else here; with
+execution.target=spark and spark.master=MASTER in the executors of a Spark cluster.
 
 After each job standard error reports late, undecodable and dropped rows, also with --quiet. A final table is printed when
 its job has finished: a job that fails or is cancelled prints none.

@@ -16,6 +16,7 @@ class CandidateKind(enum.Enum):
     SOURCE = "source"
     TABLE = "table"
     VIEW = "view"
+    FILE = "file"
     DATABASE = "database"
     CATALOG = "catalog"
     OPTION = "option"
@@ -66,6 +67,9 @@ class Vocabulary(Protocol):
 
     def columns(self, path: tuple[str, ...]) -> Sequence[Name]:
         """The columns of a table or view, whose path may leave out catalog and database."""
+
+    def files(self, prefix: str) -> Sequence[Name]:
+        """Paths of files and directories that begin with `prefix`; those of directories end with a slash."""
 
     def functions(self) -> Sequence[Name]: ...
 

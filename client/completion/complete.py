@@ -80,6 +80,8 @@ class _Completion:
                 self._names(self._vocabulary.formats(), CandidateKind.FORMAT)
             case "setting" | "value":
                 self._setting(slot.name, tokens)
+            case "file":
+                self._file_paths()
             case "job":
                 self._strings(self._vocabulary.jobs(), CandidateKind.JOB)
             case "columns" if is_inside:
@@ -181,6 +183,7 @@ class _Completion:
         qualifiers = self._cursor.qualifiers
         if wanted.is_table:
             self._relations("relation")
+            self._file_paths()
             if not qualifiers:
                 self._names(scope.named_queries, CandidateKind.SOURCE)
         if wanted.time_of is not None:
@@ -241,6 +244,15 @@ class _Completion:
             if self._cursor.quote == "'" or not self._cursor.prefix:
                 inner = name.text.replace("'", "''")
                 self._propose(f"'{inner}{closing}", kind, name.detail)
+
+    def _file_paths(self) -> None:
+        """Paths where a quote is open. That of a directory stays open: a name in it follows."""
+        if self._cursor.quote != "'":
+            return
+        for name in self._vocabulary.files(self._cursor.prefix):
+            closing = "" if self._cursor.is_closed or name.text.endswith("/") else "'"
+            inner = name.text.replace("'", "''")
+            self._propose(f"'{inner}{closing}", CandidateKind.FILE, name.detail)
 
     def _propose(self, text: str, kind: CandidateKind, detail: str) -> None:
         self._proposals.append(_Proposal(text, kind, detail))

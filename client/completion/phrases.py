@@ -186,6 +186,7 @@ SLOTS: dict[str, Callable[[Sequence[Token], int], int | None]] = {
     "value": _string,
     "text": _string,
     "job": _string,
+    "file": _string,
     "columns": _group,
     "definitions": _group,
     "options": _group,

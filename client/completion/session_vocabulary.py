@@ -21,9 +21,13 @@ _PATH_PARTS = 3
 
 
 class SessionVocabulary:
-    """Implements `Vocabulary` on the session's catalog as it is when this object is made. `jobs` lists those of its cluster."""
+    """Implements `Vocabulary` on the session's catalog as it is when this object is made. `jobs` lists those of its cluster;
+    `names_files`: paths may be completed."""
 
-    def __init__(self, session: Session, jobs: Callable[[], Sequence[Name]] = tuple) -> None:
+    def __init__(
+        self, session: Session, jobs: Callable[[], Sequence[Name]] = tuple, names_files: bool = True
+    ) -> None:
+        self._files = session.files() if names_files else None
         self._context = session.bind_context()
         self._jobs = jobs
 
@@ -50,6 +54,14 @@ class SessionVocabulary:
         with contextlib.suppress(SqlStreamError):
             found = self._context.catalog.get(ObjectPath(*current[: _PATH_PARTS - len(path)], *path))
             return [Name(f.name, str(f.type)) for f in found.schema.fields] if found is not None else ()
+        return ()
+
+    def files(self, prefix: str) -> Sequence[Name]:
+        from runtime.inference.path_names import paths_after
+
+        if self._files is not None:
+            with contextlib.suppress(SqlStreamError):
+                return [Name(path, kind) for path, kind in paths_after(prefix, self._files)]
         return ()
 
     def functions(self) -> Sequence[Name]:

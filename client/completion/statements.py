@@ -19,6 +19,7 @@ PHRASES = (
     f"EXPLAIN [PLAN FOR | {_DETAILS} {{, {_DETAILS}}}] <statement>",
     "CREATE [TEMPORARY] TABLE [IF NOT EXISTS] <new_name> <definitions> [COMMENT <text>] [PARTITIONED BY <columns>]"
     " WITH <options>",
+    "CREATE [TEMPORARY] TABLE [IF NOT EXISTS] <new_name> [<definitions>] [COMMENT <text>] LIKE <file> [WITH <options>]",
     "CREATE [TEMPORARY] VIEW [IF NOT EXISTS] <new_name> [<columns>] [COMMENT <text>] AS <query>",
     "CREATE DATABASE [IF NOT EXISTS] <new_name> [COMMENT <text>] [WITH <database_options>]",
     "CREATE CATALOG [IF NOT EXISTS] <new_name> [COMMENT <text>] WITH <catalog_options>",

@@ -11,11 +11,12 @@ from starlette.requests import Request
 @dataclasses.dataclass(frozen=True)
 class Asker:
     """Who makes a request, as the server's authentication found it. A session is open to the level that opened it and to
-    those above."""
+    those above. `names_files`: who may name files of the server by their path."""
 
     user: str = ""
     address: str = ""
     level: int = 0
+    names_files: bool = True
 
 
 NOBODY = Asker()
@@ -40,4 +41,5 @@ def asker_of(request: Request) -> Asker:
         str(getattr(state, "user", "")),
         client.host if client is not None else "",
         int(getattr(state, "level", 0)),
+        bool(getattr(state, "names_files", True)),
     )

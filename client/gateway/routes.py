@@ -176,7 +176,7 @@ class _VersionRoutes:
             body = await self._read(request, bodies.CompleteStatementRequestBody)
             found = await context.unhandled(
                 "Failed to completeStatement.",
-                lambda: service.candidates(handle, body.statement, body.position),
+                lambda: service.candidates(handle, body.statement, body.position, asker_of(request)),
             )
             answer: dict[str, Any] = {"candidates": [candidate.text for candidate in found]}
             if is_detailed(request):

@@ -178,9 +178,11 @@ class GatewayService:
         level = self.session_level(session_handle)
         if level is not None and asker.level < level:
             raise unknown_session(session_handle)
-        return [found.text for found in self.candidates(session_handle, text, position)]
+        return [found.text for found in self.candidates(session_handle, text, position, asker)]
 
-    def candidates(self, session_handle: str, text: str, position: int) -> tuple[Candidate, ...]:
+    def candidates(
+        self, session_handle: str, text: str, position: int, asker: Asker = NOBODY
+    ) -> tuple[Candidate, ...]:
         """The same, each with its kind and the place of what it replaces."""
         from client.completion import Name, complete
         from client.completion.session_vocabulary import SessionVocabulary
@@ -191,7 +193,9 @@ class GatewayService:
             return [Name(job.job_id, job.status.value) for job in session.cluster.jobs()]
 
         self._require_short(text)
-        return complete(text, min(max(position, 0), len(text)), SessionVocabulary(session, jobs))
+        return complete(
+            text, min(max(position, 0), len(text)), SessionVocabulary(session, jobs, asker.names_files)
+        )
 
     # -- execution ---------------------------------------------------------------------------------
 

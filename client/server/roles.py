@@ -66,6 +66,11 @@ def may_request(role: Role, method: str, path: str) -> bool:
     return _OF_SESSION.fullmatch(bare) is not None or bare == "/console/complete-statement"
 
 
+def names_files(role: Role) -> bool:
+    """Whether a role may name files by their path, in statements and in completion."""
+    return role is not Role.READ_ONLY
+
+
 def session_of(path: str) -> str:
     """The handle of the session that a request is about; empty when it is about none.
 
@@ -80,10 +85,12 @@ def refused_statement(role: Role, text: str) -> str:
     """Why a role may not run these statements; empty when it may. A text that cannot be parsed changes nothing."""
     if role is Role.ADMIN:
         return ""
+    from planner.dialect.file_paths import reads_paths
     from planner.dialect.parser import parse_script
 
     try:
-        names = [type(statement).__name__ for statement in parse_script(text)]
+        parsed = parse_script(text)
+        names = [type(statement).__name__ for statement in parsed]
     except SqlStreamError:
         return ""
     if role is Role.OPERATOR:
@@ -93,6 +100,8 @@ def refused_statement(role: Role, text: str) -> str:
     if "/*+" in text and not {"Query", "Explain"}.isdisjoint(names):
         # A hint could point a table to another file.
         return "the role read-only gives no OPTIONS hints"
+    if any(map(reads_paths, parsed)):
+        return "the role read-only reads tables, and no files by their path"
     return ""
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from client.server.audit import AuditLog
-from client.server.roles import LOCAL, PAGE_READER, Principal, may_request, session_of
+from client.server.roles import LOCAL, PAGE_READER, Principal, may_request, names_files, session_of
 from client.server.tokens import Tokens
 from sqlstream.errors import SqlStreamError
 
@@ -183,7 +183,12 @@ class Security:
         self, scope: Scope, body: bytes, receive: Receive, send: Send, principal: Principal
     ) -> None:
         scope.setdefault("state", {})
-        scope["state"] |= {"user": principal.name, "role": principal.role, "level": principal.role.level}
+        scope["state"] |= {
+            "user": principal.name,
+            "role": principal.role,
+            "level": principal.role.level,
+            "names_files": names_files(principal.role),
+        }
         is_read = False
 
         async def receive_body() -> MutableMapping[str, Any]:

@@ -96,7 +96,9 @@ class Server:
         settings = self._configuration.for_jobs
 
         def open_session(properties: Mapping[str, str]) -> Session:
-            return Session(self._cluster, {**settings, **properties}, catalogs, is_served=True)
+            return Session(
+                self._cluster, {**settings, **properties}, catalogs, is_served=True, places=self._places
+            )
 
         self._service = GatewayService(
             open_session, config.limits, StatementRules(self._audit, self._tokens, config.is_token_required)

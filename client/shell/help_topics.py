@@ -70,6 +70,7 @@ TOPICS: dict[str, Topic] = {
         (
             "CREATE [TEMPORARY] TABLE [IF NOT EXISTS] name (column type, …, [WATERMARK FOR column AS expression],",
             "  [PRIMARY KEY (columns) NOT ENFORCED]) [PARTITIONED BY (columns)] WITH ('connector' = '…', …);",
+            "CREATE TABLE name LIKE 'file.csv'; takes columns and options from files: SHOW CREATE TABLE name shows them.",
         ),
         "CREATE TABLE orders (id BIGINT, price DOUBLE) WITH ('connector' = 'datagen', 'number-of-rows' = '5');",
     ),

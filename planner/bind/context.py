@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 
+from planner.bind.file_definitions import FileDefinitions
 from planner.bind.statement_size import StatementSize
 from sqlstream.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, CatalogReader
 from sqlstream.expressions import Expression
@@ -18,7 +19,8 @@ class BindContext:
 
     `catalog` is one consistent state of the catalogs: the whole statement is bound to it. `connectors` and `formats` are
     keyed by identifier; `config` holds the settings that the user has set. `check_expression` raises a UserError for an
-    expression that type-checks but that the runtime cannot compute. `size` counts the statement's expressions.
+    expression that type-checks but that the runtime cannot compute. `size` counts the statement's expressions. `files` are those
+    that the statement reads by their path.
     """
 
     catalog: CatalogReader
@@ -29,3 +31,4 @@ class BindContext:
     current_database: str = DEFAULT_DATABASE
     check_expression: Callable[[Expression], None] = lambda expression: None
     size: StatementSize = dataclasses.field(default_factory=StatementSize)
+    files: FileDefinitions = dataclasses.field(default_factory=FileDefinitions)

@@ -15,7 +15,7 @@ from planner.bind.lookup_join import (
 )
 from planner.bind.namespace import Namespace
 from planner.bind.scope import Scope
-from planner.bind.tables import bind_table, rename
+from planner.bind.tables import bind_file, bind_table, rename
 from planner.bind.windows import bind_window_tvf
 from planner.dialect import nodes
 from planner.relational.nodes import RelationalNode, Values
@@ -60,6 +60,8 @@ def bind_item(node: exp.Expr, namespace: Namespace) -> FromItem:
     match node:
         case exp.Table():
             item = bind_table(node, namespace)
+        case nodes.FilePath():
+            item = bind_file(node, namespace)
         case nodes.WindowTvf():
             item = bind_window_tvf(node, bind_item(node.this, namespace), namespace)
         case exp.Subquery():

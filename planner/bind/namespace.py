@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from sqlglot import exp
 
 from planner.bind.context import BindContext
+from planner.bind.file_definitions import FileDefinitions
 from planner.dialect.nodes import span_of
 from planner.relational.nodes import RelationalNode
 from sqlstream.catalog import CatalogView, ObjectPath
@@ -31,6 +32,8 @@ class Namespace:
     catalog: str = ""
     database: str = ""
     fixed_span: Span | None = None
+    files: FileDefinitions | None = None
+    """What the view that is being expanded keeps of the files that it reads by their path; None outside of any view."""
     bound_views: dict[tuple[ObjectPath, Span | None], RelationalNode] = dataclasses.field(
         default_factory=dict
     )
@@ -57,4 +60,5 @@ class Namespace:
             views=(*self.views, view.path),
             catalog=view.query_catalog or view.path.catalog,
             database=view.query_database or view.path.database,
+            files=FileDefinitions(None, view.files),
         )

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TypeVar
 
 from sqlglot import exp
 
 from planner.bind.casts import cast_to
+from planner.bind.file_tables import anonymous_table, define_files
 from planner.bind.from_item import FromItem
 from planner.bind.names import find_object, resolve_path
 from planner.bind.namespace import Namespace
 from planner.bind.scalar import ScalarBinder
 from planner.bind.scope import Scope
-from planner.bind.table_options import check_hints, find_connector, is_bounded
+from planner.bind.table_options import check_hints, find_connector, is_bounded, written_options
+from planner.dialect import nodes
 from planner.dialect.parser import parse_expression, parse_query, table_options
 from planner.relational.nodes import Project, RelationalNode, TableScan, Watermark
 from sqlstream import config
@@ -48,6 +51,18 @@ def bind_table(node: exp.Table, namespace: Namespace) -> FromItem:
         overrides = {**found.options, **check_hints(found, hints, namespace.context)}
         bound = bind_table_source(found, overrides, namespace, span)
     return FromItem(bound, Scope.of(bound.schema, (path.catalog, path.database, path.name)))
+
+
+def bind_file(node: nodes.FilePath, namespace: Namespace) -> FromItem:
+    """Bind files in FROM under the name of the file without its suffixes. Within a view they are what they were when it was
+    created."""
+    path, span, hints = str(node.this.name), namespace.span(node.this), table_options(node)
+    files = namespace.files
+    known = None if files is None else files.find(path, written_options(hints))
+    inferred = known or define_files(path, hints, namespace.context, span)
+    bound = bind_table_source(anonymous_table(path, inferred), inferred.options, namespace, span)
+    name = os.path.basename(path.rstrip("/")).split(".")[0]
+    return FromItem(bound, Scope.of(bound.schema, (name,) if name else ()))
 
 
 def _name_span(node: exp.Table, namespace: Namespace) -> Span | None:

@@ -63,6 +63,8 @@ def _insert(parser: QueryParser) -> Insert:
         token = parser.advance()
         raise parser.refusal("INSERT OVERWRITE is not supported yet", token, "write INSERT INTO")
     parser.expect("INTO")
+    if parser.at_string():
+        raise _path_refusal(parser)
     target = parser.qualified_name("a table name")
     hints = parser.table_hint()
     partition = _partition(parser) if parser.at("PARTITION") else ()
@@ -73,6 +75,12 @@ def _insert(parser: QueryParser) -> Insert:
     return Insert(
         *extent(parser, first), target=target, columns=columns, query=query, partition=partition, hints=hints
     )
+
+
+def _path_refusal(parser: QueryParser) -> UserError:
+    token = parser.advance()
+    hint = "write into a table: CREATE TABLE t (…) WITH ('connector' = 'filesystem', 'path' = '…', 'format' = '…')"
+    return parser.refusal("a path in quotes can be read, not written", token, hint)
 
 
 def _partition(parser: QueryParser) -> tuple[tuple[Identifier, exp.Expression], ...]:

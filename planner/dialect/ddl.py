@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from sqlglot import Token
+from sqlglot import Token, TokenType
 
 from planner.dialect.catalogs import create_catalog, create_database, drop_catalog, drop_database
 from planner.dialect.data_types import data_type
@@ -22,6 +22,7 @@ from planner.dialect.statements import (
     DropDatabase,
     DropObject,
     Identifier,
+    LikeFiles,
     Option,
     WatermarkDef,
 )
@@ -86,12 +87,14 @@ def _create_table(parser: QueryParser, first: Token, is_temporary: bool) -> Crea
     name = parser.qualified_name("a table name")
     body = _table_body(parser)
     comment = read_comment(parser)
+    like = _like_files(parser)
     _refuse_clauses(parser)
     partition_keys: tuple[Identifier, ...] = ()
     if parser.accept("PARTITIONED"):
         parser.expect("BY")
         partition_keys = column_names(parser)
     options: tuple[Option, ...] = option_list(parser) if parser.accept("WITH") else ()
+    like = like or _like_files(parser)
     _refuse_clauses(parser)
     return CreateTable(
         *extent(parser, first),
@@ -104,7 +107,17 @@ def _create_table(parser: QueryParser, first: Token, is_temporary: bool) -> Crea
         is_temporary=is_temporary,
         if_not_exists=if_not_exists,
         comment=comment,
+        like=like,
     )
+
+
+def _like_files(parser: QueryParser) -> LikeFiles | None:
+    """Read LIKE 'path', before or behind the options."""
+    if not parser.at("LIKE") or parser.peek(1).token_type is not TokenType.STRING:
+        return None
+    parser.advance()
+    token = parser.string()
+    return LikeFiles(token.text, span(token))
 
 
 def _refuse_clauses(parser: QueryParser) -> None:
@@ -112,7 +125,10 @@ def _refuse_clauses(parser: QueryParser) -> None:
     if parser.at_any("DISTRIBUTED", "AS", "LIKE"):
         token = parser.advance()
         hint = "create the table with its columns, and fill it with INSERT INTO"
-        raise parser.refusal(f"CREATE TABLE … {word(token)} is not supported yet", token, hint)
+        what = "LIKE with a table" if word(token) == "LIKE" else word(token)
+        if word(token) == "LIKE":
+            hint = "name files, as in LIKE 'clicks.csv', or create the table with its columns"
+        raise parser.refusal(f"CREATE TABLE … {what} is not supported yet", token, hint)
 
 
 def _table_body(parser: QueryParser) -> _TableBody:

@@ -70,6 +70,12 @@ class Like(exp.Expression):
     arg_types = {"this": True, "expression": True, "escape": False, "is_similar": False}
 
 
+class FilePath(exp.Expression):
+    """FROM 'path': the files at a path, read with the columns that are inferred from them. `this` is the exp.Literal."""
+
+    arg_types = {"this": True, "alias": False}
+
+
 class WindowTvf(exp.Expression):
     """A window table-valued function over the table `this`; its `kind` decides which sizes it has."""
 

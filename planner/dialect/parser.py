@@ -123,6 +123,7 @@ VALUES (1, 'a'), (2, 'b')         exp.Values(expressions=[exp.Tuple(expressions=
 IN FROM AND JOIN (each may have alias=exp.TableAlias(this=Identifier, columns=[Identifier]))
 [c.][d.]t                         exp.Table(this=Identifier, db, catalog); table_options(node) →
                                   tuple[Option] of OPTIONS hint
+'path'                            nodes.FilePath(this=Literal): files; table_options(node) as for tables
 t FOR SYSTEM_TIME AS OF x AS a    the same, with version=nodes.SystemTime(this=x)
 (query) [AS] a                    exp.Subquery(this=query, alias)
 (VALUES …) AS a (x, y)            exp.Subquery(this=exp.Values, alias)

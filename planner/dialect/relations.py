@@ -8,7 +8,7 @@ from typing import Any, cast
 from sqlglot import Token, TokenType, exp
 
 from planner.dialect.functions import FunctionParser, can_be_called
-from planner.dialect.nodes import SystemTime, WindowTvf
+from planner.dialect.nodes import FilePath, SystemTime, WindowTvf
 from planner.dialect.options import option_list
 from planner.dialect.statements import Option
 from planner.dialect.tokens import is_word, span, word
@@ -153,7 +153,7 @@ class RelationParser(FunctionParser):
             return node
         if is_word(token) and word(self.peek(1)) == "(":
             return self._table_function()
-        return self._table()
+        return self._file_path() if self.at_string() else self._table()
 
     def _derived_table(self) -> exp.Expression:
         start = self.expect("(").start
@@ -204,6 +204,17 @@ class RelationParser(FunctionParser):
         options = self.table_hint()
         if options:
             node.meta["options"] = options
+        return node
+
+    def _file_path(self) -> FilePath:
+        token = self.string()
+        path = self.expression(exp.Literal.string(token.text), token)
+        node = self.mark(FilePath(this=path), token.start)
+        if options := self.table_hint():
+            node.meta["options"] = options
+        if self.at("FOR", "SYSTEM_TIME"):
+            hint = "look up in a table: CREATE TABLE dim (…) WITH ('connector' = 'duckdb', …)"
+            raise self.refusal("a path in quotes is no table for a lookup", self.token, hint)
         return node
 
     def table_hint(self) -> tuple[Option, ...]:

@@ -75,6 +75,14 @@ class Statement:
 
 
 @dataclasses.dataclass(frozen=True)
+class LikeFiles:
+    """LIKE 'path': the columns are those of files."""
+
+    path: str
+    span: Span
+
+
+@dataclasses.dataclass(frozen=True)
 class CreateTable(Statement):
     name: Identifier
     columns: tuple[ColumnDef, ...]
@@ -85,6 +93,7 @@ class CreateTable(Statement):
     is_temporary: bool = False
     if_not_exists: bool = False
     comment: str = ""
+    like: LikeFiles | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -51,7 +51,7 @@ _ARGUMENTS: dict[type[exp.Expr], tuple[str, ...]] = {
         for node in (
             *(nodes.FunctionCall, nodes.OverClause, nodes.FrameBound, nodes.TypeName, nodes.Like),
             *(nodes.IntervalLiteral, nodes.DateTimeLiteral, nodes.WindowTvf, nodes.SystemTime),
-            nodes.QueryHints,
+            *(nodes.QueryHints, nodes.FilePath),
         )
     },
 }

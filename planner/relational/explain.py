@@ -103,7 +103,7 @@ def _describe_rest(node: RelationalNode) -> str:
 
 def _describe_scan(node: TableScan) -> str:
     return _join_parts(
-        f"table=[{node.table.path}]",
+        f"table=['{node.table.path.name}']" if node.table.is_anonymous else f"table=[{node.table.path}]",
         f"columns=[{', '.join(node.columns)}]",
         f"metadata=[{', '.join(f.name for f in node.metadata)}]" if node.metadata else "",
         f"filters=[{', '.join(map(str, node.filters))}]" if node.filters else "",

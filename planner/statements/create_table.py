@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from msgspec.structs import replace
 from sqlglot import exp
 
 from planner.bind.binder import root_namespace
 from planner.bind.casts import plain
 from planner.bind.context import BindContext
+from planner.bind.file_tables import define_files
 from planner.bind.names import created_path, object_path, suggest
 from planner.bind.scalar import ScalarBinder
 from planner.bind.scope import Scope
-from planner.bind.table_options import check_table_options, written_options
+from planner.bind.table_options import check_table_options, find_connector, written_options
 from planner.bind.types import can_cast
 from planner.dialect import statements
 from planner.dialect.nodes import span_of
-from planner.dialect.statements import ColumnDef, CreateTable, Identifier
+from planner.dialect.statements import ColumnDef, CreateTable, Identifier, LikeFiles
 from planner.statements.result import DdlResult
 from sqlstream import types as sql
 from sqlstream.catalog import CatalogTable, Column, ColumnKind, PutObject, WatermarkDefinition
@@ -46,6 +50,8 @@ def create_table(statement: CreateTable, context: BindContext) -> DdlResult:
 def apply_create_table(statement: CreateTable, context: BindContext) -> CatalogTable:
     """The table that the statement declares. UserError with a position for a part that contradicts another."""
     _check_distinct(statement)
+    if statement.like is not None:
+        return _table_of_files(statement, statement.like, context)
     written_physical = tuple(c.name for c in statement.columns if c.kind is statements.ColumnKind.PHYSICAL)
     span = statement.name.span
     descriptor = check_table_options(statement.options, written_physical, context, span)
@@ -53,17 +59,59 @@ def apply_create_table(statement: CreateTable, context: BindContext) -> CatalogT
     fixed = _fixed_schema(descriptor, options)
     _check_partitions(statement, descriptor)
     physical = _physical_columns(statement, fixed, descriptor)
+    columns = _all_columns(statement, physical + _metadata_columns(statement, descriptor), context)
+    table = _table(statement, columns, options, context)
+    keys = tuple(_physical(k, table.columns).name for k in statement.partition_keys)
+    return replace(table, partition_keys=keys)
+
+
+def _table_of_files(statement: CreateTable, like: LikeFiles, context: BindContext) -> CatalogTable:
+    """The table that LIKE 'path' makes: a column that is written takes the place of the inferred one of its name."""
+    if statement.partition_keys:
+        raise UserError(
+            "SS2011",
+            "PARTITIONED BY does not go with LIKE 'path'",
+            span=statement.partition_keys[0].span,
+            hint="leave it out: the partitions are those that the names of the directories tell",
+        )
+    inferred = define_files(like.path, statement.options, context, like.span)
+    names = [c.name for c in inferred.columns]
+    written = {c.name: c for c in statement.columns if c.kind is statements.ColumnKind.PHYSICAL}
+    absent = next((c for name, c in written.items() if name not in names), None)
+    if absent is not None:
+        raise UserError(
+            "SS2003",
+            f'"{like.path}" has no column "{absent.name}"',
+            span=absent.span,
+            hint=suggest(absent.name, names, "columns"),
+        )
+    physical = tuple(
+        Column(c.name, _declared_type(written[c.name]), comment=written[c.name].comment)
+        if c.name in written
+        else c
+        for c in inferred.columns
+    )
+    descriptor = find_connector(inferred.options, context, like.span)
     stored = physical + _metadata_columns(statement, descriptor)
-    columns = _all_columns(statement, stored, context)
+    # Inferred columns stay in the order of the files, whichever of them are written.
+    added = [c for c in statement.columns if c.kind is not statements.ColumnKind.PHYSICAL]
+    columns = physical + _written_columns(added, statement, stored, context)
+    table = _table(statement, columns, inferred.options, context)
+    return replace(table, partition_keys=inferred.partition_keys)
+
+
+def _table(
+    statement: CreateTable, columns: tuple[Column, ...], options: dict[str, str], context: BindContext
+) -> CatalogTable:
+    """The table with these columns, and the key and watermark that the statement declares."""
     columns = _with_primary_key(statement, columns)
     watermark, columns = _with_watermark(statement, columns, context)
     return CatalogTable(
-        path=object_path(statement.name.parts, context, span),
+        path=object_path(statement.name.parts, context, statement.name.span),
         columns=columns,
         options=options,
         watermark=watermark,
         primary_key=_primary_key(statement),
-        partition_keys=tuple(_physical(k, columns).name for k in statement.partition_keys),
         comment=statement.comment,
         is_temporary=statement.is_temporary,
     )
@@ -183,15 +231,21 @@ def _all_columns(
     statement: CreateTable, stored: tuple[Column, ...], context: BindContext
 ) -> tuple[Column, ...]:
     """Columns in the written order, after those that the connector provides."""
-    by_name = {c.name: c for c in stored}
     written = {c.name for c in statement.columns}
-    result = [c for c in stored if c.name not in written]
-    for column in statement.columns:
-        if column.kind is statements.ColumnKind.COMPUTED:
-            result.append(_computed_column(statement, column, stored, context))
-        else:
-            result.append(by_name[column.name])
-    return tuple(result)
+    provided = tuple(c for c in stored if c.name not in written)
+    return provided + _written_columns(statement.columns, statement, stored, context)
+
+
+def _written_columns(
+    written: Iterable[ColumnDef], statement: CreateTable, stored: tuple[Column, ...], context: BindContext
+) -> tuple[Column, ...]:
+    by_name = {c.name: c for c in stored}
+    return tuple(
+        _computed_column(statement, column, stored, context)
+        if column.kind is statements.ColumnKind.COMPUTED
+        else by_name[column.name]
+        for column in written
+    )
 
 
 def _computed_column(

@@ -80,4 +80,5 @@ def bind_view(
         column_names=names,
         query_catalog="" if context.current_catalog == path.catalog else context.current_catalog,
         query_database="" if is_own else context.current_database,
+        files=context.files.known,
     )

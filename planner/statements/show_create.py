@@ -20,7 +20,8 @@ def show_create_table(table: CatalogTable) -> str:
             f"  CONSTRAINT {quoted('PK_' + '_'.join(table.primary_key))} PRIMARY KEY ({keys}) NOT ENFORCED"
         )
     temporary = "TEMPORARY " if table.is_temporary else ""
-    text = f"CREATE {temporary}TABLE {table.path} (\n" + ",\n".join(lines) + "\n)\n"
+    name = literal(table.path.name) if table.is_anonymous else str(table.path)
+    text = f"CREATE {temporary}TABLE {name} (\n" + ",\n".join(lines) + "\n)\n"
     if table.comment:
         text += f"COMMENT {literal(table.comment)}\n"
     if table.partition_keys:

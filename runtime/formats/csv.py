@@ -149,16 +149,8 @@ class CsvReader(FileRows):
     def _split_header(self, header: bytes, line: int) -> list[str]:
         import csv
 
-        dialect = self._dialect
-        reader = csv.reader(
-            [header.decode("utf-8", "replace")],
-            delimiter=dialect.delimiter,
-            quotechar=dialect.quote or None,
-            escapechar=dialect.escape or None,
-            quoting=csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE,
-        )
         try:
-            return [name.strip() for name in next(reader, [])]
+            return self._dialect.split_header(header.decode("utf-8", "replace"))
         except csv.Error as error:
             text = header.decode("utf-8", "replace")
             raise undecodable(self._path, Rejected(line - 1, f"as a header, {error}", text)) from error
@@ -279,7 +271,7 @@ class CsvReader(FileRows):
             self._find_bad(columns[name], name, t, whole, reasons)
         rejected = [self._reject(block, records, i, reasons[i]) for i in sorted(reasons)]
         keep = pa.array(~np.isin(whole, np.fromiter(reasons, dtype=np.int64, count=len(reasons))))
-        parsed = [_parse_bytes(columns[name].filter(keep), t) for name, t in self._types.items()]
+        parsed = [parse_fields(columns[name].filter(keep), t) for name, t in self._types.items()]
         return _to_batch(keep.true_count, parsed, list(self._types)), rejected
 
     def _with_nulls(self, column: pa.Array, t: LogicalType) -> pa.Array:
@@ -305,7 +297,7 @@ class CsvReader(FileRows):
     ) -> None:
         from runtime.formats.text_values import find_unparsable
 
-        for row in find_unparsable(column, partial(_parse_bytes, t=t)):
+        for row in find_unparsable(column, partial(parse_fields, t=t)):
             value = quoted(column[row].as_py())
             reasons.setdefault(
                 int(whole[row]),
@@ -358,7 +350,8 @@ def _arrow_type(t: LogicalType) -> pa.DataType:
     return pa.string() if t.root in BINARY_ROOTS else to_arrow_type(t)
 
 
-def _parse_bytes(column: pa.Array, t: LogicalType) -> pa.Array:
+def parse_fields(column: pa.Array, t: LogicalType) -> pa.Array:
+    """Bytes of fields as values of a scalar type; ArrowInvalid when one of them is none."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -63,6 +63,19 @@ class CsvDialect:
     allows_trailing_delimiter: bool
     ignores_errors: bool
 
+    def split_header(self, line: str) -> list[str]:
+        """The names in a header. csv.Error when it is none."""
+        import csv
+
+        reader = csv.reader(
+            [line],
+            delimiter=self.delimiter,
+            quotechar=self.quote or None,
+            escapechar=self.escape or None,
+            quoting=csv.QUOTE_MINIMAL if self.quote else csv.QUOTE_NONE,
+        )
+        return [name.strip() for name in next(reader, [])]
+
     @staticmethod
     def parse(options: dict[str, str]) -> CsvDialect:
         """UserError SS4002, SS4003 for characters that are none or exclude one another."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from sqlstream import types as sql
 from sqlstream.types import (
     BINARY_ROOTS,
     NESTED_ROOTS,
@@ -15,46 +16,58 @@ from sqlstream.types import (
 
 _NUMBER, _TEXT, _MOMENT = "number", "text", "moment"
 _FRACTION_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
-_NAMES = {
-    pa.bool_(): "BOOLEAN",
-    pa.int8(): "TINYINT",
-    pa.int16(): "SMALLINT",
-    pa.int32(): "INT",
-    pa.int64(): "BIGINT",
-    pa.uint8(): "SMALLINT",
-    pa.uint16(): "INT",
-    pa.uint32(): "BIGINT",
-    pa.uint64(): "DECIMAL(20, 0)",
-    pa.float16(): "FLOAT",
-    pa.float32(): "FLOAT",
-    pa.float64(): "DOUBLE",
-    pa.null(): "NULL",
+_TYPES = {
+    pa.bool_(): sql.BOOLEAN,
+    pa.int8(): sql.TINYINT,
+    pa.int16(): sql.SMALLINT,
+    pa.int32(): sql.INT,
+    pa.int64(): sql.BIGINT,
+    pa.uint8(): sql.SMALLINT,
+    pa.uint16(): sql.INT,
+    pa.uint32(): sql.BIGINT,
+    pa.uint64(): sql.decimal(20, 0),
+    pa.float16(): sql.FLOAT,
+    pa.float32(): sql.FLOAT,
+    pa.float64(): sql.DOUBLE,
+    pa.null(): sql.NULL,
 }
 
 
 def sql_name(t: pa.DataType) -> str:
-    """The SQL type that a column of a file would be declared with."""
-    if t in _NAMES:
-        return _NAMES[t]
+    """The SQL type that a column of a file would be declared with, or Arrow's name of a type that SQL does not have."""
+    found = sql_type(t)
+    return str(t) if found is None else str(found)
+
+
+def sql_type(t: pa.DataType) -> LogicalType | None:
+    """The SQL type of a file's column; None when it, or a part of it, has none."""
+    if t in _TYPES:
+        return _TYPES[t]
     if pa.types.is_dictionary(t):
-        return sql_name(t.value_type)
+        return sql_type(t.value_type)
     if _is_text(t):
-        return "STRING" if pa.types.is_string(t) or pa.types.is_large_string(t) else "BYTES"
+        return sql.STRING if pa.types.is_string(t) or pa.types.is_large_string(t) else sql.BYTES
     if pa.types.is_decimal(t):
-        return f"DECIMAL({t.precision}, {t.scale})"
+        return sql.decimal(t.precision, t.scale) if t.precision <= sql.DECIMAL_PRECISION_MAX else None
     if pa.types.is_date(t):
-        return "DATE"
+        return sql.DATE
     if pa.types.is_time(t):
-        return f"TIME({_FRACTION_DIGITS[t.unit]})"
+        return sql.time(_FRACTION_DIGITS[t.unit])
     if pa.types.is_timestamp(t):
-        return f"TIMESTAMP{'' if t.tz is None else '_LTZ'}({_FRACTION_DIGITS[t.unit]})"
+        precision = _FRACTION_DIGITS[t.unit]
+        return sql.timestamp(precision) if t.tz is None else sql.timestamp_ltz(precision)
+    return _nested_type(t)
+
+
+def _nested_type(t: pa.DataType) -> LogicalType | None:
     if pa.types.is_struct(t):
-        return f"ROW<{', '.join(f'`{f.name}` {sql_name(f.type)}' for f in t)}>"
+        fields = [(f.name, part) for f in t if (part := sql_type(f.type)) is not None]
+        return sql.row(*fields) if len(fields) == t.num_fields else None
     if pa.types.is_map(t):
-        return f"MAP<{sql_name(t.key_type)}, {sql_name(t.item_type)}>"
-    if _is_list(t):
-        return f"ARRAY<{sql_name(t.value_type)}>"
-    return str(t)
+        key, value = sql_type(t.key_type), sql_type(t.item_type)
+        return sql.map_of(key, value) if key is not None and value is not None else None
+    element = sql_type(t.value_type) if _is_list(t) else None
+    return None if element is None else sql.array(element)
 
 
 def may_be_declared(stored: pa.DataType, t: LogicalType) -> bool:

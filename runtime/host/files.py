@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import glob
+import itertools
 import os
 import shutil
 import stat
@@ -131,6 +132,16 @@ class LocalFiles:
         except OSError as error:
             raise file_error("list", error.filename or directory, error) from error
         return sorted(found, key=lambda f: f.path)
+
+    def list_names(self, directory: str, names_max: int) -> list[tuple[str, bool]]:
+        """Names in a directory, the first `names_max` that the operating system gives, and whether each is a directory; hidden
+        ones are left out."""
+        try:
+            with os.scandir(directory) as entries:
+                seen = itertools.islice((e for e in entries if not is_hidden(e.name)), names_max)
+                return sorted((entry.name, entry.is_dir()) for entry in seen)
+        except OSError as error:
+            raise file_error("list", directory, error) from error
 
     def match_glob(self, pattern: str) -> list[str]:
         """Paths that fit a pattern with `*`, `?`, `[…]` and `**`, in order."""

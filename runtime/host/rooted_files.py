@@ -114,6 +114,10 @@ class RootedFiles(LocalFiles):
         self.check(directory)
         return super().list_files(directory)
 
+    def list_names(self, directory: str, names_max: int) -> list[tuple[str, bool]]:
+        self.check(directory)
+        return super().list_names(directory, names_max)
+
     def match_glob(self, pattern: str) -> list[str]:
         """A pattern may not climb (`*/..`): the part before its first wildcard is checked, and all that it matches."""
         fixed = pattern.split("*", 1)[0].split("?", 1)[0].split("[", 1)[0]

@@ -26,6 +26,8 @@ from sqlstream.catalog.objects import (
     CatalogView,
     Column,
     ColumnKind,
+    FileDefinition,
+    InferredTable,
     ObjectPath,
     WatermarkDefinition,
 )
@@ -52,6 +54,8 @@ __all__ = [
     "Column",
     "ColumnKind",
     "DatabaseContents",
+    "FileDefinition",
+    "InferredTable",
     "MemoryCatalog",
     "ObjectPath",
     "PutCatalog",

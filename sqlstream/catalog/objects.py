@@ -48,8 +48,27 @@ class WatermarkDefinition(msgspec.Struct, frozen=True):
     expression: str
 
 
+class InferredTable(msgspec.Struct, frozen=True):
+    """What was inferred from files: all that a table needs to read them without looking at them again."""
+
+    columns: tuple[Column, ...]
+    options: dict[str, str]
+    partition_keys: tuple[str, ...] = ()
+
+
+class FileDefinition(msgspec.Struct, frozen=True):
+    """The files at a path of FROM, with the options that were written beside it, and what was inferred from them."""
+
+    path: str
+    given: dict[str, str]
+    table: InferredTable
+
+
 class CatalogTable(msgspec.Struct, frozen=True):
-    """A table as its DDL resolved it. `columns` carry declared types: the watermark's column is a ROWTIME, PROCTIME() is one."""
+    """A table as its DDL resolved it. `columns` carry declared types: the watermark's column is a ROWTIME, PROCTIME() is one.
+
+    `is_anonymous`: the table is in no catalog. It is what was inferred from files in FROM, and its name is their path.
+    """
 
     path: ObjectPath
     columns: tuple[Column, ...]
@@ -59,6 +78,7 @@ class CatalogTable(msgspec.Struct, frozen=True):
     partition_keys: tuple[str, ...] = ()
     comment: str = ""
     is_temporary: bool = False
+    is_anonymous: bool = False
 
     def __hash__(self) -> int:
         # Options are a dict; equal tables have equal paths, and plans that hold tables are found by hash.
@@ -76,7 +96,8 @@ class CatalogView(msgspec.Struct, frozen=True):
     """A view: its query's text, bound anew in each use, and the schema it had when it was created.
 
     Names in the query without a catalog or database belong to `query_catalog` and `query_database`, which were the current
-    ones when the view was created; an empty one is the view's own.
+    ones when the view was created; an empty one is the view's own. `files` are the files that the query reads by their path, as
+    they were when the view was created.
     """
 
     path: ObjectPath
@@ -87,6 +108,7 @@ class CatalogView(msgspec.Struct, frozen=True):
     is_temporary: bool = False
     query_catalog: str = ""
     query_database: str = ""
+    files: tuple[FileDefinition, ...] = ()
 
 
 CatalogObject = CatalogTable | CatalogView

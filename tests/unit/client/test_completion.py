@@ -42,6 +42,10 @@ class Words:
     def columns(self, path: tuple[str, ...]) -> list[Name]:
         return TABLES.get(path, [])
 
+    def files(self, prefix: str) -> list[Name]:
+        paths = [Name("data/", "directory"), Name("data/clicks.csv", "csv"), Name("it's.json", "json")]
+        return [path for path in paths if path.text.startswith(prefix)]
+
     def functions(self) -> list[Name]:
         return [Name("UPPER", "UPPER(text)"), Name("UUID", "UUID()"), Name("COUNT", "COUNT(*)")]
 

@@ -217,6 +217,15 @@ def test_a_role_allows_what_it_says(
             *(Role.READ_ONLY, "EXPLAIN SELECT * FROM t /*+ OPTIONS('path'='/etc/passwd') */"),
             "the role read-only gives no OPTIONS hints",
         ),
+        (
+            *(Role.READ_ONLY, "SELECT * FROM t WHERE a IN (SELECT b FROM '/etc/x.csv')"),
+            "the role read-only reads tables, and no files by their path",
+        ),
+        (
+            *(Role.READ_ONLY, "EXPLAIN INSERT INTO t SELECT * FROM '/etc/x.csv'"),
+            "the role read-only reads tables, and no files by their path",
+        ),
+        (Role.OPERATOR, "SELECT * FROM '/etc/x.csv'", ""),
         (Role.OPERATOR, "INSERT INTO t SELECT 1; DROP TABLE t; STOP JOB 'a'", ""),
         (Role.OPERATOR, "DROP CATALOG c", "making and dropping catalogs needs the role admin"),
         (Role.ADMIN, "DROP CATALOG c", ""),

@@ -97,7 +97,6 @@ def test_another_dialects_expression_is_refused_with_a_position(text: str) -> No
         "SELECT a FROM t JOIN u",
         "SELECT a FROM t LATERAL (SELECT b)",
         "SELECT a FROM (t)",
-        "SELECT a FROM 'file.csv'",
         "SELECT a FROM t x (b",
         "SELECT 1 UNION BY NAME SELECT 2",
         "SELECT 1 LEFT UNION SELECT 2",

@@ -1,0 +1,118 @@
+"""Files → the table that they are: the one object that the planner asks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from runtime.connectors import connector
+from runtime.connectors.file_paths import find_files, is_pattern, local_path, root_of
+from runtime.formats import format_options
+from runtime.formats.compression import is_compressed
+from runtime.host.files import FileStatus
+from runtime.inference.refusal import cannot_infer, do_not_fit
+from sqlstream.catalog import Column, InferredTable
+from sqlstream.schema import Field, Schema
+
+SUFFIXES = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+    ".json": "json",
+    ".ndjson": "json",
+    ".jsonl": "json",
+}
+"""The format of a file by its suffix. A file of text may have the suffix of its compression behind that."""
+
+
+class LocalFileInference:
+    """Infers tables of connector `filesystem`. Implements `FileInference`; `files` is the file system that may be read.
+
+    State: the files at each path, listed once.
+    """
+
+    def __init__(self, files: Any) -> None:
+        self._files = files
+        self._found: dict[str, list[FileStatus]] = {}
+
+    def format(self, path: str) -> str:
+        found = self._list(path)
+        first = found[0].path
+        formats = [(f.path, format_of_name(f.path)) for f in found]
+        unknown = next((p for p, form in formats if not form), None)
+        if unknown is not None:
+            known = ", ".join(SUFFIXES)
+            hint = "name its format: /*+ OPTIONS('format' = 'csv') */ in FROM, WITH ('format' = 'csv') in CREATE TABLE"
+            raise cannot_infer(unknown, f"its suffix is none of {known}", hint)
+        other = next((p for p, form in formats if form != formats[0][1]), None)
+        if other is not None:
+            raise do_not_fit(first, other, "it has another format")
+        return formats[0][1]
+
+    def table(self, options: Mapping[str, str]) -> InferredTable:
+        path, form = options["path"], options["format"]
+        found = self._list(path)
+        schema, chosen = self._infer(found, form, dict(options))
+        partitions = infer_partitions_of(found, local_path(path))
+        repeated = next((f.name for f in partitions if f.name in schema.names), None)
+        if repeated is not None:
+            reason = f'column "{repeated}" is in the files, and in the names of their directories'
+            raise cannot_infer(path, reason)
+        whole = Schema(schema.fields + partitions)
+        given = {**{f"{form}.{key}": value for key, value in chosen.items()}, **options}
+        keys = tuple(f.name for f in partitions)
+        connector("filesystem").validate(path, whole, given, keys)
+        return InferredTable(tuple(Column(f.name, f.type) for f in whole.fields), given, keys)
+
+    def _list(self, path: str) -> list[FileStatus]:
+        if path not in self._found:
+            self._found[path] = self._files_at(path)
+        return self._found[path]
+
+    def _files_at(self, path: str) -> list[FileStatus]:
+        found = find_files(local_path(path), "", self._files, may_be_empty=False)
+        if not found:
+            raise cannot_infer(path, "the directory holds no files", "name a directory with files, or a file")
+        return found
+
+    def _infer(
+        self, found: list[FileStatus], form: str, options: dict[str, str]
+    ) -> tuple[Schema, dict[str, str]]:
+        """The columns in the files, and options of the format, without its prefix."""
+        match form:
+            case "csv":
+                from runtime.inference.csv import infer_csv
+
+                return infer_csv(found, format_options(form, options), self._files)
+            case "json":
+                from runtime.inference.json import infer_json
+
+                return infer_json(found, format_options(form, options), self._files), {}
+            case "parquet":
+                from runtime.inference.parquet import infer_parquet
+
+                return infer_parquet(found, self._files), {}
+        raise cannot_infer(options["path"], f'files of format "{form}" do not tell their columns')
+
+
+def infer_partitions_of(found: list[FileStatus], path: str) -> tuple[Field, ...]:
+    """The columns in directories below a path that is a directory or a pattern."""
+    if not is_pattern(path) and len(found) == 1 and os.path.normpath(found[0].path) == os.path.normpath(path):
+        return ()
+    from runtime.inference.partitions import infer_partitions
+
+    return infer_partitions(found, root_of(path))
+
+
+def format_of_name(path: str) -> str:
+    """The format of a file by its suffix; empty when that says nothing.
+
+    >>> format_of_name("clicks.csv.gz"), format_of_name("clicks.parquet.gz"), format_of_name("README")
+    ('csv', '', '')
+    """
+    name = path.lower()
+    if is_compressed(name):
+        form = SUFFIXES.get(os.path.splitext(os.path.splitext(name)[0])[1], "")
+        return "" if form == "parquet" else form
+    return SUFFIXES.get(os.path.splitext(name)[1], "")

@@ -1,0 +1,92 @@
+"""Columns of Parquet files, from their footers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from runtime.formats.parquet_types import sql_type
+from runtime.host.files import FileStatus, file_error
+from runtime.inference.refusal import cannot_infer, do_not_fit
+from runtime.inference.samples import FILES_MAX
+from sqlstream import types as sql
+from sqlstream.cancellation import check_not_given_up
+from sqlstream.errors import UserError
+from sqlstream.schema import Field, Schema
+from sqlstream.types import LogicalType, TypeRoot
+
+_WITHOUT_TYPE = {"INTERVAL": "an interval", "UUID": "a UUID"}
+_DECLARE = "declare the table with CREATE TABLE and the columns that you need"
+
+
+def infer_parquet(found: list[FileStatus], files: Any) -> Schema:
+    """The columns, which must be the same in all files that are looked at."""
+    first, schema = found[0].path, _schema(found[0].path, files)
+    for status in found[1:FILES_MAX]:
+        check_not_given_up()
+        _check_same(first, schema, status.path, _schema(status.path, files))
+    return schema
+
+
+def _schema(path: str, files: Any) -> Schema:
+    import pyarrow.parquet as pq
+
+    try:
+        with files.open_read(path) as stream:
+            file = pq.ParquetFile(stream, coerce_int96_timestamp_unit="us")
+            stored, odd = file.schema_arrow, _odd_columns(file.schema)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise file_error("read", path, error) from error
+        reason = str(error).strip().split("\n", 1)[0].rstrip(". ")
+        raise UserError(
+            "SS5011",
+            f'could not read "{path}" as parquet: {reason}',
+            hint="check that the file is a whole parquet file",
+        ) from error
+    return Schema(tuple(Field(f.name, _type(path, f.name, f.type, odd)) for f in stored))
+
+
+def _odd_columns(schema: Any) -> dict[str, str]:
+    """The columns that are bytes to Arrow, and more than that to Parquet."""
+    columns = [schema.column(i) for i in range(len(schema))]
+    return {c.path.split(".", 1)[0]: _odd_kind(c) for c in columns if _odd_kind(c)}
+
+
+def _odd_kind(column: Any) -> str:
+    if column.converted_type == "INTERVAL":
+        return "INTERVAL"
+    return "UUID" if column.logical_type.type == "UUID" else ""
+
+
+def _type(path: str, name: str, stored: pa.DataType, odd: dict[str, str]) -> LogicalType:
+    found = sql_type(stored)
+    if found is None or name in odd:
+        what = _WITHOUT_TYPE.get(odd.get(name, ""), str(stored))
+        raise cannot_infer(path, f'column "{name}" is {what}, which has no SQL type', _DECLARE)
+    return _carried(found)
+
+
+def _carried(t: LogicalType) -> LogicalType:
+    """The type with what our values can have: milliseconds in a TIME, and STRING where a file has nothing but NULL."""
+    match t.root:
+        case TypeRoot.TIME:
+            return sql.time(min(t.precision, 3))
+        case TypeRoot.NULL:
+            return sql.STRING
+        case TypeRoot.ROW:
+            return sql.row(*[(f.name, _carried(f.type)) for f in t.fields])
+    if t.key is not None and t.element is not None:
+        return sql.map_of(_carried(t.key), _carried(t.element))
+    return sql.array(_carried(t.element)) if t.element is not None else t
+
+
+def _check_same(first: str, wanted: Schema, path: str, found: Schema) -> None:
+    if set(found.names) != set(wanted.names):
+        detail = f"the columns are {', '.join(wanted.names)} and {', '.join(found.names)}"
+        raise do_not_fit(first, path, "it has other columns", detail)
+    for field in wanted.fields:
+        t = found.types[found.index_of(field.name)]
+        if t != field.type:
+            raise do_not_fit(first, path, f'column "{field.name}" is {t}, not {field.type}')

@@ -1,0 +1,40 @@
+"""Columns that stand in the names of directories."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from runtime.connectors.file_paths import DEFAULT_PARTITION_NAME, partition_values
+from runtime.formats.text_values import parse_text
+from runtime.host.files import FileStatus
+from runtime.inference.refusal import do_not_fit
+from sqlstream import types as sql
+from sqlstream.schema import Field
+from sqlstream.types import LogicalType
+
+
+def infer_partitions(found: list[FileStatus], root: str) -> tuple[Field, ...]:
+    """The columns of the directories `key=value` between the root and the files, which must be the same for all files."""
+    values = [(f.path, partition_values(f.path, root)) for f in found]
+    first, wanted = values[0]
+    for path, keys in values:
+        if list(keys) != list(wanted):
+            said = (", ".join(names) or "none" for names in (wanted, keys))
+            raise do_not_fit(first, path, "its directories name other columns", " and ".join(said))
+    return tuple(Field(key, _type([keys[key] for _, keys in values])) for key in wanted)
+
+
+def _type(texts: list[str]) -> LogicalType:
+    """As DuckDB chooses: the first of BIGINT and DATE that all values have, else STRING."""
+    column = pa.array([None if text == DEFAULT_PARTITION_NAME else text for text in texts], pa.string())
+    if column.null_count == len(column):
+        return sql.STRING
+    return next((t for t in (sql.BIGINT, sql.DATE) if _reads(column, t)), sql.STRING)
+
+
+def _reads(column: pa.Array, t: LogicalType) -> bool:
+    try:
+        parse_text(column, t)
+    except pa.ArrowInvalid:
+        return False
+    return True
