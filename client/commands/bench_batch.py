@@ -31,6 +31,7 @@ first    the first query of an engine, cold: a stream starts TaskManagers, Spark
 wall s   median of the warm runs, from the statement to the end of its job; planning is in it.
 CPU s    the same of all processes of the engine, its JVM and its Python workers among them.
 peak     memory at the peak of the warm runs, summed over its processes; a page that two of them share counts twice.
+         What an engine keeps of earlier queries is in it: --queries with one query shows that one alone.
 same     whether row count and checksum are those of the first engine that answers. q18 and q19 may keep either of two equal
          rows: only row counts are compared.
 
