@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from planner.lower.duckdb import lower_duckdb
-from planner.lower.duckdb_types import quote, type_name
+from planner.lower.duckdb.types import quote, type_name
 from planner.relational.nodes import RelationalNode, Sink, TableScan
 from planner.rules.column_pruning import prune_columns
 from runtime.connectors.checksum import row_checksum

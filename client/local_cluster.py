@@ -86,7 +86,8 @@ class LocalClusterClient:
                 self._cluster_of.pop(self._ended.popleft(), None)
 
     def _runs_in_process(self, graph: JobGraph) -> bool:
-        if is_trivial(graph):
+        if is_trivial(graph) or (graph.is_batch and self._task_managers is None):
+            # A batch engine has threads or processes of its own, and is warm for the next statement.
             return True
         input_max = options.get(graph.config, IN_PROCESS_INPUT) if self._task_managers is None else 0
         return input_max > 0 and is_small(graph, input_max)

@@ -79,6 +79,8 @@ def progress_text(
     >>> figures = {"numRecordsRead": 5000, "numRecordsWritten": 10, "stateBytes": 2048}
     >>> progress_text("q", 3.0, 0.5, {}, figures, 0)
     'q  3 s  in 10,000 rows/s (5,000)  out 20 rows/s (10)  state 2.0 KiB'
+    >>> progress_text("q", 3.0, 0.5, {}, {"batchTasksTotal": 8, "batchTasksDone": 2, "batchEngineStarting": 1}, 0)
+    'q  3 s  in 0 rows/s (0)  out 0 rows/s (0)  starting Spark  tasks 2/8  state 0 B'
     >>> progress_text("q", 3.0, 0.5, {}, figures, 0, columns=40)
     'q  3 s  in 10,000 rows/s (5,000)'
     """
@@ -91,6 +93,10 @@ def progress_text(
         lag_s = max(0.0, now_ms - watermark) / 1000
         moment = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(watermark / 1000))
         parts["watermark"] = f"watermark {moment} (lag {_span(lag_s)})"
+    if total.get("batchEngineStarting"):
+        parts["starting"] = "starting Spark"
+    if total.get("batchTasksTotal"):
+        parts["tasks"] = f"tasks {total.get('batchTasksDone', 0):,}/{total['batchTasksTotal']:,}"
     parts["state"] = f"state {size_text(total.get('stateBytes', 0))}"
     for label, key in (
         *(("late", "numLateRecordsDropped"), ("rejected", "numRecordsRejected")),

@@ -19,6 +19,7 @@ from sqlstream.expressions import Literal, LiteralValue
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.schema import Schema
+from sqlstream.spark_keys import refuse_launch_key
 from sqlstream.specs import CalcSpec, SinkSpec, SourceSpec, ValuesSpec
 from sqlstream.specs.sink import COLLECT
 from sqlstream.spi.connector import KeepsRejectedRows
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from client.cluster_client import ClusterClient
+    from planner.batch import CompiledBatch
     from planner.bind.context import BindContext
     from planner.compile import CompiledPlan
     from planner.dialect.statements import Statement
@@ -164,10 +166,13 @@ class Session:
         cluster: ClusterClient,
         config: Mapping[str, str] | None = None,
         catalogs: CatalogManager | None = None,
+        is_served: bool = False,
     ) -> None:
         """`config` holds the settings that the session starts with, and that RESET returns to; `catalogs` may be shared with
-        other sessions, and are kept in memory unless given. UserError SS4001 or SS4002 for a wrong setting."""
+        other sessions, and are kept in memory unless given. `is_served`: it is one of a server's, whose users do not decide how
+        Spark starts. UserError SS4001 or SS4002 for a wrong setting."""
         self.cluster = cluster
+        self._is_served = is_served
         self.catalog = SessionCatalog(memory_catalogs() if catalogs is None else catalogs)
         for key, value in (config or {}).items():
             options.option(key).parse(value)
@@ -184,33 +189,40 @@ class Session:
         if is_job_statement(statement):
             return execute_job_statement(statement, self.cluster)
         if isinstance(statement, Explain):
-            from planner.compile import explain
-
-            return Text(explain(self.compile(statement.target), statement.details))
+            return Text(self.explain(statement.target, statement.details))
         if isinstance(statement, Query | Insert | StatementSet):
             return self.submit(self.compile(statement, job_id=secrets.token_hex(16)))
         return self._apply(statement)
 
-    def compile(self, statement: Statement, job_id: str = "") -> CompiledPlan:
-        """All plans of a query, INSERT or statement set."""
-        from planner.bind.sink import bind_insert, bind_select_sink
-        from planner.compile import compile_statements
-        from planner.dialect.statements import Insert, Query, StatementSet
+    def compile(self, statement: Statement, job_id: str = "") -> CompiledPlan | CompiledBatch:
+        """All plans of a query, INSERT or statement set, as a stream or in batch (execution.runtime-mode)."""
+        from planner.bind.sink import bind_sinks
 
         context = self.bind_context()
-        sinks: tuple[Sink, ...]
-        match statement:
-            case Query():
-                sinks = (bind_select_sink(statement.query, context),)
-            case Insert():
-                sinks = (bind_insert(statement, context),)
-            case StatementSet():
-                sinks = tuple(bind_insert(insert, context) for insert in statement.inserts)
-            case _:
-                raise UserError(
-                    "SS3001", "only queries and INSERT statements have a plan", span=statement.span
-                )
-        return compile_statements(sinks, context, job_id)
+        return self.compile_sinks(bind_sinks(statement, context), context, job_id)
+
+    def compile_sinks(
+        self, sinks: tuple[Sink, ...], context: BindContext, job_id: str = ""
+    ) -> CompiledPlan | CompiledBatch:
+        """The same of a bound statement."""
+        from planner.compile import compile_statements
+
+        if options.get(self.config, "execution.runtime-mode") == "STREAMING":
+            return compile_statements(sinks, context, job_id)
+        from client.batch_statements import compile_in_mode
+
+        return compile_in_mode(sinks, context, job_id)
+
+    def explain(self, statement: Statement, details: tuple[str, ...] = ()) -> str:
+        """EXPLAIN of a query, INSERT or statement set: every stage as text."""
+        from planner.compile import CompiledPlan, explain
+
+        plan = self.compile(statement)
+        if isinstance(plan, CompiledPlan):
+            return explain(plan, details)
+        from client.batch_statements import explain_batch
+
+        return explain_batch(plan, details, self.cluster)
 
     def bind_context(self) -> BindContext:
         from planner.bind.context import BindContext
@@ -251,6 +263,8 @@ class Session:
         for change in result.changes:
             match change:
                 case SetConfig(key, value):
+                    if self._is_served:
+                        refuse_launch_key(key)
                     self.config[key] = value
                 case ResetConfig(key):
                     self._reset(key)
@@ -286,7 +300,7 @@ class Session:
 
     # -- jobs --------------------------------------------------------------------------------------
 
-    def submit(self, plan: CompiledPlan) -> Job:
+    def submit(self, plan: CompiledPlan | CompiledBatch) -> Job:
         """Start the job of a plan."""
         graph = plan.job_graph
         sinks = [o.spec for v in graph.vertices for o in v.operators if isinstance(o.spec, SinkSpec)]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from planner.bind.context import BindContext
 from planner.depth import refuse_depth
-from planner.physical.changelog import Modes, infer_changelog_modes
+from planner.physical.changelog import infer_changelog_modes
 from planner.physical.drop_update_before import drop_update_before
 from planner.physical.node import PhysicalNode
 from planner.physical.planner import plan_statements
@@ -27,12 +27,11 @@ EXPLAIN_DETAILS = ("CHANGELOG_MODE", "JSON_EXECUTION_PLAN")
 
 @dataclasses.dataclass(frozen=True)
 class CompiledPlan:
-    """A statement set at every stage. `modes` are the changelog modes of the physical nodes, by id()."""
+    """A statement set at every stage."""
 
     relational: tuple[Sink, ...]
     optimised: tuple[Sink, ...]
     physical: tuple[PhysicalNode, ...]
-    modes: Modes
     stream_graph: StreamGraph
     job_graph: JobGraph
 
@@ -48,13 +47,13 @@ def compile_statements(nodes: tuple[Sink, ...], context: BindContext, job_id: st
     is_reuse_enabled = bool(config.get(settings, "table.optimizer.reuse-sub-plan-enabled"))
     optimised = optimise(nodes, context.connectors, is_reuse_enabled)
     physical = plan_statements(optimised, settings, context.connectors)
-    modes = infer_changelog_modes(physical, context.connectors)
-    physical, modes = drop_update_before(physical, modes, context.connectors)
-    stream_graph = translate_stream_graph(physical, modes, settings)
+    physical = infer_changelog_modes(physical, context.connectors)
+    physical = drop_update_before(physical, context.connectors)
+    stream_graph = translate_stream_graph(physical, settings)
     job_graph = translate_job_graph(
         stream_graph, settings, job_id or _digest(stream_graph), job_name(nodes, settings)
     )
-    return CompiledPlan(nodes, optimised, physical, modes, stream_graph, job_graph)
+    return CompiledPlan(nodes, optimised, physical, stream_graph, job_graph)
 
 
 @refuse_depth
@@ -73,9 +72,7 @@ def explain(plan: CompiledPlan, details: tuple[str, ...] = ()) -> str:
                 f"EXPLAIN {detail} is not supported yet",
                 hint=f"choose one of {', '.join(EXPLAIN_DETAILS)}",
             )
-    text = explain_plan(
-        plan.relational, plan.optimised, plan.physical, plan.modes, plan.stream_graph, plan.job_graph
-    )
+    text = explain_plan(plan.relational, plan.optimised, plan.physical, plan.stream_graph, plan.job_graph)
     if "JSON_EXECUTION_PLAN" in details:
         text += f"\n== Physical Execution Plan ==\n{explain_json(plan.stream_graph)}\n"
     return text

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from planner.physical.changelog import Modes
 from planner.physical.node import PhysicalInput, PhysicalNode
 from planner.relational.explain import explain_relation
 from planner.relational.nodes import Sink
@@ -34,7 +33,6 @@ def explain_plan(
     relational: tuple[Sink, ...],
     optimised: tuple[Sink, ...],
     physical: tuple[PhysicalNode, ...],
-    modes: Modes,
     stream_graph: StreamGraph,
     job_graph: JobGraph,
 ) -> str:
@@ -43,22 +41,21 @@ def explain_plan(
     sections = (
         ("Abstract Syntax Tree", "\n".join(explain_relation(n) for n in relational)),
         ("Optimized Relational Plan", "\n".join(explain_relation(n) for n in optimised)),
-        ("Optimized Physical Plan", explain_physical(physical, modes)),
+        ("Optimized Physical Plan", explain_physical(physical)),
         ("Stream Graph", explain_stream_graph(stream_graph)),
         ("Job Graph", explain_job_graph(job_graph)),
     )
     return "\n\n".join(f"== {title} ==\n{text}" for title, text in sections) + "\n"
 
 
-def explain_physical(sinks: tuple[PhysicalNode, ...], modes: Modes) -> str:
+def explain_physical(sinks: tuple[PhysicalNode, ...]) -> str:
     """One tree per sink. An operator with several consumers is printed once, and by its number after that."""
-    printer = _PhysicalPrinter(sinks, modes)
+    printer = _PhysicalPrinter(sinks)
     return "\n".join("\n".join(printer.lines(sink, "")) for sink in sinks)
 
 
 class _PhysicalPrinter:
-    def __init__(self, sinks: tuple[PhysicalNode, ...], modes: Modes) -> None:
-        self.modes = modes
+    def __init__(self, sinks: tuple[PhysicalNode, ...]) -> None:
         self._watermarks: dict[int, str] = {}
         self._numbers: dict[int, int] = {}
         self._printed: set[int] = set()
@@ -91,7 +88,7 @@ class _PhysicalPrinter:
         return lines
 
     def _facts(self, node: PhysicalNode) -> str:
-        facts = [f"changelogMode=[{str(self.modes[id(node)])[1:-1]}]", f"watermark=[{self._watermark(node)}]"]
+        facts = [f"changelogMode=[{str(node.settled_mode)[1:-1]}]", f"watermark=[{self._watermark(node)}]"]
         state = describe_state(node.spec)
         if state:
             facts.append(f"state=[{state}]")

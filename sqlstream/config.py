@@ -12,6 +12,7 @@ from sqlstream.config_option import ConfigOption, ConfigType, Scope
 from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.flink_tuning import TUNING
 from sqlstream.server_options import SERVER_OPTIONS
+from sqlstream.spark_keys import is_spark_key
 
 _B, _I, _D, _M, _S, _E, _Z = (
     ConfigType.BOOLEAN, ConfigType.INTEGER, ConfigType.DURATION, ConfigType.MEMORY_SIZE,
@@ -21,8 +22,22 @@ _B, _I, _D, _M, _S, _E, _Z = (
 OPTIONS: dict[str, ConfigOption] = {
     o.key: o
     for o in (
-        ConfigOption("execution.runtime-mode", _E, "STREAMING", "Whether statements run as streams or in batch.",
-                     choices=("STREAMING",), refused=("BATCH", "AUTOMATIC"), scope=Scope.SESSION),
+        ConfigOption("execution.runtime-mode", _E, "STREAMING",
+                     "Whether statements run as streams or in batch; AUTOMATIC: in batch when all their tables end.",
+                     choices=("STREAMING", "BATCH", "AUTOMATIC"), scope=Scope.SESSION),
+        ConfigOption("execution.batch.engine", _E, "auto",
+                     "What computes a batch statement; auto takes DuckDB for input of at most execution.batch.duckdb-bytes-max, "
+                     "else Spark.", choices=("auto", "duckdb", "spark"), scope=Scope.SESSION),
+        ConfigOption("execution.batch.duckdb-bytes-max", _M, "10 gb",
+                     "The largest input, as its connectors estimate it, for which execution.batch.engine = auto takes DuckDB.",
+                     minimum=0, scope=Scope.SESSION),
+        ConfigOption("execution.batch.duckdb-memory-max", _M, "2 gb",
+                     "Memory that DuckDB takes for one query; beyond it, rows are written to temporary files.",
+                     minimum=64 * 2**20),
+        ConfigOption("execution.batch.duckdb-threads", _I, "-1",
+                     "Threads of DuckDB for one query; -1 takes one for each processor.", minimum=-1, maximum=1024),
+        ConfigOption("execution.batch.spark-files-are-shared", _B, "false",
+                     "Whether all machines of a Spark cluster see the same files below the paths of tables."),
         ConfigOption("execution.target", _E, "local",
                      "Where jobs of `sqlstream run` and of embedded sessions run: in a cluster of their own, or remote, on the "
                      "running server of this machine and user.",
@@ -117,7 +132,9 @@ def option(key: str, span: Span | None = None) -> ConfigOption:
 
 
 def _kept_option(key: str) -> ConfigOption | None:
-    """A setting of Flink's SQL Client, which it stores in its session."""
+    """A setting of Spark, which checks it, or one of Flink's SQL Client, which stores it in its session."""
+    if is_spark_key(key):
+        return ConfigOption(key, ConfigType.STRING, "", "A setting of Spark.")
     if not key.startswith("sql-client."):
         return None
     return ConfigOption(

@@ -11,6 +11,7 @@ import datetime
 import itertools
 import math
 import secrets
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,9 @@ import pyarrow.parquet as pq
 from client.local_cluster import LocalClusterClient
 from client.render import final_rows
 from client.session import Outcome, Session
+from planner.batch import CompiledBatch
 from planner.bind.sink import bind_insert
-from planner.compile import CompiledPlan, compile_statements
+from planner.compile import CompiledPlan
 from planner.dialect.parser import parse_statements
 from planner.dialect.statements import Insert, Query, Statement, StatementSet
 from planner.lower.duckdb import lower_duckdb
@@ -49,7 +51,7 @@ LATE = "numLateRecordsDropped"
 class Finished:
     """A job that has ended: its final rows, and the metrics of all its operators, added by name."""
 
-    plan: CompiledPlan
+    plan: CompiledPlan | CompiledBatch
     schema: Schema
     batches: list[pa.RecordBatch]
     metrics: dict[str, Any]
@@ -81,13 +83,14 @@ class Engine:
     def close(self) -> None:
         self._clusters.close()
 
-    def configure(self, parallelism: int, batch_rows: int) -> None:
+    def configure(self, parallelism: int, batch_rows: int, settings: Mapping[str, str] | None = None) -> None:
         """Start with an empty catalog and these settings."""
         self.catalog = self._session.catalog = SessionCatalog()
         self._session.config.clear()
         self._session.config |= {
             "parallelism.default": str(parallelism),
             "execution.batch-rows": str(batch_rows),
+            **(settings or {}),
         }
 
     def create(
@@ -129,7 +132,7 @@ class Engine:
         """DDL, a setting or EXPLAIN."""
         return self._session.execute(statement)
 
-    def compile(self, statement: Statement) -> CompiledPlan:
+    def compile(self, statement: Statement) -> CompiledPlan | CompiledBatch:
         return self._session.compile(statement, secrets.token_hex(16))
 
     def collect(self, insert: Insert) -> Finished:
@@ -138,9 +141,9 @@ class Engine:
         sink = bind_insert(insert, context)
         table = msgspec.structs.replace(sink.table, options=COLLECT)
         sink = dataclasses.replace(sink, table=table, options=tuple(COLLECT.items()))
-        return self.job(compile_statements((sink,), context, secrets.token_hex(16)))
+        return self.job(self._session.compile_sinks((sink,), context, secrets.token_hex(16)))
 
-    def job(self, plan: CompiledPlan) -> Finished:
+    def job(self, plan: CompiledPlan | CompiledBatch) -> Finished:
         """Run a job to its end. JobError when it fails."""
         cluster = self._clusters.cluster(in_process=True)
         job_id = plan.job_graph.job_id

@@ -57,13 +57,12 @@ def execute(arguments: argparse.Namespace) -> int:
 def _explain(text: str, session: Session) -> None:
     from client.script_text import parsed
     from client.session import Rows, Text
-    from planner.compile import explain
     from planner.dialect.statements import Explain, Insert, Query, StatementSet
 
     for statement in parsed(text):
         if isinstance(statement, Query | Insert | StatementSet):
             line, _ = line_and_column(text, statement.span.start)
-            print(f"-- statement at line {line}\n{explain(session.compile(statement))}\n")
+            print(f"-- statement at line {line}\n{session.explain(statement)}\n")
             continue
         outcome = session.execute(statement)
         if isinstance(outcome, Text) and isinstance(statement, Explain):

@@ -39,6 +39,7 @@ def overview_of(answer: Mapping[str, Any]) -> tuple[JobOverviewEntry, ...]:
             job["start-time"],
             job["end-time"],
             {state.upper(): count for state, count in job["tasks"].items() if state != "total"},
+            job.get("jobType") == "BATCH",
         )
         for job in answer["jobs"]
     ]

@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from client.rest.messages import IOMetrics, JobDetailsBody, JobSummary, JobVertexSummary
-from client.rest.plan import describe_plan, slot_sharing_group_id
+from client.rest.plan import describe_plan, job_type, slot_sharing_group_id
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.messages.rpc import JobDetails, JobOverviewEntry, SubtaskDetails, VertexDetails
 
-JOB_TYPE = "STREAMING"
 SCHEDULER_TYPE = "Default"
 
 
@@ -22,7 +21,7 @@ def job_summary(entry: JobOverviewEntry, now_ms: int) -> JobSummary:
     return JobSummary(
         jid=entry.job_id,
         name=entry.name,
-        job_type=JOB_TYPE,
+        job_type=job_type(entry.is_batch),
         scheduler_type=SCHEDULER_TYPE,
         start_time=entry.start_ms,
         end_time=entry.end_ms,
@@ -41,7 +40,7 @@ def job_details(details: JobDetails, graph: JobGraph, now_ms: int) -> JobDetails
         name=details.name,
         is_stoppable=False,
         state=details.status.value,
-        job_type=JOB_TYPE,
+        job_type=job_type(graph.is_batch),
         scheduler_type=SCHEDULER_TYPE,
         start_time=details.start_ms,
         end_time=details.end_ms,

@@ -15,7 +15,11 @@ _SHIP_STRATEGIES = {ExchangeKind.SINGLETON: "GLOBAL"}
 
 def describe_plan(graph: JobGraph) -> Plan:
     nodes = [_describe_node(graph, vertex) for vertex in graph.vertices]
-    return Plan(graph.job_id, graph.name, "STREAMING", nodes)
+    return Plan(graph.job_id, graph.name, job_type(graph.is_batch), nodes)
+
+
+def job_type(is_batch: bool) -> str:
+    return "BATCH" if is_batch else "STREAMING"
 
 
 def slot_sharing_group_id(name: str) -> str:

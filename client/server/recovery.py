@@ -134,6 +134,7 @@ def ended_job(job: KeptJob, status: JobStatus, now_ms: int, error: ErrorInfo | N
         timestamps_ms={JobStatus.INITIALIZING.value: job.submitted_ms, status.value: now_ms},
         vertices=tuple(_ended_vertex(vertex, state) for vertex in graph.vertices),
         error=error,
+        is_batch=graph.is_batch,
     )
     return EndedJob(graph, details, JobMetrics(graph.job_id, status, {}, {}))
 

@@ -96,7 +96,7 @@ class Server:
         settings = self._configuration.for_jobs
 
         def open_session(properties: Mapping[str, str]) -> Session:
-            return Session(self._cluster, {**settings, **properties}, catalogs)
+            return Session(self._cluster, {**settings, **properties}, catalogs, is_served=True)
 
         self._service = GatewayService(
             open_session, config.limits, StatementRules(self._audit, self._tokens, config.is_token_required)

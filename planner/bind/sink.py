@@ -14,13 +14,25 @@ from planner.bind.table_options import check_hints, find_connector
 from planner.bind.types import can_cast_implicitly
 from planner.depth import refuse_depth
 from planner.dialect.nodes import span_of
-from planner.dialect.statements import Identifier, Insert
+from planner.dialect.statements import Identifier, Insert, Query, Statement, StatementSet
 from planner.relational.nodes import Project, RelationalNode, Sink
 from sqlstream.catalog import CatalogTable, Column, ColumnKind, ObjectPath
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression, InputRef, Literal
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.sink import COLLECT
+
+
+def bind_sinks(statement: Statement, context: BindContext) -> tuple[Sink, ...]:
+    """The plan of a query, INSERT or statement set: one sink for each."""
+    match statement:
+        case Query():
+            return (bind_select_sink(statement.query, context),)
+        case Insert():
+            return (bind_insert(statement, context),)
+        case StatementSet():
+            return tuple(bind_insert(insert, context) for insert in statement.inserts)
+    raise UserError("SS3001", "only queries and INSERT statements have a plan", span=statement.span)
 
 
 @refuse_depth

@@ -7,26 +7,27 @@ them out, which halves the traffic of an aggregation into an upsert sink.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
-from planner.physical.node import PhysicalNode, walk_plan
+from planner.physical.node import PhysicalInput, PhysicalNode, walk_plan
 from planner.physical.sink import needs_update_before
 from sqlstream.changelog import ChangelogMode
 from sqlstream.specs import CalcSpec, DeduplicateSpec, GroupAggregateSpec, RankSpec, SinkSpec
 from sqlstream.spi.connector import ConnectorDescriptor
 
-Modes = dict[int, ChangelogMode]
+_Modes = dict[int, ChangelogMode]
 """Changelog mode by id() of the node; nodes of a plan are interned objects."""
 
 
 def infer_changelog_modes(
     sinks: tuple[PhysicalNode, ...], connectors: Mapping[str, ConnectorDescriptor]
-) -> Modes:
-    """The mode of each node's output."""
+) -> tuple[PhysicalNode, ...]:
+    """The plan with `changelog_mode` in every node; shared nodes stay shared."""
     nodes = list(walk_plan(sinks))
     can_upsert = can_leave_out_update_before(nodes)
     wanted: dict[int, bool] = {}
-    modes: Modes = {}
+    modes: _Modes = {}
     for node in reversed(nodes):
         if node.traits.is_insert_only:
             mode = ChangelogMode.INSERT_ONLY
@@ -39,7 +40,17 @@ def infer_changelog_modes(
         for physical_input in node.inputs:
             wanted[id(physical_input.node)] = wanted.get(id(physical_input.node), False) or needs
     _settle(nodes, modes)
-    return modes
+    return _with_modes(sinks, nodes, modes)
+
+
+def _with_modes(
+    sinks: tuple[PhysicalNode, ...], nodes: list[PhysicalNode], modes: _Modes
+) -> tuple[PhysicalNode, ...]:
+    rebuilt: dict[int, PhysicalNode] = {}
+    for node in nodes:
+        inputs = tuple(PhysicalInput(rebuilt[id(i.node)], i.exchange) for i in node.inputs)
+        rebuilt[id(node)] = dataclasses.replace(node, inputs=inputs, changelog_mode=modes[id(node)])
+    return tuple(rebuilt[id(sink)] for sink in sinks)
 
 
 def can_leave_out_update_before(nodes: list[PhysicalNode]) -> dict[int, bool]:
@@ -69,7 +80,7 @@ def _needs_update_before(
             return True
 
 
-def _settle(nodes: list[PhysicalNode], modes: Modes) -> None:
+def _settle(nodes: list[PhysicalNode], modes: _Modes) -> None:
     """Correct the modes of operators that copy row kinds: their output has the -U rows that another consumer of their
     input required. The mode of a sink is that of the rows it receives."""
     for node in nodes:

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from planner.physical.planning import Planning
+from collections.abc import Mapping
+
 from sqlstream.catalog import CatalogTable
 from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.spi.connector import ConnectorDescriptor
 
 
 def find_connector(
-    planning: Planning, table: CatalogTable, options: dict[str, str], span: Span | None
+    connectors: Mapping[str, ConnectorDescriptor],
+    table: CatalogTable,
+    options: dict[str, str],
+    span: Span | None,
 ) -> ConnectorDescriptor:
     """The descriptor of the table's connector. UserError SS4004 when there is no connector of that name."""
     name = options.get("connector", "")
-    descriptor = planning.connectors.get(name)
+    descriptor = connectors.get(name)
     if descriptor is None:
         raise UserError(
             "SS4004",
             f'table "{table.path.name}" has the unknown connector "{name}"',
             span=span,
-            hint=did_you_mean(name, list(planning.connectors))
-            or f"choose one of {', '.join(sorted(planning.connectors))}",
+            hint=did_you_mean(name, list(connectors)) or f"choose one of {', '.join(sorted(connectors))}",
         )
     return descriptor
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from planner.physical.changelog import Modes, can_leave_out_update_before
+from planner.physical.changelog import can_leave_out_update_before
 from planner.physical.node import PhysicalInput, PhysicalNode, walk_plan
 from planner.physical.planning import digest, over
 from planner.physical.sink import needs_update_before
@@ -15,15 +15,14 @@ from sqlstream.spi.connector import ConnectorDescriptor
 
 
 def drop_update_before(
-    sinks: tuple[PhysicalNode, ...], modes: Modes, connectors: Mapping[str, ConnectorDescriptor]
-) -> tuple[tuple[PhysicalNode, ...], Modes]:
+    sinks: tuple[PhysicalNode, ...], connectors: Mapping[str, ConnectorDescriptor]
+) -> tuple[PhysicalNode, ...]:
     """Insert a DropUpdateBefore before each sink that takes upserts by the query's key while another consumer of its
     input requires -U rows.
 
     Only where each -U has its +U: behind a filter a lone -U deletes a row, and the sink must receive it.
     """
     can = can_leave_out_update_before(list(walk_plan(sinks)))
-    modes = dict(modes)
     result = []
     for sink in sinks:
         source = sink.inputs[0].node
@@ -32,13 +31,13 @@ def drop_update_before(
         descriptor = connectors[spec.connector]
         takes_upserts = descriptor.sink_mode is ChangelogMode.UPSERT
         is_free = takes_upserts and not needs_update_before(spec, descriptor, source.traits.keys)
-        if is_free and can[id(source)] and modes[id(source)] is ChangelogMode.RETRACT:
-            sink = _behind_drop(sink, modes)
+        if is_free and can[id(source)] and source.changelog_mode is ChangelogMode.RETRACT:
+            sink = _behind_drop(sink)
         result.append(sink)
-    return tuple(result), modes
+    return tuple(result)
 
 
-def _behind_drop(sink: PhysicalNode, modes: Modes) -> PhysicalNode:
+def _behind_drop(sink: PhysicalNode) -> PhysicalNode:
     (physical_input,) = sink.inputs
     spec = DropUpdateBeforeSpec()
     schema = physical_input.node.schema
@@ -51,7 +50,7 @@ def _behind_drop(sink: PhysicalNode, modes: Modes) -> PhysicalNode:
         description="DropUpdateBefore",
         uid=digest(spec, over(physical_input.node), schema),
         span=sink.span,
+        changelog_mode=ChangelogMode.UPSERT,
     )
-    behind = dataclasses.replace(sink, inputs=(PhysicalInput(drop, physical_input.exchange),))
-    modes[id(drop)] = modes[id(behind)] = ChangelogMode.UPSERT
-    return behind
+    inputs = (PhysicalInput(drop, physical_input.exchange),)
+    return dataclasses.replace(sink, inputs=inputs, changelog_mode=ChangelogMode.UPSERT)

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from planner.physical.traits import Traits
+from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import Span
 from sqlstream.graph.stream_graph import FORWARD, Exchange
 from sqlstream.schema import Schema
@@ -25,7 +26,8 @@ class PhysicalNode:
     """One operator. Nodes are interned: the same operator over the same inputs is one object, and runs once.
 
     `spec` None is UNION ALL, which becomes several edges. `parallelism` > 0 is fixed; 0 means the default behind a
-    HASH exchange, else that of the FORWARD input. `uid` digests spec, inputs and types, not names.
+    HASH exchange, else that of the FORWARD input. `uid` digests spec, inputs and types, not names. `changelog_mode` is
+    that of the output (a sink's: of the rows it receives); None until changelog inference, which needs the whole plan.
     """
 
     name: str
@@ -37,6 +39,13 @@ class PhysicalNode:
     uid: str
     parallelism: int = 0
     span: Span | None = None
+    changelog_mode: ChangelogMode | None = None
+
+    @property
+    def settled_mode(self) -> ChangelogMode:
+        """The changelog mode of a node of an inferred plan."""
+        assert self.changelog_mode is not None, f"the changelog mode of {self.name} is not inferred"
+        return self.changelog_mode
 
 
 def walk_plan(roots: tuple[PhysicalNode, ...]) -> Iterator[PhysicalNode]:

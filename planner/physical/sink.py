@@ -25,24 +25,9 @@ def plan_sink(planning: Planning, source: PhysicalNode, node: Sink) -> PhysicalN
     append-only table under an updating query, SS3016 for an upsert whose key is not the table's primary
     key."""
     options = dict(node.options)
-    descriptor = find_connector(planning, node.table, options, node.span)
-    name = node.table.path.name
-    if not descriptor.is_sink:
-        raise UserError(
-            "SS3010",
-            f'table "{name}" cannot be written: connector "{descriptor.identifier}" is a source only',
-            span=node.span,
-            hint="INSERT INTO a table whose connector is a sink",
-        )
-    schema = Schema(_sink_fields(node))
-    spec = SinkSpec(
-        table=name,
-        connector=descriptor.identifier,
-        options=options,
-        schema=schema,
-        primary_key=tuple(schema.index_of(k) for k in node.table.primary_key),
-        partition_keys=tuple(schema.index_of(k) for k in node.table.partition_keys),
-    )
+    descriptor = find_connector(planning.connectors, node.table, options, node.span)
+    spec = sink_spec(node, descriptor)
+    name, schema = spec.table, spec.schema
     if not source.traits.is_insert_only:
         _check_updates(planning, source, node, descriptor, spec)
     parallelism = parallelism_option(descriptor, options, "sink.parallelism", node.span)
@@ -57,6 +42,27 @@ def plan_sink(planning: Planning, source: PhysicalNode, node: Sink) -> PhysicalN
         node.span,
         parallelism=parallelism,
         is_reusable=False,
+    )
+
+
+def sink_spec(node: Sink, descriptor: ConnectorDescriptor) -> SinkSpec:
+    """What a sink writes. UserError SS3010 when the connector cannot be written."""
+    name = node.table.path.name
+    if not descriptor.is_sink:
+        raise UserError(
+            "SS3010",
+            f'table "{name}" cannot be written: connector "{descriptor.identifier}" is a source only',
+            span=node.span,
+            hint="INSERT INTO a table whose connector is a sink",
+        )
+    schema = Schema(_sink_fields(node))
+    return SinkSpec(
+        table=name,
+        connector=descriptor.identifier,
+        options=dict(node.options),
+        schema=schema,
+        primary_key=tuple(schema.index_of(k) for k in node.table.primary_key),
+        partition_keys=tuple(schema.index_of(k) for k in node.table.partition_keys),
     )
 
 

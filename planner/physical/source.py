@@ -15,33 +15,15 @@ from sqlstream.expressions import conjunction
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import SourceSpec, ValuesSpec
 from sqlstream.specs.watermark import ROW_WATERMARK_COLUMN, EmitStrategy
+from sqlstream.spi.connector import ConnectorDescriptor
 from sqlstream.types import BIGINT
 
 
 def plan_source(planning: Planning, node: TableScan) -> PhysicalNode:
     """A connector's source. UserError SS3010 when the connector cannot be read."""
     options = dict(node.options)
-    descriptor = find_connector(planning, node.table, options, node.span)
-    if not descriptor.is_source:
-        raise UserError(
-            "SS3010",
-            f'table "{node.table.path.name}" cannot be read:'
-            f' connector "{descriptor.identifier}" is a sink only',
-            span=node.span,
-            hint="read from a table whose connector is a source",
-        )
-    spec = SourceSpec(
-        table=node.table.path.name,
-        connector=descriptor.identifier,
-        options=options,
-        schema=node.table.physical_schema(),
-        columns=node.columns,
-        metadata=node.metadata,
-        filters=node.filters,
-        limit=node.limit,
-        is_bounded=node.is_bounded,
-        watermark=node.watermark,
-    )
+    descriptor = find_connector(planning.connectors, node.table, options, node.span)
+    spec = source_spec(node, descriptor)
     schema, traits = node.schema, Traits(is_bounded=node.is_bounded)
     if node.watermark is not None and node.watermark.emit_strategy is EmitStrategy.ON_EVENT:
         traits = dataclasses.replace(traits, row_watermark_column=len(schema))
@@ -68,6 +50,30 @@ def plan_source(planning: Planning, node: TableScan) -> PhysicalNode:
         description,
         node.span,
         parallelism=parallelism_option(descriptor, options, "scan.parallelism", node.span),
+    )
+
+
+def source_spec(node: TableScan, descriptor: ConnectorDescriptor) -> SourceSpec:
+    """What a scan reads. UserError SS3010 when the connector cannot be read."""
+    if not descriptor.is_source:
+        raise UserError(
+            "SS3010",
+            f'table "{node.table.path.name}" cannot be read:'
+            f' connector "{descriptor.identifier}" is a sink only',
+            span=node.span,
+            hint="read from a table whose connector is a source",
+        )
+    return SourceSpec(
+        table=node.table.path.name,
+        connector=descriptor.identifier,
+        options=dict(node.options),
+        schema=node.table.physical_schema(),
+        columns=node.columns,
+        metadata=node.metadata,
+        filters=node.filters,
+        limit=node.limit,
+        is_bounded=node.is_bounded,
+        watermark=node.watermark,
     )
 
 

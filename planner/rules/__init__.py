@@ -54,9 +54,13 @@ def apply_rules(node: RelationalNode, rules: tuple[Rule, ...] = RULES) -> Relati
 
 
 def optimise(
-    sinks: tuple[Sink, ...], connectors: Mapping[str, ConnectorDescriptor], is_reuse_enabled: bool = True
+    sinks: tuple[Sink, ...],
+    connectors: Mapping[str, ConnectorDescriptor],
+    is_reuse_enabled: bool = True,
+    has_watermarks: bool = True,
 ) -> tuple[Sink, ...]:
-    """The optimised statement set: simplified, with filters pushed down, and pruned to the columns that are read."""
+    """The optimised statement set: simplified, with filters pushed down, and pruned to the columns that are read. Without
+    watermarks, as in batch, scans get none."""
 
     def into_scan(node: RelationalNode) -> RelationalNode:
         return push_into_scan(node, connectors)
@@ -64,6 +68,8 @@ def optimise(
     simplified = tuple(_sink(apply_rules(s, (*RULES, into_scan))) for s in sinks)
     pruned = prune_columns(simplified, is_reuse_enabled)
     settled = tuple(_sink(apply_rules(s)) for s in pruned)
+    if not has_watermarks:
+        return settled
     # Last: the watermark refers to the columns of the scan, which do not change any more.
     return tuple(_sink(rewrite(s, lambda node: push_watermark_into_scan(node, connectors))) for s in settled)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 
-from planner.physical.changelog import Modes
 from planner.physical.node import PhysicalInput, PhysicalNode, walk_plan
 from sqlstream import config
 from sqlstream.errors import UserError
@@ -18,9 +17,7 @@ EDGES_MAX = 10_000
 """Inputs of one operator, unions resolved."""
 
 
-def translate_stream_graph(
-    sinks: tuple[PhysicalNode, ...], modes: Modes, settings: Mapping[str, str]
-) -> StreamGraph:
+def translate_stream_graph(sinks: tuple[PhysicalNode, ...], settings: Mapping[str, str]) -> StreamGraph:
     """Operators with their parallelism and the exchanges between them; a union becomes several edges.
 
     FORWARD needs equal parallelism and is a REBALANCE otherwise. Between single subtasks every exchange is
@@ -46,7 +43,7 @@ def translate_stream_graph(
                 spec=node.spec,
                 inputs=tuple(_edges(node, ids, parallelism)),
                 output_schema=node.schema,
-                output_mode=modes[id(node)],
+                output_mode=node.settled_mode,
                 parallelism=parallelism[id(node)],
                 max_parallelism=max_parallelism,
                 description=node.description,

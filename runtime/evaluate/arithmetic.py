@@ -83,14 +83,14 @@ def _check_divisor(left: Datum, right: Datum) -> None:
     """Raise a UserError for a zero divisor in a row without NULLs."""
     if isinstance(right, pa.Scalar):
         if right.is_valid and right.as_py() == 0 and pc.any(pc.is_valid(left)).as_py():
-            raise _division_by_zero()
+            raise division_by_zero()
         return
     is_zero = pc.fill_null(pc.equal(right, zero(right.type)), False)
     if pc.any(is_zero).as_py() and pc.any(pc.and_(is_zero, pc.is_valid(left))).as_py():
-        raise _division_by_zero()
+        raise division_by_zero()
 
 
-def _division_by_zero() -> UserError:
+def division_by_zero() -> UserError:
     return UserError("SS5101", "division by zero", hint="guard the divisor: x / NULLIF(y, 0)")
 
 

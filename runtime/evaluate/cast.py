@@ -172,6 +172,8 @@ def _to_number(source: LogicalType, target: LogicalType, is_try: bool) -> Kernel
         return _to_decimal(source, arrow)
     if source.root is TypeRoot.DECIMAL and sql.is_integer(target):
         return lambda value: _whole_part(value, arrow)
+    if source.root is TypeRoot.DECIMAL and target.root in sql.APPROXIMATE_ROOTS:
+        return lambda value: decimals.to_floats(value, arrow)
     if source.root in sql.APPROXIMATE_ROOTS and sql.is_integer(target):
         return lambda value: _saturated(value, arrow)
     if source.root is TypeRoot.INTERVAL_DAY_TIME:

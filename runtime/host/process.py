@@ -108,6 +108,12 @@ def forgo_pandas() -> None:
     sys.meta_path.insert(0, _NoPandas())
 
 
+def forgo_pandas_once() -> None:
+    """`forgo_pandas`, for code that a process calls more than once."""
+    if not any(isinstance(finder, _NoPandas) for finder in sys.meta_path):
+        forgo_pandas()
+
+
 def give_back_memory() -> None:
     """Return to the system what this process has freed and its allocators have kept."""
     import ctypes

@@ -37,6 +37,11 @@ class RootedFiles(LocalFiles):
     def __init__(self, places: FilePlaces) -> None:
         self._places = places
 
+    @property
+    def places(self) -> FilePlaces:
+        """What `files_at` takes to make the same in another process."""
+        return self._places
+
     def check(self, path: str) -> str:
         """The real path of what is, or would be, at `path`. UserError SS5030 when it is outside."""
         real = os.path.realpath(path)

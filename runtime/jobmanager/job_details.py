@@ -31,6 +31,7 @@ def describe_job(master: JobMaster) -> JobDetails:
         timestamps_ms=dict(master.timestamps_ms),
         vertices=tuple(_describe_vertex(subtasks) for subtasks in master.graph.vertices.values()),
         error=master.error,
+        is_batch=master.job_graph.is_batch,
     )
 
 
@@ -42,7 +43,13 @@ def measure_job(master: JobMaster) -> JobMetrics:
 def summarise_job(details: JobDetails) -> JobOverviewEntry:
     states = Counter(s.state.value for v in details.vertices for s in v.subtasks)
     return JobOverviewEntry(
-        details.job_id, details.name, details.status, details.start_ms, details.end_ms, dict(states)
+        details.job_id,
+        details.name,
+        details.status,
+        details.start_ms,
+        details.end_ms,
+        dict(states),
+        details.is_batch,
     )
 
 

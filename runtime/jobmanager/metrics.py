@@ -44,10 +44,14 @@ _EVERYWHERE = (
 )
 
 
+_WHERE_THEY_ARE = ("batchTasksDone", "batchTasksTotal", "batchEngineStarting")
+
+
 def job_totals(job_graph: JobGraph, operators: dict[int, Metrics]) -> Metrics:
     """The figures of the progress line: numRecordsRead and numBytesRead of the sources, numRecordsWritten and
     numBytesWritten of the sinks, rows of any operator that were rejected, late, dropped for a NULL or expired, the size
-    of state, and the sources' watermark where there is one."""
+    of state, and the sources' watermark where there is one. Of a batch engine that says so: its tasks, those done, and
+    whether it is starting."""
     specs = {o.id: o.spec for v in job_graph.vertices for o in v.operators}
     sources = [m for id, m in operators.items() if isinstance(specs.get(id), SourceSpec | ValuesSpec)]
     sinks = [m for id, m in operators.items() if isinstance(specs.get(id), SinkSpec)]
@@ -59,6 +63,9 @@ def job_totals(job_graph: JobGraph, operators: dict[int, Metrics]) -> Metrics:
     }
     for name in _EVERYWHERE:
         total[name] = sum(m.get(name, 0) for m in operators.values())
+    for name in _WHERE_THEY_ARE:
+        if found := sum(m.get(name, 0) for m in operators.values()):
+            total[name] = found
     watermarks = [m["currentOutputWatermark"] for m in operators.values() if "currentOutputWatermark" in m]
     if watermarks:
         total["currentOutputWatermark"] = min(watermarks)

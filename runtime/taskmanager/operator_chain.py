@@ -200,6 +200,10 @@ class OperatorChain:
         output = self._outputs[chained.id] = ChainOutput(counters, self._check_cancelled)
         return output, counters
 
+    def add_table(self, chained: ChainedOperator) -> None:
+        """The counters of a table that the head reads by itself."""
+        self.counters[chained.id] = OperatorCounters()
+
     def add(
         self, chained: ChainedOperator, make: Callable[[OperatorCounters], Operator[Any]]
     ) -> OperatorNode:
@@ -217,6 +221,9 @@ class OperatorChain:
     def connect(self, operator_id: int, partition: ResultPartition) -> None:
         """Send an operator's rows to a result partition as well."""
         self._outputs[operator_id].add_partition(partition)
+
+    def output(self, operator_id: int) -> ChainOutput:
+        return self._outputs[operator_id]
 
     def operators(self) -> Sequence[Operator[Any]]:
         return [node.operator for node in self.nodes]

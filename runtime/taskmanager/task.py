@@ -10,7 +10,7 @@ import os
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
@@ -50,8 +50,11 @@ from sqlstream.messages.rpc import (
     TaskDeploymentDescriptor,
     TaskMetrics,
 )
-from sqlstream.specs import SinkSpec, SourceSpec, ValuesSpec
+from sqlstream.specs import BatchQuerySpec, SinkSpec, SourceSpec, ValuesSpec
 from sqlstream.spi.connector import ConnectorContext, MakesWatermarks, SourceReader, SourceStatus
+
+if TYPE_CHECKING:
+    from runtime.batch.query_reader import BatchQueryReader
 
 logger = logging.getLogger(__name__)
 
@@ -124,6 +127,7 @@ class Task:
         self._gate = InputGate((), (), self._mailbox)
         self._watermarks = TaskWatermarks(())
         self._source: tuple[SourceReader, ChainOutput] | None = None
+        self._batch_query: BatchQueryReader | None = None
         self._cancelled = threading.Event()
         self._resources = threading.Lock()
         self._state_measured_s = 0.0
@@ -220,10 +224,11 @@ class Task:
             stream.finish()
         for partition in self._partitions:
             partition.wait_connected()
+        written = tuple(self._batch_query.committables) if self._batch_query is not None else ()
         return tuple(
-            SinkCommittables(node.chained.id, node.operator.committables)
+            SinkCommittables(node.chained.id, node.operator.committables + written)
             for node in self._chain.nodes
-            if isinstance(node.operator, SinkOperator) and node.operator.committables
+            if isinstance(node.operator, SinkOperator) and node.operator.committables + written
         )
 
     def _give_up(self) -> None:
@@ -419,16 +424,39 @@ class Task:
             self._position.current = head
             output, counters = self._chain.add_source(head)
             self._source = (self._open_reader(head, counters), output)
+        elif isinstance(head.spec, BatchQuerySpec):
+            rest = self._open_batch_tables()
         else:
             rest = list(operators)
         for chained in rest:
             self._chain.add(chained, functools.partial(self._open_operator, chained))
+        if isinstance(head.spec, BatchQuerySpec):
+            self._open_batch_query(head)
         self._position.current = None
         for output_descriptor in self.descriptor.outputs:
             self._chain.connect(
                 output_descriptor.edge.source_operator, self._open_partition(output_descriptor)
             )
         self._open_inputs()
+
+    def _open_batch_tables(self) -> list[ChainedOperator]:
+        """The counters of a batch query and of the tables that its engine reads; returns the operators behind the query."""
+        head, *rest = self.descriptor.vertex.operators
+        self._chain.add_source(head)
+        for table in (o for o in rest if isinstance(o.spec, SourceSpec)):
+            self._chain.add_table(table)
+        return [o for o in rest if not isinstance(o.spec, SourceSpec)]
+
+    def _open_batch_query(self, head: ChainedOperator) -> None:
+        """Start the query, once its sink is open."""
+        from runtime.batch.query_reader import open_batch_query
+
+        task, counters = self.descriptor, self._chain.counters
+        context = self._connector_context(head, counters[head.id])
+        self._batch_query = open_batch_query(
+            task.vertex, task.execution_id, context, counters, self._position
+        )
+        self._source = (self._batch_query, self._chain.output(head.id))
 
     def _open_inputs(self) -> None:
         inputs = self.descriptor.inputs

@@ -8,7 +8,7 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import InternalError, Span
 from sqlstream.graph.stream_graph import Exchange
 from sqlstream.schema import Schema
-from sqlstream.specs import SinkSpec, Spec
+from sqlstream.specs import BatchQuerySpec, SinkSpec, Spec
 from sqlstream.specs.sink import COLLECT
 
 NETWORK_INPUT = -1
@@ -74,6 +74,11 @@ class JobGraph(msgspec.Struct, frozen=True):
         """Whether rows of the job go to a client."""
         specs = (o.spec for v in self.vertices for o in v.operators)
         return any(isinstance(spec, SinkSpec) and spec.connector == COLLECT for spec in specs)
+
+    @property
+    def is_batch(self) -> bool:
+        """Whether a batch engine computes the job's rows."""
+        return any(isinstance(v.operators[0].spec, BatchQuerySpec) for v in self.vertices)
 
     def vertex(self, id: str) -> JobVertex:
         return next(v for v in self.vertices if v.id == id)

@@ -423,6 +423,7 @@ class JobOverviewEntry(msgspec.Struct, frozen=True):
     start_ms: int
     end_ms: int
     tasks: dict[str, int]
+    is_batch: bool = False
 
 
 class JobDetails(msgspec.Struct, frozen=True):
@@ -434,6 +435,7 @@ class JobDetails(msgspec.Struct, frozen=True):
     timestamps_ms: dict[str, int]
     vertices: tuple[VertexDetails, ...]
     error: ErrorInfo | None = None
+    is_batch: bool = False
 
 
 class JobMetrics(msgspec.Struct, frozen=True):

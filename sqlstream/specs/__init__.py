@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sqlstream.specs.aggregate import AggregatePhase, GroupAggregateSpec, WindowAggregateSpec
+from sqlstream.specs.batch_query import BatchQuerySpec
 from sqlstream.specs.calc import CalcSpec, DropUpdateBeforeSpec, LimitSpec
 from sqlstream.specs.join import IntervalJoinSpec, JoinKind, JoinSpec, WindowJoinSpec
 from sqlstream.specs.rank import DeduplicateSpec, Keep, RankPhase, RankSpec, SortSpec, WindowRankSpec
@@ -14,6 +15,7 @@ from sqlstream.specs.window import WindowKind, WindowSpec, WindowTvfSpec
 Spec = (
     SourceSpec
     | ValuesSpec
+    | BatchQuerySpec
     | CalcSpec
     | DropUpdateBeforeSpec
     | LimitSpec
@@ -33,6 +35,7 @@ Spec = (
 
 __all__ = [
     "AggregatePhase",
+    "BatchQuerySpec",
     "CalcSpec",
     "DeduplicateSpec",
     "DropUpdateBeforeSpec",

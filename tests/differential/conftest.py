@@ -1,11 +1,13 @@
-"""One cluster in this process for all differential tests of a worker."""
+"""One cluster in this process, and one Spark, for all differential tests of a worker."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from oracle import Differential, Engine
+from spark_sql_harness import spark_session
 
 
 @pytest.fixture(scope="session")
@@ -19,3 +21,10 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 def differential(engine: Engine) -> Differential:
     """Hold a query to DuckDB's answer: `differential(sql, {"t": ("a INT, b STRING", rows)})`."""
     return Differential(engine)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """A Spark session (about 5 s)."""
+    with spark_session() as session:
+        yield session

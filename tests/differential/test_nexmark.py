@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -22,9 +23,15 @@ RATE = 1000
 """Events a second of event time: ten windows of ten seconds, and no two events of one time (q18)."""
 
 
-def answer(engine: Engine, query: str, parallelism: int) -> pa.Table:
+def answer(
+    engine: Engine,
+    query: str,
+    parallelism: int,
+    settings: Mapping[str, str] | None = None,
+    events: int = EVENTS,
+) -> pa.Table:
     """The rows that the file's INSERT writes, handed to us instead."""
-    engine.configure(parallelism, 8192)
+    engine.configure(parallelism, 8192, settings)
     *definitions, insert = parse_script((QUERIES / f"{query}.sql").read_text())
     for definition in definitions:
         engine.execute(definition)
@@ -32,7 +39,7 @@ def answer(engine: Engine, query: str, parallelism: int) -> pa.Table:
         assert isinstance(entry, CatalogTable)
         options = dict(entry.options)
         if options["connector"] == "nexmark":
-            options |= {"nexmark.events": str(EVENTS), "nexmark.rate": str(RATE)}
+            options |= {"nexmark.events": str(events), "nexmark.rate": str(RATE)}
         engine.catalog.put(msgspec.structs.replace(entry, options=options))
     assert isinstance(insert, Insert)
     return engine.collect(insert).table

@@ -23,6 +23,7 @@ MEANINGS = {
     "SS3019": "a statement that is too large",
     "SS3090": "keys and time zones that operators do not take",
     "SS3091": "a Top-N that keeps too many ranks",
+    "SS3301": "what a batch engine has no exact counterpart for",
     "SS4001": "no such option or nothing to run",
     "SS4002": "a value that an option does not take",
     "SS4003": "an option that has no use there",

@@ -63,20 +63,6 @@ def test_every_setting_of_a_task_executor_reaches_it() -> None:
     assert same == CONSTANTS
 
 
-@pytest.mark.parametrize("mode", ["BATCH", "automatic"])
-def test_another_runtime_mode_is_refused_with_what_to_do(mode: str) -> None:
-    with (
-        pytest.raises(UserError, match=f'"{mode}", which is not supported yet') as caught,
-        local_session({"execution.runtime-mode": mode}),
-    ):
-        pass
-    assert (caught.value.code, caught.value.hint) == ("SS4002", "leave it at STREAMING")
-    (statement,) = parse_script(f"SET 'execution.runtime-mode' = '{mode}'")
-    with local_session() as session, pytest.raises(UserError, match="not supported yet") as caught:
-        session.execute(statement)
-    assert caught.value.span is not None
-
-
 def test_a_mode_that_nobody_knows_is_no_promise() -> None:
     with pytest.raises(UserError, match=r'cannot be "FAST"$'):
         option("execution.runtime-mode").parse("FAST")

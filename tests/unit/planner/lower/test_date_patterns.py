@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from planner.lower.date_patterns import pattern_regex, strftime_format
+from planner.lower.duckdb.date_patterns import pattern_regex, strftime_format
 from sqlstream.errors import UserError
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from plan_harness import compile_script
 
+from planner.physical.node import walk_plan
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
 
@@ -111,3 +112,14 @@ def test_what_cannot_run_is_refused_with_a_position_and_a_hint(sql: str, code: s
 def test_the_upsert_key_check_can_be_switched_off() -> None:
     sql = "INSERT INTO totals SELECT v, count(*) FROM s GROUP BY k, v"
     compile_script(DDL + sql, {"table.exec.sink.require-on-conflict": "false"})
+
+
+def test_every_physical_node_carries_its_mode_and_shared_nodes_stay_shared() -> None:
+    (plan,) = compile_script(
+        DDL + f"EXECUTE STATEMENT SET BEGIN INSERT INTO console {COUNTS}; INSERT INTO totals {COUNTS}; END;"
+    )
+    nodes = list(walk_plan(plan.physical))
+    assert [n.changelog_mode for n in nodes if n.spec is not None] == [
+        n.output_mode for n in plan.stream_graph.nodes
+    ]
+    assert len([n for n in nodes if n.name == "GlobalGroupAggregate"]) == 1

@@ -29,7 +29,7 @@ def source_of(
         f" ('connector' = '{connector}', 'scan.watermark.emit.strategy' = '{emit}'); {queries}"
     )
     (plan,) = compile_script(script, connectors={"splits": SPLITS})
-    lines = [line.strip(" :+-") for line in explain_physical(plan.physical, plan.modes).splitlines()]
+    lines = [line.strip(" :+-") for line in explain_physical(plan.physical).splitlines()]
     first = next(i for i, line in enumerate(lines) if line.startswith("WatermarkAssigner"))
     return [line.partition(" changelogMode")[0] for line in lines[first:]]
 
@@ -85,6 +85,6 @@ def test_operators_that_want_the_column_and_others_share_one_scan() -> None:
         f"EXECUTE STATEMENT SET BEGIN INSERT INTO counts {COUNT}; INSERT INTO pairs {join}; END;"
     )
     (plan,) = compile_script(script, connectors={"splits": SPLITS})
-    text = explain_physical(plan.physical, plan.modes)
+    text = explain_physical(plan.physical)
     assert text.count("TableSourceScan(") == 1
     assert text.count("WatermarkAssigner(") == 2

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import decimal
+import random
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pytest
 from expression_harness import cast, col, evaluate
 
@@ -235,6 +237,18 @@ def test_decimals_as_text_have_all_digits_of_their_scale(scale: int, text: list[
         rows = [(Decimal(n).scaleb(-scale),) for n in (-12, 0, 3)]
     written = evaluate(cast(col(0, sql.decimal(38, scale)), STRING), [*rows, (None,)])
     assert written == [*text, None]
+
+
+def test_decimals_become_the_nearest_float() -> None:
+    chance = random.Random(7)
+    for precision, scale in ((5, 4), (7, 7), (15, 2), (15, 15), (16, 3), (38, 18), (38, 38)):
+        digits = [chance.randrange(-(10**precision) + 1, 10**precision) for _ in range(200)]
+        values = [D(n).scaleb(-scale, decimal.Context(prec=38)) for n in digits]
+        rows = [(v,) for v in [*values, None]]
+        source = col(0, sql.decimal(precision, scale))
+        assert evaluate(cast(source, DOUBLE), rows) == [*map(float, values), None]
+        floats = [float(np.float32(str(v))) for v in values]
+        assert evaluate(cast(source, FLOAT), rows) == [*floats, None]
 
 
 def test_more_months_than_an_interval_holds_are_an_error_and_null_with_try_cast() -> None:

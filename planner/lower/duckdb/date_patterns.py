@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from planner.lower.refusals import refuse
+from planner.lower.duckdb.refusals import refuse
 
 _FORMATS = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S", "SSS": "%g"}
 

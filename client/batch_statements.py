@@ -1,0 +1,186 @@
+"""Statements in batch: which of them run so, on which engine, and what EXPLAIN says of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import os
+import secrets
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from client.progress import size_text
+from planner.batch import (
+    BatchSources,
+    CompiledBatch,
+    compile_batch,
+    explaining_job,
+    is_bounded,
+    plan_batch_sources,
+)
+from planner.compile import CompiledPlan, compile_statements
+from planner.relational.explain import explain_relation
+from planner.relational.nodes import Sink
+from sqlstream import config as options
+from sqlstream.batch_plan import batch_plan
+from sqlstream.errors import ExternalError, UserError
+from sqlstream.graph.job_graph import JobGraph, JobVertex
+from sqlstream.specs import SourceSpec
+
+if TYPE_CHECKING:
+    from client.cluster_client import ClusterClient
+    from planner.bind.context import BindContext
+
+ENGINE = "execution.batch.engine"
+DUCKDB_BYTES_MAX = "execution.batch.duckdb-bytes-max"
+NO_EXACT_ANSWER = "SS3301"
+TITLES = {"duckdb": "DuckDB", "spark": "Spark"}
+
+
+@dataclasses.dataclass(frozen=True)
+class EngineChoice:
+    """An engine, and why."""
+
+    engine: str
+    reason: str
+
+
+def compile_in_mode(
+    sinks: tuple[Sink, ...], context: BindContext, job_id: str
+) -> CompiledPlan | CompiledBatch:
+    """The job of a statement under BATCH or AUTOMATIC, which runs as a stream what reads an unbounded table or what no engine can
+    answer exactly. A query over literals alone needs no engine.
+
+    UserError SS3302 for an unbounded table under BATCH, SS3301 for what the engine cannot answer exactly."""
+    from client.session import literal_rows
+
+    is_automatic = options.get(context.config, "execution.runtime-mode") == "AUTOMATIC"
+    if is_automatic and not is_bounded(sinks):
+        return compile_statements(sinks, context, job_id)
+    plan = plan_batch_sources(sinks, context)
+    if not any(plan.sources):
+        streamed = compile_statements(sinks, context, job_id)
+        if literal_rows(streamed.job_graph) is not None:
+            return streamed
+    try:
+        return _compile(plan, context, job_id)
+    except UserError as error:
+        if is_automatic and error.code == NO_EXACT_ANSWER:
+            return compile_statements(sinks, context, job_id)
+        raise
+
+
+def _compile(plan: BatchSources, context: BindContext, job_id: str) -> CompiledBatch:
+    refusal: UserError | None = None
+    for choice in engine_choices(plan, context):
+        reason = choice.reason if refusal is None else f"{choice.reason}: {refusal.message}"
+        try:
+            return compile_batch(plan, context, choice.engine, reason, job_id)
+        except UserError as error:
+            if error.code != NO_EXACT_ANSWER:
+                raise
+            refusal = refusal or error
+    assert refusal is not None
+    raise refusal
+
+
+def engine_choices(plan: BatchSources, context: BindContext) -> Iterator[EngineChoice]:
+    """The engines to try, best first. A second one is there for what the first cannot answer exactly."""
+    chosen = str(options.get(context.config, ENGINE))
+    if chosen != "auto":
+        yield EngineChoice(chosen, f"'{ENGINE}' = '{chosen}'")
+        return
+    bytes_max = int(options.get(context.config, DUCKDB_BYTES_MAX))
+    size = input_bytes(plan)
+    if size is None:
+        yield EngineChoice("duckdb", "the size of its input is not known")
+    elif size <= bytes_max:
+        yield EngineChoice(
+            "duckdb",
+            f"its input has about {size_text(size)}, at most {size_text(bytes_max)} ({DUCKDB_BYTES_MAX})",
+        )
+    else:
+        yield EngineChoice(
+            "spark",
+            f"its input has about {size_text(size)}, more than {size_text(bytes_max)} ({DUCKDB_BYTES_MAX})",
+        )
+        yield EngineChoice("duckdb", "Spark cannot answer exactly")
+        return
+    if is_spark_there():
+        yield EngineChoice("spark", "DuckDB cannot answer exactly")
+
+
+def is_spark_there() -> bool:
+    """Whether Spark can be started here without installing anything."""
+    from runtime.host.java import find_java
+
+    try:
+        find_java(os.environ)
+    except ExternalError:
+        return False
+    return importlib.util.find_spec("pyspark") is not None
+
+
+def input_bytes(plan: BatchSources) -> int | None:
+    """An upper estimate of what the statement reads; None when a connector has none."""
+    from runtime.connectors import connector
+    from runtime.host.files import LocalFiles
+    from sqlstream.spi.connector import MeasuresInput
+
+    files, total = LocalFiles(), 0
+    for source in _distinct(plan):
+        measuring = connector(source.connector)
+        if not isinstance(measuring, MeasuresInput):
+            return None
+        total += measuring.input_bytes(source, files)
+    return total
+
+
+def _distinct(plan: BatchSources) -> list[SourceSpec]:
+    found: list[SourceSpec] = []
+    for sources in plan.sources:
+        found += [source for source in sources if source not in found]
+    return found
+
+
+def explain_batch(plan: CompiledBatch, details: tuple[str, ...], cluster: ClusterClient) -> str:
+    """The stages of a batch statement: relational plans, the engine and why, its SQL and its own plan. UserError SS3001 for
+    details that only streams have."""
+    for detail in details:
+        raise UserError(
+            "SS3001",
+            f"EXPLAIN {detail} is not supported in batch",
+            hint="leave it out, or SET 'execution.runtime-mode' = 'STREAMING'",
+        )
+    title = TITLES[plan.engine]
+    sections = [
+        ("Abstract Syntax Tree", "\n".join(explain_relation(n) for n in plan.relational)),
+        ("Optimized Relational Plan", "\n".join(explain_relation(n) for n in plan.optimised)),
+        ("Batch Engine", f"{plan.engine}: {plan.reason}"),
+    ]
+    graph = plan.job_graph
+    for vertex in graph.vertices:
+        batch = batch_plan(vertex, graph.job_id, graph.config)
+        tables = "".join(
+            f"\n-- {t.name}: {t.source.table} ({', '.join(t.source.columns)})" for t in batch.tables
+        )
+        sections.append((f"SQL of {title}", batch.outputs[0].sql + tables))
+        sections.append((f"Plan of {title}", _engine_plan(vertex, graph, cluster)))
+    return "\n\n".join(f"== {name} ==\n{text}" for name, text in sections) + "\n"
+
+
+def _engine_plan(vertex: JobVertex, graph: JobGraph, cluster: ClusterClient) -> str:
+    """What the engine says of a query. DuckDB is asked here, any other engine where its queries run, since it may be large or
+    take long to start."""
+    batch = batch_plan(vertex, graph.job_id, graph.config)
+    if batch.engine == "duckdb":
+        from runtime.batch.engines import batch_engine
+
+        return batch_engine("duckdb").explain(batch)
+    asking = explaining_job(vertex, graph, secrets.token_hex(16))
+    cluster.submit(asking)
+    texts = [text for rows in cluster.results(asking.job_id) for text in rows.column(0).to_pylist()]
+    ended = cluster.wait(asking.job_id)
+    if ended.error is not None:
+        raise ended.error.to_error()
+    return "\n".join(texts)

@@ -1,0 +1,231 @@
+"""Batch statements: the optimised plan as SQL of a batch engine, in a JobGraph whose tasks run that SQL."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from planner.bind.context import BindContext
+from planner.compile import job_name
+from planner.depth import refuse_depth
+from planner.physical.connectors import find_connector
+from planner.physical.sink import sink_spec
+from planner.physical.source import source_spec
+from planner.relational.nodes import RelationalNode, Sink, TableScan, rewrite
+from planner.rules import optimise
+from sqlstream import config
+from sqlstream.batch_plan import table_names
+from sqlstream.catalog import ObjectPath
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import UserError
+from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobGraph, JobVertex
+from sqlstream.schema import Schema
+from sqlstream.specs import BatchQuerySpec, SinkSpec, SourceSpec
+from sqlstream.specs.sink import COLLECT
+from sqlstream.types import STRING
+
+Lower = Callable[[RelationalNode, Mapping[str, str], str], str]
+"""A plan, the relation of each table by its name, and the time zone, as SQL of an engine."""
+
+MODE = "execution.runtime-mode"
+STREAM_HINT = f"run it as a stream: SET '{MODE}' = 'STREAMING'"
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchSources:
+    """A statement set that is optimised for batch, before an engine is chosen. `scans` are the distinct scans of each sink."""
+
+    relational: tuple[Sink, ...]
+    optimised: tuple[Sink, ...]
+    scans: tuple[tuple[TableScan, ...], ...]
+    sources: tuple[tuple[SourceSpec, ...], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class CompiledBatch:
+    """A statement set as a batch job. `reason` says why this engine was chosen."""
+
+    relational: tuple[Sink, ...]
+    optimised: tuple[Sink, ...]
+    engine: str
+    reason: str
+    job_graph: JobGraph
+
+
+@refuse_depth
+def plan_batch_sources(nodes: tuple[Sink, ...], context: BindContext) -> BatchSources:
+    """The optimised plan and what it reads. UserError SS3302 when a table never ends, SS3010 for one that cannot be read."""
+    is_reuse_enabled = bool(config.get(context.config, "table.optimizer.reuse-sub-plan-enabled"))
+    optimised = optimise(nodes, context.connectors, is_reuse_enabled, has_watermarks=False)
+    scans = tuple(scans_of(sink) for sink in optimised)
+    sources = tuple(tuple(_source(scan, context) for scan in found) for found in scans)
+    return BatchSources(nodes, optimised, scans, sources)
+
+
+def is_bounded(nodes: tuple[Sink, ...]) -> bool:
+    """Whether every table that is read ends."""
+    return all(scan.is_bounded for sink in nodes for scan in scans_of(sink))
+
+
+@refuse_depth
+def compile_batch(
+    plan: BatchSources, context: BindContext, engine: str, reason: str, job_id: str = ""
+) -> CompiledBatch:
+    """The job of a statement set: one vertex for each sink, with one subtask. Without `job_id` it is a digest of the SQL.
+
+    UserError SS3301 for what the engine cannot answer exactly, with its place in the statement."""
+    vertices: list[JobVertex] = []
+    for number, sink in enumerate(plan.optimised):
+        vertices.append(_vertex(number, sink, plan.scans[number], plan.sources[number], engine, context))
+    digest = hashlib.sha256("".join(v.id for v in vertices).encode()).hexdigest()[:32]
+    name = job_name(plan.relational, context.config)
+    graph = JobGraph(job_id or digest, name, tuple(vertices), (), dict(context.config))
+    return CompiledBatch(plan.relational, plan.optimised, engine, reason, graph)
+
+
+def explaining_job(vertex: JobVertex, graph: JobGraph, job_id: str) -> JobGraph:
+    """A job with one row for the client: the engine's own plan of a vertex of a batch job."""
+    schema, mode = Schema.of(("result", STRING)), ChangelogMode.INSERT_ONLY
+    head, *tables, sink = vertex.operators
+    assert isinstance(head.spec, BatchQuerySpec)
+    replace = msgspec.structs.replace
+    head = replace(head, spec=replace(head.spec, is_explained=True), output_schema=schema)
+    sink = replace(
+        sink,
+        name=f"Sink: {COLLECT}",
+        spec=SinkSpec(COLLECT, COLLECT, {"connector": COLLECT}, schema),
+        input_schemas=(schema,),
+        input_modes=(mode,),
+        output_schema=schema,
+        description=f"Sink: {COLLECT}",
+    )
+    asking = replace(vertex, name=f"{head.name} -> Sink: {COLLECT}", operators=(head, *tables, sink))
+    return JobGraph(job_id, "explain", (asking,), (), graph.config)
+
+
+def scans_of(sink: Sink) -> tuple[TableScan, ...]:
+    """The distinct scans below a sink, in the order of the statement."""
+    found: dict[TableScan, None] = {}
+    seen: set[int] = set()
+    pending: list[RelationalNode] = [sink]
+    while pending:
+        node = pending.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, TableScan):
+            found.setdefault(node)
+        pending.extend(reversed(node.inputs))
+    return tuple(found)
+
+
+def lower(engine: str) -> Lower:
+    """How plans become SQL of an engine."""
+    if engine == "spark":
+        from planner.lower.spark import lower_spark
+
+        return lower_spark
+    from planner.lower.duckdb import lower_duckdb
+
+    return lower_duckdb
+
+
+def _source(scan: TableScan, context: BindContext) -> SourceSpec:
+    if not scan.is_bounded:
+        raise UserError(
+            "SS3302",
+            f'table "{scan.table.path.name}" never ends, so a batch statement cannot read it',
+            span=scan.span,
+            hint=f"{STREAM_HINT}, or bound the table (DESCRIBE CONNECTOR shows how)",
+        )
+    return source_spec(scan, find_connector(context.connectors, scan.table, dict(scan.options), scan.span))
+
+
+def _vertex(
+    number: int,
+    sink: Sink,
+    scans: tuple[TableScan, ...],
+    sources: tuple[SourceSpec, ...],
+    engine: str,
+    context: BindContext,
+) -> JobVertex:
+    """The engine's query as head, then the tables that it reads, then the sink."""
+    spec = sink_spec(sink, find_connector(context.connectors, sink.table, dict(sink.options), sink.span))
+    names = table_names(len(scans))
+    sql = _lowered(sink, dict(zip(scans, names, strict=True)), engine, context)
+    first = number * 1_000_000
+    table_ids = tuple(range(first + 1, first + 1 + len(scans)))
+    shared = tuple(n for scan, n in zip(scans, names, strict=True) if _times_read(sink, scan) > 1)
+    query = BatchQuerySpec(engine, sql, table_ids, shared)
+    uid = _uid(number, query, sources, spec)
+    title = f"Batch({engine})[{', '.join(dict.fromkeys(s.table for s in sources))}]"
+    # The result of a SELECT may have other names than the table's columns; types are those of the sink.
+    schema = spec.schema
+    operators = (
+        _operator(first, f"{uid}-query", title, query, schema, sink),
+        *(
+            _operator(id, f"{uid}-{name}", f"Read: {source.table}", source, scan.schema, scan)
+            for id, name, source, scan in zip(table_ids, names, sources, scans, strict=True)
+        ),
+        _sink_operator(first + len(scans) + 1, f"{uid}-sink", spec, first, sink),
+    )
+    return JobVertex(uid, f"{title} -> Sink: {spec.table}", operators, parallelism=1, max_parallelism=1)
+
+
+def _operator(
+    id: int, uid: str, name: str, spec: BatchQuerySpec | SourceSpec, schema: Schema, node: RelationalNode
+) -> ChainedOperator:
+    return ChainedOperator(
+        id, uid, name, spec, NETWORK_INPUT, (), (), schema, ChangelogMode.INSERT_ONLY, name, node.span
+    )
+
+
+def _sink_operator(id: int, uid: str, spec: SinkSpec, query_id: int, node: Sink) -> ChainedOperator:
+    mode = ChangelogMode.INSERT_ONLY
+    name = f"Sink: {spec.table}"
+    return ChainedOperator(
+        id, uid, name, spec, query_id, (spec.schema,), (mode,), spec.schema, mode, name, node.span
+    )
+
+
+def _lowered(sink: Sink, names: Mapping[TableScan, str], engine: str, context: BindContext) -> str:
+    def renamed(node: RelationalNode) -> RelationalNode:
+        return _renamed(node, names[node]) if isinstance(node, TableScan) else node
+
+    time_zone = str(config.get(context.config, "table.local-time-zone"))
+    relations = {name: name for name in names.values()}
+    try:
+        return lower(engine)(rewrite(sink, renamed), relations, time_zone)
+    except UserError as error:
+        if error.code == "SS3301" and not error.hint:
+            error.hint = STREAM_HINT
+        raise error.at(sink.span) from None
+
+
+def _renamed(scan: TableScan, name: str) -> TableScan:
+    """The scan of the relation that the engine sees: filters and limit are applied by our readers."""
+    path = ObjectPath(scan.table.path.catalog, scan.table.path.database, name)
+    columns = tuple(f"c{i}" for i in range(len(scan.schema)))
+    table = msgspec.structs.replace(scan.table, path=path)
+    return dataclasses.replace(scan, table=table, columns=columns, metadata=(), filters=(), limit=-1)
+
+
+def _times_read(sink: Sink, scan: TableScan) -> int:
+    """How often a scan is read when the plan is written out as a tree; 2 stands for more."""
+    counted: dict[int, int] = {}
+
+    def count(node: RelationalNode) -> int:
+        if id(node) not in counted:
+            times = 1 if node == scan else sum(count(each) for each in node.inputs)
+            counted[id(node)] = min(times, 2)
+        return counted[id(node)]
+
+    return count(sink)
+
+
+def _uid(number: int, query: BatchQuerySpec, sources: tuple[SourceSpec, ...], sink: SinkSpec) -> str:
+    """32 hex digits, the same for an unchanged statement."""
+    return hashlib.sha256(repr((number, query, sources, sink)).encode()).hexdigest()[:32]

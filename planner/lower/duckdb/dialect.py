@@ -1,0 +1,70 @@
+"""DuckDB as an engine for batch queries."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sqlglot import exp
+
+from planner.lower import tree
+from planner.lower.duckdb import types
+from planner.lower.duckdb.aggregates import lower_aggregate
+from planner.lower.duckdb.casts import require_utc
+from planner.lower.duckdb.functions import HANDLERS
+from planner.lower.duckdb.refusals import ENGINE, refuse
+from planner.lower.windows import WindowTerms, lower_window_tvf
+from planner.relational.nodes import WindowTvf
+from sqlstream.expressions import AggregateCall, Call, Literal
+from sqlstream.schema import Schema
+from sqlstream.types import LogicalType, TypeRoot
+
+
+@dataclasses.dataclass(frozen=True)
+class DuckDbDialect:
+    """The EngineDialect of DuckDB, for sessions in `time_zone`. See `types` for how values are held."""
+
+    time_zone: str = "UTC"
+    title: str = ENGINE
+    sqlglot_name: str = "duckdb"
+
+    def type_(self, t: LogicalType) -> exp.DataType:
+        return types.type_(t)
+
+    def scanned(self, column: exp.Expr, t: LogicalType) -> exp.Expr:
+        if t.root is TypeRoot.TIMESTAMP_LTZ:
+            # A cast would depend on the connection's time zone, should the column be a TIMESTAMPTZ.
+            types.type_(t)
+            return tree.call("make_timestamp", tree.call("epoch_us", column))
+        return tree.cast(column, types.type_(t))
+
+    def literal(self, literal: Literal) -> exp.Expr:
+        return types.literal(literal)
+
+    def call(self, call: Call, args: list[exp.Expr]) -> exp.Expr:
+        handler = HANDLERS.get(call.function)
+        if handler is None:
+            raise refuse(call.function)
+        return handler(call, args, self.time_zone)
+
+    def aggregate(self, call: AggregateCall, input_schema: Schema) -> exp.Expr:
+        return lower_aggregate(call, input_schema)
+
+    def window_tvf(self, node: WindowTvf, source: exp.Expr) -> exp.Expr:
+        if node.input.schema.types[node.time_column].root is TypeRoot.TIMESTAMP_LTZ:
+            require_utc(node.window.time_zone)
+        terms = WindowTerms(
+            local_ms=tree.call("epoch_ms", tree.input_column(node.time_column)),
+            bound=_timestamp,
+            window_time=_timestamp,
+            steps=_steps,
+        )
+        return lower_window_tvf(node, source, terms)
+
+
+def _timestamp(milliseconds: exp.Expr) -> exp.Expr:
+    return tree.call("make_timestamp", tree.operate(exp.Mul, milliseconds, tree.number(1000)))
+
+
+def _steps(count: int) -> exp.Expr:
+    names = exp.TableAlias(this=exp.to_identifier("n"), columns=[exp.to_identifier("step")])
+    return exp.Table(this=tree.call("range", tree.number(count)), alias=names)

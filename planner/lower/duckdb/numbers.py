@@ -1,0 +1,193 @@
+"""Arithmetic in DuckDB with Flink's results.
+
+Integer overflow stops the query with DuckDB's error. NaN and infinities are out of scope, because DuckDB compares them
+otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from planner.lower import tree
+from planner.lower.duckdb.bound import bound
+from planner.lower.duckdb.handler import Handler, constant_number, named, of_arguments
+from planner.lower.duckdb.refusals import refuse
+from planner.lower.duckdb.times import floor_to_unit, moved_point, time_between
+from planner.lower.duckdb.types import HUGEINT, TEXT, decimal, failure, in_type, type_
+from sqlstream import types as sql
+from sqlstream.expressions import Call
+from sqlstream.functions.merging import as_decimal
+from sqlstream.types import DECIMAL_PRECISION_MAX, LogicalType, TypeRoot
+
+_OPERATORS: dict[str, type[exp.Binary]] = {"+": exp.Add, "-": exp.Sub, "*": exp.Mul}
+
+
+def _sum(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
+    """`+` and `-`, from left to right; every sum on the way has the type of the call."""
+    total, type_of_total = args[0], call.args[0].type
+    for arg, given in zip(args[1:], call.args[1:], strict=True):
+        total = _plus_or_minus(call, (total, type_of_total), (arg, given.type), time_zone)
+        type_of_total = call.type
+    return total
+
+
+def _plus_or_minus(
+    call: Call, left: tuple[exp.Expr, LogicalType], right: tuple[exp.Expr, LogicalType], time_zone: str
+) -> exp.Expr:
+    if call.function == "+" and sql.is_interval(left[1]) and not sql.is_interval(right[1]):
+        left, right = right, left
+    if sql.is_numeric(left[1]) or sql.is_interval(left[1]):
+        return _exact(call.function, left, right, call.type)
+    if not sql.is_interval(right[1]):
+        return time_between(left, right, time_zone)
+    amount = right[0] if call.function == "+" else exp.Neg(this=exp.Paren(this=right[0]))
+    return moved_point(left, (amount, right[1]), call.type, time_zone)
+
+
+def _product(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
+    left, right = zip(args, (a.type for a in call.args), strict=True)
+    return _exact("*", left, right, call.type)
+
+
+def _exact(
+    symbol: str, left: tuple[exp.Expr, LogicalType], right: tuple[exp.Expr, LogicalType], result: LogicalType
+) -> exp.Expr:
+    value = left[0]
+    if result.root is TypeRoot.DECIMAL:
+        # DuckDB's result overflows at 18 digits unless an operand has more.
+        value = tree.cast(value, decimal(DECIMAL_PRECISION_MAX, as_decimal(left[1]).scale))
+    return in_type(tree.operate(_OPERATORS[symbol], value, right[0]), result)
+
+
+def _divided(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
+    if call.type.root in sql.APPROXIMATE_ROOTS:
+        return tree.operate(exp.Div, *args)
+    dividend, divisor = (as_decimal(arg.type) for arg in call.args)
+
+    def quotient(left: exp.Expr, right: exp.Expr) -> exp.Expr:
+        if call.type.root is TypeRoot.DECIMAL:
+            return _decimal_quotient(left, dividend, right, divisor, call.type)
+        return in_type(tree.operate(exp.IntDiv, left, right), call.type)
+
+    return bound(args[0], lambda a: bound(args[1], lambda b: _unless_zero(a, b, quotient(a, b), call.type)))
+
+
+def _remainder(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
+    if call.type.root is TypeRoot.DECIMAL:
+        a, b = (as_decimal(arg.type) for arg in call.args)
+        digits = max(a.precision - a.scale, b.precision - b.scale) + max(a.scale, b.scale)
+        if digits > DECIMAL_PRECISION_MAX:
+            raise refuse("a remainder of decimals with more than 38 digits", hint="cast to fewer digits")
+
+    def rest(left: exp.Expr, right: exp.Expr) -> exp.Expr:
+        return in_type(tree.operate(exp.Mod, left, right), call.type)
+
+    if call.type.root in sql.APPROXIMATE_ROOTS:
+        return rest(*args)
+    return bound(args[0], lambda a: bound(args[1], lambda b: _unless_zero(a, b, rest(a, b), call.type)))
+
+
+def _unless_zero(left: exp.Expr, right: exp.Expr, result: exp.Expr, t: LogicalType) -> exp.Expr:
+    """`result`, but an error for division by zero, as in a stream; DuckDB gives NULL."""
+    is_error = tree.all_of([tree.is_not_null(left), tree.operate(exp.EQ, right, tree.number(0))])
+    return tree.case([(is_error, failure("division by zero", type_(t)))], result)
+
+
+def _decimal_quotient(
+    left: exp.Expr, a: LogicalType, right: exp.Expr, b: LogicalType, result: LogicalType
+) -> exp.Expr:
+    """`left / right` rounded half up to the scale of `result`, in whole numbers: DuckDB divides decimals as DOUBLE."""
+    shift = result.scale + b.scale - a.scale
+    digits = max(a.precision + shift, a.precision + a.scale, b.precision + b.scale)
+    if shift < 0 or digits > DECIMAL_PRECISION_MAX:
+        what = f"division of {a.with_nullable(True)} by {b.with_nullable(True)}"
+        raise refuse(what, hint="cast to fewer digits")
+    return scaled_quotient(unscaled(left, a.scale), shift, unscaled(right, b.scale), result)
+
+
+def unscaled(value: exp.Expr, scale: int) -> exp.Expr:
+    """A decimal's digits as a whole number."""
+    power = tree.cast(tree.number(10**scale), decimal(scale + 1, 0))
+    return tree.cast(tree.operate(exp.Mul, value, power), HUGEINT)
+
+
+def scaled_quotient(dividend: exp.Expr, shift: int, divisor: exp.Expr, result: LogicalType) -> exp.Expr:
+    """`dividend * 10^shift / divisor`, all of them whole, as the unscaled digits of a decimal `result`, rounded half up."""
+    zero, one, two = (tree.number(n) for n in (0, 1, 2))
+    whole = tree.operate(exp.Mul, dividend, tree.cast(tree.number(10**shift), HUGEINT))
+    size = tree.call("abs", divisor)
+    half = tree.operate(exp.Add, tree.operate(exp.IntDiv, size, two), tree.operate(exp.Mod, size, two))
+    # Half up, away from zero: one more when twice the rest reaches the divisor.
+    rest = tree.call("abs", tree.operate(exp.Mod, whole, divisor))
+    sign = tree.operate(exp.Mul, tree.call("sign", whole), tree.call("sign", divisor))
+    carry = tree.case([(tree.operate(exp.GTE, rest, half), sign)], zero)
+    unit = tree.cast(
+        tree.text(f"0.{'1'.zfill(result.scale)}") if result.scale else one,
+        decimal(max(result.scale, 1), result.scale),
+    )
+    digits = tree.cast(
+        tree.operate(exp.Add, tree.operate(exp.IntDiv, whole, divisor), carry),
+        decimal(DECIMAL_PRECISION_MAX - result.scale, 0),
+    )
+    return tree.try_cast(tree.operate(exp.Mul, digits, unit), type_(result))
+
+
+def _rounded(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
+    digits = constant_number(call, 1) if len(args) == 2 else 0
+    value, t = args[0], call.args[0].type
+    if t.root is TypeRoot.DECIMAL or sql.is_integer(t):
+        is_rounded = digits < (t.scale if t.root is TypeRoot.DECIMAL else 0)
+        return in_type(tree.call("round", value, _whole(digits)) if is_rounded else value, call.type)
+    if not 0 <= digits <= 15:
+        raise refuse(f"ROUND to {digits} digits")
+    # Through text, as Java: the shortest decimal that prints as the number is rounded.
+    return in_type(tree.cast(tree.cast(value, TEXT), decimal(38, digits)), call.type)
+
+
+def _whole(value: int) -> exp.Expr:
+    """A number that may be negative."""
+    return tree.number(value) if value >= 0 else exp.Neg(this=tree.number(-value))
+
+
+def _floor_or_ceil(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
+    if len(args) == 2:
+        return floor_to_unit(call, args, time_zone)
+    function = "floor" if call.function == "FLOOR" else "ceil"
+    return args[0] if sql.is_integer(call.type) else in_type(tree.call(function, args[0]), call.type)
+
+
+def _extreme(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
+    """GREATEST or LEAST, which are NULL if an argument is."""
+
+    def build(values: Sequence[exp.Expr], rest: Sequence[exp.Expr]) -> exp.Expr:
+        if rest:
+            return bound(rest[0], lambda value: build((*values, value), rest[1:]))
+        is_missing = tree.any_of([tree.is_null(value) for value in values])
+        return tree.case([(is_missing, tree.null())], tree.call(call.function.lower(), *values))
+
+    return build((), args)
+
+
+HANDLERS: dict[str, Handler] = {
+    "+": _sum,
+    "-": _sum,
+    "*": _product,
+    "/": _divided,
+    "%": _remainder,
+    "MOD": _remainder,
+    "ROUND": _rounded,
+    **dict.fromkeys(("FLOOR", "CEIL", "CEILING"), _floor_or_ceil),
+    **dict.fromkeys(("GREATEST", "LEAST"), _extreme),
+    "NEGATE": of_arguments(lambda value: exp.Paren(this=exp.Neg(this=exp.Paren(this=value)))),
+    **{
+        name: named(name.lower())
+        for name in (
+            *("ABS", "SIGN", "SQRT", "LN", "LOG10", "LOG2", "EXP", "SIN", "COS", "TAN", "ATAN", "ATAN2"),
+            *("DEGREES", "RADIANS", "PI"),
+        )
+    },
+    "POWER": named("pow"),
+    "E": of_arguments(lambda: tree.call("exp", tree.number("1.0"))),
+}

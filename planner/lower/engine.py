@@ -1,0 +1,48 @@
+"""What a batch engine must provide so that plans are lowered to its SQL."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from sqlglot import exp
+
+from planner.relational.nodes import WindowTvf
+from sqlstream.expressions import AggregateCall, Call, Literal
+from sqlstream.schema import Schema
+from sqlstream.types import LogicalType
+
+
+class EngineDialect(Protocol):
+    """How one engine writes types, constants, functions and windows in one session time zone.
+
+    Each method returns a tree whose rows are exactly those of the stream, or raises UserError SS3301. Functions are
+    `tree.call`, so that sqlglot renames nothing; the text is made once, by `relation.to_sql`. A tree may be given away several
+    times: `planner.lower.tree` copies it. No method holds state.
+    """
+
+    @property
+    def title(self) -> str:
+        """The engine's name in errors."""
+
+    @property
+    def sqlglot_name(self) -> str:
+        """The dialect of sqlglot that writes the text."""
+
+    def type_(self, t: LogicalType) -> exp.DataType:
+        """The type that holds all values of `t` within a query, and in its result."""
+
+    def scanned(self, column: exp.Expr, t: LogicalType) -> exp.Expr:
+        """A column as the engine's reader provides it (Arrow's type of `t`), as `type_(t)`."""
+
+    def literal(self, literal: Literal) -> exp.Expr:
+        """A constant with its type."""
+
+    def call(self, call: Call, args: list[exp.Expr]) -> exp.Expr:
+        """A scalar function, operator or cast of `args`, the trees of `call.args`. `type_(call.type)` is the result's type."""
+
+    def aggregate(self, call: AggregateCall, input_schema: Schema) -> exp.Expr:
+        """An aggregate over `tree.input_column(n)`, the columns of the relation `i`, which have `input_schema`."""
+
+    def window_tvf(self, node: WindowTvf, source: exp.Expr) -> exp.Expr:
+        """The columns c0, c1, … of the query `source`, then window_start, window_end and window_time under the next
+        numbers."""

@@ -1,0 +1,41 @@
+"""Resolved expressions as trees in an engine's dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from planner.lower import tree
+from planner.lower.engine import EngineDialect
+from sqlstream.expressions import Expression, InputRef, Literal
+
+Columns = Callable[[int], exp.Expr]
+"""The tree of an input column."""
+
+HEIGHT_MAX = 6
+"""Levels of calls that stay a tree: sqlglot's generator takes many nested Python calls for each, and Python bounds these."""
+
+
+def lower_expression(expression: Expression, engine: EngineDialect, columns: Columns) -> exp.Expr:
+    """The expression over the given columns. UserError SS3301 for what the engine cannot compute exactly.
+
+    Deep parts are text already, in `exp.Var`.
+    """
+    lowered, _ = _lower(expression, engine, columns)
+    return lowered
+
+
+def _lower(expression: Expression, engine: EngineDialect, columns: Columns) -> tuple[exp.Expr, int]:
+    """The tree, and how many levels of calls it has."""
+    match expression:
+        case InputRef(index):
+            return columns(index), 0
+        case Literal():
+            return engine.literal(expression), 0
+    args = [_lower(arg, engine, columns) for arg in expression.args]
+    lowered = engine.call(expression, [arg for arg, _ in args])
+    height = 1 + max((height for _, height in args), default=0)
+    if height < HEIGHT_MAX:
+        return lowered, height
+    return tree.rendered(lowered, engine.sqlglot_name), 0

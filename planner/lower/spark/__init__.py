@@ -1,0 +1,16 @@
+"""The relational plan as Spark SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from planner.lower.relation import lower, to_sql
+from planner.lower.spark.dialect import SparkDialect
+from planner.relational.nodes import RelationalNode
+
+
+def lower_spark(node: RelationalNode, tables: Mapping[str, str], time_zone: str = "UTC") -> str:
+    """The text of `relation.lower` in Spark, for a session with SPARK_SQL_SETTINGS; `tables` maps a table's name to the
+    relation with its rows."""
+    engine = SparkDialect(time_zone)
+    return to_sql(lower(node, engine, lambda scan: tables.get(scan.table.path.name)), engine)

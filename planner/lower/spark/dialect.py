@@ -1,0 +1,97 @@
+"""Spark's dialect: the tables of types, functions, aggregates and windows behind one EngineDialect."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sqlglot import exp
+
+from planner.lower import tree
+from planner.lower.spark import points
+from planner.lower.spark.aggregates import lower_aggregate
+from planner.lower.spark.arithmetic import ARITHMETIC
+from planner.lower.spark.casts import CASTS
+from planner.lower.spark.patterns import PATTERNS
+from planner.lower.spark.predicates import PREDICATES
+from planner.lower.spark.scope import ENGINE, Builder, refuse
+from planner.lower.spark.strings import STRINGS
+from planner.lower.spark.temporal import TEMPORAL
+from planner.lower.spark.types import literal, spark_type
+from planner.lower.windows import WindowTerms, lower_window_tvf
+from planner.relational.nodes import WindowTvf
+from sqlstream.expressions import AggregateCall, Call, Literal
+from sqlstream.schema import Schema
+from sqlstream.types import LogicalType
+
+_LISTED_STEPS_MAX = 256
+
+FUNCTIONS: dict[str, Builder] = {**PREDICATES, **ARITHMETIC, **STRINGS, **PATTERNS, **TEMPORAL, **CASTS}
+"""By name of the function."""
+
+REFUSED: dict[str, str] = {
+    **dict.fromkeys(("RAND", "RAND_INTEGER", "UUID"), "each run has values of its own"),
+    **dict.fromkeys(
+        (
+            *("CURRENT_TIMESTAMP", "CURRENT_ROW_TIMESTAMP", "NOW", "LOCALTIMESTAMP", "PROCTIME"),
+            *("CURRENT_DATE", "CURRENT_TIME", "LOCALTIME"),
+        ),
+        "a batch and a stream read the clock at other times",
+    ),
+}
+"""Functions without a counterpart, with the reason. Others are refused for some arguments only."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SparkDialect:
+    """Spark 4 with `SPARK_SQL_SETTINGS` in force, in one session time zone of the statement's.
+
+    NaN is out of scope, because Spark finds it equal to itself. An error of a row is Spark's raise_error.
+    """
+
+    time_zone: str = "UTC"
+    title: str = ENGINE
+    sqlglot_name: str = "spark"
+
+    def type_(self, t: LogicalType) -> exp.DataType:
+        return spark_type(t)
+
+    def scanned(self, column: exp.Expr, t: LogicalType) -> exp.Expr:
+        """The reader provides the types of `planner.lower.spark.types`; a timestamp may be of either of Spark's kinds."""
+        return tree.cast(column, spark_type(t))
+
+    def literal(self, constant: Literal) -> exp.Expr:
+        return literal(constant)
+
+    def call(self, call: Call, args: list[exp.Expr]) -> exp.Expr:
+        builder = FUNCTIONS.get(call.function)
+        if builder is None:
+            raise refuse(call.function, hint=REFUSED.get(call.function, ""))
+        spark_type(call.type)
+        return builder(call, args, self.time_zone)
+
+    def aggregate(self, call: AggregateCall, input_schema: Schema) -> exp.Expr:
+        return lower_aggregate(call, input_schema)
+
+    def window_tvf(self, node: WindowTvf, source: exp.Expr) -> exp.Expr:
+        zone, t = node.window.time_zone, node.input.schema.types[node.time_column]
+        local = points.to_local(tree.input_column(node.time_column), t, zone)
+        terms = WindowTerms(
+            local_ms=tree.call("unix_millis", local),
+            bound=_timestamp,
+            window_time=lambda milliseconds: points.from_local(_timestamp(milliseconds), t, zone),
+            steps=_steps,
+        )
+        return lower_window_tvf(node, source, terms)
+
+
+def _timestamp(milliseconds: exp.Expr) -> exp.Expr:
+    return points.from_micros(tree.operate(exp.Mul, milliseconds, tree.number(1000)))
+
+
+def _steps(count: int) -> exp.Expr:
+    names = exp.TableAlias(this=exp.to_identifier("n"), columns=[exp.to_identifier("step")])
+    if count > _LISTED_STEPS_MAX:
+        return exp.Table(this=tree.call("range", tree.number(count)), alias=names)
+    # Unlike a range, a list costs no Spark job of its own.
+    rows = [exp.Tuple(expressions=[tree.number(i)]) for i in range(count)]
+    return exp.Values(expressions=rows, alias=names)

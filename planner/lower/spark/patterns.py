@@ -1,0 +1,134 @@
+"""LIKE, SIMILAR TO and the functions of regular expressions as Spark SQL."""
+
+from __future__ import annotations
+
+import re
+
+from sqlglot import exp
+
+from planner.lower import tree
+from planner.lower.constants import constant_number, constant_text
+from planner.lower.spark.regex import JavaRegex, java_regex
+from planner.lower.spark.scope import ENGINE, Builder, let, refuse
+from planner.lower.spark.types import BOOLEAN, INT, STRING, text, whole
+from sqlstream.expressions import Call, Literal
+
+
+def _like(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
+    """Without ESCAPE no character escapes; in Spark it is the backslash then."""
+    value, pattern, *_ = args
+    if all(isinstance(a, Literal) for a in call.args[1:]):
+        if any(isinstance(a, Literal) and a.value is None for a in call.args[1:]):
+            return tree.cast(tree.null(), BOOLEAN)
+        escape = constant_text(call, 2, ENGINE) if len(args) == 3 else None
+        pattern = text(_spark_like(constant_text(call, 1, ENGINE), escape))
+    elif len(args) == 3:
+        raise refuse("LIKE … ESCAPE with a pattern that is no constant")
+    else:
+        pattern = tree.call("replace", pattern, text("\\"), text("\\\\"))
+    return tree.operate(exp.Like, value, pattern)
+
+
+def _spark_like(pattern: str, escape: str | None) -> str:
+    r"""A pattern whose escape is the backslash.
+
+    >>> print(_spark_like("a!%b\\_", "!"))
+    a\%b\\_
+    """
+    parts: list[str] = []
+    is_escaped = False
+    for character in pattern:
+        if not is_escaped and character == escape:
+            is_escaped = True
+            continue
+        if is_escaped and character not in ("%", "_", escape):
+            raise refuse(f'the LIKE pattern "{pattern}"')
+        if character == "\\" or is_escaped:
+            parts.append(
+                "\\\\" if character == "\\" else f"\\{character}" if character in "%_" else character
+            )
+        else:
+            parts.append(character)
+        is_escaped = False
+    if is_escaped:
+        raise refuse(f'the LIKE pattern "{pattern}"')
+    return "".join(parts)
+
+
+def _constant_regex(call: Call) -> JavaRegex:
+    return java_regex(constant_text(call, 1, ENGINE))
+
+
+def _matches(value: exp.Expr, regex: JavaRegex) -> exp.Expr:
+    return tree.call("regexp_like", value, text(regex.text))
+
+
+def _similar_to(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
+    pattern = re.sub(r"[%_]", lambda m: ".*" if m[0] == "%" else ".", constant_text(call, 1, ENGINE))
+    return _matches(args[0], java_regex(rf"(?s)\A(?:{pattern})\z"))
+
+
+def _regexp(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
+    """The empty expression never matches."""
+    if not constant_text(call, 1, ENGINE):
+        return tree.case([(tree.is_not_null(args[0]), tree.boolean(False))], tree.cast(tree.null(), BOOLEAN))
+    return _matches(args[0], _constant_regex(call))
+
+
+def _regexp_extract(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
+    """NULL without a match, where Spark gives ''."""
+    regex = _constant_regex(call)
+    group = constant_number(call, 2, ENGINE) if len(call.args) == 3 else 0
+    none = tree.cast(tree.null(), STRING)
+    if not 0 <= group <= regex.groups:
+        return none
+    return let(
+        args[0],
+        lambda v: tree.case(
+            [(_matches(v, regex), tree.call("regexp_extract", v, text(regex.text), whole(group, INT)))], none
+        ),
+    )
+
+
+def _regexp_replace(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
+    regex, replacement = _constant_regex(call), constant_text(call, 2, ENGINE)
+    if any(int(g) > regex.groups for g in re.findall(r"(?<!\\)(?:\\\\)*\$(\d)", replacement)):
+        return tree.cast(tree.null(), STRING)
+    if regex.can_be_empty:
+        raise refuse(f'REGEXP_REPLACE with "{call.args[1]}", which matches the empty text')
+    return tree.call("regexp_replace", args[0], text(regex.text), text(_java_replacement(replacement)))
+
+
+def _java_replacement(replacement: str) -> str:
+    r"""A group has one digit, and a `$` before something else stands for itself.
+
+    >>> print(_java_replacement("$12-$x"))
+    $1\2-\$x
+    """
+    pieces = re.findall(r"\\.|\$\d|.", replacement, flags=re.DOTALL)
+    written = []
+    for piece in pieces:
+        if len(piece) == 2 and piece[0] == "$":
+            written.append(piece)
+            continue
+        character = piece[-1]
+        written.append(f"\\{character}" if character in "\\$" or character.isdigit() else character)
+    return "".join(written)
+
+
+def _regexp_count(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
+    regex = _constant_regex(call)
+    if regex.can_be_empty:
+        raise refuse(f'REGEXP_COUNT with "{call.args[1]}", which matches the empty text')
+    return tree.call("regexp_count", args[0], text(regex.text))
+
+
+PATTERNS: dict[str, Builder] = {
+    "LIKE": _like,
+    "SIMILAR TO": _similar_to,
+    "REGEXP": _regexp,
+    "REGEXP_EXTRACT": _regexp_extract,
+    "REGEXP_REPLACE": _regexp_replace,
+    "REGEXP_COUNT": _regexp_count,
+}
+"""By name of the function."""

@@ -1,0 +1,41 @@
+"""Rows of a batch engine in the types of the plan."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sqlstream.errors import InternalError
+
+
+def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The same values in the types of `schema`, column by column. InternalError when one does not fit: the engine computes in
+    types that are at least as wide, so a value out of range means that the plan's SQL lacks a cast."""
+    if batch.num_columns != len(schema):
+        raise InternalError(f"the engine gave {batch.num_columns} columns instead of {len(schema)}")
+    columns = [_cast(column, field) for column, field in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
+    wanted = field.type
+    if column.type == wanted:
+        return column
+    try:
+        if pa.types.is_timestamp(column.type) and pa.types.is_timestamp(wanted):
+            return _cast_timestamp(column, wanted)
+        if pa.types.is_duration(wanted) and pa.types.is_integer(column.type):
+            return column.cast(pa.int64()).view(wanted)
+        return pc.cast(column, wanted, safe=True)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InternalError(f'column "{field.name}" came as {column.type}, not {wanted}: {error}') from error
+
+
+def _cast_timestamp(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """The same moment. An engine that computes moments as local times of UTC gives them without a zone; digits behind the
+    plan's precision are cut, as everywhere."""
+    if wanted.tz is None and column.type.tz is not None:
+        column = column.cast(pa.timestamp(column.type.unit, "UTC")).cast(pa.timestamp(column.type.unit))
+    if column.type.unit != wanted.unit:
+        column = column.cast(pa.timestamp(wanted.unit, column.type.tz), safe=False)
+    return column.cast(wanted)

@@ -1,0 +1,73 @@
+"""What a batch engine promises, and what it is given for one run."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from sqlstream.batch_plan import BatchPlan
+
+
+class BatchCancelled(Exception):
+    """The run was cancelled, or nobody reads further; the engine stops and returns by raising it."""
+
+
+class BatchRun(Protocol):
+    """One run of a plan, as the engine sees it. Thread-safe. Outputs and tables are named by their index and name in the plan."""
+
+    def emit(self, output: int, batch: pa.RecordBatch) -> None:
+        """Deliver rows of an output, in the engine's Arrow types; they are cast to the output's schema, and go to the client or
+        to the sink. Waits while the reader is behind, so that a bounded number of bytes is held. BatchCancelled once the job is
+        cancelled or the reader has gone."""
+
+    def written(self, output: int, committables: list[dict[str, Any]]) -> None:
+        """What SinkWriters in other processes have given at their end (see runtime.batch.sinks), for an engine that does not
+        emit the rows of an INSERT. Nothing is visible yet: the job commits all outputs together when it has finished."""
+
+    def is_cancelled(self) -> bool: ...
+
+    def report(self, done: int, total: int) -> None:
+        """Progress in tasks of the engine; `total` is 0 while it is not known."""
+
+    def state(self, words: str) -> None:
+        """What the engine is busy with before it runs the query, such as "starting Spark"; the empty string ends it."""
+
+    def count(self, table: str, metric: str, n: int) -> None:
+        """Add to a metric of a table (numRecordsOut: the rows that were read; numBytesIn, numRecordsRejected) or, with the name
+        `output`, of the sink (numRecordsIn: the rows that were written elsewhere)."""
+
+    def print_lines(self, lines: list[str], is_error: bool) -> None:
+        """Lines for the user's terminal: the first rejected rows."""
+
+    def blame(self, table: str) -> None:
+        """The failure that the engine is about to raise comes from reading this table: its place in the SQL is underlined."""
+
+    @property
+    def files(self) -> Any:
+        """The file system that readers and writers use in this process: it refuses places that the server does not allow."""
+
+    @property
+    def attempt(self) -> str:
+        """Unique among all runs; names the files of readers and writers (ConnectorContext.vertex_id)."""
+
+
+class BatchEngine(Protocol):
+    """Runs plans of its dialect, several at once when threads call it so. One per process; thread-safe.
+
+    Errors are SqlStreamError: UserError for what the user can set right (no Java, wrong data), else JobError or ExternalError."""
+
+    name: str
+
+    def run(self, plan: BatchPlan, run: BatchRun) -> None:
+        """Compute all outputs, on the caller's thread; returns when each has given its last row. BatchCancelled soon after
+        `cancel`."""
+
+    def cancel(self, job_id: str) -> None:
+        """Interrupt the runs of a job, from any thread; harmless when there are none."""
+
+    def explain(self, plan: BatchPlan) -> str:
+        """The engine's own plan of every output, as text; reads no rows."""
+
+    def close(self) -> None:
+        """Cancel what runs and free everything; harmless when repeated."""

@@ -1,0 +1,236 @@
+"""Receives the partitions of a query's result from Spark's tasks, and gives them in order."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import (
+    Client,
+    Connection,
+    Listener,
+    answer_challenge,
+    deliver_challenge,
+)
+
+import msgspec
+import pyarrow as pa
+
+from runtime.batch.spark.partition_sender import PartitionHead
+from runtime.batch.spark.partition_spool import PartitionSpool
+from runtime.batch.spark.task_arguments import SendArguments
+from runtime.host.random import random_token
+from sqlstream.errors import FailureReason, JobError, SqlStreamError
+
+logger = logging.getLogger(__name__)
+
+HELD_BYTES_MAX = 256 * 1024 * 1024
+"""Rows that wait in memory and files before senders wait too."""
+
+CONNECTIONS_MAX = 1024
+MESSAGE_BYTES_MAX = 1 << 31
+BACKLOG = 64
+
+_TICK_S = 0.1
+
+
+class PartitionReceiver:
+    """Takes the partitions that tasks send, several at a time, and gives their rows by number of the partition.
+
+    What a task has sent counts when it is complete, so that a task which fails and is repeated gives no row twice; of several
+    complete attempts at a partition the last one counts until its rows are given. When HELD_BYTES_MAX are held and the next
+    partition is among them, tasks wait until the reader takes it. While the next one is still missing no task waits, for it
+    may be behind them in Spark's queue.
+
+    State: spools of incoming and complete partitions, which partition is next, whether the reader is in the middle of one, and
+    which attempts were given."""
+
+    def __init__(self, address: str | tuple[str, int], directory: str) -> None:
+        self._directory = directory
+        self._secret = random_token()
+        is_path = isinstance(address, str)
+        self._listener = Listener(address, "AF_UNIX" if is_path else "AF_INET", BACKLOG)
+        self._changed = threading.Condition()
+        self._complete: dict[int, PartitionSpool] = {}
+        self._given: dict[int, int] = {}
+        self._next = 0
+        self._is_giving = False
+        self._held_bytes = 0
+        self._connections: set[Connection] = set()
+        self._error: SqlStreamError | None = None
+        self._is_closed = False
+        threading.Thread(target=self._accept, name="spark-results", daemon=True).start()
+
+    @property
+    def send_arguments(self) -> SendArguments:
+        """What the senders need."""
+        return SendArguments(self._listener.address, self._secret)
+
+    def rows(self, total: Callable[[], int | None]) -> Iterator[pa.RecordBatch | None]:
+        """The batches of all partitions in order, and None at least every 100 ms while there is none to give. `total` says how
+        many partitions there are once all are complete, and raises when Spark's job has failed."""
+        while True:
+            with self._changed:
+                spool = self._complete.pop(self._next, None)
+                if spool is None:
+                    self._changed.wait(_TICK_S)
+                else:
+                    self._given[self._next] = spool.attempt
+                    self._next += 1
+                    self._is_giving = True
+                error = self._error
+            if error is not None:
+                raise error
+            if spool is not None:
+                yield from self._batches(spool)
+                continue
+            count = total()
+            if count is not None and self._next >= count:
+                return
+            yield None
+
+    def check_attempts(self, attempts: dict[int, int]) -> None:
+        """JobError SS6062 when a partition whose rows were given was computed once more, as Spark says; computed anew, its rows
+        may be other ones."""
+        differing = [p for p, attempt in attempts.items() if self._given.get(p) != attempt]
+        if differing:
+            raise JobError(
+                "SS6062",
+                f"Spark computed partition {differing[0]} of the result again after its rows had been given",
+                reason=FailureReason.TASK_MANAGER_LOST,
+                hint="run the statement again",
+            )
+
+    def close(self) -> None:
+        """Hang up on all senders and drop what is held. Harmless when repeated."""
+        with self._changed:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            connections = list(self._connections)
+            spools, self._complete = list(self._complete.values()), {}
+            self._changed.notify_all()
+        _wake_accept(self._listener.address)
+        self._listener.close()
+        for connection in connections:
+            _hang_up(connection)
+        for spool in spools:
+            spool.close()
+
+    def _batches(self, spool: PartitionSpool) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from spool.batches()
+        finally:
+            self._is_giving = False
+            self._drop(spool)
+
+    # --- threads of senders
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection = self._listener.accept()
+            except (OSError, EOFError):
+                if self._is_closed:
+                    return
+                continue
+            with self._changed:
+                is_refused = self._is_closed or len(self._connections) >= CONNECTIONS_MAX
+                if not is_refused:
+                    self._connections.add(connection)
+            if is_refused:
+                connection.close()
+                if self._is_closed:
+                    return
+                continue
+            threading.Thread(
+                target=self._serve, args=(connection,), name="spark-partition", daemon=True
+            ).start()
+
+    def _serve(self, connection: Connection) -> None:
+        """One sender, until its partition is complete or it hangs up."""
+        try:
+            # The order of multiprocessing.connection.Client with a key.
+            deliver_challenge(connection, self._secret.encode())
+            answer_challenge(connection, self._secret.encode())
+            self._receive(connection)
+        except SqlStreamError as error:
+            with self._changed:
+                self._error = self._error or error
+                self._changed.notify_all()
+        except (
+            Exception
+        ) as error:  # a sender that ends in the middle, or a stranger: Spark repeats the task of ours
+            logger.info("a sender of rows went away: %s", error or type(error).__name__)
+        finally:
+            with self._changed:
+                self._connections.discard(connection)
+            connection.close()
+
+    def _receive(self, connection: Connection) -> None:
+        head = msgspec.json.decode(connection.recv_bytes(MESSAGE_BYTES_MAX), type=PartitionHead)
+        spool = PartitionSpool(head.attempt, self._directory)
+        try:
+            while True:
+                self._wait_for_room()
+                message = connection.recv_bytes(MESSAGE_BYTES_MAX)
+                if not message:
+                    break
+                size = spool.add(message)
+                with self._changed:
+                    self._held_bytes += size
+            is_kept = self._keep(head.partition, spool)
+        except BaseException:
+            self._drop(spool)
+            raise
+        if not is_kept:
+            self._drop(spool)
+        connection.send_bytes(b"")
+
+    def _wait_for_room(self) -> None:
+        with self._changed:
+            self._changed.wait_for(
+                lambda: (
+                    self._is_closed
+                    or self._held_bytes < HELD_BYTES_MAX
+                    or not (self._is_giving or self._next in self._complete)
+                )
+            )
+            if self._is_closed:
+                raise EOFError
+
+    def _keep(self, partition: int, spool: PartitionSpool) -> bool:
+        """Take a complete partition. False when its rows were given already, or nobody reads any more."""
+        with self._changed:
+            if self._is_closed or partition in self._given:
+                return False
+            before = self._complete.get(partition)
+            self._complete[partition] = spool
+            self._changed.notify_all()
+        if before is not None:
+            self._drop(before)
+        return True
+
+    def _drop(self, spool: PartitionSpool) -> None:
+        spool.close()
+        self._let_go(spool.size)
+
+    def _let_go(self, size: int) -> None:
+        with self._changed:
+            self._held_bytes -= size
+            self._changed.notify_all()
+
+
+def _wake_accept(address: str | tuple[str, int]) -> None:
+    """`accept` does not return when another thread closes the socket; a connection makes it look."""
+    with contextlib.suppress(OSError):
+        Client(address).close()
+
+
+def _hang_up(connection: Connection) -> None:
+    """End the connection under the thread that reads it."""
+    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as end:
+        end.shutdown(socket.SHUT_RDWR)

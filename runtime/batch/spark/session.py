@@ -1,0 +1,284 @@
+"""The one Spark of this process: started at the first use, kept warm, and replaced when its settings change."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from runtime.batch.engine import BatchCancelled
+from runtime.batch.spark.code_archive import add_our_code
+from runtime.batch.spark.errors import described, first_line
+from runtime.batch.spark.jvm import SparkJvm
+from runtime.batch.spark.settings import (
+    MASTER,
+    is_of_this_machine,
+    launch_keys,
+    launch_settings,
+    shown_settings,
+    spark_keys,
+    standalone_masters,
+)
+from runtime.host.clock import steady_s
+from runtime.host.process import memory_bytes
+from sqlstream.errors import ExternalError, Retry, UserError
+from sqlstream.spark_keys import is_launch_key
+from sqlstream.spark_settings import SPARK_SQL_SETTINGS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+logger = logging.getLogger(__name__)
+
+STARTING = "starting Spark"
+
+JVM_TIMEOUT_S = 120.0
+"""How long the JVM may take until it answers. What follows, such as YARN's queue, has no limit but the user's patience."""
+
+CONNECT_TIMEOUT_S = 5.0
+"""How long the master of a standalone cluster may take to accept a connection. Spark itself would try for a minute."""
+
+_LOOK_S = 0.1
+
+
+class RunningSpark:
+    """A JVM with one SparkContext. State: both, and their temporary directory, until `stop`."""
+
+    def __init__(self, launch: Mapping[str, str]) -> None:
+        """Start it. ExternalError SS5110 without Java, SS5111 when Spark does not start."""
+        self.launch = dict(launch)
+        """The settings of the statement that has started it, as far as Spark takes them at its start."""
+        self._directory = tempfile.mkdtemp(prefix=f"sqlstream-spark-{os.getpid()}-")
+        self._is_stopped = False
+        try:
+            settings = launch_settings(launch, self._directory, len(os.sched_getaffinity(0)), memory_bytes())
+            logger.info("starting Spark: %s", shown_settings(settings))
+            started_s = steady_s()
+            self.is_of_this_machine = is_of_this_machine(settings[MASTER])
+            self.has_our_code = settings[MASTER].startswith("local[")
+            self.jvm = SparkJvm(settings, self._directory, JVM_TIMEOUT_S)
+            self.session = self._session(settings)
+        except BaseException:
+            self._remove_directory()
+            raise
+        logger.info("Spark runs as process %d after %.1f s", self.jvm.process_id, steady_s() - started_s)
+
+    @property
+    def directory(self) -> str:
+        """Where this Spark, and what belongs to it, keeps temporary files."""
+        return self._directory
+
+    @property
+    def is_alive(self) -> bool:
+        if self._is_stopped or not self.jvm.is_alive:
+            return False
+        try:
+            return not self.session.sparkContext._jsc.sc().isStopped()
+        except Exception:  # whatever the connection to a JVM raises that ends at this moment
+            return False
+
+    def stop(self) -> None:
+        """End the JVM and remove the directory. Harmless when repeated."""
+        if self._is_stopped:
+            return
+        self._is_stopped = True
+        with contextlib.suppress(Exception):  # a JVM that has died cannot say goodbye
+            self.session.stop()
+        self.jvm.stop()
+        _forget_gateway()
+        self._remove_directory()
+
+    def _session(self, settings: Mapping[str, str]) -> SparkSession:
+        from pyspark import SparkContext
+        from pyspark.sql import SparkSession
+
+        try:
+            _forget_gateway()
+            context = SparkContext(gateway=self.jvm.gateway)
+            # The workers' Python is this one, whatever `python3` is on PATH.
+            context.pythonExec = settings.get("spark.pyspark.python") or os.environ.get(
+                "PYSPARK_PYTHON", sys.executable
+            )
+            if not self.has_our_code:
+                add_our_code(context, self._directory)
+            return SparkSession(context)
+        except Exception as error:
+            words = self.jvm.last_words()
+            self.jvm.stop()
+            _forget_gateway()
+            cause = described(error)
+            raise ExternalError(
+                "SS5111",
+                f"Spark could not be started: {first_line(cause)}",
+                detail=f"its last lines are\n{words}" if words else "",
+                hint="look at the spark.* settings",
+            ) from error
+
+    def _remove_directory(self) -> None:
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+
+class SparkSessions:
+    """Gives each statement a session of its own, with its own settings and views, of the one Spark of this process. Thread-safe.
+
+    State: the running Spark and how many statements use it. It ends by `close`, or when a statement with other launch
+    settings comes while nothing uses it."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._running: RunningSpark | None = None
+        self._starting: dict[str, str] | None = None
+        self._failure: BaseException | None = None
+        self._users = 0
+        self._is_closed = False
+
+    @contextlib.contextmanager
+    def session(
+        self, config: Mapping[str, str], state: Callable[[str], None], is_cancelled: Callable[[], bool]
+    ) -> Iterator[tuple[RunningSpark, SparkSession]]:
+        """A session for one statement with the `spark.*` keys of its settings; waits while Spark starts.
+
+        UserError SS4052 to SS4054 for settings, ExternalError when Spark cannot start, BatchCancelled."""
+        given = spark_keys(config)
+        running = self._acquire(launch_keys(given), state, is_cancelled)
+        try:
+            yield running, _new_session(running, given)
+        finally:
+            with self._changed:
+                self._users -= 1
+                self._changed.notify_all()
+
+    def warm_up(self, config: Mapping[str, str]) -> None:
+        """Start Spark in the background, unless it runs."""
+        launch = launch_keys(spark_keys(config))
+        with self._changed:
+            if self._running is None:
+                self._start(launch)
+
+    def close(self) -> None:
+        """End Spark; statements that run fail. Harmless when repeated."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.wait_for(lambda: self._starting is None, JVM_TIMEOUT_S)
+            running, self._running = self._running, None
+        if running is not None:
+            running.stop()
+
+    def _acquire(
+        self, launch: dict[str, str], state: Callable[[str], None], is_cancelled: Callable[[], bool]
+    ) -> RunningSpark:
+        has_waited = False
+        with self._changed:
+            while (running := self._usable(launch)) is None:
+                if is_cancelled() or self._is_closed:
+                    raise BatchCancelled
+                if not has_waited:
+                    state(STARTING)
+                    has_waited = True
+                self._changed.wait(_LOOK_S)
+            self._users += 1
+        if has_waited:
+            state("")
+        return running
+
+    def _usable(self, launch: dict[str, str]) -> RunningSpark | None:
+        """The Spark with these settings; None while it starts. Called with the lock held."""
+        if self._starting is not None:
+            return None
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        running = self._running
+        if running is not None and running.launch == launch and running.is_alive:
+            return running
+        if running is not None and running.is_alive and self._users:
+            differing = sorted(
+                k for k in {*launch, *running.launch} if launch.get(k) != running.launch.get(k)
+            )
+            raise UserError(
+                "SS4054",
+                f'option "{differing[0]}" differs from that of a Spark statement that still runs in this process',
+                hint="run the statement when the other one has ended: Spark is then started anew",
+            )
+        if not self._is_closed:
+            self._start(launch)
+        return None
+
+    def _start(self, launch: dict[str, str]) -> None:
+        """Replace what runs, on a thread of its own. Called with the lock held."""
+        before, self._running = self._running, None
+        self._starting = launch
+        threading.Thread(target=self._replace, args=(before, launch), name="start-spark", daemon=True).start()
+
+    def _replace(self, before: RunningSpark | None, launch: dict[str, str]) -> None:
+        running: RunningSpark | None = None
+        failure: BaseException | None = None
+        try:
+            # What runs is given up only when its successor has a chance.
+            running = before
+            _check_reachable(launch.get(MASTER, "local"))
+            if before is not None:
+                before.stop()
+            running = None
+            running = RunningSpark(launch)
+        except BaseException as error:  # the thread's boundary: the statement that waits raises it
+            failure = error
+        with self._changed:
+            self._running, self._failure, self._starting = running, failure, None
+            self._changed.notify_all()
+
+
+def _new_session(running: RunningSpark, given: Mapping[str, str]) -> SparkSession:
+    session = running.session.newSession()
+    for key, value in given.items():
+        if is_launch_key(key) or key in SPARK_SQL_SETTINGS:
+            continue
+        if session.conf.isModifiable(key):
+            session.conf.set(key, value)
+        elif session.conf.get(key, None) != value:
+            raise UserError(
+                "SS4054",
+                f'option "{key}" is in force from the start of Spark, which runs already',
+                hint="give it before the first statement on Spark",
+            )
+    return session
+
+
+def _forget_gateway() -> None:
+    """PySpark keeps the connection to its JVM in the class, and would give it to the next context."""
+    from pyspark import SparkContext
+
+    if SparkContext._active_spark_context is not None:
+        raise UserError(
+            "SS4054",
+            "this process has a SparkContext of its own, and Spark allows one in each process",
+            hint="stop it, or run sqlstream in another process (sqlstream server)",
+        )
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+
+
+def _check_reachable(master: str) -> None:
+    """ExternalError SS5112 unless one of the masters of a standalone cluster accepts a connection."""
+    if not master.startswith("spark://"):
+        return
+    problems = []
+    for host, port in standalone_masters(master):
+        try:
+            with socket.create_connection((host, port), CONNECT_TIMEOUT_S):
+                return
+        except OSError as error:
+            problems.append(f"{host}:{port}: {(error.strerror or str(error)).lower()}")
+    raise ExternalError(
+        "SS5112",
+        f'could not reach the Spark master "{master}": {"; ".join(problems)}',
+        retry=Retry.BACKOFF,
+        hint=f"start the cluster, or SET '{MASTER}' to where it is",
+    )

@@ -1,0 +1,181 @@
+"""The settings that Spark is started with: ours, and over them those of the user."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from runtime.net.socket_directory import SOCKET_PATH_BYTES_MAX
+from sqlstream.errors import UserError
+from sqlstream.secrets import masked
+from sqlstream.spark_keys import is_launch_key, is_spark_key
+from sqlstream.spark_settings import SPARK_SQL_SETTINGS
+
+MASTER = "spark.master"
+LOOPBACK = "127.0.0.1"
+
+_GIB = 1 << 30
+_MEMORY_SHARE = 4
+"""Spark takes up to this fraction of the machine's memory, which it shares with our readers and with other programs."""
+
+_MEMORY_BYTES_MAX = 8 * _GIB
+
+_PARTITIONS_PER_CORE = 4
+"""Small enough for the overhead of tasks, large enough that a shuffle spills little; AQE merges what is too small."""
+
+_SOCKET_NAME_BYTES = 50
+"""Spark names them by a UUID."""
+
+_MASTERS = re.compile(r"local(\[.*\])?|local-cluster\[.*\]|spark://.+|yarn|k8s://.+")
+
+
+def spark_keys(config: Mapping[str, str]) -> dict[str, str]:
+    """The settings of Spark among those of a statement. UserError SS4052 for those that our SQL relies on, and SS4053 for a
+    master that cannot be used."""
+    given = {key: value for key, value in config.items() if is_spark_key(key)}
+    for key, needed in SPARK_SQL_SETTINGS.items():
+        if given.get(key, needed).lower() != needed.lower():
+            raise UserError(
+                "SS4052",
+                f'option "{key}" cannot be "{given[key]}": the SQL that is generated for Spark needs "{needed}"',
+                hint=f"RESET '{key}'",
+            )
+    _check_master(given)
+    return given
+
+
+def launch_keys(given: Mapping[str, str]) -> dict[str, str]:
+    """Those that are in force from Spark's start. The others can differ from statement to statement."""
+    return {key: value for key, value in given.items() if is_launch_key(key)}
+
+
+def launch_settings(
+    given: Mapping[str, str], directory: str, cores: int, memory_bytes: int
+) -> dict[str, str]:
+    """All settings of a Spark with these launch keys and temporary files below `directory`, on a machine of that size."""
+    master = given.get(MASTER, f"local[{cores}]")
+    settings = {
+        MASTER: master,
+        "spark.app.name": "sqlstream",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.warehouse.dir": f"file:{directory}/warehouse",
+        "spark.sql.adaptive.enabled": "true",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+        "spark.scheduler.mode": "FAIR",
+        "spark.scheduler.allocation.file": f"file:{directory}/pools.xml",
+        "spark.driver.extraJavaOptions": _java_options(directory),
+    }
+    if is_of_this_machine(master):
+        settings |= {
+            "spark.driver.bindAddress": LOOPBACK,
+            "spark.driver.host": LOOPBACK,
+            "spark.driver.memory": f"{_driver_memory_mib(memory_bytes)}m",
+            "spark.local.dir": f"{directory}/local",
+            **_sockets(directory),
+            "spark.sql.shuffle.partitions": str(cores * _PARTITIONS_PER_CORE),
+        }
+        if master.startswith("local["):
+            # Elsewhere both sides need a secret, which the owner of the cluster gives.
+            settings["spark.authenticate"] = "true"
+    key = "spark.driver.extraJavaOptions"
+    # The user's options stand behind ours, so that they win where both say something.
+    java_options = " ".join((settings[key], given.get(key, ""))).rstrip()
+    return {**settings, **given, **SPARK_SQL_SETTINGS, key: java_options}
+
+
+def is_of_this_machine(master: str) -> bool:
+    """Whether every process of this Spark runs on this machine."""
+    if master.startswith("spark://"):
+        return all(host in (LOOPBACK, "localhost") for host, _ in standalone_masters(master))
+    return master.startswith("local")
+
+
+def standalone_masters(master: str) -> list[tuple[str, int]]:
+    """Hosts and ports of `spark://host:port,host:port`. UserError SS4053 for another form."""
+    found = []
+    for place in master.removeprefix("spark://").split(","):
+        try:
+            parts = urlsplit(f"//{place}")
+            host, port = parts.hostname, parts.port
+        except ValueError:
+            host = port = None
+        if not host or not port:
+            raise _wrong_master(master)
+        found.append((host, port))
+    return found
+
+
+def _check_master(given: Mapping[str, str]) -> None:
+    master = given.get(MASTER, "local[*]")
+    if master.startswith("sc://") or "spark.remote" in given or "spark.api.mode" in given:
+        raise UserError(
+            "SS4053",
+            "Spark Connect is not supported: sqlstream drives Spark from its own process",
+            hint=f"SET '{MASTER}' = 'local[*]', 'spark://HOST:PORT', 'yarn' or 'k8s://…'",
+        )
+    if not _MASTERS.fullmatch(master):
+        raise _wrong_master(master)
+    if master.startswith("spark://"):
+        standalone_masters(master)
+    if given.get("spark.submit.deployMode", "client") != "client":
+        raise UserError(
+            "SS4053",
+            'Spark\'s deploy mode must be "client": its driver belongs to this process',
+            hint="RESET 'spark.submit.deployMode'",
+        )
+
+
+def _wrong_master(master: str) -> UserError:
+    return UserError(
+        "SS4053",
+        f'"{master}" is no master of Spark',
+        hint=f"SET '{MASTER}' = 'local[*]', 'spark://HOST:PORT', 'yarn' or 'k8s://…'",
+    )
+
+
+def _driver_memory_mib(memory_bytes: int) -> int:
+    return max(_GIB, min(memory_bytes // _MEMORY_SHARE, _MEMORY_BYTES_MAX)) >> 20
+
+
+def _sockets(directory: str) -> dict[str, str]:
+    """Spark and the workers meet on Unix sockets, which no other user can enter, where the path is short enough for them."""
+    key, place = "spark.python.unix.domain.socket", f"{directory}/sockets"
+    is_short = len(os.fsencode(place)) + _SOCKET_NAME_BYTES <= SOCKET_PATH_BYTES_MAX
+    return {f"{key}.enabled": "true", f"{key}.dir": place} if is_short else {}
+
+
+def _java_options(directory: str) -> str:
+    return (
+        f"-Dlog4j2.configurationFile=file:{directory}/log4j2.properties"
+        f" -Djava.io.tmpdir={directory}/tmp -XX:-UsePerfData"
+    )
+
+
+def shown_settings(settings: Mapping[str, str]) -> str:
+    """Settings for a log or a message, secrets masked."""
+    return ", ".join(f"{key}={masked(key, value)}" for key, value in sorted(settings.items()))
+
+
+def properties_text(settings: Mapping[str, str]) -> str:
+    """A Java properties file.
+
+    >>> properties_text({"spark.app.name": "a:b = c"})
+    'spark.app.name=a\\\\:b\\\\ \\\\=\\\\ c\\n'
+    """
+    return "".join(f"{_escaped(key)}={_escaped(value)}\n" for key, value in settings.items())
+
+
+def _escaped(text: str) -> str:
+    plain = (
+        re.sub(r"([\\:=#! ])", r"\\\1", text).replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+    )
+    return "".join(c if c.isascii() else "".join(f"\\u{u:04x}" for u in _utf16(c)) for c in plain)
+
+
+def _utf16(character: str) -> list[int]:
+    encoded = character.encode("utf-16-be", "surrogatepass")
+    return [int.from_bytes(encoded[i : i + 2], "big") for i in range(0, len(encoded), 2)]

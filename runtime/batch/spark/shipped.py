@@ -1,0 +1,45 @@
+"""What Spark ships to its workers by value: it finds our packages there, and calls them.
+
+Workers on other machines have our packages only as an archive that comes with the job, so this file imports none of them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark import AccumulatorParam, SparkFiles
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class FiguresParam(AccumulatorParam):  # type: ignore[misc]  # PySpark is Any to the type checker
+    """Figures of subtasks by key. One that runs twice, as it failed or its table is scanned twice, counts once."""
+
+    def zero(self, value: dict[Any, Any]) -> dict[Any, Any]:
+        return {}
+
+    def addInPlace(self, value1: dict[Any, Any], value2: dict[Any, Any]) -> dict[Any, Any]:  # noqa: N802 (Spark's name)
+        value1.update(value2)
+        return value1
+
+
+def make_task(
+    name: str, arguments: str, figures: Any, archive: str | None
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A function for `mapInArrow` that runs a task of runtime.batch.spark.tasks; `archive` is the directory of our packages
+    among the files of a Spark job, None where workers inherit the import path."""
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        if archive is not None:
+            place = os.path.join(SparkFiles.getRootDirectory(), archive)
+            if place not in sys.path:
+                sys.path.insert(0, place)
+        from runtime.batch.spark.tasks import run_task
+
+        return run_task(name, arguments, figures.add, batches)
+
+    return task

@@ -1,0 +1,91 @@
+"""Reads a table of a batch query through its connector, so that every engine gets the rows that a stream reads."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from runtime.batch.engine import BatchCancelled
+from runtime.host.clock import now_ms
+from sqlstream import config as options
+from sqlstream.arrow import to_arrow_schema
+from sqlstream.batch_plan import BatchTable
+from sqlstream.errors import InternalError
+from sqlstream.spi.connector import ConnectorContext, SourceStatus
+
+PAUSE_MAX_S = 0.1
+"""How long a reader without rows is left alone at most: the run may be cancelled meanwhile."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """One reader or writer of several. `attempt` is unique among the runs, and with `subtask` names their files."""
+
+    job_id: str
+    attempt: str
+    subtask: int
+    parallelism: int
+    config: dict[str, str]
+
+
+def connector_context(
+    share: Share,
+    files: Any,
+    count: Callable[[str, int], None],
+    print_lines: Callable[[list[str], bool], None],
+) -> ConnectorContext:
+    return ConnectorContext(
+        job_id=share.job_id,
+        vertex_id=share.attempt,
+        subtask=share.subtask,
+        parallelism=share.parallelism,
+        attempt=0,
+        batch_rows=int(options.get(share.config, "execution.batch-rows")),
+        config=share.config,
+        now_ms=now_ms,
+        count=count,
+        files=files,
+        print_lines=print_lines,
+    )
+
+
+def read_table(
+    table: BatchTable, context: ConnectorContext, is_cancelled: Callable[[], bool]
+) -> Iterator[pa.RecordBatch]:
+    """The share of one subtask, with the columns and types of `table.schema`. Rows are counted as numRecordsOut.
+
+    BatchCancelled once `is_cancelled`; the errors of the connector."""
+    from runtime.connectors import connector
+
+    schema = to_arrow_schema(table.schema)
+    reader = connector(table.source.connector).source(table.source, context, None)
+    try:
+        while True:
+            if is_cancelled():
+                raise BatchCancelled
+            polled = reader.poll()
+            if polled is SourceStatus.END:
+                return
+            if isinstance(polled, pa.RecordBatch):
+                context.count("numRecordsOut", polled.num_rows)
+                if polled.num_rows:
+                    yield _shaped(polled, schema)
+            else:
+                due_ms = reader.next_poll_ms()
+                wait_s = PAUSE_MAX_S if due_ms is None else (due_ms - context.now_ms()) / 1000
+                time.sleep(min(max(wait_s, 0.001), PAUSE_MAX_S))
+    finally:
+        reader.close()
+
+
+def _shaped(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The columns by position, under the names of the relation."""
+    if batch.num_columns != len(schema):
+        raise InternalError(f"a reader gave {batch.num_columns} columns instead of {len(schema)}")
+    if not len(schema):
+        return batch
+    return pa.RecordBatch.from_arrays(batch.columns, schema=schema)

@@ -1,0 +1,22 @@
+"""Spec of a query that a batch engine computes as a whole."""
+
+from __future__ import annotations
+
+from sqlstream.specs.spec import OperatorSpec
+
+
+class BatchQuerySpec(OperatorSpec, frozen=True, tag="batch_query"):
+    """The head of a vertex in a batch job, which runs in one subtask. Output: the rows of `sql` in the node's output schema.
+
+    `engine` is `duckdb` or `spark`, and `sql` one SELECT in its dialect. The SQL names its tables t0, t1, … and their columns c0,
+    c1, … by position (see sqlstream.batch_plan); `tables` are the ids of the SourceSpec operators of the same vertex that say
+    what is read, in this order. These operators are read by the engine and have no input or output of their own. `shared` names
+    the tables that the SQL, with its CTEs written out, reads more than once. `is_explained`: the output is one text, the engine's
+    own plan of the query, which does not run.
+    """
+
+    engine: str
+    sql: str
+    tables: tuple[int, ...] = ()
+    shared: tuple[str, ...] = ()
+    is_explained: bool = False

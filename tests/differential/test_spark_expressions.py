@@ -1,0 +1,245 @@
+"""Expressions in Spark have the stream's values: every function by example, and random ones over edge values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from expression_fuzzer import CHANCE, EDGES, ExpressionFuzzer, plain_values, run
+from planner_harness import Planner
+from spark_sql_harness import Guarded, evaluate_in_spark, is_same, plain
+
+from planner.lower import tree
+from planner.lower.expression import lower_expression
+from planner.lower.spark.dialect import FUNCTIONS, REFUSED, SparkDialect
+from planner.lower.spark.types import spark_type
+from planner.relational.nodes import Project, Sink
+from runtime.evaluate import EvaluationContext, compile_expression
+from sqlstream import types as sql
+from sqlstream.errors import UserError
+from sqlstream.expressions import Call, Expression, InputRef, Literal, walk
+from sqlstream.functions import SCALAR_FUNCTIONS
+from sqlstream.functions.descriptions import DESCRIPTIONS
+from sqlstream.schema import Schema
+from sqlstream.types import LogicalType, TypeRoot
+
+TS = "TIMESTAMP '2024-02-29 12:34:56.789'"
+MORE_EXAMPLES = (
+    # operators and functions whose description has no example
+    *("1 + 2", "3 - 5", "2 * 3", "7 / 2", "-7 / 2", "7 % 3", "-7 % 3", "7.5 / 2", "7.5 % 2", "-(1 + 4)"),
+    *("CAST(7 AS DOUBLE) / 0", "CAST(-7 AS FLOAT) / 3", "CAST(7.5 AS DOUBLE) % 2", "2.5 * 2.5", "1.1 - 2.22"),
+    *("1 = 1", "1 <> 1", "1 < 2", "2 <= 1", "'b' > 'a'", "'a' >= 'b'", "1 IS DISTINCT FROM 2"),
+    *("1 IS NOT DISTINCT FROM 2", "1 IS NULL", "1 IS NOT NULL", "TRUE AND NULL", "TRUE OR NULL", "NOT TRUE"),
+    *("(1 = 2) IS TRUE", "(1 = 2) IS NOT TRUE", "(1 = 2) IS FALSE", "(1 = 2) IS NOT FALSE"),
+    *("(1 = 2) IS UNKNOWN", "(1 = 2) IS NOT UNKNOWN", "1 IN (1, 2)", "3 NOT IN (1, NULL)"),
+    *("'a_b' LIKE 'a!_b' ESCAPE '!'", r"'a\b' LIKE 'a\_'", "'abc' SIMILAR TO 'a(b|x)%'", "'a' || 'b'"),
+    *("CASE WHEN 1 > 2 THEN 'a' ELSE 'b' END", "COT(1.0)", "PI()", "E()", "SHA256('a')"),
+    *("TO_TIMESTAMP_LTZ(1700000000, 0)", "TO_TIMESTAMP_LTZ(-1, 3)", "FROM_UNIXTIME(1700000000)"),
+    *("UNIX_TIMESTAMP('2024-01-01 00:00:01')", f"TIMESTAMPADD(MONTH, 12, {TS})"),
+    *(
+        "TIMESTAMPADD(HOUR, 5, DATE '2024-01-01')",
+        f"TIMESTAMPDIFF(MONTH, TIMESTAMP '2024-01-31 00:00:00', {TS})",
+    ),
+    *(f"{TS} + INTERVAL '1' DAY", f"{TS} - INTERVAL '2' MONTH", "DATE '2024-01-31' + INTERVAL '1' MONTH"),
+    *(f"EXTRACT({unit} FROM {TS})" for unit in ("DOW", "ISODOW", "ISOYEAR", "EPOCH", "DOY", "WEEK")),
+    *(f"FLOOR({TS} TO {unit})" for unit in ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "SECOND")),
+    *(f"CEIL({TS} TO {unit})" for unit in ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "SECOND")),
+    *("ARRAY[1, 2][2]", "ARRAY[1, 2][3]", "MAP['a', 1]['a']", "MAP['a', 1]['b']", "ROW(1, 'a')"),
+    *("CARDINALITY(MAP['a', 1])", "SPLIT_INDEX('a,b', 44, 1)", "REGEXP_EXTRACT('a', 'b')", "CEILING(-2.1)"),
+    *("CAST(CAST(0.1 AS FLOAT) AS DECIMAL(20, 15))", "CAST(0.000000001 AS STRING)", "GREATEST(1, NULL)"),
+)
+
+FAILING = (
+    *("1 / 0", "7.5 / 0", "1 % 0", "CAST('x' AS INT)", "CAST('1e3' AS BIGINT)", "CAST('1.5f' AS DOUBLE)"),
+    *(
+        "CAST('2024-02-30' AS DATE)",
+        "CAST('maybe' AS BOOLEAN)",
+        "FROM_BASE64('*')",
+        "MAP[CAST(NULL AS STRING), 1]",
+    ),
+    *("TIMESTAMP '9999-12-31 23:59:59' + INTERVAL '1' DAY", "DATE '0001-01-01' - INTERVAL '1' MONTH"),
+)
+"""Of one row that a stream fails on."""
+
+
+def bound(text: str) -> Expression:
+    """The expression as the binder makes it, without folding."""
+    node = Planner().bind(f"SELECT {text}")
+    node = node.input if isinstance(node, Sink) else node
+    assert isinstance(node, Project)
+    return node.expressions[0]
+
+
+def in_stream(expression: Expression) -> Any:
+    """The value of an expression without columns."""
+    batch = pa.RecordBatch.from_arrays([pa.array([0], pa.int32())], names=["c0"])
+    context = EvaluationContext(now_ms=lambda: 0, time_zone="UTC")
+    column = compile_expression(expression, Schema.of(("c0", sql.INT)), context)(batch)
+    return plain(plain_values(column)[0], expression.type)
+
+
+def examples() -> dict[str, Expression]:
+    texts = [d.example for d in DESCRIPTIONS.values() if d.example]
+    return {text: bound(text) for text in (*texts, *MORE_EXAMPLES)}
+
+
+def test_every_function_has_an_example_or_is_refused() -> None:
+    shown = {n.function for e in examples().values() for n in walk(e) if isinstance(n, Call)}
+    assert set(FUNCTIONS) | set(REFUSED) == set(SCALAR_FUNCTIONS)
+    assert not set(FUNCTIONS) & set(REFUSED)
+    # The binder makes these of the syntax of columns.
+    assert set(FUNCTIONS) - shown <= {"FIELD"}
+
+
+def test_every_example_has_the_streams_value(spark: Any) -> None:
+    one_row = pa.RecordBatch.from_arrays([pa.array([0], pa.int32())], names=["c0"])
+    given = examples()
+    found = evaluate_in_spark(spark, [Guarded(e, [0]) for e in given.values()], one_row, [sql.INT])
+    expected = {text: in_stream(e) for text, e in given.items()}
+    actual = {text: values[0] for text, values in zip(given, found, strict=True)}
+    assert {t: v for t, v in actual.items() if not is_same(v, expected[t])} == {}
+
+
+@pytest.mark.parametrize("text", FAILING)
+def test_what_fails_in_a_stream_fails_in_spark(text: str, spark: Any) -> None:
+    from pyspark.errors import PySparkException
+
+    one_row = pa.RecordBatch.from_arrays([pa.array([0], pa.int32())], names=["c0"])
+    expression = bound(text)
+    with pytest.raises(UserError):
+        in_stream(expression)
+    with pytest.raises(PySparkException, match=r"division|cannot|base64|out of range|NULL|null"):
+        evaluate_in_spark(spark, [Guarded(expression, [0])], one_row, [sql.INT])
+
+
+# -- random expressions ----------------------------------------------------------------------------
+
+EXPRESSIONS_A_JOB = 60
+
+
+def is_known_to_spark(t: LogicalType) -> bool:
+    try:
+        spark_type(t)
+    except UserError:
+        return False
+    return True
+
+
+TYPES = [t if is_known_to_spark(t) else sql.INT for t, _ in EDGES]
+READABLE = [is_known_to_spark(t) for t, _ in EDGES]
+
+
+def without_special_numbers(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """NaN and infinities become 1.5, and columns that Spark cannot hold become NULL."""
+    columns = []
+    for column, is_readable in zip(batch.columns, READABLE, strict=True):
+        if not is_readable:
+            column = pa.nulls(len(column), pa.int32())
+        elif pa.types.is_floating(column.type):
+            values = [1.5 if v is not None and not math.isfinite(v) else v for v in column.to_pylist()]
+            column = pa.array(values, column.type)
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def is_lowered(expression: Expression, time_zone: str) -> bool:
+    for node in walk(expression):
+        if isinstance(node, InputRef) and not READABLE[node.index]:
+            return False
+        if isinstance(node, Literal) and isinstance(node.value, float) and not math.isfinite(node.value):
+            return False
+        if isinstance(node, Call) and node.function in CHANCE:
+            return False
+    try:
+        lower_expression(expression, SparkDialect(time_zone), tree.input_column)
+    except UserError as error:
+        if error.code != "SS3301":
+            raise
+        return False
+    return True
+
+
+def rows_with_a_value(expression: Expression, batch: pa.RecordBatch, time_zone: str) -> list[int]:
+    """The rows on which the stream does not fail and computes no NaN."""
+    kept = []
+    floats = [
+        n
+        for n in walk(expression)
+        if isinstance(n, Call) and n.type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE)
+    ]
+    for row in range(batch.num_rows):
+        part = batch.slice(row, 1)
+        if isinstance(run(expression, part, time_zone), UserError):
+            continue
+        values = [run(node, part, time_zone) for node in floats]
+        if all(isinstance(v, UserError) or v.to_pylist()[0] == v.to_pylist()[0] for v in values):
+            kept.append(row)
+    return kept
+
+
+def drawn(fuzzer: ExpressionFuzzer, batch: pa.RecordBatch, count: int) -> list[Guarded]:
+    given: list[Guarded] = []
+    while len(given) < count:
+        expression = fuzzer.expression()
+        if is_lowered(expression, fuzzer.time_zone):
+            rows = rows_with_a_value(expression, batch, fuzzer.time_zone)
+            given += [Guarded(expression, rows)] if rows else []
+    return given
+
+
+def spark_values(
+    spark: Any, given: Sequence[Guarded], batch: pa.RecordBatch, time_zone: str
+) -> list[list[Any] | None]:
+    """As `evaluate_in_spark`; None for an expression that has no exact value in Spark, as its own error says."""
+    try:
+        return list(evaluate_in_spark(spark, given, batch, TYPES, time_zone))
+    except Exception as error:
+        if "no exact counterpart" not in str(error):
+            if len(given) == 1:
+                error.add_note(str(given[0].expression))
+                raise
+        elif len(given) == 1:
+            return [None]
+    middle = len(given) // 2
+    return [
+        *spark_values(spark, given[:middle], batch, time_zone),
+        *spark_values(spark, given[middle:], batch, time_zone),
+    ]
+
+
+def check_seed(spark: Any, seed: int) -> None:
+    fuzzer = ExpressionFuzzer(seed)
+    batch = without_special_numbers(fuzzer.batch())
+    given = drawn(fuzzer, batch, EXPRESSIONS_A_JOB)
+    for guarded, found in zip(given, spark_values(spark, given, batch, fuzzer.time_zone), strict=True):
+        expression, rows = guarded.expression, guarded.rows
+        ours = run(expression, batch.take(pa.array(rows)), fuzzer.time_zone)
+        if found is None or isinstance(ours, UserError):
+            continue
+        expected = [plain(v, expression.type) for v in plain_values(ours)]
+        for row, a, b in zip(rows, found, expected, strict=True):
+            if not is_same(a, b):
+                inputs = {
+                    str(n): plain_values(batch.column(n.index))[row]
+                    for n in walk(expression)
+                    if isinstance(n, InputRef)
+                }
+                pytest.fail(
+                    f"seed {seed}, {fuzzer.time_zone}: {expression} of {inputs}: Spark {a!r}, stream {b!r}"
+                )
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_random_expressions_have_the_streams_values(seed: int, spark: Any) -> None:
+    check_seed(spark, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("first", range(1000, 1100, 10))
+def test_many_random_expressions_have_the_streams_values(first: int, spark: Any) -> None:
+    for seed in range(first, first + 10):
+        check_seed(spark, seed)

@@ -1,0 +1,60 @@
+"""Queries in Spark have the batch answer, which is that of DuckDB over the same rows and of the finished stream."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from differential.random_query import RandomQuery
+from differential.test_queries import QUERIES, TABLES
+from oracle import Engine, Row, Tables, assert_same_rows, duckdb_answer
+from spark_sql_harness import create_view, spark_answer
+
+from planner.dialect.parser import parse_statements
+from planner.dialect.statements import Query
+from planner.lower.duckdb import lower_duckdb
+from planner.relational.nodes import Sink, Sort
+
+
+def answers_alike(engine: Engine, spark: Any, script: str, tables: Tables) -> list[Row]:
+    """Spark's rows of a script's SELECT, which must be DuckDB's."""
+    engine.configure(1, 100)
+    arrow = {name: engine.create(name, columns, rows, 1) for name, (columns, rows) in tables.items()}
+    for name, table in arrow.items():
+        create_view(spark, name, table, engine.table(name).physical_schema())
+    *before, query = parse_statements(script)
+    for statement in before:
+        engine.execute(statement)
+    assert isinstance(query, Query)
+    (node,) = engine.compile(query).relational
+    expected = duckdb_answer(lower_duckdb(node, {name: name for name in arrow}), node.schema, arrow)
+    found = spark_answer(spark, node)
+    is_ordered = isinstance(node, Sink) and isinstance(node.input, Sort) and bool(node.input.order)
+    assert_same_rows(found, expected, is_ordered=is_ordered)
+    return found
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_query_has_the_batch_answer(name: str, engine: Engine, spark: Any) -> None:
+    answers_alike(engine, spark, QUERIES[name], TABLES)
+
+
+def check_seed(engine: Engine, spark: Any, seed: int) -> None:
+    query = RandomQuery(seed)
+    try:
+        answers_alike(engine, spark, query.sql, query.tables)
+    except Exception as error:
+        raise AssertionError(f"seed {seed}: {query.sql}\n{query.tables}") from error
+
+
+def test_random_queries_have_the_batch_answer(engine: Engine, spark: Any) -> None:
+    for seed in range(12):
+        check_seed(engine, spark, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("first", range(1000, 1200, 20))
+def test_more_random_queries_have_the_batch_answer(first: int, engine: Engine, spark: Any) -> None:
+    for seed in range(first, first + 20):
+        check_seed(engine, spark, seed)

@@ -1,0 +1,210 @@
+"""Batch statements through every door: the command, the server and its REST; killed, cancelled and read slowly."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from command_harness import ROOT, SQLSTREAM, environment, sqlstream
+from server_harness import RunningServer, wait_until_ended
+
+BATCH = ("--set", "execution.runtime-mode=batch")
+DEMO = Path(ROOT) / "queries" / "getting_started.sql"
+SET_BATCH = "SET 'execution.runtime-mode' = 'batch'"
+ROWS = 400_000
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with RunningServer(tmp_path_factory.mktemp("server") / "data") as started:
+        yield started
+
+
+def in_batch(server: RunningServer, *tables: str) -> str:
+    """A session of its own catalog in batch mode with these tables."""
+    session = server.open_session()
+    database = f"d{session.replace('-', '')}"
+    for text in (f"CREATE DATABASE {database}", f"USE {database}", *tables, SET_BATCH):
+        server.execute(session, text)
+    return session
+
+
+def numbers(last: int, rows_per_second: int = 1_000_000_000) -> str:
+    return (
+        "CREATE TABLE numbers (n BIGINT) WITH ('connector' = 'datagen', 'fields.n.kind' = 'sequence',"
+        f" 'number-of-rows' = '{last}', 'rows-per-second' = '{rows_per_second}',"
+        f" 'fields.n.start' = '1', 'fields.n.end' = '{last}')"
+    )
+
+
+def files_table(path: Path) -> str:
+    return f"CREATE TABLE files (n BIGINT) WITH ('connector' = 'filesystem', 'format' = 'csv', 'path' = '{path}')"
+
+
+def rows_in(directory: Path) -> list[int]:
+    files = [p for p in directory.rglob("part-*") if ".staging" not in str(p)]
+    return sorted(int(line) for p in files for line in p.read_text().split())
+
+
+def test_the_demo_runs_in_batch_and_counts_the_flights_that_a_stream_finds_late(tmp_path: Path) -> None:
+    os.symlink(ROOT / "queries", tmp_path / "queries")
+    question = "SELECT SUM(departures) AS flights FROM hourly"
+    batch = sqlstream("run", *BATCH, "--format", "csv", str(DEMO), "-c", question, cwd=tmp_path)
+    assert batch.returncode == 0, batch.stderr
+    assert "late 0" in batch.stderr
+    assert batch.stdout.splitlines()[-1] == str(
+        len(Path(ROOT / "queries/data/flights.csv").read_text().splitlines()) - 1
+    )
+    assert len(list((tmp_path / "out").rglob("part-*.parquet"))) == 2
+
+
+def test_an_unbounded_table_in_batch_is_named_with_its_place() -> None:
+    endless = "CREATE TABLE numbers (n BIGINT) WITH ('connector' = 'datagen')"
+    text = f"{endless}; SELECT n FROM numbers"
+    ended = sqlstream("run", *BATCH, "-c", text)
+    assert ended.returncode == 2
+    assert 'error[SS3302]: table "numbers" never ends' in ended.stderr
+    assert "^^^^^^^" in ended.stderr
+    assert "SET 'execution.runtime-mode' = 'STREAMING'" in ended.stderr
+
+
+def test_explain_names_the_engine_why_and_its_plan() -> None:
+    text = f"{numbers(5)}; SELECT MAX(n) FROM numbers"
+    ended = sqlstream("explain", *BATCH, "-c", text)
+    assert ended.returncode == 0, ended.stderr
+    assert "== Batch Engine ==\nduckdb: its input has about 500 B, at most 10.0 GiB" in ended.stdout
+    assert "== SQL of DuckDB ==" in ended.stdout
+    assert "-- t0: numbers (n)" in ended.stdout
+    assert "Python Arrow Scan" in ended.stdout
+
+
+@pytest.mark.timeout(60)
+def test_ctrl_c_interrupts_the_query_and_leaves_no_file(tmp_path: Path) -> None:
+    table, script = tmp_path / "files", tmp_path / "script.sql"
+    script.write_text(
+        f"{numbers(100_000_000)}; {files_table(table)}; INSERT INTO files SELECT n FROM numbers WHERE MOD(n, 7) = 0;"
+    )
+    command = subprocess.Popen(
+        [*SQLSTREAM, "run", *BATCH, str(script)],
+        cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    deadline_s = time.monotonic() + 30
+    while not list(tmp_path.rglob("part-*")):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+    started_s = time.monotonic()
+    command.send_signal(signal.SIGINT)
+    _, stderr = command.communicate(timeout=20)
+    assert time.monotonic() - started_s < 5
+    assert command.returncode != 0
+    assert stderr == "interrupted\n"
+    assert not table.exists()
+
+
+def test_a_killed_command_leaves_all_rows_or_none_and_can_be_run_again(tmp_path: Path) -> None:
+    table, script = tmp_path / "files", tmp_path / "script.sql"
+    script.write_text(
+        f"{numbers(ROWS, 400_000)}; {files_table(table)}; INSERT INTO files SELECT n FROM numbers;"
+    )
+    expected = 0
+    for wait_s in (0.8, 1.6):
+        command = subprocess.Popen(
+            [*SQLSTREAM, "run", "--quiet", *BATCH, str(script)], cwd=ROOT, env=environment()
+        )
+        time.sleep(wait_s)
+        command.kill()
+        command.wait(20)
+        found = len(rows_in(table)) if table.exists() else 0
+        assert found in (expected, expected + ROWS)
+        expected = found
+    assert sqlstream("run", *BATCH, str(script)).returncode == 0
+    assert len(rows_in(table)) == expected + ROWS
+
+
+def test_a_killed_server_runs_a_batch_insert_again_and_writes_each_row_once(tmp_path: Path) -> None:
+    server = RunningServer(tmp_path / "data")
+    with server:
+        session = server.open_session()
+        for text in (numbers(60_000, 20_000), files_table(tmp_path / "out"), SET_BATCH):
+            server.execute(session, text)
+        job = server.insert(session, "INSERT INTO files SELECT n FROM numbers")
+        server.wait_for(job, "RUNNING")
+        (summary,) = server.get("/jobs/overview")["jobs"]
+        assert (summary["jobType"], summary["state"]) == ("BATCH", "RUNNING")
+        assert server.get(f"/jobs/{job}")["job-type"] == "BATCH"
+        assert "Batch(duckdb)[numbers]" in server.get(f"/jobs/{job}/plan")["plan"]["nodes"][0]["description"]
+        time.sleep(1)
+        children = server.children()
+        assert server.signal(signal.SIGKILL) == -signal.SIGKILL
+        wait_until_ended(children)
+        server.start()
+        server.wait_for(job, "FINISHED")
+        session = server.open_session()
+        assert [row[:3] for row in server.execute(session, "SHOW JOBS")] == [
+            [job, "insert-into_default_catalog.default_database.files", "FINISHED"]
+        ]
+    assert rows_in(tmp_path / "out") == list(range(1, 60_001))
+
+
+def test_a_cancelled_query_stops_the_engine_soon(server: RunningServer) -> None:
+    session = in_batch(server, numbers(3000))
+    product = (
+        "SELECT COUNT(*) FROM numbers AS a, numbers AS b, numbers AS c WHERE MOD(a.n * b.n * c.n, 7) = 1"
+    )
+    before = set(server.statuses())
+    answer = server.submit(session, product)
+    assert answer.status_code == 200, answer.text
+    deadline_s = time.monotonic() + 30
+    while not (jobs := set(server.statuses()) - before):
+        assert time.monotonic() < deadline_s
+    (job,) = jobs
+    server.wait_for(job, "RUNNING")
+    time.sleep(0.5)
+    started_s = time.monotonic()
+    assert server.request("PATCH", f"/jobs/{job}?mode=cancel", rest=True).status_code == 202
+    server.wait_for(job, "CANCELED")
+    assert time.monotonic() - started_s < 2
+    busy_s = [sum(c.cpu_times()[:2]) for c in server.children()]
+    time.sleep(0.5)
+    after_s = [sum(c.cpu_times()[:2]) for c in server.children()]
+    assert sum(after_s) - sum(busy_s) < 0.2, "nothing computes any more"
+
+
+def test_a_large_result_is_paged_while_its_reader_is_slow_and_memory_stays(server: RunningServer) -> None:
+    session = in_batch(server, numbers(1_000_000))
+    wide = "SELECT n, CONCAT('some text that makes each row wider than it would be ', CAST(n AS STRING)) FROM numbers"
+    server.execute(session, "SELECT COUNT(*) FROM numbers")
+    answer = server.submit(session, wide)
+    time.sleep(2)
+    processes = [psutil.Process(server.process.pid), *server.children()]
+    held = sum(p.memory_info().rss for p in processes)
+    rows = 0
+    path = f"/v3/sessions/{session}/operations/{answer.json()['operationHandle']}/result/0?rowFormat=JSON"
+    while path and rows < 200_000:
+        page = server.request("GET", path).json()
+        if page["resultType"] != "NOT_READY":
+            rows += len(page["results"]["data"])
+        path = page.get("nextResultUri", "")
+    assert rows >= 200_000
+    grown = sum(p.memory_info().rss for p in processes) - held
+    assert grown < 60 * 2**20, "the rows that are not read yet wait in the engine"
+
+
+def test_a_killed_task_manager_fails_the_statement_and_leaves_no_row(
+    server: RunningServer, tmp_path: Path
+) -> None:
+    session = in_batch(server, numbers(10_000_000, 20_000), files_table(tmp_path / "out"))
+    job = server.insert(session, "INSERT INTO files SELECT n FROM numbers")
+    server.wait_for(job, "RUNNING")
+    time.sleep(0.5)
+    for child in server.children():
+        child.kill()
+    assert server.wait_for(job, "FAILED") == "FAILED"
+    assert server.execute(session, "SELECT COUNT(*) FROM (SELECT n FROM numbers LIMIT 3)") == [[3]]
+    assert not list(tmp_path.rglob("part-*"))

@@ -1,0 +1,41 @@
+"""Statements in batch on Spark have the rows of the stream: the golden scripts, and the Nexmark queries."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_harness import ROOT, environment
+
+RESULTS = ROOT / "tests" / "golden" / "results"
+TIMEOUT_S = 600
+NOT_EXACT = {"group": 1, "ordered_aggregates": 1}
+"""Statements that depend on the order of rows, which AUTOMATIC runs as streams: how many of a script."""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(TIMEOUT_S)
+def test_the_golden_scripts_and_nexmark_have_the_rows_of_the_stream() -> None:
+    ended = subprocess.run(
+        [sys.executable, str(ROOT / "tests" / "batch_scripts.py"), "spark"],
+        cwd=RESULTS,
+        env=environment(PYTHONPATH=f"{ROOT}:{ROOT / 'tests'}"),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    outcomes = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert len(outcomes) == len(list(RESULTS.glob("*.sql"))) - 1 + 11
+    wrong = [outcome for outcome in outcomes if outcome["text"] != _expected(outcome["name"])]
+    assert wrong == []
+    assert {o["name"]: o["streamed"] for o in outcomes if o["streamed"]} == NOT_EXACT
+
+
+def _expected(name: str) -> str:
+    golden: Path = RESULTS / f"{name}.out"
+    return golden.read_text().rstrip("\n") if golden.exists() else ""

@@ -1,0 +1,119 @@
+"""One SparkEngine for each process of tests, and runs of hand-written plans on it."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import threading
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from runtime.batch.engine import BatchCancelled
+from runtime.batch.spark import SparkEngine
+from runtime.host.files import LocalFiles
+from runtime.host.random import random_id
+from sqlstream import types as sql
+from sqlstream.batch_plan import BatchOutput, BatchPlan, BatchTable
+from sqlstream.schema import Schema
+from sqlstream.specs import SinkSpec, SourceSpec
+
+SMALL = {"spark.master": "local[2]", "spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "4"}
+
+
+@functools.cache
+def spark_engine() -> SparkEngine:
+    """Started at the first use, ended with the process."""
+    engine = SparkEngine()
+    atexit.register(engine.close)
+    return engine
+
+
+class RecordedRun:
+    """A `BatchRun` that keeps what the engine reports; `emit` calls `on_batch` first."""
+
+    def __init__(
+        self, on_batch: Callable[[pa.RecordBatch], None] = lambda batch: None, keeps_rows: bool = True
+    ) -> None:
+        self.row_count = 0
+        self.batches: list[pa.RecordBatch] = []
+        self.committables: list[dict[str, Any]] = []
+        self.counts: Counter[tuple[str, str]] = Counter()
+        self.states: list[str] = []
+        self.reports: list[tuple[int, int]] = []
+        self.lines: list[str] = []
+        self.cancelled = threading.Event()
+        self.files: Any = LocalFiles()
+        self.attempt = random_id()[:8]
+        self._on_batch = on_batch
+        self._keeps_rows = keeps_rows
+
+    def emit(self, output: int, batch: pa.RecordBatch) -> None:
+        if self.cancelled.is_set():
+            raise BatchCancelled
+        self._on_batch(batch)
+        self.row_count += batch.num_rows
+        if self._keeps_rows:
+            self.batches.append(batch)
+
+    def written(self, output: int, committables: list[dict[str, Any]]) -> None:
+        self.committables += committables
+
+    def is_cancelled(self) -> bool:
+        return self.cancelled.is_set()
+
+    def report(self, done: int, total: int) -> None:
+        self.reports.append((done, total))
+
+    def state(self, words: str) -> None:
+        self.states.append(words)
+
+    def count(self, table: str, metric: str, n: int) -> None:
+        self.counts[table, metric] += n
+
+    def print_lines(self, lines: list[str], is_error: bool) -> None:
+        self.lines += lines
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [row for batch in self.batches for row in batch.to_pylist()]
+
+
+def file_table(name: str, path: str, schema: Schema, file_format: str = "csv", **options: str) -> BatchTable:
+    source = SourceSpec(
+        table="t",
+        connector="filesystem",
+        options={"path": path, "format": file_format, "source.rejected-rows.path": "", **options},
+        schema=schema,
+        columns=schema.names,
+    )
+    return BatchTable(name, source)
+
+
+def datagen_table(name: str, rows: int, schema: Schema, **options: str) -> BatchTable:
+    source = SourceSpec(
+        table="t",
+        connector="datagen",
+        options={"number-of-rows": str(rows), "rows-per-second": "1000000000", **options},
+        schema=schema,
+        columns=schema.names,
+    )
+    return BatchTable(name, source)
+
+
+def file_sink(path: str, schema: Schema, file_format: str = "csv") -> SinkSpec:
+    return SinkSpec("out", "filesystem", {"path": path, "format": file_format}, schema)
+
+
+def plan_of(
+    query: str,
+    *tables: BatchTable,
+    schema: Schema | None = None,
+    sink: SinkSpec | None = None,
+    config: dict[str, str] | None = None,
+) -> BatchPlan:
+    columns = schema or Schema.of(("n", sql.BIGINT))
+    return BatchPlan(
+        random_id(), "test", "spark", tables, (BatchOutput(query, columns, sink),), config or SMALL
+    )

@@ -1,0 +1,180 @@
+"""Which statements run in batch, on which engine, and what of them is said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from client.local_session import local_session
+from client.session import Session
+from planner.batch import CompiledBatch
+from planner.compile import CompiledPlan
+from planner.dialect.parser import parse_script, parse_statement
+from sqlstream.batch_plan import batch_plan
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import Span, UserError
+from sqlstream.specs import BatchQuerySpec, SinkSpec, SourceSpec
+
+TABLES = """
+CREATE TABLE bids (auction BIGINT, price BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND)
+  WITH ('connector' = 'datagen', 'number-of-rows' = '1000');
+CREATE TABLE endless (n BIGINT) WITH ('connector' = 'datagen');
+CREATE TABLE lines (`file.name` STRING METADATA VIRTUAL, `Line` STRING, `line` STRING)
+  WITH ('connector' = 'filesystem', 'path' = '{path}', 'format' = 'csv');
+CREATE TABLE sums (auction BIGINT, total BIGINT) WITH ('connector' = 'filesystem', 'path' = '{path}/out', 'format' = 'csv');
+CREATE TABLE printed (auction BIGINT, total BIGINT) WITH ('connector' = 'print');
+SET 'execution.runtime-mode' = 'BATCH';
+"""
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    (tmp_path / "lines.csv").write_text("a,b\n" * 1000)
+    with local_session() as made:
+        for statement in parse_script(TABLES.format(path=tmp_path)):
+            made.execute(statement)
+        yield made
+
+
+def compiled(session: Session, text: str) -> CompiledPlan | CompiledBatch:
+    return session.compile(parse_statement(text))
+
+
+def in_batch(session: Session, text: str) -> CompiledBatch:
+    plan = compiled(session, text)
+    assert isinstance(plan, CompiledBatch)
+    return plan
+
+
+def put(session: Session, key: str, value: str) -> None:
+    session.execute(parse_statement(f"SET '{key}' = '{value}'"))
+
+
+def refusal(session: Session, text: str) -> UserError:
+    with pytest.raises(UserError) as refused:
+        compiled(session, text)
+    return refused.value
+
+
+def underlined(text: str, span: Span | None) -> str:
+    assert span is not None
+    return text[span.start : span.end]
+
+
+def test_an_unbounded_table_is_refused_in_batch_and_streams_when_automatic(session: Session) -> None:
+    text = "SELECT b.auction FROM bids AS b JOIN endless AS e ON b.auction = e.n"
+    error = refusal(session, text)
+    assert (error.code, error.message) == (
+        "SS3302",
+        'table "endless" never ends, so a batch statement cannot read it',
+    )
+    assert underlined(text, error.span).startswith("endless")
+    put(session, "execution.runtime-mode", "AUTOMATIC")
+    assert isinstance(compiled(session, text), CompiledPlan)
+    in_batch(session, "SELECT auction FROM bids")
+
+
+def test_what_no_engine_answers_exactly_is_refused_in_batch_and_streams_when_automatic(
+    session: Session,
+) -> None:
+    text = "SELECT auction, LISTAGG(CAST(price AS STRING)) FROM bids GROUP BY auction"
+    error = refusal(session, text)
+    assert error.code == "SS3301"
+    assert error.span is not None
+    put(session, "execution.runtime-mode", "AUTOMATIC")
+    assert isinstance(compiled(session, text), CompiledPlan)
+
+
+def test_a_query_over_literals_alone_needs_no_engine(session: Session) -> None:
+    assert isinstance(compiled(session, "SELECT 1 + 1"), CompiledPlan)
+    in_batch(session, "SELECT a, COUNT(*) FROM (VALUES (1), (1)) AS t(a) GROUP BY a")
+
+
+def test_the_engine_is_chosen_by_the_size_of_the_input(session: Session) -> None:
+    assert in_batch(session, "SELECT auction FROM bids").engine == "duckdb"
+    assert (
+        "its input has about 97.7 KiB, at most 10.0 GiB"
+        in in_batch(session, "SELECT auction FROM bids").reason
+    )
+    put(session, "execution.batch.duckdb-bytes-max", "1 kb")
+    chosen = list(_choices(session, "SELECT auction FROM bids"))
+    assert [choice.engine for choice in chosen] == ["spark", "duckdb"]
+    assert chosen[0].reason.startswith("its input has about 97.7 KiB, more than 1.0 KiB")
+    put(session, "execution.batch.engine", "duckdb")
+    assert in_batch(session, "SELECT auction FROM bids").reason == "'execution.batch.engine' = 'duckdb'"
+
+
+def _choices(session: Session, text: str):  # type: ignore[no-untyped-def]
+    from client.batch_statements import engine_choices
+    from planner.batch import plan_batch_sources
+    from planner.bind.sink import bind_sinks
+
+    context = session.bind_context()
+    return engine_choices(plan_batch_sources(bind_sinks(parse_statement(text), context), context), context)
+
+
+def test_a_job_has_a_vertex_for_each_sink_that_only_gets_new_rows(session: Session) -> None:
+    graph = in_batch(
+        session,
+        "EXECUTE STATEMENT SET BEGIN"
+        " INSERT INTO sums SELECT auction, SUM(price) FROM bids GROUP BY auction;"
+        " INSERT INTO printed SELECT auction, price FROM bids; END",
+    ).job_graph
+    assert graph.is_batch
+    assert not graph.is_query
+    assert len(graph.vertices) == 2
+    ids = [operator.id for vertex in graph.vertices for operator in vertex.operators]
+    assert len(set(ids)) == len(ids)
+    for vertex in graph.vertices:
+        head, table, sink = vertex.operators
+        assert isinstance(head.spec, BatchQuerySpec)
+        assert isinstance(table.spec, SourceSpec)
+        assert table.spec.watermark is None
+        assert isinstance(sink.spec, SinkSpec)
+        assert sink.input == head.id
+        assert sink.input_modes == (ChangelogMode.INSERT_ONLY,)
+        assert vertex.parallelism == 1
+
+
+def test_an_unchanged_statement_keeps_its_ids_and_another_has_others(session: Session) -> None:
+    text = "SELECT auction FROM bids"
+    first, again = (in_batch(session, text).job_graph for _ in range(2))
+    assert first == again
+    assert in_batch(session, f"{text} WHERE price > 3").job_graph.vertices[0].id != first.vertices[0].id
+
+
+def test_columns_and_metadata_are_named_by_position(session: Session) -> None:
+    graph = in_batch(session, "SELECT `line`, `Line`, `file.name` FROM `lines`").job_graph
+    plan = batch_plan(graph.vertices[0], graph.job_id, graph.config)
+    (table,) = plan.tables
+    assert (table.name, table.schema.names) == ("t0", ("c0", "c1", "c2"))
+    assert (table.source.columns, [m.name for m in table.source.metadata]) == (
+        ("Line", "line"),
+        ["file.name"],
+    )
+    assert plan.outputs[0].schema.names == ("line", "Line", "file.name")
+    assert plan.outputs[0].sink is None
+
+
+def test_a_table_that_is_read_twice_is_shared(session: Session) -> None:
+    text = "SELECT a.auction FROM bids AS a JOIN (SELECT auction FROM bids GROUP BY auction) AS b ON a.auction = b.auction"
+    graph = in_batch(session, text).job_graph
+    plan = batch_plan(graph.vertices[0], graph.job_id, graph.config)
+    assert [(t.name, t.is_shared) for t in plan.tables] == [("t0", True)]
+    graph = in_batch(session, "SELECT auction FROM bids").job_graph
+    plan = batch_plan(graph.vertices[0], graph.job_id, graph.config)
+    assert [(t.name, t.is_shared) for t in plan.tables] == [("t0", False)]
+
+
+def test_settings_of_spark_go_with_the_job(session: Session) -> None:
+    put(session, "spark.sql.shuffle.partitions", "3")
+    assert (
+        in_batch(session, "SELECT auction FROM bids").job_graph.config["spark.sql.shuffle.partitions"] == "3"
+    )
+
+
+def test_explain_refuses_what_only_streams_have(session: Session) -> None:
+    with pytest.raises(UserError, match="EXPLAIN CHANGELOG_MODE is not supported in batch"):
+        session.execute(parse_statement("EXPLAIN CHANGELOG_MODE SELECT auction FROM bids"))

@@ -1,0 +1,131 @@
+"""The settings of Spark: ours, the user's over them, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from runtime.batch.spark.settings import (
+    is_of_this_machine,
+    launch_keys,
+    launch_settings,
+    properties_text,
+    shown_settings,
+    spark_keys,
+    standalone_masters,
+)
+from sqlstream.errors import UserError
+
+GIB = 1 << 30
+
+
+def test_only_keys_of_spark_are_taken() -> None:
+    config = {"parallelism.default": "2", "spark.master": "local[1]", "spark.sql.shuffle.partitions": "3"}
+    given = spark_keys(config)
+    assert given == {"spark.master": "local[1]", "spark.sql.shuffle.partitions": "3"}
+    assert launch_keys(given) == {"spark.master": "local[1]"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("spark.sql.ansi.enabled", "true"), ("spark.sql.session.timeZone", "Europe/Berlin")],
+)
+def test_what_the_generated_sql_relies_on_cannot_be_changed(key: str, value: str) -> None:
+    with pytest.raises(UserError) as caught:
+        spark_keys({key: value})
+    assert caught.value.code == "SS4052"
+    assert f'option "{key}" cannot be "{value}"' in caught.value.message
+    assert caught.value.hint == f"RESET '{key}'"
+
+
+def test_giving_the_needed_value_is_no_fault() -> None:
+    assert spark_keys({"spark.sql.ansi.enabled": "FALSE"}) == {"spark.sql.ansi.enabled": "FALSE"}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"spark.master": "sc://localhost:15002"},
+        {"spark.remote": "sc://localhost"},
+        {"spark.master": "mesos://x:1"},
+        {"spark.master": "spark://"},
+        {"spark.master": "spark://host"},
+        {"spark.master": "spark://host:99999"},
+        {"spark.submit.deployMode": "cluster"},
+    ],
+)
+def test_masters_that_cannot_be_used_are_refused(config: dict[str, str]) -> None:
+    with pytest.raises(UserError) as caught:
+        spark_keys(config)
+    assert caught.value.code == "SS4053"
+
+
+@pytest.mark.parametrize(
+    ("master", "is_here"),
+    [
+        ("local[*]", True),
+        ("local-cluster[2,1,1024]", True),
+        ("spark://127.0.0.1:7077", True),
+        ("spark://127.0.0.1:7077,10.0.0.7:7077", False),
+        ("spark://node7:7077", False),
+        ("yarn", False),
+        ("k8s://https://cluster:6443", False),
+    ],
+)
+def test_a_spark_of_this_machine_is_told_by_its_master(master: str, is_here: bool) -> None:
+    assert is_of_this_machine(master) is is_here
+
+
+def test_masters_of_a_standalone_cluster() -> None:
+    assert standalone_masters("spark://a:1,b:2") == [("a", 1), ("b", 2)]
+
+
+def test_by_default_spark_is_local_closed_and_within_the_cores() -> None:
+    settings = launch_settings({}, "/tmp/x", 3, 24 * GIB)
+    assert settings["spark.master"] == "local[3]"
+    assert settings["spark.driver.bindAddress"] == settings["spark.driver.host"] == "127.0.0.1"
+    assert settings["spark.authenticate"] == "true"
+    assert settings["spark.ui.enabled"] == "false"
+    assert settings["spark.driver.memory"] == "6144m"
+    assert settings["spark.sql.shuffle.partitions"] == "12"
+    assert settings["spark.local.dir"] == "/tmp/x/local"
+    assert settings["spark.sql.warehouse.dir"] == "file:/tmp/x/warehouse"
+    assert settings["spark.sql.session.timeZone"] == "UTC"
+    assert settings["spark.sql.timestampType"] == "TIMESTAMP_NTZ"
+
+
+@pytest.mark.parametrize(("memory", "heap"), [(2 * GIB, "1024m"), (8 * GIB, "2048m"), (512 * GIB, "8192m")])
+def test_spark_takes_a_share_of_the_memory(memory: int, heap: str) -> None:
+    assert launch_settings({}, "/tmp/x", 2, memory)["spark.driver.memory"] == heap
+
+
+def test_a_cluster_decides_about_its_own_addresses_and_secrets() -> None:
+    settings = launch_settings({"spark.master": "spark://node7:7077"}, "/tmp/x", 2, 24 * GIB)
+    for key in ("spark.driver.bindAddress", "spark.driver.host", "spark.authenticate", "spark.local.dir"):
+        assert key not in settings
+
+
+def test_the_user_s_settings_win_but_for_those_that_the_sql_needs() -> None:
+    given = {"spark.ui.enabled": "true", "spark.driver.extraJavaOptions": "-Dx=1"}
+    settings = launch_settings(given, "/tmp/x", 2, 24 * GIB)
+    assert settings["spark.ui.enabled"] == "true"
+    assert settings["spark.driver.extraJavaOptions"].startswith("-Dlog4j2.configurationFile=file:/tmp/x/")
+    assert settings["spark.driver.extraJavaOptions"].endswith(" -Dx=1")
+
+
+def test_unix_sockets_are_left_out_where_their_paths_would_be_too_long() -> None:
+    key = "spark.python.unix.domain.socket.enabled"
+    assert launch_settings({}, "/tmp/x", 2, GIB)[key] == "true"
+    assert key not in launch_settings({}, "/tmp/" + "x" * 60, 2, GIB)
+
+
+def test_secrets_are_masked_in_the_log() -> None:
+    assert (
+        shown_settings({"spark.master": "yarn", "spark.authenticate.secret": "abc"})
+        == "spark.authenticate.secret=******, spark.master=yarn"
+    )
+
+
+def test_a_properties_file_holds_any_text() -> None:
+    assert properties_text({"spark.a": "x y\\z\n#!é😀"}) == (
+        "spark.a=x\\ y\\\\z\\n\\#\\!\\u00e9\\ud83d\\ude00\n"
+    )
