@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -91,7 +91,7 @@ class DuckDbEngine:
         import duckdb
 
         with spill_directory() as directory:
-            connection = duckdb.connect(":memory:", config=_database_config(plan.config, directory))
+            connection = duckdb.connect(":memory:", config=database_config(plan.config, directory))
             with self._lock:
                 self._connections.setdefault(plan.job_id, set()).add(connection)
             try:
@@ -179,7 +179,8 @@ class _Tables:
                 rows.close()  # type: ignore[attr-defined]
 
 
-def _database_config(config: dict[str, str], directory: str) -> dict[str, str | bool | int]:
+def database_config(config: Mapping[str, str], directory: str) -> dict[str, str | bool | int]:
+    """What a database starts with: its share of the machine, a directory for what memory does not hold, and no extensions."""
     threads = int(options.get(config, THREADS))
     return {
         "threads": threads if threads > 0 else len(os.sched_getaffinity(0)),
