@@ -1,9 +1,9 @@
 """Which rows of the tables a row of a result was made of, as queries over these tables.
 
-A row of a result is known by the values of some of its columns. Each node hands the conditions on its output down to its inputs, as
-far as they can be said of them: those on grouping keys pass an aggregate, those on partition keys a Top-N, those on columns of one
-side a join (and its other side too, through an equality), and a window's bounds become bounds of time. What arrives at a scan
-selects the rows that contributed."""
+A row of a result is known by the values of some of its columns. Each node hands conditions on its output down to its inputs as
+far as it can: those on grouping keys pass an aggregate, those on partition keys a Top-N, those on columns of one side a join
+(and its other side too, through an equality), and a window's bounds become bounds of time. What arrives at a scan selects the
+rows that contributed."""
 
 from __future__ import annotations
 
@@ -147,13 +147,13 @@ def _column_value(expression: Expression) -> tuple[int, int] | None:
 def _of_join(node: plan.Join, conditions: tuple[Condition, ...]) -> list[list[Condition]]:
     """What each side gets: conditions on its own columns, and those on columns that the join equates with its own."""
     width, count = len(node.left.schema), len(node.left.schema) + len(node.right.schema)
-    known = [*conditions]
+    known, inputs = [*conditions], _inputs(node)
     for a, b in _equated(node):
         for condition in conditions:
             read = inputs_of(condition.expression)
             for source, target in ((a, b), (b, a)):
                 if read == {source.index}:
-                    columns = _inputs(node)[: source.index] + (target,) + _inputs(node)[source.index + 1 :]
+                    columns = (*inputs[: source.index], target, *inputs[source.index + 1 :])
                     known.append(Condition(substitute(condition.expression, columns), condition.is_of_key))
     left = _of_columns(known, range(width))
     right = _of_columns(known, range(width, count))
@@ -161,7 +161,7 @@ def _of_join(node: plan.Join, conditions: tuple[Condition, ...]) -> list[list[Co
         left = [c for c in left if not _accepts_null(c)]
     if node.kind in _OUTER_RIGHT:
         right = [c for c in right if not _accepts_null(c)]
-    shifted = tuple(InputRef(max(i - width, 0), t.type) for i, t in enumerate(_inputs(node)))
+    shifted = tuple(InputRef(max(i - width, 0), t.type) for i, t in enumerate(inputs))
     return [left, [Condition(substitute(c.expression, shifted), c.is_of_key) for c in right]]
 
 

@@ -10,7 +10,7 @@ from client.arguments import add_configuration_arguments, configuration_of, coun
 from sqlstream.errors import SqlStreamError, UserError, line_and_column, render_error
 
 if TYPE_CHECKING:
-    from client.session import Session
+    from client.session import Rows, Session
     from client.verification.outcome import Verification
     from planner.dialect.statements import Statement
 
@@ -131,9 +131,7 @@ def _verified(statement: Statement, session: Session, engine: str) -> list[Verif
             return verifications(kinds.Verify(statement.text, statement.span, statement, engine), session)
         case kinds.Verify() | kinds.VerifyJob():
             return verifications(statement, session)
-        case kinds.Explain() | kinds.StopJob():
-            return None
-        case kinds.Show() | kinds.Describe() | kinds.DescribeJob():
+        case kinds.Explain() | kinds.StopJob() | kinds.Show() | kinds.Describe() | kinds.DescribeJob():
             return None
     outcome = session.execute(statement)
     return outcome if isinstance(outcome, Rows) else None

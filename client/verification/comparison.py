@@ -65,7 +65,9 @@ class Comparison:
         self._waiting_bytes = 0
         self._waiting_rows = 0
         self._side = ""
-        fields = [pa.field(name, _stored_type(f.type)) for name, f in zip(self._columns, self._arrow, strict=True)]
+        fields = [
+            pa.field(name, _stored_type(f.type)) for name, f in zip(self._columns, self._arrow, strict=True)
+        ]
         self._stored = pa.schema([*fields, pa.field("n", pa.int64())])
         for side in SIDES:
             connection.register("empty", self._stored.empty_table())
@@ -112,7 +114,9 @@ class Comparison:
         having = f"SELECT {shown}, SUM(n) AS n FROM ({sides}) GROUP BY {shown or 'ALL'} HAVING SUM(n) <> 0"
         self._execute(f"CREATE OR REPLACE TEMP TABLE differing AS {having}")
         near = self._drop_near(tolerance) if tolerance > 0 else 0
-        totals = "SELECT COALESCE(SUM(n) FILTER (n > 0), 0), COALESCE(-SUM(n) FILTER (n < 0), 0) FROM differing"
+        totals = (
+            "SELECT COALESCE(SUM(n) FILTER (n > 0), 0), COALESCE(-SUM(n) FILTER (n < 0), 0) FROM differing"
+        )
         surplus, missing = (int(n) for n in self._execute(totals).fetchall()[0])
         rows, keys = self._first(key, keys_max)
         return Differences(surplus, missing, near, rows, keys)
@@ -200,9 +204,7 @@ def _stored_type(t: pa.DataType) -> pa.DataType:
 
 
 def _is_close(a: str, b: str, tolerance: float) -> str:
-    return (
-        f"({a} IS NOT DISTINCT FROM {b} OR ABS({a} - {b}) <= {tolerance!r} * GREATEST(ABS({a}), ABS({b})))"
-    )
+    return f"({a} IS NOT DISTINCT FROM {b} OR ABS({a} - {b}) <= {tolerance!r} * GREATEST(ABS({a}), ABS({b})))"
 
 
 @contextlib.contextmanager

@@ -82,10 +82,8 @@ class Tracer:
             rows = self._rows(scan, of_key)
         schema = collecting_sink(scan, self._context).schema
         time_zone = str(options.get(self._context.config, "table.local-time-zone"))
-        shown = shown_rows(rows.slice(0, self._rows_max), schema, None, time_zone)
-        return ContributingTable(
-            scan.table.path.name, shown.rows, rows.num_rows <= self._rows_max, drawn=shown.drawn
-        )
+        shown = shown_rows(rows.slice(0, self._rows_max), schema, time_zone)
+        return ContributingTable(scan.table.path.name, shown, rows.num_rows <= self._rows_max)
 
     def _rows(self, scan: RelationalNode, conditions: tuple[Condition, ...]) -> pa.RecordBatch:
         condition = conjunction([c.expression for c in conditions])

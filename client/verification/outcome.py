@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import io
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 import pyarrow as pa
 
-from client.render import JsonLines, make_renderer
+from client.render import make_renderer
 from client.tables import text_columns
+from sqlstream.arrow import to_arrow_schema
 from sqlstream.schema import Field, Schema
 from sqlstream.types import STRING
 
-Row = dict[str, Any]
-
-
-class ShownRows(msgspec.Struct, frozen=True):
-    """Rows for people and programs: JSON values by column, and a table drawn with lines."""
-
-    rows: tuple[Row, ...]
-    drawn: str
+Row = dict[str, str | None]
+"""The values by column as texts, as CAST to STRING gives them; None for NULL."""
 
 
 class ContributingTable(msgspec.Struct, frozen=True):
@@ -31,7 +26,6 @@ class ContributingTable(msgspec.Struct, frozen=True):
     rows: tuple[Row, ...] = ()
     is_complete: bool = True
     not_traced: str = ""
-    drawn: str = ""
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -42,7 +36,6 @@ class Difference(msgspec.Struct, frozen=True):
     stream: tuple[Row, ...]
     batch: tuple[Row, ...]
     inputs: tuple[ContributingTable, ...]
-    drawn: str = ""
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -72,24 +65,10 @@ class Verification(msgspec.Struct, frozen=True):
     reasons: tuple[Reason, ...]
 
 
-def shown_rows(batch: pa.RecordBatch, schema: Schema, sides: list[str] | None, time_zone: str) -> ShownRows:
-    """Rows as JSON and as a drawn table, whose first column names the side of each row if `sides` does."""
-    out = io.StringIO()
-    json_lines = JsonLines(schema, False, out)
-    json_lines.write(batch)
-    json_lines.finish()
-    rows = tuple(msgspec.json.decode(line) for line in out.getvalue().splitlines())
-    texts = text_columns(batch, schema, False, time_zone)
-    names = list(schema.names)
-    if sides is not None:
-        texts, names = [pa.array(sides, pa.string()), *texts], ["", *names]
-    drawn = io.StringIO()
-    table = make_renderer("table", Schema(tuple(Field(n, STRING) for n in names)), with_op=False, out=drawn)
-    arrow = pa.schema([pa.field(name, pa.string()) for name in names])
-    table.write(pa.RecordBatch.from_arrays(texts, schema=arrow))
-    table.finish()
-    lines = drawn.getvalue().rstrip("\n").splitlines()
-    return ShownRows(rows, "\n".join(line for line in lines if line[:1] in "┌│├└+|"))
+def shown_rows(batch: pa.RecordBatch, schema: Schema, time_zone: str) -> tuple[Row, ...]:
+    """A few rows as texts."""
+    texts = [column.to_pylist() for column in text_columns(batch, schema, False, time_zone)]
+    return tuple(dict(zip(schema.names, row, strict=True)) for row in zip(*texts, strict=True))
 
 
 def verification_text(found: Verification) -> str:
@@ -116,7 +95,9 @@ def verification_text(found: Verification) -> str:
 
 def _difference_lines(number: int, difference: Difference) -> list[str]:
     key = ", ".join(f"{name} = {_value(value)}" for name, value in difference.key.items())
-    lines = [f"difference {number + 1}{': ' if key else ''}{key}", difference.drawn]
+    sides = {"stream": difference.stream, "batch": difference.batch}
+    rows = [{"": side, **row} for side, of_side in sides.items() for row in of_side]
+    lines = [f"difference {number + 1}{': ' if key else ''}{key}", *_drawn(rows)]
     for table in difference.inputs:
         if table.not_traced:
             lines.append(f'rows of table "{table.table}" are not traced: {table.not_traced}')
@@ -127,12 +108,23 @@ def _difference_lines(number: int, difference: Difference) -> list[str]:
         count = _rows(len(table.rows))
         what = f"{count} contribute" if len(table.rows) > 1 else f"{count} contributes"
         lines.append(f'table "{table.table}": {what if table.is_complete else f"the first {count}"}')
-        lines.append(table.drawn)
+        lines += _drawn(table.rows)
     return lines
 
 
-def _value(value: object) -> str:
-    return "NULL" if value is None else str(value)
+def _drawn(rows: Sequence[Row]) -> list[str]:
+    """The lines of a table of one or more rows."""
+    schema = Schema(tuple(Field(name, STRING) for name in rows[0]))
+    out = io.StringIO()
+    table = make_renderer("table", schema, with_op=False, out=out)
+    table.write(pa.RecordBatch.from_pylist([*rows], to_arrow_schema(schema)))
+    table.finish()
+    # The last line counts the rows.
+    return out.getvalue().rstrip("\n").splitlines()[:-1]
+
+
+def _value(value: str | None) -> str:
+    return "NULL" if value is None else value
 
 
 def _rows(count: int) -> str:

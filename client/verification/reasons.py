@@ -51,8 +51,8 @@ def near_reason(count: int, tolerance: float) -> Reason:
     pairs = f"{count:,} differing row{'' if count == 1 else 's'}"
     return Reason(
         "floats",
-        f"{pairs} differ in floats alone, by less than {tolerance!r} of the value: sums of floats depend on the order of addition "
-        f"(SET 'sqlstream.verify.float-tolerance' = '{tolerance!r}' takes them as equal)",
+        f"{pairs} differ in floats alone, by less than {tolerance!r} of the value: sums of floats depend on the order "
+        f"of addition (SET 'sqlstream.verify.float-tolerance' = '{tolerance!r}' takes them as equal)",
     )
 
 
@@ -101,12 +101,16 @@ def _ties(
     except JobError:
         raise
     except SqlStreamError as error:
-        yield Reason("ties", f"rows may be equal in {names}, and any of them may come first ({error.message})")
+        yield Reason(
+            "ties", f"rows may be equal in {names}, and any of them may come first ({error.message})"
+        )
         return
     if tied.num_rows:
         values = ", ".join(
             f"{name} = {value}"
-            for name, value in zip((f.name for f in fields), (c[0].as_py() for c in tied.columns), strict=False)
+            for name, value in zip(
+                (f.name for f in fields), (c[0].as_py() for c in tied.columns), strict=False
+            )
         )
         yield Reason("ties", f"rows are equal in {names}, and any of them may come first: {values}")
 

@@ -52,8 +52,8 @@ def verify_sinks(
 ) -> list[Verification]:
     """Verify the query of each sink; nothing is written. `engine` overrides that of the settings.
 
-    UserError SS3303 for a table that never ends, SS3301 for what no engine answers exactly, SS4003 for one that cannot be compared;
-    JobError when a side fails or the statement is given up."""
+    UserError SS3303 for a table that never ends, SS3301 for what no engine answers exactly; JobError when a side fails or the
+    statement is given up."""
     if engine:
         context = dataclasses.replace(context, config={**context.config, ENGINE: engine})
     return [_verify(session, sink, context) for sink in sinks]
@@ -144,17 +144,15 @@ def _differences(
     time_zone = str(options.get(context.config, "table.local-time-zone"))
     made = []
     for rows in found.keys:
-        sides = ["stream"] * len(rows.stream) + ["batch"] * len(rows.batch)
         places = [*rows.stream, *rows.batch]
         taken = _batch(found.rows.take(pa.array(places, pa.int64())), sink)
-        shown = shown_rows(taken, sink.schema, sides, time_zone)
+        shown = shown_rows(taken, sink.schema, time_zone)
         made.append(
             Difference(
-                key={sink.schema.names[i]: shown.rows[0][sink.schema.names[i]] for i in key or ()},
-                stream=shown.rows[: len(rows.stream)],
-                batch=shown.rows[len(rows.stream) :],
+                key={sink.schema.names[i]: shown[0][sink.schema.names[i]] for i in key or ()},
+                stream=shown[: len(rows.stream)],
+                batch=shown[len(rows.stream) :],
                 inputs=tracer.inputs(sink, key, taken),
-                drawn=shown.drawn,
             )
         )
     return tuple(made)
@@ -178,5 +176,3 @@ def _reasons(
     if not tolerance and (near := rows.differences(None, NEAR, 1).near):
         reasons.append(near_reason(near, NEAR))
     return tuple(reasons)
-
-
