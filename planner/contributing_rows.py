@@ -152,7 +152,7 @@ def _of_join(node: plan.Join, conditions: tuple[Condition, ...]) -> list[list[Co
         for condition in conditions:
             read = inputs_of(condition.expression)
             for source, target in ((a, b), (b, a)):
-                if read == {source.index}:
+                if read == {source.index} and not _accepts_null(condition):
                     columns = (*inputs[: source.index], target, *inputs[source.index + 1 :])
                     known.append(Condition(substitute(condition.expression, columns), condition.is_of_key))
     left = _of_columns(known, range(width))

@@ -131,28 +131,34 @@ class Comparison:
     def _drop_near(self, tolerance: float) -> int:
         """Remove pairs of rows, one of each side, that differ in floats alone and by no more than `tolerance`; returns how many.
 
-        Among the rows with the same other columns, the nth of one side in the order of the floats is paired with the nth of the
-        other."""
-        pairs = zip(self._columns, self._schema.types, strict=True)
-        floats = [name for name, t in pairs if t.root in _FLOATS]
+        Among rows with the same other columns, the values of a float column fall into groups that are further apart than
+        `tolerance`. Within the same groups, the nth row of one side is paired with the nth of the other."""
+        columns = list(zip(self._columns, self._schema.types, strict=True))
+        floats = [name for name, t in columns if t.root in _FLOATS]
         if not floats:
             return 0
-        others = [name for name in self._columns if name not in floats]
-        partition = f"PARTITION BY {', '.join([*others, 'n > 0'])}"
+        others = [name for name, t in columns if t.root not in _FLOATS]
+        shown, same_others = ", ".join(self._columns), ", ".join(others or ["1"])
+        single = f"SELECT {shown}, SIGN(n) AS n, UNNEST(RANGE(CAST(ABS(n) AS BIGINT))) AS copy FROM differing"
+        for i, name in enumerate(floats):
+            window = f"OVER (PARTITION BY {same_others} ORDER BY {name} ROWS UNBOUNDED PRECEDING)"
+            is_new = (
+                f"CASE WHEN {_is_close(name, f'LAG({name}) {window}', tolerance)} THEN 0 ELSE 1 END AS new{i}"
+            )
+            single = f"SELECT *, SUM(new{i}) {window} AS group{i} FROM (SELECT *, {is_new} FROM ({single}))"
+        groups = [f"group{i}" for i in range(len(floats))]
+        partition = ", ".join([*others, *groups, "n"])
         self._execute(
             "CREATE OR REPLACE TEMP TABLE single AS SELECT *, "
-            f"ROW_NUMBER() OVER ({partition} ORDER BY {', '.join(floats)}) AS place FROM "
-            f"(SELECT {', '.join(self._columns)}, SIGN(n) AS n, UNNEST(RANGE(CAST(ABS(n) AS BIGINT))) AS copy FROM differing)"
+            f"ROW_NUMBER() OVER (PARTITION BY {partition} ORDER BY {', '.join(floats)}) AS place FROM ({single})"
         )
-        same = [f"s.{name} IS NOT DISTINCT FROM b.{name}" for name in others]
+        same = [f"s.{name} IS NOT DISTINCT FROM b.{name}" for name in [*others, *groups, "place"]]
         close = [_is_close(f"s.{name}", f"b.{name}", tolerance) for name in floats]
-        matched = " AND ".join([*same, "s.place = b.place", *close])
         self._execute(
             "CREATE OR REPLACE TEMP TABLE paired AS SELECT s.rowid AS a, b.rowid AS b FROM single AS s JOIN single AS b ON "
-            f"s.n > 0 AND b.n < 0 AND {matched}"
+            f"s.n > 0 AND b.n < 0 AND {' AND '.join([*same, *close])}"
         )
         near = int(self._execute("SELECT COUNT(*) FROM paired").fetchall()[0][0])
-        shown = ", ".join(self._columns)
         self._execute(
             f"CREATE OR REPLACE TEMP TABLE differing AS SELECT {shown}, SUM(n) AS n FROM single "
             f"WHERE rowid NOT IN (SELECT a FROM paired UNION ALL SELECT b FROM paired) GROUP BY {shown}"
@@ -204,7 +210,8 @@ def _stored_type(t: pa.DataType) -> pa.DataType:
 
 
 def _is_close(a: str, b: str, tolerance: float) -> str:
-    return f"({a} IS NOT DISTINCT FROM {b} OR ABS({a} - {b}) <= {tolerance!r} * GREATEST(ABS({a}), ABS({b})))"
+    is_near = f"ABS({a} - {b}) <= {tolerance!r} * GREATEST(ABS({a}), ABS({b}))"
+    return f"({a} IS NOT DISTINCT FROM {b} OR (ISFINITE({a}) AND ISFINITE({b}) AND {is_near}))"
 
 
 @contextlib.contextmanager

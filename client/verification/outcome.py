@@ -78,9 +78,9 @@ def verification_text(found: Verification) -> str:
     if found.is_equal:
         lines = [f"equal: {stream}, {batch}"]
         if found.near_rows:
-            lines.append(
-                f"{_rows(found.near_rows)} differ in floats within the tolerance of {found.tolerance!r}"
-            )
+            differ = "differs" if found.near_rows == 1 else "differ"
+            tolerance = f"the tolerance of {found.tolerance!r}"
+            lines.append(f"{_rows(found.near_rows)} {differ} in floats within {tolerance}")
         return "\n".join(lines)
     lines = [
         f"different: {stream}, {batch}",
