@@ -170,8 +170,8 @@ class SubmittedStatement:
 class Session:
     """One user's catalog and settings. Runs statements in the order of the calls, which come one at a time.
 
-    The cluster belongs to the caller, and may serve other sessions too. State: catalog and settings, and the plans of its last jobs;
-    the jobs themselves are the cluster's.
+    The cluster belongs to the caller, and may serve other sessions too. State: catalog, settings
+    and the plans of its last jobs; the jobs themselves are the cluster's.
     """
 
     def __init__(

@@ -47,8 +47,9 @@ class Reason(msgspec.Struct, frozen=True):
 
 
 class Verification(msgspec.Struct, frozen=True):
-    """One query, run as a stream and in batch. `surplus_rows` are only in the stream, `missing_rows` only in the batch. Of the keys
-    that differ, `differences` has the first. `near_rows`: pairs that were taken as equal, with floats within `tolerance`."""
+    """One query, run as a stream and in batch. `surplus_rows` are only in the stream, `missing_rows` only in the batch;
+    `differences` has the first keys that differ. `near_rows`: pairs that were taken as equal, since only floats differ, within
+    `tolerance`."""
 
     statement: str
     is_equal: bool

@@ -11,7 +11,8 @@ from planner.rules import optimise
 from sqlstream.expressions import Literal
 
 TABLES = """
-CREATE TABLE t (k INT, v INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'files', 'path' = 't', 'format' = 'csv');
+CREATE TABLE t (k INT, v INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts)
+  WITH ('connector' = 'files', 'path' = 't', 'format' = 'csv');
 CREATE TABLE u (h INT, w INT) WITH ('connector' = 'files', 'path' = 'u', 'format' = 'csv')
 """
 WINDOWS = {

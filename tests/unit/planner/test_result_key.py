@@ -10,7 +10,8 @@ from planner.result_key import result_key
 from planner.rules import optimise
 
 TABLES = """
-CREATE TABLE t (k INT, v INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'files', 'path' = 't', 'format' = 'csv');
+CREATE TABLE t (k INT, v INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts)
+  WITH ('connector' = 'files', 'path' = 't', 'format' = 'csv');
 CREATE TABLE u (h INT, w INT) WITH ('connector' = 'files', 'path' = 'u', 'format' = 'csv')
 """
 WINDOW = "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' SECOND))"

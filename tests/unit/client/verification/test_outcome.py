@@ -41,9 +41,7 @@ def test_equal_rows_are_one_line_with_the_counts() -> None:
 
 def test_rows_within_the_tolerance_are_named() -> None:
     near = msgspec.structs.replace(EQUAL, near_rows=1, tolerance=1e-9)
-    assert (
-        verification_text(near).splitlines()[1] == "1 row differs in floats within the tolerance of 1e-09"
-    )
+    assert verification_text(near).splitlines()[1] == "1 row differs in floats within the tolerance of 1e-09"
 
 
 def test_a_difference_shows_the_key_both_rows_their_inputs_and_the_reason() -> None:

@@ -17,9 +17,9 @@ from planner.dialect.statements import (
     Show,
     ShowKind,
     StatementSet,
+    StopJob,
     Verify,
     VerifyJob,
-    StopJob,
 )
 from sqlstream.errors import Span, UserError
 
