@@ -17,7 +17,6 @@ SPARK_SQL_SETTINGS: dict[str, str] = {
     "spark.sql.legacy.decimal.retainFractionDigitsOnTruncate": "false",
     "spark.sql.legacy.statisticalAggregate": "false",
     "spark.sql.legacy.sizeOfNull": "false",
-    "spark.sql.legacy.chunkBase64String.enabled": "false",
     "spark.sql.legacy.codingErrorAction": "false",
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
     "spark.sql.charAsVarchar": "false",

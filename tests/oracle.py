@@ -1,7 +1,8 @@
 """The differential oracle: what a query over a finished stream must answer is what DuckDB answers over the same rows.
 
 Rows go to the engine as Parquet files through the `filesystem` connector, and to DuckDB as Arrow tables through
-`lower_duckdb`, which lowers the bound plan: parser and binder are shared, all else is not.
+`lower_duckdb`, which lowers the bound plan, where parser and binder are shared and all else is not, and the optimised plan, as
+batch statements do.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from planner.dialect.parser import parse_statements
 from planner.dialect.statements import Insert, Query, Statement, StatementSet
 from planner.lower.duckdb import lower_duckdb
 from planner.relational.nodes import Sort
+from sqlstream import config
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, CatalogTable, SessionCatalog
 from sqlstream.messages.job_state import JobStatus
@@ -113,6 +115,10 @@ class Engine:
             pq.write_table(table.take(pa.array(part, pa.int64())), path / f"{file}.parquet")
         return table
 
+    @property
+    def time_zone(self) -> str:
+        return str(config.get(self._session.config, "table.local-time-zone"))
+
     def table(self, name: str) -> CatalogTable:
         found = next(e for e in self.catalog.list(DEFAULT_CATALOG, DEFAULT_DATABASE) if e.path.name == name)
         assert isinstance(found, CatalogTable)
@@ -184,10 +190,11 @@ class Differential:
             for name, (columns, rows) in tables.items()
         }
         (found,) = self._engine.run(sql)
-        lowered = lower_duckdb(found.plan.relational[0], {name: name for name in arrow})
-        expected = duckdb_answer(lowered, found.schema, arrow)
         actual = rows_of(found.table)
-        assert_same_rows(actual, expected, is_ordered=found.is_ordered)
+        for plan in (found.plan.relational[0], found.plan.optimised[0]):
+            lowered = lower_duckdb(plan, {name: name for name in arrow}, self._engine.time_zone)
+            expected = duckdb_answer(lowered, found.schema, arrow)
+            assert_same_rows(actual, expected, is_ordered=found.is_ordered)
         assert found.metrics.get(LATE, 0) == 0, "rows were late: the batch answer counts them"
         return actual
 

@@ -140,11 +140,13 @@ def plain(value: Any, t: LogicalType, *, is_spark: bool = False) -> Any:
     if sql.is_timestamp(t):
         return value if is_spark or t.precision > 3 else value * 1000
     if t.root is TypeRoot.MAP:
+        assert t.key is not None
         assert t.element is not None
-        return {k: plain(v, t.element, is_spark=is_spark) for k, v in value}
+        keys = [plain(k, t.key, is_spark=is_spark) for k, _ in value]
+        return dict(zip(keys, (plain(v, t.element, is_spark=is_spark) for _, v in value), strict=True))
     if t.root is TypeRoot.ARRAY:
         assert t.element is not None
-        return [plain(v, t.element, is_spark=is_spark) for v in value]
+        return [plain(v, t.element, is_spark=is_spark) for (v,) in value]
     if t.fields:
         pairs = zip(value, t.fields, strict=True)
         return tuple(plain(v, f.type, is_spark=is_spark) for v, f in pairs)

@@ -40,6 +40,9 @@ class EngineDialect(Protocol):
     def call(self, call: Call, args: list[exp.Expr]) -> exp.Expr:
         """A scalar function, operator or cast of `args`, the trees of `call.args`. `type_(call.type)` is the result's type."""
 
+    def failure(self, message: str, t: LogicalType) -> exp.Expr:
+        """A value of `type_(t)` that stops the query with an error when it is computed, as the message says."""
+
     def aggregate(self, call: AggregateCall, input_schema: Schema) -> exp.Expr:
         """An aggregate over `tree.input_column(n)`, the columns of the relation `i`, which have `input_schema`."""
 

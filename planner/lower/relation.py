@@ -20,6 +20,7 @@ from planner.lower.refusals import refuse
 from planner.relational import nodes as plan
 from sqlstream.errors import UserError
 from sqlstream.expressions import Expression, Literal, SortKey, conjuncts
+from sqlstream.types import BOOLEAN
 
 Relations = Callable[[plan.TableScan], exp.Expr | str | None]
 """The relation that has a scan's rows: a tree, or the text of a name or of another item of FROM; None when there is none.
@@ -167,7 +168,7 @@ class _Lowering:
                 columns = [self._expression(e) for e in node.expressions]
                 return tree.select(_numbered(columns), tree.subquery(inputs[0], "i"))
             case plan.Watermark():
-                return inputs[0]
+                return self._with_rowtime(node, *inputs)
             case plan.WindowTvf():
                 return self._window_tvf(node, *inputs)
             case plan.Aggregate():
@@ -227,6 +228,15 @@ class _Lowering:
         if not parts:
             return input
         return tree.select_all(input, where=tree.all_of([self._expression(part) for part in parts]))
+
+    def _with_rowtime(self, node: plan.Watermark, input: exp.Expr) -> exp.Expr:
+        """The rows, or an error where the row time is NULL, as in a stream."""
+        field = node.input.schema.fields[node.column]
+        if not field.type.nullable:
+            return input
+        fail = self._engine.failure(f'rowtime "{field.name}" is null', BOOLEAN)
+        is_null = tree.is_null(tree.input_column(node.column))
+        return tree.select_all(input, where=tree.case([(is_null, fail)], tree.boolean(True)))
 
     def _window_tvf(self, node: plan.WindowTvf, input: exp.Expr) -> exp.Expr:
         if not node.window.is_event_time:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from runtime.batch.engine import BatchCancelled, BatchRun
+from runtime.batch.side_by_side import Reading, read_side_by_side
 from runtime.batch.spill_directory import spill_directory
 from runtime.batch.tables import Share, connector_context, read_table
 from sqlstream import config as options
@@ -25,6 +26,8 @@ ENGINE = "execution.batch.engine"
 MEMORY_MAX = "execution.batch.duckdb-memory-max"
 THREADS = "execution.batch.duckdb-threads"
 BATCH_ROWS = 65_536
+READERS_MAX = 16
+"""Readers of one table; each has a decoded block of a file in memory."""
 
 
 class DuckDbEngine:
@@ -155,15 +158,9 @@ class _Tables:
         return pa.RecordBatchReader.from_batches(to_arrow_schema(table.schema), rows)
 
     def _rows(self, table: BatchTable) -> Iterator[pa.RecordBatch]:
-        share = Share(self._plan.job_id, f"{self._run.attempt}-{table.name}", 0, 1, self._plan.config)
-        context = connector_context(
-            share,
-            self._run.files,
-            lambda metric, n: self._run.count(table.name, metric, n),
-            self._run.print_lines,
-        )
+        count = min(_threads(self._plan.config), READERS_MAX)
         try:
-            yield from read_table(table, context, self._run.is_cancelled)
+            yield from read_side_by_side([self._reading(table, n, count) for n in range(count)])
         except GeneratorExit:
             raise
         except BaseException as error:
@@ -172,6 +169,21 @@ class _Tables:
                 self._run.blame(table.name)
             raise
 
+    def _reading(self, table: BatchTable, subtask: int, parallelism: int) -> Reading:
+        """The share of one reader."""
+        attempt = f"{self._run.attempt}-{table.name}"
+        context = connector_context(
+            Share(self._plan.job_id, attempt, subtask, parallelism, self._plan.config),
+            self._run.files,
+            lambda metric, n: self._run.count(table.name, metric, n),
+            self._run.print_lines,
+        )
+
+        def read(is_stopped: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
+            return read_table(table, context, lambda: is_stopped() or self._run.is_cancelled())
+
+        return read
+
     def close(self) -> None:
         for rows in self._iterators:
             with suppress(ValueError):
@@ -179,11 +191,15 @@ class _Tables:
                 rows.close()  # type: ignore[attr-defined]
 
 
+def _threads(config: Mapping[str, str]) -> int:
+    threads = int(options.get(config, THREADS))
+    return threads if threads > 0 else len(os.sched_getaffinity(0))
+
+
 def database_config(config: Mapping[str, str], directory: str) -> dict[str, str | bool | int]:
     """What a database starts with: its share of the machine, a directory for what memory does not hold, and no extensions."""
-    threads = int(options.get(config, THREADS))
     return {
-        "threads": threads if threads > 0 else len(os.sched_getaffinity(0)),
+        "threads": _threads(config),
         "memory_limit": f"{options.get(config, MEMORY_MAX)}B",
         "temp_directory": directory,
         "autoinstall_known_extensions": False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
@@ -20,6 +21,8 @@ from sqlstream.batch_plan import BatchPlan, batch_plan
 from sqlstream.graph.job_graph import JobVertex
 from sqlstream.specs import BatchQuerySpec, SinkSpec
 from sqlstream.spi.connector import ConnectorContext, SourceStatus
+
+logger = logging.getLogger(__name__)
 
 HELD_BYTES_MAX = 16 * 1024 * 1024
 """Rows that wait for the task, and one batch; then the engine waits."""
@@ -123,13 +126,16 @@ class BatchQueryReader:
         with self._changed:
             self._is_cancelled = True
             self._batches.clear()
-            has_ended = self._has_ended
             self._changed.notify_all()
-        deadline_s = steady_s() + (0 if has_ended else CLOSE_TIMEOUT_S)
-        while self._thread.is_alive() and steady_s() < deadline_s:
+        deadline_s = steady_s() + CLOSE_TIMEOUT_S
+        while not self._has_ended and steady_s() < deadline_s:
             # Again and again: an engine that is about to begin its query would miss the first call.
             self._engine.cancel(self._plan.job_id)
             self._thread.join(CANCEL_AGAIN_S)
+        if not self._has_ended:
+            logger.warning(
+                "%s does not end %.0f s after its cancellation", self._thread.name, CLOSE_TIMEOUT_S
+            )
         with self._changed:
             self._hand_on_figures()
 

@@ -233,6 +233,11 @@ def _regexp_count(call: Call, context: EvaluationContext) -> Kernel:
 
 def _counted(regex: str) -> Kernel:
     checked = checked_regex(regex)
+    if pc.match_substring_regex(pa.array([""]), checked)[0].as_py():
+        # Arrow counts an empty match at every byte, not at every character.
+        return lambda text, *_: evaluate_in_duckdb(
+            "CAST(len(regexp_extract_all(a0, a1)) AS INTEGER)", text, pa.scalar(checked)
+        )
     return lambda text, *_: pc.count_substring_regex(text, checked)
 
 

@@ -49,11 +49,15 @@ def _temporal(call: Call, context: EvaluationContext, is_floor: bool) -> Kernel:
         if unit not in _TIME_UNITS:
             raise refuse(call, f"of a TIME to {unit}", "use HOUR, MINUTE or SECOND")
         return lambda value, _: _floor_time(value, UNIT_MS[unit], is_floor)
-    function = pc.floor_temporal if is_floor else pc.ceil_temporal
 
     def kernel(value: pa.Array, _: pa.Scalar) -> pa.Array:
+        local = to_local(value, context.time_zone)
         # Weeks start on Sunday here, as in Calcite and unlike WEEK().
-        moved = function(to_local(value, context.time_zone), unit=unit.lower(), week_starts_monday=False)
+        moved = pc.floor_temporal(local, unit=unit.lower(), week_starts_monday=False)
+        if not is_floor:
+            above = pc.ceil_temporal(local, unit=unit.lower(), week_starts_monday=False)
+            # Arrow moves the first day of a month, quarter or year to the next one.
+            moved = pc.if_else(pc.equal(moved, local), local, above)
         return require_range(from_local(moved, value.type, context.time_zone))
 
     return kernel

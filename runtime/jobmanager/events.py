@@ -199,10 +199,12 @@ class RemoveJob:
 
 @dataclass(frozen=True)
 class RequestSlots:
-    """To the ResourceManager: the job needs this many slots in all (Flink: declareRequiredResources)."""
+    """To the ResourceManager: the job needs this many slots in all (Flink: declareRequiredResources). `is_gathered`: where other
+    such jobs run, since each process in which they run keeps an engine warm."""
 
     job_id: str
     slots: int
+    is_gathered: bool = False
 
 
 @dataclass(frozen=True)

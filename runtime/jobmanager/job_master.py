@@ -105,7 +105,7 @@ class JobMaster:
         for execution in self.graph.executions():
             execution.transition(ExecutionState.SCHEDULED, now_ms)
         self._slots_deadline_ms = now_ms + self.config.slot_request_timeout_ms
-        self._instructions.append(RequestSlots(self.job_id, self.slots.needed))
+        self._instructions.append(RequestSlots(self.job_id, self.slots.needed, self.job_graph.is_on_spark))
         return self._instructions
 
     def handle(self, event: JobMasterEvent, now_ms: int) -> list[JobMasterInstruction]:

@@ -46,9 +46,11 @@ class ResourceManagerConfig:
 
 @dataclass
 class Requirement:
-    """The slots that a job requested. A job whose requirement is not open gets no more slots."""
+    """The slots that a job requested. A job whose requirement is not open gets no more slots. `is_gathered`: they are leased
+    from the TaskManager that registered first, as long as it has free ones."""
 
     slots: int
+    is_gathered: bool = False
     is_open: bool = True
 
 
@@ -105,9 +107,11 @@ class ResourceManager:
                 self._on_freed(found, message, now_ms)
         return self._end(now_ms)
 
-    def on_request_slots(self, job_id: str, slots: int, now_ms: int) -> list[ResourceManagerInstruction]:
+    def on_request_slots(
+        self, job_id: str, slots: int, now_ms: int, is_gathered: bool = False
+    ) -> list[ResourceManagerInstruction]:
         self._begin()
-        self.requirements[job_id] = Requirement(slots)
+        self.requirements[job_id] = Requirement(slots, is_gathered)
         if self.provisioning is not None:
             self.provisioning.on_job()
         return self._end(now_ms)
@@ -324,15 +328,18 @@ class ResourceManager:
             if wanted <= free and claimed + wanted <= free + growth:
                 free -= wanted
                 for _ in range(wanted):
-                    self._lease_one(job_id, now_ms)
+                    self._lease_one(job_id, requirement.is_gathered, now_ms)
                 continue
             self._waiting_slots += wanted
             if requirement.slots <= possible:
                 claimed += wanted
 
-    def _lease_one(self, job_id: str, now_ms: int) -> None:
+    def _lease_one(self, job_id: str, is_gathered: bool, now_ms: int) -> None:
         # The TaskManager with the most free slots first, so that tasks spread over processes.
-        found = max(self.task_managers.values(), key=lambda t: len(t.free_slots()))
+        found = max(
+            self.task_managers.values(),
+            key=lambda t: bool(t.free_slots()) if is_gathered else len(t.free_slots()),
+        )
         slot = found.free_slots()[0]
         self._leases += 1
         slot.state, slot.job_id, slot.sent_ms = SlotState.REQUESTED, job_id, now_ms

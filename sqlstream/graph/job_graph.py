@@ -80,6 +80,11 @@ class JobGraph(msgspec.Struct, frozen=True):
         """Whether a batch engine computes the job's rows."""
         return any(isinstance(v.operators[0].spec, BatchQuerySpec) for v in self.vertices)
 
+    @property
+    def is_on_spark(self) -> bool:
+        specs = (v.operators[0].spec for v in self.vertices)
+        return any(isinstance(spec, BatchQuerySpec) and spec.engine == "spark" for spec in specs)
+
     def vertex(self, id: str) -> JobVertex:
         return next(v for v in self.vertices if v.id == id)
 

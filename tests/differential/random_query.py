@@ -54,6 +54,8 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
         "MOD({int}, -4)", "(- {int})", "CHAR_LENGTH({str})", "POSITION({str} IN {str})", "CAST({double} AS INT)",
         "CAST({dec} AS INT)", "TRY_CAST({str} AS INT)", "ROUND({int}, -1)", "CARDINALITY(ARRAY[{int}, 2])", "ARRAY[{int}, 7][2]",
         "CASE {int} WHEN 1 THEN {int} WHEN 2 THEN 0 END",
+        "LOCATE({str}, {str})", "TRUNCATE({int}, -1)", "REGEXP_COUNT({str}, '[a-b]')", "CARDINALITY(MAP['a', {int}, 'b', 1])",
+        "MAP['a', {int}, 'b', {small}]['b']", "ASCII({str})",
     ),
     "big": (
         "({big} + {int})", "CAST({int} AS BIGINT)", "EXTRACT(YEAR FROM {ts})", "DAYOFWEEK({date})", "QUARTER({date})",
@@ -71,6 +73,9 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
         "SUBSTRING({str} FROM 1 FOR 1)", "LEFT({str}, 1)", "RIGHT({str}, 1)", "REPLACE({str}, 'a', {str})", "REVERSE({str})",
         "LPAD({str}, 3, '-')", "CONCAT_WS('-', {str}, {str})", "CAST({int} AS STRING)", "CAST({dec} AS STRING)",
         "CAST({bool} AS STRING)", "CAST({date} AS STRING)", "CAST({ts} AS STRING)", "DATE_FORMAT({ts}, 'yyyy-MM-dd HH:mm')",
+        "TRANSLATE({str}, 'ab', 'x')", "OVERLAY({str} PLACING 'zz' FROM 2)", "INITCAP({str})",
+        "REGEXP_REPLACE({str}, 'a|b', '<$0>')", "ARRAY[{str}, 'x'][1]",
+        "DATE_FORMAT({ts}, 'EEE d MMM yy, h:m a')", "MD5({str})", "HEX({int})", "REPEAT({str}, SIGN({int}))",
         "SPLIT_INDEX({str}, ',', 1)", "CAST({str} AS CHAR(2))", "CAST({str} AS VARCHAR(1))", "REGEXP_EXTRACT({str}, '[a-z]')",
     ),
     "bool": (
@@ -85,10 +90,13 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
     "date": (
         "CAST({ts} AS DATE)", "({date} + INTERVAL '1' MONTH)", "({date} - INTERVAL '3' DAY)", "FLOOR({date} TO MONTH)",
         "FLOOR({date} TO YEAR)", "TO_DATE(CAST({date} AS STRING))",
+        "CEIL({date} TO MONTH)", "FLOOR({date} TO WEEK)", "TRY_CAST({str} AS DATE)",
     ),
     "ts": (
         "CAST({date} AS TIMESTAMP(3))", "({ts} + INTERVAL '90' MINUTE)", "({ts} - INTERVAL '1' MONTH)", "FLOOR({ts} TO HOUR)",
         "FLOOR({ts} TO DAY)", "TIMESTAMPADD(DAY, {small}, {ts})", "CAST({ts} AS TIMESTAMP(0))",
+        "CEIL({ts} TO HOUR)", "FLOOR({ts} TO WEEK)", "TO_TIMESTAMP(CAST({ts} AS STRING), 'yyyy-MM-dd HH:mm:ss.SSS')",
+        "CAST(CAST({ts} AS TIMESTAMP_LTZ(3)) AS TIMESTAMP(3))",
     ),
 }  # fmt: skip
 OF_ANY_KIND = (

@@ -8,13 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from expression_fuzzer import CHANCE, EDGES, ExpressionFuzzer, plain_values, run
+from expression_fuzzer import EDGES, ExpressionFuzzer, plain_values, run
 from planner_harness import Planner
 from spark_sql_harness import Guarded, evaluate_in_spark, is_same, plain
 
 from planner.lower import tree
 from planner.lower.expression import lower_expression
-from planner.lower.spark.dialect import FUNCTIONS, REFUSED, SparkDialect
+from planner.lower.spark.dialect import SparkDialect
 from planner.lower.spark.types import spark_type
 from planner.relational.nodes import Project, Sink
 from runtime.evaluate import EvaluationContext, compile_expression
@@ -86,14 +86,6 @@ def examples() -> dict[str, Expression]:
     return {text: bound(text) for text in (*texts, *MORE_EXAMPLES)}
 
 
-def test_every_function_has_an_example_or_is_refused() -> None:
-    shown = {n.function for e in examples().values() for n in walk(e) if isinstance(n, Call)}
-    assert set(FUNCTIONS) | set(REFUSED) == set(SCALAR_FUNCTIONS)
-    assert not set(FUNCTIONS) & set(REFUSED)
-    # The binder makes these of the syntax of columns.
-    assert set(FUNCTIONS) - shown <= {"FIELD"}
-
-
 def test_every_example_has_the_streams_value(spark: Any) -> None:
     one_row = pa.RecordBatch.from_arrays([pa.array([0], pa.int32())], names=["c0"])
     given = examples()
@@ -151,7 +143,7 @@ def is_lowered(expression: Expression, time_zone: str) -> bool:
             return False
         if isinstance(node, Literal) and isinstance(node.value, float) and not math.isfinite(node.value):
             return False
-        if isinstance(node, Call) and node.function in CHANCE:
+        if isinstance(node, Call) and not SCALAR_FUNCTIONS[node.function].is_deterministic:
             return False
     try:
         lower_expression(expression, SparkDialect(time_zone), tree.input_column)
@@ -232,14 +224,13 @@ def check_seed(spark: Any, seed: int) -> None:
                 )
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_random_expressions_have_the_streams_values(seed: int, spark: Any) -> None:
-    check_seed(spark, seed)
+def test_random_expressions_have_the_streams_values(spark: Any) -> None:
+    check_seed(spark, 123)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("first", range(1000, 1100, 10))
+@pytest.mark.parametrize("first", range(1000, 1200, 10))
 def test_many_random_expressions_have_the_streams_values(first: int, spark: Any) -> None:
     for seed in range(first, first + 10):
         check_seed(spark, seed)

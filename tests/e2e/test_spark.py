@@ -65,7 +65,7 @@ def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
 def test_rows_come_in_order_and_figures_come_back(people: str) -> None:
     table = file_table("t0", people, PEOPLE, **{"csv.ignore-parse-errors": "true"})
     run = run_query("SELECT c0, c1 FROM t0 ORDER BY c0 DESC", table)
-    assert run.rows() == [{"c0": 4, "c1": "Dan"}, {"c0": 2, "c1": ""}, {"c0": 1, "c1": "Ann"}]
+    assert run.rows() == [(4, "Dan"), (2, ""), (1, "Ann")]
     assert run.counts["t0", "numRecordsOut"] == 3
     assert run.counts["t0", "numRecordsRejected"] == 1
     assert len(run.lines) == 1
@@ -84,7 +84,7 @@ def test_rows_of_a_table_without_columns_are_counted(people: str) -> None:
     table = datagen_table("t0", 1000, NUMBERS)
     without_columns = replace(table, source=replace(table.source, columns=()))
     run = run_query("SELECT count(*) AS n FROM t0", without_columns)
-    assert run.rows() == [{"n": 1000}]
+    assert run.rows() == [(1000,)]
 
 
 def test_an_error_of_a_reader_is_the_statement_s_error(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_query_is_cancelled_within_two_seconds() -> None:
     assert [type(error) for error in caught] == [BatchCancelled]
     assert took_s < 2
     # Spark is as warm as before.
-    assert run_query("SELECT 7 AS n").rows() == [{"n": 7}]
+    assert run_query("SELECT 7 AS n").rows() == [(7,)]
 
 
 def test_a_reader_that_goes_away_ends_the_query() -> None:
@@ -147,7 +147,7 @@ def test_output_is_visible_only_after_the_commit(tmp_path: Path, people: str) ->
     assert run.counts["output", "numRecordsIn"] == 3
     connector("filesystem").commit(sink, run.committables, LocalFiles())
     texts = [file.read_text() for file in visible_files(tmp_path / "out")]
-    assert sorted("".join(texts).splitlines()) == ["1,Ann", "2,", "4,Dan"]
+    assert sorted("".join(texts).splitlines()) == ["1,Ann", '2,""', "4,Dan"]
 
 
 def test_a_failed_insert_leaves_no_files(tmp_path: Path, people: str) -> None:
@@ -165,6 +165,12 @@ def test_a_failed_insert_leaves_no_files(tmp_path: Path, people: str) -> None:
 
 def visible_files(directory: Path) -> list[Path]:
     return sorted(f for f in directory.rglob("part-*") if ".staging" not in str(f))
+
+
+def test_columns_of_one_name_and_names_with_dots_come_through() -> None:
+    assert run_query("SELECT 1 AS a, 2 AS a, 3 AS `a.b`, named_struct('x', 4) AS a").rows() == [
+        (1, 2, 3, {"x": 4})
+    ]
 
 
 def test_settings_of_spark_sql_belong_to_the_statement() -> None:
@@ -262,3 +268,26 @@ def test_the_jvm_dies_with_the_process_and_ctrl_c_does_not_reach_it() -> None:
         child.wait(10)
     for process in (jvm, *workers):
         assert wait_until(lambda p=process: not p.is_running() or p.status() == psutil.STATUS_ZOMBIE, 20)
+
+
+@pytest.mark.slow
+def test_a_jvm_that_is_killed_fails_the_statement_and_the_next_one_starts_spark_anew() -> None:
+    run, errors = RecordedRun(), []
+
+    def execute() -> None:
+        try:
+            spark_engine().run(plan_of(TWO_MINUTES_SQL), run)
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=execute, daemon=True)
+    thread.start()
+    assert wait_until(lambda: any(total > 0 for _, total in run.reports), 60)
+    with spark_engine()._sessions.session(SMALL, lambda words: None, lambda: False) as (spark, _):
+        os.kill(spark.jvm.process_id, signal.SIGKILL)
+    thread.join(30)
+    assert [type(error) for error in errors] == [ExternalError]
+    assert errors[0].code == "SS5113"
+    again = run_query("SELECT 7 AS n")
+    assert again.rows() == [(7,)]
+    assert again.states == ["starting Spark", ""]

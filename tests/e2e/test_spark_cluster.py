@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
-from spark_harness import RecordedRun, datagen_table, file_sink, plan_of, spark_engine
+from spark_cluster_harness import SECRET, standalone_cluster, wait_until
+from spark_harness import FAST_JVM, RecordedRun, datagen_table, file_sink, plan_of, spark_engine
 
 from runtime.connectors import connector
 from runtime.host.files import LocalFiles
@@ -22,6 +22,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 CLUSTER = {
     "spark.master": "local-cluster[2,1,1024]",
     "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": FAST_JVM,
+    "spark.executor.extraJavaOptions": FAST_JVM,
     "spark.executor.memory": "512m",
     "spark.sql.shuffle.partitions": "4",
 }
@@ -32,10 +34,10 @@ SLOWLY = "SELECT c0, java_method('java.lang.Thread', 'sleep', CAST(20 AS BIGINT)
 
 
 def executors() -> list[psutil.Process]:
-    with spark_engine()._sessions.session(CLUSTER, lambda words: None, lambda: False) as (spark, _):
-        jvm = psutil.Process(spark.jvm.process_id)
     return [
-        p for p in jvm.children(recursive=True) if "CoarseGrainedExecutorBackend" in " ".join(p.cmdline())
+        p
+        for p in psutil.Process().children(recursive=True)
+        if "CoarseGrainedExecutorBackend" in " ".join(p.cmdline())
     ]
 
 
@@ -51,7 +53,7 @@ def run_and_kill_an_executor(plan: BatchPlan, run: RecordedRun) -> None:
 
     thread = threading.Thread(target=execute, daemon=True)
     thread.start()
-    assert wait_until(lambda: len(run.reports) > 0 and run.reports[-1][1] > 0, 120)
+    assert wait_until(lambda: len(run.reports) > 0 and run.reports[-1][1] > 0, 120), errors
     time.sleep(1)
     before = executors()
     assert len(before) == 2
@@ -61,28 +63,28 @@ def run_and_kill_an_executor(plan: BatchPlan, run: RecordedRun) -> None:
     assert not thread.is_alive()
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
-    deadline_s = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline_s:
-            return False
-        time.sleep(0.05)
-    return True
-
-
 def test_our_code_is_shipped_and_rows_come_back() -> None:
     table = datagen_table("t0", 400_000, NUMBERS, **SEQUENCE)
     run = RecordedRun()
     query = "SELECT c0 % 7 AS k, count(*) AS n FROM t0 GROUP BY 1 ORDER BY 1"
     spark_engine().run(plan_of(query, table, config=CLUSTER), run)
-    assert [row["n"] for row in run.rows()] == [57142, 57143, 57143, 57143, 57143, 57143, 57143]
+    assert [n for _, n in run.rows()] == [57142, 57143, 57143, 57143, 57143, 57143, 57143]
+
+
+def test_a_standalone_cluster_with_a_secret_survives_the_loss_of_an_executor(tmp_path: Path) -> None:
+    table = datagen_table("t0", 400_000, NUMBERS, **SEQUENCE)
+    run = RecordedRun()
+    with standalone_cluster(tmp_path) as url:
+        config = {**CLUSTER, **SECRET, "spark.master": url}
+        run_and_kill_an_executor(plan_of(SLOWLY, table, config=config), run)
+    assert sorted(row[0] for row in run.rows()) == [1000 * n for n in range(1, 401)]
 
 
 def test_a_query_gives_each_row_once_though_an_executor_is_killed() -> None:
     table = datagen_table("t0", 400_000, NUMBERS, **SEQUENCE)
     run = RecordedRun()
     run_and_kill_an_executor(plan_of(SLOWLY, table, config=CLUSTER), run)
-    assert sorted(row["c0"] for row in run.rows()) == [1000 * n for n in range(1, 401)]
+    assert sorted(row[0] for row in run.rows()) == [1000 * n for n in range(1, 401)]
     assert run.counts["t0", "numRecordsOut"] == 400_000
 
 

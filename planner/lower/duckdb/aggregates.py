@@ -23,6 +23,10 @@ _PLAIN = {
     "VARIANCE": "var_samp",
 }
 
+_ORDERED = "its result depends on the order of rows, which a batch does not have"
+REFUSED: dict[str, str] = dict.fromkeys(("FIRST_VALUE", "LAST_VALUE", "LISTAGG"), _ORDERED)
+"""Aggregate functions that have no exact counterpart, each with the reason."""
+
 
 def lower_aggregate(call: AggregateCall, input_schema: Schema) -> exp.Expr:
     """One call over columns c0, c1 … of the relation `i`. UserError SS3301 when the result depends on the order of rows."""
@@ -36,8 +40,7 @@ def lower_aggregate(call: AggregateCall, input_schema: Schema) -> exp.Expr:
         return _average(call, input_schema, total, _aggregated("count", call, argument))
     function = _PLAIN.get(call.function)
     if function is None:
-        hint = "its result depends on the order of rows, which a batch does not have"
-        raise refuse(call.function, hint=hint)
+        raise refuse(call.function, hint=REFUSED[call.function])
     return _aggregated(function, call, tree.input_column(call.args[0]))
 
 

@@ -6,20 +6,36 @@ from sqlglot import exp
 
 from planner.lower import tree
 from planner.lower.duckdb.bound import bound
+from planner.lower.duckdb.local_time import from_local, to_local, within_years
 from planner.lower.duckdb.refusals import refuse
-from planner.lower.duckdb.types import TEXT, TINYINT, decimal, failure, type_
+from planner.lower.duckdb.second_digits import cut_off
+from planner.lower.duckdb.time_text import read_micros_of_day, read_timestamp
+from planner.lower.duckdb.types import (
+    BIGINT,
+    DATE,
+    DOUBLE,
+    HUGEINT,
+    TEXT,
+    TIME,
+    TIMESTAMP,
+    TINYINT,
+    decimal,
+    failure,
+    type_,
+)
+from planner.lower.duckdb.wrapping import BITS, wrapped
+from planner.lower.java_pattern import SQL_DATE, SQL_TIME, SQL_TIMESTAMP
 from sqlstream import types as sql
+from sqlstream.time_units import DAY_MS
 from sqlstream.types import LogicalType, TypeRoot
 
 _NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
+_FLOAT = rf"{_NUMBER}|NaN|[+-]?Infinity"
 _INTEGER = r"[+-]?[0-9]+(\.[0-9]*)?"
-# Years begin with 0001.
-_DATE = "([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])-[0-9]{2}-[0-9]{2}"
-_TIME = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?"
 _TRUE = ("t", "true", "y", "yes", "1")
 _FALSE = ("f", "false", "n", "no", "0")
 
-_PLAINLY = (TypeRoot.BOOLEAN, TypeRoot.DECIMAL, *sql.INTEGER_ROOTS, *sql.APPROXIMATE_ROOTS)
+_NUMBERS = (TypeRoot.BOOLEAN, TypeRoot.DECIMAL, *sql.INTEGER_ROOTS, *sql.APPROXIMATE_ROOTS)
 _DATETIME = (TypeRoot.DATE, TypeRoot.TIME, *sql.TIMESTAMP_ROOTS)
 
 
@@ -27,49 +43,129 @@ def cast(
     value: exp.Expr, source: LogicalType, target: LogicalType, time_zone: str, *, is_try: bool
 ) -> exp.Expr:
     """`value`, of type `source`, as `target`."""
+    made = type_(target)
     if source.root is TypeRoot.NULL:
-        return tree.cast(tree.null(), type_(target))
+        return tree.cast(tree.null(), made)
     if sql.is_string(target):
-        return _to_text(value, source, target, time_zone)
+        return _to_text(value, source, target, time_zone, is_try)
+    if target.root in sql.BINARY_ROOTS:
+        return _to_bytes(value, source, target)
     if source.same_as(target):
         return value
     if sql.is_string(source):
         return _from_text(value, target, time_zone, is_try)
-    if TypeRoot.TIMESTAMP_LTZ in (source.root, target.root) and source.root is not target.root:
-        require_utc(time_zone)
-    if sql.is_timestamp(source) and sql.is_timestamp(target):
-        type_(target)
-        return cut_off(value, target.precision) if target.precision < source.precision else value
+    if source.root is target.root and (source.element is not None or source.fields):
+        return _nested(value, source, target, time_zone, is_try)
+    if source.root in _DATETIME and target.root in _DATETIME:
+        return _between_times(value, source, target, time_zone, is_try)
     if target.root is TypeRoot.BOOLEAN:
         return tree.operate(exp.NEQ, value, tree.number(0))
     if target.root is TypeRoot.DECIMAL:
-        return _to_decimal(value, source, type_(target))
-    if sql.is_integer(target) and source.root in (TypeRoot.DECIMAL, *sql.APPROXIMATE_ROOTS):
-        return tree.cast(tree.call("trunc", value), type_(target))
-    is_plain = source.root in _PLAINLY and target.root in _PLAINLY
-    is_interval = sql.is_interval(source) or sql.is_interval(target)
-    roots = (source.root, target.root)
-    is_datetime = all(root in _DATETIME for root in roots) and TypeRoot.TIME not in roots
-    if is_plain or is_interval or is_datetime:
-        return tree.cast(value, type_(target))
+        return _to_decimal(value, source, made)
+    if sql.is_integer(target) and source.root in _NUMBERS:
+        return _to_integer(value, source, target)
+    if source.root in _NUMBERS and target.root in _NUMBERS:
+        return tree.cast(value, made)
+    if sql.is_interval(source) and sql.is_integer(target):
+        return _to_integer(value, sql.BIGINT, target)
+    if sql.is_interval(target) and sql.is_integer(source):
+        return (tree.try_cast if is_try else tree.cast)(value, made)
     raise refuse(f"CAST of {source.with_nullable(True)} to {target.with_nullable(True)}")
 
 
-def require_utc(time_zone: str) -> None:
-    """UserError SS3301 for another time zone, which would need DuckDB's time zone data."""
-    if time_zone != "UTC":
-        raise refuse(f'TIMESTAMP_LTZ in time zone "{time_zone}"', hint="SET 'table.local-time-zone' = 'UTC'")
+def _to_integer(value: exp.Expr, source: LogicalType, target: LogicalType) -> exp.Expr:
+    """Whole numbers keep their low bits, FLOAT and DOUBLE saturate, as in Java."""
+    made = type_(target)
+    if source.root in sql.APPROXIMATE_ROOTS:
+        return bound(tree.cast(value, exp.DataType(this=exp.DType.DOUBLE)), lambda v: _saturated(v, target))
+    if source.root is TypeRoot.DECIMAL:
+        return tree.cast(tree.call("trunc", value), made)
+    if BITS.get(source.root, 0) <= BITS[target.root]:
+        return tree.cast(value, made)
+    return wrapped(value, target.root)
 
 
-def cut_off(value: exp.Expr, precision: int) -> exp.Expr:
-    """A timestamp truncated to `precision` digits."""
-    step = tree.number(10 ** (6 - precision))
+def _saturated(value: exp.Expr, target: LogicalType) -> exp.Expr:
+    """NaN becomes 0, too large a value the largest INT or BIGINT; narrower types take the low bits of that."""
+    is_long = target.root is TypeRoot.BIGINT
+    bits = 64 if is_long else 32
+    least, greatest = tree.number(-(2 ** (bits - 1))), tree.number(2 ** (bits - 1) - 1)
+    wide = BIGINT
+    whole = tree.case(
+        [
+            (tree.call("isnan", value), tree.cast(tree.number(0), wide)),
+            (tree.operate(exp.GTE, value, tree.cast(greatest, DOUBLE)), tree.cast(greatest, wide)),
+            (tree.operate(exp.LTE, value, tree.cast(least, DOUBLE)), tree.cast(least, wide)),
+        ],
+        tree.cast(tree.call("trunc", value), wide),
+    )
+    return whole if is_long else wrapped(whole, target.root)
 
-    def truncated(micros: exp.Expr) -> exp.Expr:
-        rest = tree.operate(exp.Mod, tree.operate(exp.Add, tree.operate(exp.Mod, micros, step), step), step)
-        return tree.call("make_timestamp", tree.operate(exp.Sub, micros, rest))
 
-    return bound(tree.call("epoch_us", value), truncated)
+def _to_bytes(value: exp.Expr, source: LogicalType, target: LogicalType) -> exp.Expr:
+    data = tree.call("encode", value) if sql.is_string(source) else value
+    is_cut = target.length < sql.VARCHAR_LENGTH_MAX and not source.same_as(target)
+    if is_cut or target.root is TypeRoot.BINARY:
+        raise refuse(f"CAST of {source.with_nullable(True)} to {target.with_nullable(True)}")
+    return data
+
+
+def _nested(
+    value: exp.Expr, source: LogicalType, target: LogicalType, time_zone: str, is_try: bool
+) -> exp.Expr:
+    """Element by element."""
+    what = f"CAST of {source.with_nullable(True)} to {target.with_nullable(True)}"
+    if is_try:
+        raise refuse(f"TRY_{what}")
+    if source.root is TypeRoot.ROW:
+        fields = [
+            cast(
+                tree.call("struct_extract", value, tree.text(s.name)), s.type, t.type, time_zone, is_try=False
+            )
+            for s, t in zip(source.fields, target.fields, strict=True)
+        ]
+        made = tree.cast(tree.call("row", *fields), type_(target))
+        return tree.case([(tree.is_not_null(value), made)])
+    if source.root is not TypeRoot.ARRAY or source.element is None or target.element is None:
+        raise refuse(what)
+    element, wanted = source.element, target.element
+    if element.element is not None or element.fields:
+        raise refuse(what)
+    body = cast(tree.column("p"), element, wanted, time_zone, is_try=False)
+    each = exp.Lambda(this=body, expressions=[exp.to_identifier("p")])
+    return tree.cast(tree.call("list_transform", value, each), type_(target))
+
+
+def _between_times(
+    value: exp.Expr, source: LogicalType, target: LogicalType, time_zone: str, is_try: bool
+) -> exp.Expr:
+    if source.root is TypeRoot.TIME and target.root is TypeRoot.TIME:
+        return _time_cut_off(tree.call("epoch_ms", value), target.precision)
+    if source.root is TypeRoot.TIME:
+        if target.root is not TypeRoot.TIMESTAMP:
+            raise refuse(f"CAST of {source.with_nullable(True)} to {target.with_nullable(True)}")
+        micros = tree.operate(exp.Mul, tree.call("epoch_ms", value), tree.number(1000))
+        return cut_off(tree.call("make_timestamp", micros), target.precision)
+    if source.root is target.root:
+        return cut_off(value, target.precision) if target.precision < source.precision else value
+    local = to_local(value, time_zone) if source.root is TypeRoot.TIMESTAMP_LTZ else value
+    if source.root is TypeRoot.DATE:
+        local = tree.cast(local, TIMESTAMP)
+    if target.root is TypeRoot.DATE:
+        return tree.cast(local, DATE)
+    if target.root is TypeRoot.TIME:
+        of_day = tree.call("epoch_ms", tree.cast(cut_off(local, 3), TIME))
+        return _time_cut_off(of_day, target.precision)
+    local = cut_off(local, target.precision) if target.precision < source.precision else local
+    if target.root is not TypeRoot.TIMESTAMP_LTZ or time_zone == "UTC":
+        return local
+    return within_years(from_local(local, time_zone), is_required=not is_try)
+
+
+def _time_cut_off(milliseconds: exp.Expr, precision: int) -> exp.Expr:
+    """A TIME of this precision. Flink's TIME keeps milliseconds whatever its precision; text is cut off to it."""
+    micros = tree.call("to_microseconds", tree.operate(exp.Mul, milliseconds, tree.number(1000)))
+    return tree.operate(exp.Add, tree.cast(tree.text("00:00:00"), TIME), micros)
 
 
 def _to_decimal(value: exp.Expr, source: LogicalType, target: exp.DataType) -> exp.Expr:
@@ -82,9 +178,11 @@ def _to_decimal(value: exp.Expr, source: LogicalType, target: exp.DataType) -> e
     return tree.try_cast(value, target)
 
 
-def _to_text(value: exp.Expr, source: LogicalType, target: LogicalType, time_zone: str) -> exp.Expr:
+def _to_text(
+    value: exp.Expr, source: LogicalType, target: LogicalType, time_zone: str, is_try: bool
+) -> exp.Expr:
     is_text = sql.is_string(source)
-    written = value if is_text else _written(value, source, time_zone)
+    written = value if is_text else _written(value, source, time_zone, is_try)
     if target.length < sql.VARCHAR_LENGTH_MAX and not (is_text and source.length <= target.length):
         written = tree.call("substr", written, tree.number(1), tree.number(target.length))
     if target.root is TypeRoot.CHAR and not (source.root is TypeRoot.CHAR and source.length == target.length):
@@ -92,7 +190,7 @@ def _to_text(value: exp.Expr, source: LogicalType, target: LogicalType, time_zon
     return written
 
 
-def _written(value: exp.Expr, source: LogicalType, time_zone: str) -> exp.Expr:
+def _written(value: exp.Expr, source: LogicalType, time_zone: str, is_try: bool) -> exp.Expr:
     if source.root is TypeRoot.DECIMAL and source.precision == source.scale < sql.DECIMAL_PRECISION_MAX:
         # DuckDB leaves out the 0 of 0.5 where the type has no digit for it.
         value = tree.cast(value, decimal(source.precision + 1, source.scale))
@@ -102,13 +200,57 @@ def _written(value: exp.Expr, source: LogicalType, time_zone: str) -> exp.Expr:
         return tree.call("upper", tree.cast(value, TEXT))
     if source.root in sql.APPROXIMATE_ROOTS:
         return bound(value, _written_float)
+    if source.root in sql.BINARY_ROOTS:
+        return tree.call("try", tree.call("decode", value)) if is_try else tree.call("decode", value)
     if sql.is_timestamp(source):
-        if source.root is TypeRoot.TIMESTAMP_LTZ:
-            require_utc(time_zone)
-        width = 19 + (source.precision + 1 if source.precision else 0)
-        written = tree.call("strftime", value, tree.text("%Y-%m-%d %H:%M:%S.%f"))
-        return tree.call("substr", written, tree.number(1), tree.number(width))
+        local = to_local(value, time_zone) if source.root is TypeRoot.TIMESTAMP_LTZ else value
+        return _written_digits(local, "%Y-%m-%d %H:%M:%S", source.precision)
+    if source.root is TypeRoot.TIME:
+        micros = tree.operate(exp.Mul, tree.call("epoch_ms", value), tree.number(1000))
+        return _written_digits(tree.call("make_timestamp", micros), "%H:%M:%S", source.precision)
+    if source.root is TypeRoot.INTERVAL_DAY_TIME:
+        return bound(value, _written_day_time)
+    if source.root is TypeRoot.INTERVAL_YEAR_MONTH:
+        return bound(value, _written_year_month)
     raise refuse(f"text of {source.with_nullable(True)}")
+
+
+def _written_digits(point: exp.Expr, pattern: str, precision: int) -> exp.Expr:
+    """A point in time, cut off to the digits of its type."""
+    if not precision:
+        return tree.call("strftime", point, tree.text(pattern))
+    written = tree.call("strftime", point, tree.text(f"{pattern}.%f"))
+    return tree.call("substr", written, tree.number(1), _less(tree.call("length", written), 6 - precision))
+
+
+def _less(value: exp.Expr, amount: int) -> exp.Expr:
+    return tree.operate(exp.Sub, value, tree.number(amount))
+
+
+def _sign(value: exp.Expr) -> exp.Expr:
+    return tree.case([(tree.operate(exp.LT, value, tree.number(0)), tree.text("-"))], tree.text("+"))
+
+
+def _written_day_time(value: exp.Expr) -> exp.Expr:
+    """+1 02:03:04.005"""
+    size = tree.call("abs", tree.cast(value, HUGEINT))
+    days = tree.operate(exp.IntDiv, size, tree.number(DAY_MS))
+    of_day = tree.cast(tree.operate(exp.Mod, size, tree.number(DAY_MS)), BIGINT)
+    moment = tree.call("make_timestamp", tree.operate(exp.Mul, of_day, tree.number(1000)))
+    clock = _written_digits(moment, "%H:%M:%S", 3)
+    text = tree.operate(exp.DPipe, _sign(value), tree.cast(days, TEXT), tree.text(" "), clock)
+    return tree.case([(tree.is_not_null(value), text)])
+
+
+def _written_year_month(value: exp.Expr) -> exp.Expr:
+    """+1-02"""
+    size, year = tree.call("abs", tree.cast(value, BIGINT)), tree.number(12)
+    months = tree.call(
+        "lpad", tree.cast(tree.operate(exp.Mod, size, year), TEXT), tree.number(2), tree.text("0")
+    )
+    years = tree.cast(tree.operate(exp.IntDiv, size, year), TEXT)
+    text = tree.operate(exp.DPipe, _sign(value), years, tree.text("-"), months)
+    return tree.case([(tree.is_not_null(value), text)])
 
 
 def _written_float(value: exp.Expr) -> exp.Expr:
@@ -131,17 +273,41 @@ def _written_float(value: exp.Expr) -> exp.Expr:
 
 
 def _from_text(value: exp.Expr, target: LogicalType, time_zone: str, is_try: bool) -> exp.Expr:
-    """Read text in the usual forms only; other text is NULL with TRY_CAST and else an error, as malformed text is."""
+    """What cannot be read is NULL with TRY_CAST, and else an error."""
     made = type_(target)
-    if target.root is TypeRoot.TIMESTAMP_LTZ:
-        require_utc(time_zone)
-    otherwise = tree.null() if is_try else failure(f"cannot cast text to {made.sql(dialect='duckdb')}", made)
+    fail = failure(f"cannot cast text to {made.sql(dialect='duckdb')}", made)
 
     def read(value: exp.Expr) -> exp.Expr:
+        if target.root in _DATETIME:
+            point = _read_time(value, target, time_zone)
+            return point if is_try else bound(point, lambda p: _unless_lost(value, p, fail))
         is_read, result = _reading(_trimmed(value), target, is_try)
+        otherwise = tree.null() if is_try else fail
         return tree.case([(tree.is_null(value), tree.null()), (is_read, result)], otherwise)
 
     return bound(value, read)
+
+
+def _unless_lost(value: exp.Expr, result: exp.Expr, fail: exp.Expr) -> exp.Expr:
+    is_lost = tree.all_of([tree.is_not_null(value), tree.is_null(result)])
+    return tree.case([(is_lost, fail)], result)
+
+
+def _read_time(value: exp.Expr, target: LogicalType, time_zone: str) -> exp.Expr:
+    """NULL for text that is none."""
+    if target.root is TypeRoot.DATE:
+        return tree.cast(read_timestamp(value, SQL_DATE), DATE)
+    if target.root is TypeRoot.TIME:
+        step = 10 ** (6 - min(target.precision, 3))
+        micros = read_micros_of_day(value, SQL_TIME)
+        whole = tree.operate(
+            exp.Mul, tree.operate(exp.IntDiv, micros, tree.number(step)), tree.number(step // 1000)
+        )
+        return _time_cut_off(whole, target.precision)
+    local = read_timestamp(value, SQL_TIMESTAMP)
+    if target.root is TypeRoot.TIMESTAMP_LTZ:
+        local = within_years(from_local(local, time_zone), is_required=False)
+    return cut_off(local, target.precision)
 
 
 def _trimmed(value: exp.Expr) -> exp.Expr:
@@ -162,14 +328,7 @@ def _reading(trimmed: exp.Expr, target: LogicalType, is_try: bool) -> tuple[exp.
     if target.root is TypeRoot.DECIMAL:
         return _matches(trimmed, _NUMBER), tree.try_cast(trimmed, made)
     if sql.is_numeric(target):
-        return _matches(trimmed, _NUMBER), cast(trimmed, made)
-    if target.root is TypeRoot.DATE:
-        return _matches(trimmed, _DATE), cast(trimmed, made)
-    if sql.is_timestamp(target):
-        result = cast(trimmed, made)
-        if target.precision < 6:
-            result = cut_off(result, target.precision)
-        return _matches(trimmed, f"{_DATE}([ T]{_TIME})?"), result
+        return _matches(trimmed, _FLOAT), cast(trimmed, made)
     raise refuse(f"CAST of text to {target.with_nullable(True)}")
 
 

@@ -9,13 +9,15 @@ from sqlglot import exp
 from planner.lower import tree
 from planner.lower.duckdb import types
 from planner.lower.duckdb.aggregates import lower_aggregate
-from planner.lower.duckdb.casts import require_utc
-from planner.lower.duckdb.functions import HANDLERS
+from planner.lower.duckdb.functions import HANDLERS, REFUSED
+from planner.lower.duckdb.local_time import from_local, is_utc
 from planner.lower.duckdb.refusals import ENGINE, refuse
+from planner.lower.duckdb.times import local, milliseconds_of
 from planner.lower.windows import WindowTerms, lower_window_tvf
 from planner.relational.nodes import WindowTvf
 from sqlstream.expressions import AggregateCall, Call, Literal
 from sqlstream.schema import Schema
+from sqlstream.specs.window import WindowKind
 from sqlstream.types import LogicalType, TypeRoot
 
 
@@ -43,19 +45,28 @@ class DuckDbDialect:
     def call(self, call: Call, args: list[exp.Expr]) -> exp.Expr:
         handler = HANDLERS.get(call.function)
         if handler is None:
-            raise refuse(call.function)
+            raise refuse(call.function, hint=REFUSED.get(call.function, ""))
         return handler(call, args, self.time_zone)
+
+    def failure(self, message: str, t: LogicalType) -> exp.Expr:
+        return types.failure(message, types.type_(t))
 
     def aggregate(self, call: AggregateCall, input_schema: Schema) -> exp.Expr:
         return lower_aggregate(call, input_schema)
 
     def window_tvf(self, node: WindowTvf, source: exp.Expr) -> exp.Expr:
-        if node.input.schema.types[node.time_column].root is TypeRoot.TIMESTAMP_LTZ:
-            require_utc(node.window.time_zone)
+        t, zone = node.input.schema.types[node.time_column], node.window.time_zone
+        is_instant = t.root is TypeRoot.TIMESTAMP_LTZ
+        if is_instant and node.window.kind is WindowKind.SESSION and not is_utc(zone):
+            raise refuse(f'a SESSION window of TIMESTAMP_LTZ in time zone "{zone}"')
+
+        def window_time(milliseconds: exp.Expr) -> exp.Expr:
+            return from_local(_timestamp(milliseconds), zone) if is_instant else _timestamp(milliseconds)
+
         terms = WindowTerms(
-            local_ms=tree.call("epoch_ms", tree.input_column(node.time_column)),
+            local_ms=milliseconds_of(local(tree.input_column(node.time_column), t, zone), t),
             bound=_timestamp,
-            window_time=_timestamp,
+            window_time=window_time,
             steps=_steps,
         )
         return lower_window_tvf(node, source, terms)

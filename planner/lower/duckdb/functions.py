@@ -1,10 +1,10 @@
-"""All scalar functions that DuckDB computes exactly as a stream."""
+"""All scalar functions that DuckDB computes exactly as a stream, and those that it does not."""
 
 from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.lower.duckdb import logic, numbers, strings, times
+from planner.lower.duckdb import clock, collections, logic, numbers, patterns, strings, time_functions, times
 from planner.lower.duckdb.casts import cast
 from planner.lower.duckdb.handler import Handler
 from sqlstream.expressions import Call
@@ -19,7 +19,18 @@ HANDLERS: dict[str, Handler] = {
     "CAST": _cast,
     "TRY_CAST": _cast,
     **logic.HANDLERS,
+    **collections.HANDLERS,
     **numbers.HANDLERS,
     **strings.HANDLERS,
+    **patterns.HANDLERS,
+    **time_functions.HANDLERS,
     **times.HANDLERS,
+    **clock.HANDLERS,
 }
+
+REFUSED: dict[str, str] = {
+    "RAND": "an engine may compute it again where the value is read twice",
+    "RAND_INTEGER": "an engine may compute it again where the value is read twice",
+    "UUID": "an engine may compute it again where the value is read twice",
+}
+"""The other scalar functions, each with the reason."""

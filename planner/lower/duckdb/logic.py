@@ -1,15 +1,11 @@
-"""Comparisons, three-valued logic, choices, and nested values in DuckDB."""
+"""Comparisons, three-valued logic and choices in DuckDB."""
 
 from __future__ import annotations
 
 from sqlglot import exp
 
 from planner.lower import tree
-from planner.lower.duckdb.bound import bound
-from planner.lower.duckdb.handler import Handler, constant_number, named, of_arguments
-from planner.lower.duckdb.types import INTEGER
-from sqlstream.expressions import Call
-from sqlstream.types import TypeRoot
+from planner.lower.duckdb.handler import Handler, named, of_arguments
 
 _COMPARISONS: dict[str, type[exp.Binary]] = {
     "=": exp.EQ,
@@ -37,24 +33,6 @@ def _case(*args: exp.Expr) -> exp.Expr:
     return tree.case(list(zip(args[0:-1:2], args[1:-1:2], strict=True)), args[-1])
 
 
-def _field(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
-    name = call.args[0].type.fields[constant_number(call, 1)].name
-    return tree.call("struct_extract", args[0], tree.text(name))
-
-
-def _item(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
-    collection, place = args
-    if call.args[0].type.root is not TypeRoot.ARRAY:
-        return tree.call("map_extract_value", collection, place)
-
-    # DuckDB counts negative positions from the end.
-    def element(place: exp.Expr) -> exp.Expr:
-        is_place = tree.operate(exp.GT, place, tree.number(0))
-        return tree.case([(is_place, tree.call("list_extract", collection, place))])
-
-    return bound(place, element)
-
-
 HANDLERS: dict[str, Handler] = {
     **{symbol: _operator(operator) for symbol, operator in _COMPARISONS.items()},
     **dict.fromkeys(("IS NULL", "IS UNKNOWN"), of_arguments(tree.is_null)),
@@ -70,8 +48,4 @@ HANDLERS: dict[str, Handler] = {
     "COALESCE": named("coalesce"),
     "IFNULL": named("coalesce"),
     "NULLIF": named("nullif"),
-    "FIELD": _field,
-    "ARRAY": named("list_value"),
-    "ITEM": _item,
-    "CARDINALITY": of_arguments(lambda value: tree.cast(tree.call("len", value), INTEGER)),
 }

@@ -14,10 +14,10 @@ from planner.lower import tree
 from planner.lower.duckdb.bound import bound
 from planner.lower.duckdb.handler import Handler, constant_number, named, of_arguments
 from planner.lower.duckdb.refusals import refuse
-from planner.lower.duckdb.times import floor_to_unit, moved_point, time_between
-from planner.lower.duckdb.types import HUGEINT, TEXT, decimal, failure, in_type, type_
+from planner.lower.duckdb.times import floor_or_ceil_to_unit, moved_point, time_between
+from planner.lower.duckdb.types import DOUBLE, HUGEINT, TEXT, decimal, failure, in_type, type_
 from sqlstream import types as sql
-from sqlstream.expressions import Call
+from sqlstream.expressions import Call, Literal
 from sqlstream.functions.merging import as_decimal
 from sqlstream.types import DECIMAL_PRECISION_MAX, LogicalType, TypeRoot
 
@@ -43,7 +43,7 @@ def _plus_or_minus(
     if not sql.is_interval(right[1]):
         return time_between(left, right, time_zone)
     amount = right[0] if call.function == "+" else exp.Neg(this=exp.Paren(this=right[0]))
-    return moved_point(left, (amount, right[1]), call.type, time_zone)
+    return moved_point(left, (amount, right[1]), call.type)
 
 
 def _product(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
@@ -129,21 +129,69 @@ def scaled_quotient(dividend: exp.Expr, shift: int, divisor: exp.Expr, result: L
     )
     digits = tree.cast(
         tree.operate(exp.Add, tree.operate(exp.IntDiv, whole, divisor), carry),
-        decimal(DECIMAL_PRECISION_MAX - result.scale, 0),
+        decimal(DECIMAL_PRECISION_MAX, 0),
     )
     return tree.try_cast(tree.operate(exp.Mul, digits, unit), type_(result))
 
 
 def _rounded(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
+    """ROUND (half up, away from zero) and TRUNCATE to a constant number of digits."""
+    if len(args) == 2 and isinstance(call.args[1], Literal) and call.args[1].value is None:
+        return tree.cast(tree.null(), type_(call.type))
     digits = constant_number(call, 1) if len(args) == 2 else 0
     value, t = args[0], call.args[0].type
-    if t.root is TypeRoot.DECIMAL or sql.is_integer(t):
-        is_rounded = digits < (t.scale if t.root is TypeRoot.DECIMAL else 0)
-        return in_type(tree.call("round", value, _whole(digits)) if is_rounded else value, call.type)
+    if t.root is TypeRoot.DECIMAL:
+        return _rounded_decimal(value, t, digits, call)
+    if sql.is_integer(t):
+        return value if digits >= 0 else _rounded_integer(value, -digits, call)
     if not 0 <= digits <= 15:
-        raise refuse(f"ROUND to {digits} digits")
+        raise refuse(f"{call.function} to {digits} digits")
     # Through text, as Java: the shortest decimal that prints as the number is rounded.
+    if call.function == "TRUNCATE":
+        number = tree.cast(tree.cast(value, TEXT), decimal(38, 19))
+        return in_type(tree.call("trunc", number, tree.number(digits)), call.type)
     return in_type(tree.cast(tree.cast(value, TEXT), decimal(38, digits)), call.type)
+
+
+def _rounded_decimal(value: exp.Expr, t: LogicalType, digits: int, call: Call) -> exp.Expr:
+    if digits >= t.scale:
+        return in_type(value, call.type)
+    if -digits > DECIMAL_PRECISION_MAX - t.scale - 1 or t.precision >= DECIMAL_PRECISION_MAX:
+        raise refuse(f"{call.function} of {t.with_nullable(True)} to {digits} digits")
+    wide = tree.cast(value, decimal(DECIMAL_PRECISION_MAX, t.scale))
+    function = "round" if call.function == "ROUND" else "trunc"
+    return in_type(tree.call(function, wide, _whole(digits)), call.type)
+
+
+def _rounded_integer(value: exp.Expr, zeros: int, call: Call) -> exp.Expr:
+    if zeros > 18:
+        raise refuse(f"{call.function} to {-zeros} digits")
+    unit = tree.cast(tree.number(10**zeros), HUGEINT)
+    wide = tree.cast(value, HUGEINT)
+
+    def to_unit(value: exp.Expr) -> exp.Expr:
+        rest = tree.operate(exp.Mod, value, unit)
+        whole = tree.operate(exp.Sub, value, rest)
+        if call.function == "TRUNCATE":
+            return tree.cast(whole, type_(call.type))
+        twice = tree.operate(exp.Mul, tree.call("abs", rest), tree.number(2))
+        step = tree.operate(exp.Mul, tree.call("sign", value), unit)
+        is_up = tree.operate(exp.GTE, twice, unit)
+        rounded = tree.operate(exp.Add, whole, tree.case([(is_up, step)], tree.number(0)))
+        return tree.cast(rounded, type_(call.type))
+
+    return bound(wide, to_unit)
+
+
+def _logarithm(value: exp.Expr, argument: exp.Expr | None = None) -> exp.Expr:
+    """LOG([base,] number)."""
+    if argument is None:
+        return tree.call("ln", value)
+    return tree.operate(exp.Div, tree.call("ln", argument), tree.call("ln", value))
+
+
+def _cotangent(value: exp.Expr) -> exp.Expr:
+    return tree.operate(exp.Div, tree.cast(tree.number(1), DOUBLE), tree.call("tan", value))
 
 
 def _whole(value: int) -> exp.Expr:
@@ -153,7 +201,7 @@ def _whole(value: int) -> exp.Expr:
 
 def _floor_or_ceil(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
     if len(args) == 2:
-        return floor_to_unit(call, args, time_zone)
+        return floor_or_ceil_to_unit(call, args, time_zone)
     function = "floor" if call.function == "FLOOR" else "ceil"
     return args[0] if sql.is_integer(call.type) else in_type(tree.call(function, args[0]), call.type)
 
@@ -177,17 +225,21 @@ HANDLERS: dict[str, Handler] = {
     "/": _divided,
     "%": _remainder,
     "MOD": _remainder,
-    "ROUND": _rounded,
+    **dict.fromkeys(("ROUND", "TRUNCATE"), _rounded),
     **dict.fromkeys(("FLOOR", "CEIL", "CEILING"), _floor_or_ceil),
     **dict.fromkeys(("GREATEST", "LEAST"), _extreme),
     "NEGATE": of_arguments(lambda value: exp.Paren(this=exp.Neg(this=exp.Paren(this=value)))),
     **{
         name: named(name.lower())
         for name in (
-            *("ABS", "SIGN", "SQRT", "LN", "LOG10", "LOG2", "EXP", "SIN", "COS", "TAN", "ATAN", "ATAN2"),
-            *("DEGREES", "RADIANS", "PI"),
+            *("ABS", "SQRT", "LN", "LOG10", "LOG2", "EXP", "SIN", "COS", "TAN", "ATAN", "ATAN2"),
+            *("ASIN", "ACOS", "SINH", "COSH", "TANH", "DEGREES", "RADIANS", "PI"),
         )
     },
+    "SIGN": lambda call, args, time_zone: in_type(tree.call("sign", *args), call.type),
     "POWER": named("pow"),
+    "LOG": of_arguments(_logarithm),
+    "COT": of_arguments(_cotangent),
+    "BIN": named("bin"),
     "E": of_arguments(lambda: tree.call("exp", tree.number("1.0"))),
 }

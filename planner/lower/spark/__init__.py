@@ -1,4 +1,4 @@
-"""The relational plan as Spark SQL."""
+"""The relational plan as Spark SQL, for a session with `sqlstream.spark_settings`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from planner.relational.nodes import RelationalNode
 
 
 def lower_spark(node: RelationalNode, tables: Mapping[str, str], time_zone: str = "UTC") -> str:
-    """The text of `relation.lower` in Spark, for a session with SPARK_SQL_SETTINGS; `tables` maps a table's name to the
-    relation with its rows."""
+    """The text of `relation.lower` for Spark; `tables` maps a table's name to the relation (a view, or another item of FROM)
+    with its rows."""
     engine = SparkDialect(time_zone)
     return to_sql(lower(node, engine, lambda scan: tables.get(scan.table.path.name)), engine)

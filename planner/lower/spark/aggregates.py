@@ -25,8 +25,9 @@ _PLAIN = {
     "VARIANCE": "var_samp",
 }
 
-ORDERED = ("FIRST_VALUE", "LAST_VALUE", "LISTAGG")
-"""Aggregates whose results depend on the order of rows, which a batch does not have."""
+_ORDERED = "its result depends on the order of rows, which a batch does not have"
+REFUSED: dict[str, str] = dict.fromkeys(("FIRST_VALUE", "LAST_VALUE", "LISTAGG"), _ORDERED)
+"""Aggregate functions that have no exact counterpart, each with the reason."""
 
 
 def lower_aggregate(call: AggregateCall, input_schema: Schema) -> exp.Expr:
@@ -47,9 +48,7 @@ def lower_aggregate(call: AggregateCall, input_schema: Schema) -> exp.Expr:
         return _average(aggregate, columns[0], argument, call.type)
     name = _PLAIN.get(call.function)
     if name is None:
-        raise refuse(
-            call.function, hint="its result depends on the order of rows, which a batch does not have"
-        )
+        raise refuse(call.function, hint=REFUSED[call.function])
     return aggregate(name, *columns)
 
 

@@ -11,7 +11,7 @@ from planner.lower.constants import constant_number
 from planner.lower.spark import points
 from planner.lower.spark.decimals import absolute, exact_sum, negated, product, quotient, remainder
 from planner.lower.spark.scope import ENGINE, Builder, fail, let, let_all, refuse
-from planner.lower.spark.types import BIGINT, DOUBLE, FLOAT, double, spark_type, whole
+from planner.lower.spark.types import BIGINT, DOUBLE, FLOAT, double, spark_type, whole, zero
 from sqlstream import types as sql
 from sqlstream.expressions import Call, InputRef
 from sqlstream.functions.merging import as_decimal
@@ -45,12 +45,12 @@ def _times(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
     return tree.operate(exp.Mul, *args)
 
 
-def _unless_zero(args: list[exp.Expr], t: LogicalType, result: Callable[..., exp.Expr]) -> exp.Expr:
+def _unless_zero(call: Call, args: list[exp.Expr], result: Callable[..., exp.Expr]) -> exp.Expr:
     """`result(left, right)`, but an error for a zero divisor of a dividend that is not NULL."""
-    error = fail(_ZERO_DIVISOR, spark_type(t))
+    error = fail(_ZERO_DIVISOR, spark_type(call.type))
 
     def guarded(left: exp.Expr, right: exp.Expr) -> exp.Expr:
-        is_zero = tree.all_of([tree.operate(exp.EQ, right, tree.number(0)), tree.is_not_null(left)])
+        is_zero = tree.all_of([tree.operate(exp.EQ, right, zero(call.args[1].type)), tree.is_not_null(left)])
         return tree.case([(is_zero, error)], result(left, right))
 
     if isinstance(args[1], exp.Cast) and isinstance(args[1].this, exp.Literal) and args[1].this.this != "0":
@@ -63,9 +63,9 @@ def _divided(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
         return let_all([_as_double(a) for a in args], lambda a, b: _in_type(_float_quotient(a, b), call.type))
     if call.type.root is TypeRoot.DECIMAL:
         a, b = (as_decimal(arg.type) for arg in call.args)
-        return _unless_zero(args, call.type, lambda x, y: quotient(x, a, y, b, call.type))
+        return _unless_zero(call, args, lambda x, y: quotient(x, a, y, b, call.type))
     return _unless_zero(
-        args, call.type, lambda x, y: tree.cast(tree.operate(exp.IntDiv, x, y), spark_type(call.type))
+        call, args, lambda x, y: tree.cast(tree.operate(exp.IntDiv, x, y), spark_type(call.type))
     )
 
 
@@ -80,7 +80,7 @@ def _float_quotient(a: exp.Expr, b: exp.Expr) -> exp.Expr:
 def _remainder(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
     if call.type.root is TypeRoot.DECIMAL:
         a, b = (as_decimal(arg.type) for arg in call.args)
-        return _unless_zero(args, call.type, lambda x, y: remainder(x, a, y, b, call.type))
+        return _unless_zero(call, args, lambda x, y: remainder(x, a, y, b, call.type))
     if call.type.root in sql.APPROXIMATE_ROOTS:
         return let_all(
             [_as_double(a) for a in args], lambda a, b: _in_type(_float_remainder(a, b), call.type)
@@ -90,7 +90,7 @@ def _remainder(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
         wide = [tree.cast(v, BIGINT) for v in (x, y)]
         return tree.cast(tree.operate(exp.Mod, *wide), spark_type(call.type))
 
-    return _unless_zero(args, call.type, rest)
+    return _unless_zero(call, args, rest)
 
 
 def _float_remainder(a: exp.Expr, b: exp.Expr) -> exp.Expr:
@@ -122,23 +122,22 @@ def _absolute(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
 
     def positive(value: exp.Expr) -> exp.Expr:
         is_negative = tree.operate(exp.LT, value, tree.number(0))
-        zero = whole(0, spark_type(call.type))
-        return tree.case(
-            [(is_negative, points.checked_interval("try_subtract", zero, value, call.type))], value
-        )
+        minus = points.checked_interval("try_subtract", zero(call.type), value, call.type)
+        return tree.case([(is_negative, minus)], value)
 
     return let(args[0], positive)
 
 
 def _sign(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
+    nothing, wanted = zero(call.args[0].type), spark_type(call.type)
+
     def sign(value: exp.Expr) -> exp.Expr:
-        zero = tree.number(0)
         branches = [
-            (tree.operate(exp.GT, value, zero), tree.number(1)),
-            (tree.operate(exp.LT, value, zero), tree.cast(tree.text("-1"), spark_type(sql.INT))),
-            (tree.operate(exp.EQ, value, zero), zero),
+            (tree.operate(exp.GT, value, nothing), tree.cast(tree.number(1), wanted)),
+            (tree.operate(exp.LT, value, nothing), tree.cast(tree.text("-1"), wanted)),
+            (tree.operate(exp.EQ, value, nothing), nothing),
         ]
-        return tree.cast(tree.case(branches), spark_type(call.type))
+        return tree.case(branches)
 
     return let(args[0], sign)
 
@@ -174,7 +173,7 @@ def _rounded(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
     if sql.is_integer(t):
         return _rounded_integer(value, -digits, call.type, is_round=is_round)
     if t.root is TypeRoot.DECIMAL:
-        return tree.cast(_rounded_decimal(value, places, is_round=is_round), spark_type(call.type))
+        return tree.cast(_rounded_decimal(value, t, places, is_round=is_round), spark_type(call.type))
     if not is_round:
         raise refuse("TRUNCATE of FLOAT and DOUBLE", hint="cast the number to DECIMAL")
     if not 0 <= digits <= 15:
@@ -184,13 +183,13 @@ def _rounded(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
     )
 
 
-def _rounded_decimal(value: exp.Expr, places: exp.Expr, *, is_round: bool) -> exp.Expr:
+def _rounded_decimal(value: exp.Expr, t: LogicalType, places: exp.Expr, *, is_round: bool) -> exp.Expr:
     if is_round:
         return tree.call("round", value, places)
     return let(
         value,
         lambda v: tree.case(
-            [(tree.operate(exp.LT, v, tree.number(0)), tree.call("ceil", v, places))],
+            [(tree.operate(exp.LT, v, zero(t)), tree.call("ceil", v, places))],
             tree.call("floor", v, places),
         ),
     )
@@ -246,6 +245,22 @@ def _log(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
     return let_all([logarithms[1], logarithms[0]], _float_quotient)
 
 
+def _atan2(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
+    """Spark takes -0.0 for 0.0."""
+
+    def angle(y: exp.Expr, x: exp.Expr) -> exp.Expr:
+        is_y_zero, is_x_zero = (tree.operate(exp.EQ, v, tree.number(0)) for v in (y, x))
+        is_y_minus, is_x_minus = (
+            tree.operate(exp.LT, tree.call("power", v, double("-1")), tree.number(0)) for v in (y, x)
+        )
+        is_left = tree.all_of([is_y_zero, is_x_zero, is_x_minus])
+        above = tree.case([(is_left, tree.call("pi"))], tree.call("atan2", y, x))
+        below = exp.Paren(this=exp.Neg(this=exp.Paren(this=above.copy())))
+        return tree.case([(tree.all_of([is_y_zero, is_y_minus]), below)], above)
+
+    return let_all(args, angle)
+
+
 def _plain(name: str) -> Builder:
     return lambda call, args, _: tree.call(name, *args)
 
@@ -255,7 +270,7 @@ def _hex(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
 
 
 _SAME_NAME = (
-    *("SIN", "SINH", "COS", "COSH", "TAN", "TANH", "COT", "ASIN", "ACOS", "ATAN", "ATAN2"),
+    *("SIN", "SINH", "COS", "COSH", "TAN", "TANH", "COT", "ASIN", "ACOS", "ATAN"),
     *("SQRT", "EXP", "POWER", "DEGREES", "RADIANS", "PI", "E", "BIN"),
 )
 
@@ -274,6 +289,7 @@ ARITHMETIC: dict[str, Builder] = {
     "CEILING": _floor_or_ceil,
     "ROUND": _rounded,
     "TRUNCATE": _rounded,
+    "ATAN2": _atan2,
     "LOG": _log,
     "LN": lambda call, args, _: _logarithm("ln")(args[0]),
     "LOG2": lambda call, args, _: _logarithm("log2")(args[0]),

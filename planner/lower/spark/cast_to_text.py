@@ -8,7 +8,7 @@ from planner.lower import tree
 from planner.lower.spark import points
 from planner.lower.spark.date_patterns import formatted
 from planner.lower.spark.scope import fail, let, refuse
-from planner.lower.spark.types import BIGINT, STRING, decimal_type, text, whole
+from planner.lower.spark.types import BIGINT, STRING, decimal_type, text, whole, zero
 from sqlstream import types as sql
 from sqlstream.time_units import DAY_MS
 from sqlstream.types import LogicalType, TypeRoot
@@ -36,7 +36,7 @@ def _written(value: exp.Expr, source: LogicalType, time_zone: str, *, is_try: bo
     if source.root is TypeRoot.DECIMAL:
         return _written_decimal(value, source)
     if source.root is TypeRoot.BOOLEAN:
-        return tree.call("upper", tree.cast(value, STRING))
+        return let(value, lambda v: tree.case([(v, text("TRUE")), (tree.negated(v), text("FALSE"))]))
     if source.root in sql.APPROXIMATE_ROOTS:
         return _written_float(value)
     if sql.is_timestamp(source) or source.root is TypeRoot.TIME:
@@ -73,7 +73,7 @@ def _written_decimal(value: exp.Expr, source: LogicalType) -> exp.Expr:
         small = tree.cast(tree.call("abs", v), decimal_type(scale + 1, scale))
         raised = tree.operate(exp.Add, small, tree.cast(tree.number(1), decimal_type(1, 0)))
         fraction = tree.call("substring", tree.cast(raised, STRING), tree.number(2))
-        sign = tree.case([(tree.operate(exp.LT, v, tree.number(0)), text("-0"))], text("0"))
+        sign = tree.case([(tree.operate(exp.LT, v, zero(source)), text("-0"))], text("0"))
         return tree.case([(is_plain, tree.cast(v, STRING))], tree.call("concat", sign, fraction))
 
     return let(value, digits)

@@ -9,7 +9,7 @@ from planner.lower.spark import points
 from planner.lower.spark.cast_from_text import from_text
 from planner.lower.spark.cast_to_text import to_text
 from planner.lower.spark.scope import fail, let, refuse
-from planner.lower.spark.types import BIGINT, BINARY, DATE, INT, STRING, spark_type, whole
+from planner.lower.spark.types import BIGINT, BINARY, DATE, INT, STRING, spark_type, whole, zero
 from sqlstream import types as sql
 from sqlstream.expressions import Call
 from sqlstream.time_units import DAY_MS
@@ -90,7 +90,7 @@ def _to_number(value: exp.Expr, source: LogicalType, target: LogicalType, *, is_
     """Between numbers, booleans and intervals: integers wrap, floats saturate, decimals round half up or are NULL."""
     wanted = spark_type(target)
     if target.root is TypeRoot.BOOLEAN:
-        return tree.operate(exp.NEQ, value, tree.number(0))
+        return tree.operate(exp.NEQ, value, zero(source))
     if target.root is TypeRoot.DECIMAL and source.root in sql.APPROXIMATE_ROOTS:
         # By the shortest decimal that prints as the number; NaN and infinities are errors to no engine's SQL here.
         return tree.cast(tree.cast(value, STRING), wanted)

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from planner.lower import tree
 from planner.lower.spark.scope import fail, let, refuse
-from planner.lower.spark.types import STRING, decimal_type, spark_type
+from planner.lower.spark.types import STRING, decimal_type, spark_type, zero
 from sqlstream.types import DECIMAL_PRECISION_MAX, LogicalType
 
 _SIGNED_DIGITS = 34
@@ -52,8 +52,8 @@ def quotient(
         value = tree.cast(tree.operate(exp.Div, _as(left, a), divisor), spark_type(result))
         if b.precision <= digits:
             return value
-        limit = f"1E{digits - b.scale}"
-        is_long = tree.operate(exp.GTE, tree.call("abs", divisor), tree.cast(tree.text(limit), _as_type(b)))
+        low, high = (tree.cast(tree.text(f"{sign}1E{digits - b.scale}"), spark_type(b)) for sign in ("-", ""))
+        is_long = tree.negated(tree.is_between(divisor, low, high))
         return tree.case(
             [
                 (
@@ -67,10 +67,6 @@ def quotient(
         )
 
     return let(_as(right, b), divided)
-
-
-def _as_type(t: LogicalType) -> exp.DataType:
-    return decimal_type(t.precision, t.scale)
 
 
 def remainder(
@@ -98,4 +94,4 @@ def negated(value: exp.Expr, t: LogicalType) -> exp.Expr:
 def absolute(value: exp.Expr, t: LogicalType) -> exp.Expr:
     if t.precision <= _SIGNED_DIGITS:
         return tree.call("abs", value)
-    return let(value, lambda v: tree.case([(tree.operate(exp.LT, v, tree.number(0)), negated(v, t))], v))
+    return let(value, lambda v: tree.case([(tree.operate(exp.LT, v, zero(t)), negated(v, t))], v))

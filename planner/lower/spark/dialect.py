@@ -11,9 +11,10 @@ from planner.lower.spark import points
 from planner.lower.spark.aggregates import lower_aggregate
 from planner.lower.spark.arithmetic import ARITHMETIC
 from planner.lower.spark.casts import CASTS
+from planner.lower.spark.clock import CLOCK
 from planner.lower.spark.patterns import PATTERNS
 from planner.lower.spark.predicates import PREDICATES
-from planner.lower.spark.scope import ENGINE, Builder, refuse
+from planner.lower.spark.scope import ENGINE, Builder, fail, refuse
 from planner.lower.spark.strings import STRINGS
 from planner.lower.spark.temporal import TEMPORAL
 from planner.lower.spark.types import literal, spark_type
@@ -21,24 +22,26 @@ from planner.lower.windows import WindowTerms, lower_window_tvf
 from planner.relational.nodes import WindowTvf
 from sqlstream.expressions import AggregateCall, Call, Literal
 from sqlstream.schema import Schema
-from sqlstream.types import LogicalType
+from sqlstream.specs.window import WindowKind
+from sqlstream.types import LogicalType, TypeRoot
 
 _LISTED_STEPS_MAX = 256
 
-FUNCTIONS: dict[str, Builder] = {**PREDICATES, **ARITHMETIC, **STRINGS, **PATTERNS, **TEMPORAL, **CASTS}
+FUNCTIONS: dict[str, Builder] = {
+    **PREDICATES,
+    **ARITHMETIC,
+    **STRINGS,
+    **PATTERNS,
+    **TEMPORAL,
+    **CLOCK,
+    **CASTS,
+}
 """By name of the function."""
 
-REFUSED: dict[str, str] = {
-    **dict.fromkeys(("RAND", "RAND_INTEGER", "UUID"), "each run has values of its own"),
-    **dict.fromkeys(
-        (
-            *("CURRENT_TIMESTAMP", "CURRENT_ROW_TIMESTAMP", "NOW", "LOCALTIMESTAMP", "PROCTIME"),
-            *("CURRENT_DATE", "CURRENT_TIME", "LOCALTIME"),
-        ),
-        "a batch and a stream read the clock at other times",
-    ),
-}
-"""Functions without a counterpart, with the reason. Others are refused for some arguments only."""
+REFUSED: dict[str, str] = dict.fromkeys(
+    ("RAND", "RAND_INTEGER", "UUID"), "an engine may compute it again where the value is read twice"
+)
+"""The other scalar functions, each with the reason. Some are refused for some arguments only."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,11 +72,18 @@ class SparkDialect:
         spark_type(call.type)
         return builder(call, args, self.time_zone)
 
+    def failure(self, message: str, t: LogicalType) -> exp.Expr:
+        return fail(message, spark_type(t))
+
     def aggregate(self, call: AggregateCall, input_schema: Schema) -> exp.Expr:
         return lower_aggregate(call, input_schema)
 
     def window_tvf(self, node: WindowTvf, source: exp.Expr) -> exp.Expr:
         zone, t = node.window.time_zone, node.input.schema.types[node.time_column]
+        is_local = t.root is TypeRoot.TIMESTAMP_LTZ and not points.is_utc(zone)
+        if is_local and node.window.kind is WindowKind.SESSION:
+            # A session may lie on both sides of a change of the clock.
+            raise refuse(f'a SESSION window of TIMESTAMP_LTZ in time zone "{zone}"')
         local = points.to_local(tree.input_column(node.time_column), t, zone)
         terms = WindowTerms(
             local_ms=tree.call("unix_millis", local),

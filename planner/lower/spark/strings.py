@@ -244,7 +244,9 @@ def _sha256(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
 
 
 def _to_base64(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
-    return tree.call("base64", tree.cast(args[0], BINARY))
+    # Spark breaks the lines.
+    lines = tree.call("base64", tree.cast(args[0], BINARY))
+    return tree.call("replace", lines, text("\r\n"), text(""))
 
 
 def _position(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:

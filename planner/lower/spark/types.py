@@ -96,6 +96,11 @@ def whole(value: int, type_: exp.DataType = BIGINT) -> exp.Expr:
     return tree.cast(written, type_)
 
 
+def zero(t: LogicalType) -> exp.Expr:
+    """0 of a number's own type: beside a whole number Spark cuts off digits of a decimal to compare them."""
+    return tree.cast(tree.number(0), spark_type(t))
+
+
 def double(value: str) -> exp.Expr:
     return tree.cast(tree.text(value), DOUBLE)
 

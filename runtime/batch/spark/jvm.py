@@ -10,12 +10,12 @@ import subprocess
 import sys
 import threading
 import time
-import warnings
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from runtime.batch.spark.quiet_pyspark import quiet_pyspark
 from runtime.batch.spark.settings import properties_text
 from runtime.host.clock import steady_s
 from runtime.host.java import find_java, java_home
@@ -43,11 +43,13 @@ appender.console.name = console
 appender.console.target = SYSTEM_ERR
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %p %c{1}: %m%n%ex
-# What these say of a start or a session with our settings is of no use.
+# What these say of a start, a session with our settings and a cancellation is of no use.
 logger.conf.name = org.apache.spark.SparkConf
 logger.conf.level = error
 logger.sqlconf.name = org.apache.spark.sql.internal.SQLConf
 logger.sqlconf.level = error
+logger.scheduler.name = org.apache.spark.scheduler.DAGScheduler
+logger.scheduler.level = error
 logger.utils.name = org.apache.spark.util.Utils
 logger.utils.level = error
 logger.native.name = org.apache.hadoop.util.NativeCodeLoader
@@ -100,7 +102,7 @@ class SparkJvm:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env=_environment(home, directory, str(answer)),
+            env=_environment(home, directory, str(answer), settings),
             close_fds=True,
             process_group=0,
         )
@@ -205,12 +207,14 @@ def _write_files(settings: Mapping[str, str], directory: str) -> None:
         Path(directory, name).mkdir(exist_ok=True)
 
 
-def _environment(home: str, directory: str, answer: str) -> dict[str, str]:
+def _environment(home: str, directory: str, answer: str, settings: Mapping[str, str]) -> dict[str, str]:
     """Workers of a Spark on this machine inherit the import path, so that they find our packages."""
     root = str(Path(__file__).resolve().parents[3])
     kept = {k: v for k, v in os.environ.items() if k not in _NOT_INHERITED}
+    host = settings.get("spark.driver.host")
     return {
         **kept,
+        **({"SPARK_LOCAL_IP": host} if host else {}),
         "JAVA_HOME": home,
         "PYTHONPATH": os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH", "")) if p),
         "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
@@ -221,8 +225,8 @@ def _environment(home: str, directory: str, answer: str) -> dict[str, str]:
 
 
 def _import_pyspark() -> None:
-    """Import what statements need while the JVM starts. With pandas installed, PySpark looks at its version and warns."""
-    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+    """Import what statements need while the JVM starts."""
+    quiet_pyspark()
     importlib.import_module("runtime.batch.spark.statement")
     for name in ("pyspark.sql.classic.dataframe", "pyspark.sql.pandas.functions", "pyspark.testing.utils"):
         importlib.import_module(name)
@@ -232,8 +236,6 @@ def _connect(place: tuple[int, str]) -> ClientServer:
     from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
     from py4j.java_gateway import java_import
 
-    # It reports each connection that a thread has closed.
-    logging.getLogger("py4j").setLevel(logging.WARNING)
     port, secret = place
     gateway: Any = ClientServer(
         java_parameters=JavaParameters(port=port, auth_token=secret, auto_convert=True),

@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import shutil
 import socket
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -17,6 +15,7 @@ from runtime.batch.engine import BatchCancelled
 from runtime.batch.spark.code_archive import add_our_code
 from runtime.batch.spark.errors import described, first_line
 from runtime.batch.spark.jvm import SparkJvm
+from runtime.batch.spark.quiet_pyspark import quiet_accumulators
 from runtime.batch.spark.settings import (
     MASTER,
     is_of_this_machine,
@@ -26,6 +25,7 @@ from runtime.batch.spark.settings import (
     spark_keys,
     standalone_masters,
 )
+from runtime.batch.spill_directory import spill_directory
 from runtime.host.clock import steady_s
 from runtime.host.process import memory_bytes
 from sqlstream.errors import ExternalError, Retry, UserError
@@ -52,10 +52,12 @@ class RunningSpark:
     """A JVM with one SparkContext. State: both, and their temporary directory, until `stop`."""
 
     def __init__(self, launch: Mapping[str, str]) -> None:
-        """Start it. ExternalError SS5110 without Java, SS5111 when Spark does not start."""
+        """Start it. ExternalError SS5110 without Java, SS5111 when Spark does not start; UserError SS4054."""
         self.launch = dict(launch)
         """The settings of the statement that has started it, as far as Spark takes them at its start."""
-        self._directory = tempfile.mkdtemp(prefix=f"sqlstream-spark-{os.getpid()}-")
+        _refuse_second_context()
+        self._ends = contextlib.ExitStack()
+        self._directory = self._ends.enter_context(spill_directory())
         self._is_stopped = False
         try:
             settings = launch_settings(launch, self._directory, len(os.sched_getaffinity(0)), memory_bytes())
@@ -66,7 +68,7 @@ class RunningSpark:
             self.jvm = SparkJvm(settings, self._directory, JVM_TIMEOUT_S)
             self.session = self._session(settings)
         except BaseException:
-            self._remove_directory()
+            self._ends.close()
             raise
         logger.info("Spark runs as process %d after %.1f s", self.jvm.process_id, steady_s() - started_s)
 
@@ -89,19 +91,22 @@ class RunningSpark:
         if self._is_stopped:
             return
         self._is_stopped = True
+        server = self.session.sparkContext._accumulatorServer
         with contextlib.suppress(Exception):  # a JVM that has died cannot say goodbye
             self.session.stop()
+        server.shutdown()
         self.jvm.stop()
-        _forget_gateway()
-        self._remove_directory()
+        _forget_context()
+        self._ends.close()
 
     def _session(self, settings: Mapping[str, str]) -> SparkSession:
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
 
+        _forget_context()
         try:
-            _forget_gateway()
             context = SparkContext(gateway=self.jvm.gateway)
+            quiet_accumulators(context)
             # The workers' Python is this one, whatever `python3` is on PATH.
             context.pythonExec = settings.get("spark.pyspark.python") or os.environ.get(
                 "PYSPARK_PYTHON", sys.executable
@@ -112,7 +117,7 @@ class RunningSpark:
         except Exception as error:
             words = self.jvm.last_words()
             self.jvm.stop()
-            _forget_gateway()
+            _forget_context()
             cause = described(error)
             raise ExternalError(
                 "SS5111",
@@ -120,9 +125,6 @@ class RunningSpark:
                 detail=f"its last lines are\n{words}" if words else "",
                 hint="look at the spark.* settings",
             ) from error
-
-    def _remove_directory(self) -> None:
-        shutil.rmtree(self._directory, ignore_errors=True)
 
 
 class SparkSessions:
@@ -251,18 +253,26 @@ def _new_session(running: RunningSpark, given: Mapping[str, str]) -> SparkSessio
     return session
 
 
-def _forget_gateway() -> None:
-    """PySpark keeps the connection to its JVM in the class, and would give it to the next context."""
-    from pyspark import SparkContext
-
-    if SparkContext._active_spark_context is not None:
+def _refuse_second_context() -> None:
+    """UserError SS4054 in a process whose own code uses Spark."""
+    core = sys.modules.get("pyspark.core.context")
+    if core is not None and core.SparkContext._active_spark_context is not None:
         raise UserError(
             "SS4054",
             "this process has a SparkContext of its own, and Spark allows one in each process",
-            hint="stop it, or run sqlstream in another process (sqlstream server)",
+            hint="run sqlstream in another process (sqlstream server)",
         )
+
+
+def _forget_context() -> None:
+    """PySpark keeps the connection to its JVM in classes, and would give it to the next context."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    SparkContext._active_spark_context = None
     SparkContext._gateway = None
     SparkContext._jvm = None
+    SparkSession._instantiatedSession = None
 
 
 def _check_reachable(master: str) -> None:

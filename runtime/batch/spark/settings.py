@@ -65,6 +65,7 @@ def launch_settings(
         "spark.sql.warehouse.dir": f"file:{directory}/warehouse",
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+        "spark.sql.execution.arrow.maxBytesPerBatch": "8m",
         "spark.scheduler.mode": "FAIR",
         "spark.scheduler.allocation.file": f"file:{directory}/pools.xml",
         "spark.driver.extraJavaOptions": _java_options(directory),

@@ -142,7 +142,9 @@ class SparkStatement:
     def _mapped(self, output: BatchOutput, task: str, arguments: str, ddl: str) -> list[Any]:
         self._tables.make_views()
         frame = self._session.sql(output.sql)
-        mapped = map_in_arrow(frame, self._tables.task(task, arguments), ddl)
+        # A query may give two columns one name, or one with a dot in it.
+        numbered = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
+        mapped = map_in_arrow(numbered, self._tables.task(task, arguments), ddl)
         rows: list[Any] = mapped.collect()
         return rows
 

@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 
 from client.local_session import local_session
-from client.session import Session
-from planner.batch import CompiledBatch
+from client.session import Session, Text
+from planner.batch import CompiledBatch, explaining_job
 from planner.compile import CompiledPlan
 from planner.dialect.parser import parse_script, parse_statement
 from sqlstream.batch_plan import batch_plan
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import Span, UserError
+from sqlstream.graph.job_graph import decode_job_graph, encode_job_graph
+from sqlstream.messages.job_state import JobStatus
 from sqlstream.specs import BatchQuerySpec, SinkSpec, SourceSpec
 
 TABLES = """
@@ -168,11 +170,38 @@ def test_a_table_that_is_read_twice_is_shared(session: Session) -> None:
     assert [(t.name, t.is_shared) for t in plan.tables] == [("t0", False)]
 
 
+def test_a_batch_job_is_the_same_after_it_was_stored(session: Session) -> None:
+    graph = in_batch(
+        session, "INSERT INTO sums SELECT auction, SUM(price) FROM bids GROUP BY auction"
+    ).job_graph
+    assert decode_job_graph(encode_job_graph(graph)) == graph
+
+
 def test_settings_of_spark_go_with_the_job(session: Session) -> None:
     put(session, "spark.sql.shuffle.partitions", "3")
     assert (
         in_batch(session, "SELECT auction FROM bids").job_graph.config["spark.sql.shuffle.partitions"] == "3"
     )
+
+
+def test_explain_names_the_engine_why_its_sql_and_its_plan(session: Session) -> None:
+    answer = session.execute(parse_statement("EXPLAIN SELECT MAX(price) FROM bids"))
+    assert isinstance(answer, Text)
+    assert "== Batch Engine ==\nduckdb: its input has about 97.7 KiB, at most 10.0 GiB" in answer.text
+    assert "== SQL of DuckDB ==\nSELECT" in answer.text
+    assert "-- t0: bids (price)" in answer.text
+    assert "Python Arrow Scan" in answer.text
+    assert session.cluster.jobs() == ()
+
+
+def test_the_plan_of_another_engine_is_asked_for_by_a_job(session: Session) -> None:
+    graph = in_batch(session, "INSERT INTO printed SELECT auction, price FROM bids").job_graph
+    (vertex,) = graph.vertices
+    asking = explaining_job(vertex, graph, "f" * 32)
+    session.cluster.submit(asking)
+    (rows,) = session.cluster.results("f" * 32)
+    assert "Python Arrow Scan" in rows.column(0)[0].as_py()
+    assert session.cluster.wait("f" * 32, 30).status is JobStatus.FINISHED
 
 
 def test_explain_refuses_what_only_streams_have(session: Session) -> None:

@@ -24,8 +24,8 @@ def test_settings_of_the_session_apply_and_all_others_are_kept() -> None:
 
 
 def test_a_setting_that_cannot_be_obeyed_is_refused() -> None:
-    with pytest.raises(UserError, match=r'"execution\.runtime-mode" cannot be "BATCH"'):
-        split_properties({"execution.runtime-mode": "BATCH"})
+    with pytest.raises(UserError, match=r'"restart-strategy\.type" cannot be "fixed-delay"'):
+        split_properties({"restart-strategy.type": "fixed-delay"})
 
 
 def test_secrets_are_shown_to_nobody() -> None:

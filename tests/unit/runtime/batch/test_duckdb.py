@@ -147,3 +147,11 @@ def test_explain_reads_no_row(tmp_path: Path) -> None:
     (tmp_path / "a.csv").unlink()
     text = DuckDbEngine().explain(plan("SELECT max(c0) FROM t0", NUMBERS, table))
     assert "max" in text
+
+
+def test_a_query_that_needs_few_rows_ends_before_its_table() -> None:
+    started_s = time.monotonic()
+    kept = run(plan("SELECT c0 FROM t0 LIMIT 3", NUMBERS, numbers(10**12)))
+    assert len(kept.rows()) == 3
+    assert time.monotonic() - started_s < 10
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("table reader")]

@@ -188,3 +188,11 @@ def test_committables_of_other_processes_are_kept_for_the_commit() -> None:
     reading = Reading(lambda run: run.written(0, [{"file": "a"}, {"file": "b"}]))
     assert reading.all() == []
     assert reading.reader.committables == [{"file": "a"}, {"file": "b"}]
+
+
+def test_closing_after_the_end_cancels_nothing_and_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    reading = Reading(lambda run: run.emit(0, batch(1)))
+    assert reading.all() == [1]
+    reading.reader.close()
+    assert reading.engine.cancelled == 0
+    assert caplog.records == []

@@ -249,6 +249,9 @@ def test_floor_and_ceil_of_points_in_time() -> None:
     floored = call("FLOOR", col(0, sql.timestamp(3)), symbol("HOUR"))
     assert evaluate(floored, [(3_600_001,), (-1,)]) == [3_600_000, -3_600_000]
     assert evaluate(call("CEIL", col(0, sql.timestamp(3)), symbol("DAY")), [(1,)]) == [86_400_000]
+    for unit in ("DAY", "MONTH", "QUARTER", "YEAR"):
+        assert evaluate(call("CEIL", col(0, sql.timestamp(3)), symbol(unit)), [(0,)]) == [0]
+    assert evaluate(call("CEIL", col(0, sql.DATE), symbol("MONTH")), [(31,), (32,)]) == [31, 59]
     assert evaluate(call("FLOOR", col(0, sql.time(0)), symbol("MINUTE")), [(61_000,)]) == [60_000]
     assert evaluate(call("FLOOR", col(0, sql.DATE), symbol("MONTH")), [(45,)]) == [31]
 

@@ -251,3 +251,15 @@ def test_the_clock_is_the_one_given() -> None:
         column = BUILDERS[name](call(name), context)(2)
         integer = pa.int32() if column.type.bit_width == 32 else pa.int64()
         assert column.view(integer).to_pylist() == [expected, expected]
+
+
+@pytest.mark.parametrize("unit", ["YEAR", "QUARTER", "MONTH", "DAY", "HOUR"])
+def test_the_start_of_a_unit_is_its_own_ceiling(unit: str) -> None:
+    for source in (DATE, sql.timestamp(3), sql.timestamp_ltz(6)):
+        assert evaluate(call("CEIL", col(0, source), symbol(unit)), [(0,), (None,)]) == [0, None]
+
+
+def test_a_week_is_rounded_to_sundays() -> None:
+    days = [(2,), (3,), (4,), (10,)]
+    assert evaluate(call("CEIL", col(0, DATE), symbol("WEEK")), days) == [3, 3, 10, 10]
+    assert evaluate(call("FLOOR", col(0, DATE), symbol("WEEK")), days) == [-4, 3, 3, 10]

@@ -96,6 +96,8 @@ CASES: list[tuple[str, tuple[Any, ...], Any]] = [
     ("REGEXP_REPLACE", ("foobar", "oo|ar", ""), "fb"),
     ("REGEXP_REPLACE", ("ab", "(a)(b)", "$2-$1"), "b-a"),
     ("REGEXP_COUNT", ("a1b22", "\\d+"), 2),
+    ("REGEXP_COUNT", ("äb", ""), 3),
+    ("REGEXP_COUNT", ("日本", "x*"), 3),
     ("REGEXP_REPLACE", ("a1", "(\\d)", "<$1>"), "a<1>"),
     ("REGEXP_REPLACE", ("a1", "(\\d)", "$2"), None),
     ("REPLACE", ("aé", "", "-"), "-a-é-"),

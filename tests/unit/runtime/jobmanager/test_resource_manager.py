@@ -86,6 +86,19 @@ def test_in_a_full_cluster_free_slots_are_kept_for_the_first_job_in_line() -> No
     assert [m.job_id for m in sent(out, RequestSlot)] == ["narrow"]
 
 
+def test_gathered_jobs_meet_in_the_first_task_manager_and_others_spread() -> None:
+    manager = with_task_manager(slots=3)
+    manager.on_register(register(resource="b", slots=3), 10)
+
+    def place(job: str, is_gathered: bool) -> str:
+        (lease,) = sent(manager.on_request_slots(job, 1, 20, is_gathered), RequestSlot)
+        return str(lease.task_manager_id)
+
+    assert [place(f"gathered {n}", True) for n in range(2)] == ["a#0", "a#0"]
+    assert [place(f"spread {n}", False) for n in range(2)] == ["b#0", "b#0"]
+    assert [place(f"late {n}", True) for n in range(2)] == ["a#0", "b#0"]
+
+
 def test_a_job_that_asks_again_gets_slots_under_ids_never_used_before() -> None:
     manager = with_task_manager(slots=1)
     ids = []

@@ -1,0 +1,81 @@
+"""Java's date patterns, and the forms of times that SQL reads, as data for the engines' own functions."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+
+@dataclasses.dataclass(frozen=True)
+class Token:
+    """A run of one pattern letter, or other text (`letter` empty)."""
+
+    letter: str
+    text: str
+
+    @property
+    def width(self) -> int:
+        return len(self.text)
+
+
+def read_pattern(pattern: str) -> tuple[Token, ...] | None:
+    """The parts of a pattern in order; None when a quote has no end.
+
+    >>> [t.text for t in read_pattern("yyyy-MM-dd'T'HH''mm")]
+    ['yyyy', '-', 'MM', '-', 'dd', 'T', 'HH', "'", 'mm']
+    """
+    tokens = []
+    for match in re.finditer(r"''|'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+|(')", pattern):
+        if match[3]:
+            return None
+        if match[2]:
+            tokens.append(Token(match[2], match[0]))
+        else:
+            quoted = match[0] if match[1] is None else match[1]
+            tokens.append(Token("", quoted.replace("''", "'")))
+    return tuple(tokens)
+
+
+PARSED_LETTERS = "yuMdHmsS"
+
+
+@dataclasses.dataclass(frozen=True)
+class TimeForm:
+    """Text of a time: a regular expression of the whole text, and the letter (y M d H m s S) of each of its groups."""
+
+    regex: str
+    groups: tuple[str, ...]
+
+    @staticmethod
+    def of_tokens(tokens: tuple[Token, ...]) -> TimeForm | None:
+        """None for a letter that is not read, and for one that is read twice."""
+        groups: list[str] = []
+        regex = ""
+        for token in tokens:
+            if not token.letter:
+                regex += re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", token.text)
+                continue
+            if token.letter not in PARSED_LETTERS:
+                return None
+            groups.append("y" if token.letter == "u" else token.letter)
+            regex += f"([0-9]{{{token.width if token.width > 1 else '1,2'}}})"
+        return TimeForm(regex, tuple(groups)) if len(set(groups)) == len(groups) else None
+
+
+_DATE = "([0-9]{1,4})-([0-9]{1,2})-([0-9]{1,2})"
+_TIME = r"([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]{1,9})[0-9]*)?)?"
+_CLOCK = r"([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})(?:\.([0-9]{1,9}))?"
+_S = r"[\t\n\f\r ]*"
+
+SQL_TIMESTAMP = TimeForm(f"{_S}{_DATE}(?:[ T]{_TIME})?{_S}", tuple("yMdHmsS"))
+"""'2024-01-31 10:20:30.123': the time, its seconds and its fraction may be missing."""
+
+SQL_FALLBACK = TimeForm(f"{_S}{_DATE}(?: +{_CLOCK})?{_S}", tuple("yMdHmsS"))
+"""'1999-9-10 05:20:10.123' or '1999-9-10': what TO_TIMESTAMP reads besides its pattern."""
+
+SQL_DATE = TimeForm(
+    f"{_S}([0-9]{{1,4}})(?:-([0-9]{{1,2}})(?:-([0-9]{{1,2}})(?:[ T]{_TIME})?)?)?{_S}", tuple("yMdHmsS")
+)
+"""'2024-01-31', also with a time, which is cut off; the day, or the month and the day, may be missing."""
+
+SQL_TIME = TimeForm(f"{_S}{_TIME}{_S}", tuple("HmsS"))

@@ -1,0 +1,66 @@
+"""The end of the HTTP server: on purpose, and by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+
+from client.server.http_listener import HttpListener
+
+pytestmark = pytest.mark.timeout(30)
+
+
+class SlowApplication:
+    """Answers when `go` is set; `is_asked` tells that it was asked."""
+
+    def __init__(self) -> None:
+        self.is_asked, self.go = threading.Event(), threading.Event()
+
+    async def __call__(
+        self, scope: dict[str, Any], receive: Any, send: Callable[[Any], Awaitable[None]]
+    ) -> None:
+        self.is_asked.set()
+        while not self.go.is_set():
+            await asyncio.sleep(0.01)
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+
+def listening() -> tuple[socket.socket, str]:
+    found = socket.create_server(("127.0.0.1", 0))
+    return found, f"http://127.0.0.1:{found.getsockname()[1]}/"
+
+
+def test_a_stop_waits_for_the_request_under_way_and_takes_no_other() -> None:
+    application, ends = SlowApplication(), []
+    sock, url = listening()
+    listener = HttpListener(application, [sock], None, lambda: ends.append("broken"))
+    listener.start()
+    with ThreadPoolExecutor(2) as pool:
+        answer = pool.submit(httpx.get, url, timeout=20, trust_env=False)
+        assert application.is_asked.wait(20)
+        stopped = pool.submit(listener.stop)
+        threading.Event().wait(0.2)
+        assert not stopped.done()
+        application.go.set()
+        stopped.result(20)
+        assert answer.result(20).text == "ok"
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(url, timeout=5, trust_env=False)
+    # Who stops it is not told that it has ended.
+    assert ends == []
+
+
+def test_an_end_that_nobody_asked_for_is_told() -> None:
+    told = threading.Event()
+    sock, _ = listening()
+    sock.close()
+    HttpListener(SlowApplication(), [sock], None, told.set).start()
+    assert told.wait(20)

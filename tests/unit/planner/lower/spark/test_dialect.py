@@ -1,0 +1,65 @@
+"""What lowering to Spark SQL refuses, and its text where names, strings and large trees must not be mistaken."""
+
+from __future__ import annotations
+
+import pytest
+from planner_harness import TABLES, Planner
+
+from planner.lower.spark import lower_spark
+from planner.lower.spark.types import text
+from sqlstream.errors import UserError
+
+
+def spark_sql(query: str, time_zone: str = "UTC") -> str:
+    planner = Planner()
+    planner.run(TABLES)
+    return lower_spark(planner.bind(query), {"t": "t", "u": "u", "e": "e"}, time_zone)
+
+
+@pytest.mark.parametrize(
+    ("query", "what"),
+    [
+        ("SELECT FIRST_VALUE(s) FROM t", "FIRST_VALUE"),
+        ("SELECT RAND() FROM t", "RAND"),
+        ("SELECT UUID() FROM t", "UUID"),
+        ("SELECT REGEXP(s, s) FROM t", "REGEXP with argument 2 that is no constant"),
+        ("SELECT REGEXP(s, '(?i)a') FROM t", 'regular expression "(?i)a"'),
+        (
+            "SELECT REGEXP_REPLACE(s, 'x*', 'y') FROM t",
+            "REGEXP_REPLACE with \"'x*'\", which matches the empty text",
+        ),
+        ("SELECT CAST(ts AS TIMESTAMP(9)) FROM u", "type TIMESTAMP(9)"),
+        ("SELECT DATE_FORMAT(ts, 'SSSSSSS') FROM u", '"SSSSSSS" in the date pattern "SSSSSSS"'),
+        ("SELECT TRUNCATE(c, 1) FROM u", "TRUNCATE of FLOAT and DOUBLE"),
+        ("SELECT REPLACE(s, '', 'x') FROM t", "REPLACE of the empty text"),
+    ],
+)
+def test_what_spark_answers_otherwise_is_refused_at_its_place(query: str, what: str) -> None:
+    with pytest.raises(UserError) as caught:
+        spark_sql(query)
+    assert caught.value.code == "SS3301"
+    assert caught.value.message == f"{what} has no exact counterpart in Spark"
+    assert caught.value.span is not None
+
+
+def test_strings_keep_their_characters() -> None:
+    assert text("it's \\ ${x}").sql(dialect="spark") == r"'it\'s \\ ${x}'"
+    # '\0' and two digits would be one octal escape.
+    assert text("\x0012").sql(dialect="spark") == "CAST(X'003132' AS STRING)"
+
+
+def test_nested_guards_do_not_make_the_text_grow_exponentially() -> None:
+    expression = "a"
+    for _ in range(30):
+        expression = f"({expression}) / a"
+    assert len(spark_sql(f"SELECT {expression} FROM t")) < 20_000
+
+
+def test_whole_numbers_are_divided_as_whole_numbers() -> None:
+    assert "(i.c0 DIV CAST(2 AS INT))" in spark_sql("SELECT a / 2 FROM t")
+
+
+def test_local_time_is_shown_by_the_session_time_zone() -> None:
+    query = "SELECT CAST(TO_TIMESTAMP_LTZ(b, 3) AS STRING) FROM t"
+    assert "convert_timezone" not in spark_sql(query)
+    assert "convert_timezone('UTC', 'Asia/Tokyo'" in spark_sql(query, "Asia/Tokyo")

@@ -1,0 +1,111 @@
+"""Whatever a stream can compute is lowered to a batch engine or refused by name: nothing is forgotten."""
+
+from __future__ import annotations
+
+import pytest
+from function_examples import EXAMPLES
+from planner_harness import Planner
+
+from planner.lower.duckdb import aggregates, functions, lower_duckdb
+from planner.lower.spark import aggregates as spark_aggregates
+from planner.lower.spark import dialect, lower_spark
+from planner.relational import nodes
+from planner.rules import apply_rules
+from sqlstream import types as sql
+from sqlstream.errors import UserError
+from sqlstream.expressions import FALSE, TRUE
+from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
+from sqlstream.schema import Schema
+
+ENGINES = {
+    "duckdb": (functions.HANDLERS, functions.REFUSED, aggregates.REFUSED, lower_duckdb),
+    "spark": (dialect.FUNCTIONS, dialect.REFUSED, spark_aggregates.REFUSED, lower_spark),
+}
+TABLES = """
+CREATE TABLE t (a INT, b BIGINT NOT NULL, s STRING) WITH ('connector' = 'datagen', 'number-of-rows' = '1');
+CREATE TABLE e (id INT, rt TIMESTAMP(3), WATERMARK FOR rt AS rt) WITH ('connector' = 'datagen', 'number-of-rows' = '1');
+"""
+RELATIONS = {"t": "t", "e": "e"}
+QUERIES = {
+    nodes.TableScan: "SELECT a FROM t",
+    nodes.Values: "VALUES (1, 'x'), (2, NULL)",
+    nodes.Filter: "SELECT * FROM t WHERE a > 1",
+    nodes.Project: "SELECT a + 1 FROM t",
+    nodes.Watermark: "SELECT * FROM e",
+    nodes.WindowTvf: "SELECT * FROM TABLE(TUMBLE(TABLE e, DESCRIPTOR(rt), INTERVAL '1' MINUTE))",
+    nodes.Aggregate: "SELECT a, COUNT(*) FROM t GROUP BY a",
+    nodes.RowNumber: "SELECT *, ROW_NUMBER() OVER (PARTITION BY a ORDER BY b) FROM t",
+    nodes.Sort: "SELECT * FROM t ORDER BY a LIMIT 3",
+    nodes.Join: "SELECT * FROM t FULL JOIN e ON a = id",
+    nodes.Union: "SELECT a FROM t UNION ALL SELECT id FROM e",
+}
+
+
+def planner() -> Planner:
+    made = Planner()
+    made.run(TABLES)
+    return made
+
+
+def classes(kind: type[nodes.RelationalNode]) -> set[type[nodes.RelationalNode]]:
+    return {kind, *(c for below in kind.__subclasses__() for c in classes(below))}
+
+
+def walk(node: nodes.RelationalNode) -> list[nodes.RelationalNode]:
+    return [node, *(n for i in node.inputs for n in walk(i))]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_each_scalar_function_is_lowered_or_refused_with_a_reason(engine: str) -> None:
+    lowered, refused, _, _ = ENGINES[engine]
+    assert lowered.keys() | refused.keys() == SCALAR_FUNCTIONS.keys()
+    assert not lowered.keys() & refused.keys()
+    assert all(refused.values())
+
+
+def test_each_scalar_function_has_examples_that_are_compared_with_the_engines() -> None:
+    assert EXAMPLES.keys() == SCALAR_FUNCTIONS.keys()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("function", AGGREGATE_FUNCTIONS)
+def test_each_aggregate_function_is_lowered_or_refused_with_a_reason(engine: str, function: str) -> None:
+    _, _, refused, lower = ENGINES[engine]
+    argument = "s" if function in ("LISTAGG", "FIRST_VALUE") else "a"
+    node = planner().bind(
+        f"SELECT {function}({argument}), {function}({argument}) FILTER (WHERE b > 1) FROM t"
+    )
+    if function not in refused:
+        assert lower(node, RELATIONS).startswith("SELECT")
+        return
+    with pytest.raises(UserError) as caught:
+        lower(node, RELATIONS)
+    assert (caught.value.code, caught.value.hint) == ("SS3301", refused[function])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_each_node_of_the_relational_plan_is_lowered(engine: str) -> None:
+    *_, lower = ENGINES[engine]
+    plain = planner()
+    abstract = {nodes.RelationalNode, nodes.SingleInputNode}
+    assert QUERIES.keys() | abstract | {nodes.Rank, nodes.Sink} == classes(nodes.RelationalNode)
+    for kind, query in QUERIES.items():
+        bound = plain.bind(query)
+        assert kind in {type(node) for node in walk(bound)}, kind
+        assert lower(bound, RELATIONS).startswith("SELECT")
+    top = plain.bind("SELECT * FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY b) AS n FROM t) WHERE n <= 2")
+    ranked = apply_rules(top)
+    assert nodes.Rank in {type(node) for node in walk(ranked)}
+    assert lower(ranked, RELATIONS).startswith("SELECT")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("kind", nodes.RelationalJoinKind)
+def test_each_kind_of_join_is_lowered(engine: str, kind: nodes.RelationalJoinKind) -> None:
+    *_, lower = ENGINES[engine]
+    row = nodes.Values(rows=((1,),), schema=Schema.of(("a", sql.INT)))
+    is_half = kind in (nodes.RelationalJoinKind.SEMI, nodes.RelationalJoinKind.ANTI)
+    schema = row.schema if is_half else Schema((*row.schema.fields, *row.schema.fields))
+    for condition in (TRUE, FALSE, None):
+        node = nodes.Join(left=row, right=row, kind=kind, condition=condition, schema=schema)
+        assert lower(node, {}).startswith("SELECT")

@@ -1,0 +1,67 @@
+"""Readers side by side give each row once, wait for who reads them, and end together."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+import pytest
+
+from runtime.batch.side_by_side import AHEAD, read_side_by_side
+
+pytestmark = pytest.mark.timeout(20)
+
+
+def batch(number: int) -> pa.RecordBatch:
+    return pa.record_batch({"n": pa.array([number], pa.int64())})
+
+
+def reading(*numbers: int) -> Callable[[Callable[[], bool]], Iterator[pa.RecordBatch]]:
+    return lambda is_stopped: iter([batch(number) for number in numbers])
+
+
+def numbers(batches: Iterator[pa.RecordBatch]) -> list[int]:
+    return [number for each in batches for number in each.column(0).to_pylist()]
+
+
+def readers_alive() -> int:
+    return sum(thread.name.startswith("table reader") for thread in threading.enumerate())
+
+
+def test_each_batch_comes_once_and_those_of_a_reader_in_order() -> None:
+    found = numbers(read_side_by_side([reading(1, 3, 5), reading(), reading(2, 4)]))
+    assert sorted(found) == [1, 2, 3, 4, 5]
+    assert [n for n in found if n % 2] == [1, 3, 5]
+
+
+def test_a_failure_is_raised_and_ends_the_other_readers() -> None:
+    def failing(is_stopped: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
+        yield batch(1)
+        raise OSError("broken")
+
+    def endless(is_stopped: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
+        while not is_stopped():
+            time.sleep(0.01)
+            yield batch(2)
+
+    with pytest.raises(OSError, match="broken"):
+        numbers(read_side_by_side([failing, endless]))
+    assert readers_alive() == 0
+
+
+def test_readers_wait_while_nobody_takes_their_batches_and_end_when_it_is_closed() -> None:
+    made: list[int] = []
+
+    def counted(is_stopped: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
+        for number in range(1000):
+            made.append(number)
+            yield batch(number)
+
+    batches = read_side_by_side([counted, counted])
+    next(batches)
+    time.sleep(0.3)
+    assert len(made) <= 2 * AHEAD + 3
+    batches.close()  # type: ignore[attr-defined]
+    assert readers_alive() == 0
