@@ -90,6 +90,9 @@ def _load(
     config: NexmarkConfig,
 ) -> None:
     """Load the columns that `scan` reads into a table with the types of the lowered text."""
+    if "nexmark.table" not in scan.table.options:
+        _load_side_input(connection, scan)
+        return
     generator = NexmarkGenerator(config)
     make = {"person": generator.persons, "auction": generator.auctions, "bid": generator.bids}[
         scan.table.options["nexmark.table"]
@@ -102,6 +105,17 @@ def _load(
     connection.register("generated", reader)
     connection.execute(f"CREATE TABLE {quote(scan.table.path.name)} AS SELECT {cast} FROM generated")
     connection.unregister("generated")
+
+
+def _load_side_input(connection: duckdb.DuckDBPyConnection, scan: TableScan) -> None:
+    """Load a table that lies beside the queries as a CSV file with names in its first line."""
+    types = zip(scan.columns, scan.schema.types, strict=True)
+    columns = ", ".join(f"CAST({quote(c)} AS {type_name(t)}) AS {quote(c)}" for c, t in types)
+    path = scan.table.options["path"]
+    connection.execute(
+        f"CREATE TABLE {quote(scan.table.path.name)} AS SELECT {columns} FROM read_csv(?, header = true)",
+        [path],
+    )
 
 
 def _checked(connection: duckdb.DuckDBPyConnection, text: str, schema: Schema) -> tuple[int, str]:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlstream import config as options
 from sqlstream.errors import ErrorInfo, UserError
-from sqlstream.graph.job_graph import JobGraph
-from sqlstream.specs import SourceSpec
+from sqlstream.graph.job_graph import JobGraph, read_tables
 
 if TYPE_CHECKING:
     from runtime.embedded import EmbeddedCluster
@@ -149,7 +148,7 @@ class LocalClusterClient:
 
 def is_trivial(graph: JobGraph) -> bool:
     """Whether the job reads literal rows only and runs in one subtask, so that no child process is worth its start."""
-    has_source = any(isinstance(o.spec, SourceSpec) for v in graph.vertices for o in v.operators)
+    has_source = next(read_tables(graph), None) is not None
     return not has_source and all(v.parallelism == 1 for v in graph.vertices)
 
 
@@ -161,7 +160,7 @@ def is_small(graph: JobGraph, input_bytes_max: int) -> bool:
 
     if any(v.parallelism > IN_PROCESS_PARALLELISM_MAX for v in graph.vertices):
         return False
-    sources = [o.spec for v in graph.vertices for o in v.operators if isinstance(o.spec, SourceSpec)]
+    sources = [spec for _, spec in read_tables(graph)]
     if not all(source.is_bounded for source in sources):
         return False
     total, files = 0, LocalFiles()

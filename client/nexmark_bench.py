@@ -20,6 +20,9 @@ from sqlstream.specs import SourceSpec
 
 QUERIES_DIR = Path(__file__).resolve().parent.parent / "queries" / "nexmark"
 GENERATOR = "gen"
+SIDE_INPUT = "duckdb"
+"""The connector of tables that lie beside the queries."""
+
 EVENT_TIME_SPAN_S = 10
 GENERATOR_BLOCK = 65_536
 Result = dict[str, Any]
@@ -157,6 +160,7 @@ class NexmarkBench:
         assert isinstance(insert, Insert)
         for table in tables:
             session.execute(table)
+        self._redirect(session, self._events, "blackhole")
         sources = text[: insert.span.start] + _source_script(session.compile(insert).job_graph)
         if query in CLOCK_QUERIES:
             (insert,) = parse_statements(CLOCK_QUERIES[query])
@@ -189,6 +193,9 @@ class NexmarkBench:
                 options |= {"nexmark.events": str(events), "nexmark.rate": str(self._rate)}
             elif options["connector"] in ("blackhole", "checksum"):
                 options["connector"] = sink
+            elif options["connector"] == SIDE_INPUT:
+                # Wherever the command was started.
+                options["path"] = str(QUERIES_DIR / Path(options["path"]).name)
             else:
                 raise UserError(
                     "SS4005", f'table "{entry.path.name}" of a Nexmark query reads "{options["connector"]}"'

@@ -13,6 +13,7 @@ from sqlstream.catalog import PutObject, SessionCatalog
 from sqlstream.changelog import ChangelogMode
 from sqlstream.spi.connector import Boundedness, ConnectorDescriptor, OptionDescriptor, OptionType
 from sqlstream.spi.format import FormatDescriptor
+from sqlstream.spi.lookup import LOOKUP_OPTIONS
 
 PARALLELISM = tuple(
     OptionDescriptor(key, OptionType.INTEGER, "Subtasks.") for key in ("scan.parallelism", "sink.parallelism")
@@ -30,6 +31,9 @@ CONNECTORS = {
         _connector("stream", is_source=True, boundedness=Boundedness(False)),
         _connector("table", is_source=True),
         _connector("filtering", is_source=True, filters=True, limits=True),
+        _connector(
+            "keyed", is_source=True, filters=True, lookups=True, options=(*PARALLELISM, *LOOKUP_OPTIONS)
+        ),
         _connector("exact", is_source=True, filters=True, filters_exactly=True),
         _connector("blackhole", is_sink=True, sink_mode=ChangelogMode.RETRACT, sink_takes_upserts=True),
         _connector("print", is_sink=True, sink_mode=ChangelogMode.RETRACT),

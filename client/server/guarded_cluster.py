@@ -10,7 +10,7 @@ from runtime.embedded import ClusterSurroundings, EmbeddedCluster
 from runtime.host.rooted_files import RootedFiles
 from runtime.net.results import PrintLines
 from sqlstream.errors import UserError
-from sqlstream.graph.job_graph import JobGraph
+from sqlstream.graph.job_graph import ChainedOperator, JobGraph, read_tables
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.connector import NamesPaths
 
@@ -58,10 +58,9 @@ def check_plan_size(size: int, bytes_max: int) -> None:
 
 def check_paths(graph: JobGraph, files: RootedFiles) -> None:
     """UserError SS5030, with the place in the statement, for a table outside of the allowed directories."""
-    for operator in (o for v in graph.vertices for o in v.operators):
-        spec = operator.spec
-        if not isinstance(spec, SourceSpec | SinkSpec):
-            continue
+    tables: list[tuple[ChainedOperator, SourceSpec | SinkSpec]] = [*read_tables(graph)]
+    tables += [(o, o.spec) for v in graph.vertices for o in v.operators if isinstance(o.spec, SinkSpec)]
+    for operator, spec in tables:
         named = connector(spec.connector)
         if not isinstance(named, NamesPaths):
             continue

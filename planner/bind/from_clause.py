@@ -6,6 +6,13 @@ from sqlglot import exp
 
 from planner.bind.from_item import FromItem
 from planner.bind.joins import bind_join
+from planner.bind.lookup_join import (
+    LookupHint,
+    bind_lookup_join,
+    check_hints_used,
+    read_lookup_hints,
+    refuse_system_time,
+)
 from planner.bind.namespace import Namespace
 from planner.bind.scope import Scope
 from planner.bind.tables import bind_table, rename
@@ -23,11 +30,24 @@ def bind_from(select: exp.Select, namespace: Namespace) -> FromItem:
     """Bind all of FROM. A query without FROM reads one row without named columns."""
     clause = select.args.get("from_")
     if clause is None:
+        check_hints_used(read_lookup_hints(select), select)
         return FromItem(single_row(namespace.span(select)), Scope())
+    hints = read_lookup_hints(select)
+    check_hints_used(hints, select)
+    refuse_system_time(clause.this, namespace)
     item = bind_item(clause.this, namespace)
     for join in select.args.get("joins") or ():
-        item = bind_join(item, bind_item(join.this, namespace), join, namespace)
+        item = _bind_join(item, join, hints, namespace)
     return item
+
+
+def _bind_join(
+    left: FromItem, join: exp.Join, hints: tuple[LookupHint, ...], namespace: Namespace
+) -> FromItem:
+    right = bind_item(join.this, namespace)
+    if isinstance(join.this, exp.Table) and join.this.args.get("version") is not None:
+        return bind_lookup_join(left, right, join, hints, namespace)
+    return bind_join(left, right, join, namespace)
 
 
 def single_row(span: Span | None) -> RelationalNode:
@@ -49,7 +69,7 @@ def bind_item(node: exp.Expr, namespace: Namespace) -> FromItem:
             what = _LATER.get(type(node), type(node).__name__.upper())
             raise UserError("SS3001", f"{what} in FROM is not supported yet", span=namespace.span(node))
     for join in node.args.get("joins") or ():
-        item = bind_join(item, bind_item(join.this, namespace), join, namespace)
+        item = _bind_join(item, join, (), namespace)
     return _with_alias(item, node.args.get("alias"), namespace)
 
 

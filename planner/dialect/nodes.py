@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from sqlglot import exp
 
+from planner.dialect.statements import Option
 from sqlstream.errors import Span
 from sqlstream.types import LogicalType
 
@@ -84,6 +85,25 @@ class WindowTvf(exp.Expression):
         "offset": False,
         "alias": False,
     }
+
+
+class SystemTime(exp.Expression):
+    """FOR SYSTEM_TIME AS OF this, at a table."""
+
+    arg_types = {"this": True}
+
+
+class QueryHints(exp.Expression):
+    """The hints of a SELECT; `lookup_hints` returns them."""
+
+    arg_types = {}
+
+
+def lookup_hints(select: exp.Expr) -> tuple[tuple[Option, ...], ...]:
+    """The options of each LOOKUP hint of a SELECT."""
+    hints = select.args.get("hint")
+    found: tuple[tuple[Option, ...], ...] = () if hints is None else hints.meta_get("lookups", ())
+    return found
 
 
 def with_span(node: Node, start: int, end: int) -> Node:

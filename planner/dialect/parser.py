@@ -123,6 +123,7 @@ VALUES (1, 'a'), (2, 'b')         exp.Values(expressions=[exp.Tuple(expressions=
 IN FROM AND JOIN (each may have alias=exp.TableAlias(this=Identifier, columns=[Identifier]))
 [c.][d.]t                         exp.Table(this=Identifier, db, catalog); table_options(node) →
                                   tuple[Option] of OPTIONS hint
+t FOR SYSTEM_TIME AS OF x AS a    the same, with version=nodes.SystemTime(this=x)
 (query) [AS] a                    exp.Subquery(this=query, alias)
 (VALUES …) AS a (x, y)            exp.Subquery(this=exp.Values, alias)
 TABLE(TUMBLE(…)), TUMBLE(…), named arguments
@@ -137,7 +138,7 @@ joins                             exp.Join(this, side="LEFT"|"RIGHT"|"FULL"|None
                                   on, using=[Identifier], method="NATURAL"|None). `a, b` is kind="CROSS".
                                   LEFT SEMI/ANTI JOIN do not exist in Flink
 
-Refused here with a position: FOR SYSTEM_TIME AS OF, MATCH_RECOGNIZE, TABLESAMPLE, PIVOT, LATERAL VIEW,
+Refused here with a position: MATCH_RECOGNIZE, TABLESAMPLE, PIVOT, LATERAL VIEW,
 QUALIFY, WITH RECURSIVE, query hints, other dialects' operators, and every statement that
 `planner.dialect.statements` has no class for.
 """

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from sqlglot import TokenType, exp
+from sqlglot import Token, TokenType, exp
 
-from planner.dialect.nodes import FunctionCall, OverClause, span_of
+from planner.dialect.nodes import FunctionCall, OverClause, QueryHints, span_of
+from planner.dialect.options import option_list
 from planner.dialect.relations import JOIN_WORDS, RelationParser
+from planner.dialect.statements import Option
 from planner.dialect.strictness import checked
 from planner.dialect.tokens import is_word, span, word
 from sqlstream.errors import Span, UserError
@@ -113,9 +115,19 @@ class QueryParser(RelationParser):
     def _parse_projections(self) -> tuple[list[exp.Expr], list[exp.Expr] | None]:
         return self._parse_csv(self._select_item), None
 
-    def _parse_hint(self) -> None:
-        if self._curr.token_type is TokenType.HINT:
-            raise self._query_hint()
+    def _parse_hint(self) -> QueryHints | None:  # type: ignore[override]
+        if self._curr.token_type is not TokenType.HINT:
+            return None
+        token = self.advance()
+        lookups: list[tuple[Option, ...]] = []
+        while not lookups or self.accept(","):
+            if not self.accept("LOOKUP"):
+                raise self._unknown_hint(token)
+            lookups.append(option_list(self))
+        self.expect("*/")
+        hints = self.mark(QueryHints(), token.start)
+        hints.meta["lookups"] = tuple(lookups)
+        return hints
 
     def _parse_into(self) -> None:
         """SELECT INTO does not exist."""
@@ -164,13 +176,12 @@ class QueryParser(RelationParser):
         is_several = is_row and isinstance(value, FunctionCall) and value.this == "ROW"
         return self.mark(exp.Tuple(expressions=value.expressions if is_several else [value]), start)
 
-    def _query_hint(self) -> UserError:
-        token = self.advance()
+    def _unknown_hint(self, token: Token) -> UserError:
         name = self.token.text
         while not self.at("*/") and not self.at_end():
             self.advance()
         self.advance()
-        hint = "remove the hint; only OPTIONS hints behind a table's name are supported"
+        hint = "remove the hint; only LOOKUP(…), and OPTIONS(…) behind a table's name, are supported"
         return self.refusal(f'the query hint "{name}" is not supported yet', token, hint)
 
     def _select_item(self) -> exp.Expression:

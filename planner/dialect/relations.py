@@ -8,7 +8,7 @@ from typing import Any, cast
 from sqlglot import Token, TokenType, exp
 
 from planner.dialect.functions import FunctionParser, can_be_called
-from planner.dialect.nodes import WindowTvf
+from planner.dialect.nodes import SystemTime, WindowTvf
 from planner.dialect.options import option_list
 from planner.dialect.statements import Option
 from planner.dialect.tokens import is_word, span, word
@@ -94,6 +94,7 @@ class RelationParser(FunctionParser):
     def _parse_table(self, *_: Any, **__: Any) -> exp.Expr:
         start = self.token.start
         node = self._unaliased()
+        self._system_time(node)
         self._refuse_table_operators()
         if alias := self._parse_table_alias():
             node.set("alias", alias)
@@ -114,13 +115,23 @@ class RelationParser(FunctionParser):
             alias.set("columns", self.name_list())
         return self.mark(alias, start)
 
+    def _system_time(self, node: exp.Expression) -> None:
+        """Read FOR SYSTEM_TIME AS OF, if it comes next, into the `version` of a table."""
+        token = self.token
+        if not self.accept("FOR", "SYSTEM_TIME"):
+            return
+        self.expect("AS")
+        self.expect("OF")
+        if not isinstance(node, exp.Table):
+            hint = "make the query a view, and join the view"
+            raise self.refusal("FOR SYSTEM_TIME follows the name of a table", token, hint)
+        node.set("version", self.mark(SystemTime(this=self.value()), token.start))
+
     def _refuse_table_operators(self) -> None:
         token = self.token
         if self.accept("FOR", "SYSTEM_TIME"):
-            self.accept("AS")
-            self.accept("OF")
-            hint = "join on the latest version with a regular join, or use an interval join"
-            raise self.refusal("lookup and temporal joins are not supported yet", token, hint)
+            hint = "write it directly behind the table's name: dim FOR SYSTEM_TIME AS OF o.proctime AS d"
+            raise self.refusal("FOR SYSTEM_TIME stands before the alias", token, hint)
         if self.accept("LATERAL", "VIEW"):
             raise self._lateral_view(token)
         if word(token) in _FOREIGN_TABLES:

@@ -32,7 +32,7 @@ _ARGUMENTS: dict[type[exp.Expr], tuple[str, ...]] = {
     exp.Bracket: ("this", "expressions"),
     exp.Case: ("this", "ifs", "default"),
     exp.If: ("this", "true"),
-    exp.Select: ("expressions", "distinct", "from_", "joins", "where", "group", "having", *_TAIL),
+    exp.Select: ("hint", "expressions", "distinct", "from_", "joins", "where", "group", "having", *_TAIL),
     exp.Subquery: ("this", "alias", *_TAIL),
     exp.Values: ("expressions", *_TAIL),
     **dict.fromkeys((exp.Union, exp.Intersect, exp.Except), ("this", "expression", "distinct", *_TAIL)),
@@ -43,14 +43,15 @@ _ARGUMENTS: dict[type[exp.Expr], tuple[str, ...]] = {
     exp.Ordered: ("this", "desc", "nulls_first"),
     **dict.fromkeys((exp.Alias, exp.CTE, exp.Lateral), ("this", "alias")),
     exp.TableAlias: ("this", "columns"),
-    exp.Table: ("this", "db", "catalog", "alias"),
+    exp.Table: ("this", "db", "catalog", "version", "alias"),
     exp.Unnest: ("expressions", "offset", "alias"),
     exp.Join: ("this", "side", "kind", "on", "using", "method"),
     **{
         node: tuple(node.arg_types)
         for node in (
             *(nodes.FunctionCall, nodes.OverClause, nodes.FrameBound, nodes.TypeName, nodes.Like),
-            *(nodes.IntervalLiteral, nodes.DateTimeLiteral, nodes.WindowTvf),
+            *(nodes.IntervalLiteral, nodes.DateTimeLiteral, nodes.WindowTvf, nodes.SystemTime),
+            nodes.QueryHints,
         )
     },
 }

@@ -65,7 +65,7 @@ def plan_join(planning: Planning, left: PhysicalNode, right: PhysicalNode, node:
             hint="use an INNER or a LEFT join; a FULL join is a LEFT join UNION ALL the rows it misses",
         )
     parts = conjuncts(node.condition)
-    pairs = {p: pair for p in parts if (pair := _equal_columns(p, len(left.schema))) is not None}
+    pairs = {p: pair for p in parts if (pair := equal_columns(p, len(left.schema))) is not None}
     rest = tuple(p for p in parts if p not in pairs)
     joining = _Joining(planning, node, kind, left, right, tuple(dict.fromkeys(pairs.values())), rest)
     if joining.is_insert_only:
@@ -79,7 +79,8 @@ def plan_join(planning: Planning, left: PhysicalNode, right: PhysicalNode, node:
     return _regular_join(joining)
 
 
-def _equal_columns(part: Expression, left_count: int) -> Pair | None:
+def equal_columns(part: Expression, left_count: int) -> Pair | None:
+    """(left column, right column) of an equality of two columns of one type, the right one in its side's numbers."""
     if not isinstance(part, Call) or part.function != "=":
         return None
     first, second = part.args

@@ -6,7 +6,15 @@ from planner.physical.node import PhysicalInput
 from sqlstream.errors import Span, UserError
 from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.schema import Schema
-from sqlstream.specs import GroupAggregateSpec, JoinSpec, RankSpec, SortSpec, Spec, WindowAggregateSpec
+from sqlstream.specs import (
+    GroupAggregateSpec,
+    JoinSpec,
+    LookupJoinSpec,
+    RankSpec,
+    SortSpec,
+    Spec,
+    WindowAggregateSpec,
+)
 from sqlstream.types import NESTED_ROOTS, LogicalType
 
 KEY_COLUMNS_MAX = 64
@@ -24,6 +32,8 @@ def check_keys(spec: Spec | None, inputs: tuple[PhysicalInput, ...], span: Span 
             for call in spec.aggregates:
                 if call.is_distinct:
                     _check(schema, call.args, f"an argument of {call.function}(DISTINCT …)", _SIMPLE, span)
+        case LookupJoinSpec():
+            _check(inputs[0].node.schema, spec.left_keys, "a lookup key", _SIMPLE, span)
         case JoinSpec() | SortSpec() | RankSpec():
             for physical_input in inputs:
                 if not physical_input.node.traits.is_insert_only:

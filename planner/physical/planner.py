@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from planner.physical.calc import identity, plan_calc
 from planner.physical.group_aggregate import plan_group_aggregate
 from planner.physical.join import plan_join
+from planner.physical.lookup_join import plan_lookup_join
 from planner.physical.node import PhysicalNode
 from planner.physical.planning import Planning
 from planner.physical.rank import plan_rank
@@ -27,6 +28,7 @@ from planner.relational.nodes import (
     Aggregate,
     Filter,
     Join,
+    LookupJoin,
     Project,
     Rank,
     RelationalNode,
@@ -104,6 +106,8 @@ class _Planner:
                 return plan_rank(planning, self.plan(node.input), node)
             case Sort():
                 return plan_sort(planning, self.plan(node.input), node)
+            case LookupJoin():
+                return plan_lookup_join(planning, self.plan(node.left), node)
             case Join():
                 return plan_join(planning, self.plan(node.left), self.plan(node.right), node)
             case Union():

@@ -9,6 +9,7 @@ from planner.relational.nodes import (
     Aggregate,
     Filter,
     Join,
+    LookupJoin,
     Project,
     Rank,
     RelationalNode,
@@ -87,6 +88,9 @@ def _describe_rest(node: RelationalNode) -> str:
                 f"offset=[{node.offset}]" if node.offset else "",
                 f"fetch=[{node.fetch}]" if node.fetch >= 0 else "",
             )
+        case LookupJoin():
+            condition = "TRUE" if node.condition is None else str(node.condition)
+            return f"kind=[{node.kind.value}], condition=[{condition}], as_of=[PROCTIME]"
         case Join():
             condition = "TRUE" if node.condition is None else str(node.condition)
             return f"kind=[{node.kind.value}], condition=[{condition}]"

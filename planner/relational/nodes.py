@@ -18,6 +18,7 @@ from sqlstream.catalog import CatalogTable
 from sqlstream.errors import Span
 from sqlstream.expressions import AggregateCall, Expression, LiteralValue, SortKey
 from sqlstream.schema import Field, Schema
+from sqlstream.specs.lookup_join import RetryOnMiss
 from sqlstream.specs.source import SourceWatermark
 from sqlstream.specs.watermark import EmitStrategy
 from sqlstream.specs.window import WindowSpec
@@ -219,6 +220,18 @@ class Join(RelationalNode):
 
     def with_inputs(self, inputs: tuple[RelationalNode, ...]) -> RelationalNode:
         return dataclasses.replace(self, left=inputs[0], right=inputs[1])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class LookupJoin(Join):
+    """A join with the rows that `right` has when a left row arrives (FOR SYSTEM_TIME AS OF processing time): `right` is read by
+    key, and its later changes do not change the result. Over a table that does not change it is the plain join.
+
+    INNER or LEFT; `right` is a table with filters and projections. `is_shuffled`: the rows of a key meet in one subtask.
+    """
+
+    retry: RetryOnMiss | None = None
+    is_shuffled: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

@@ -14,6 +14,7 @@ CONNECTORS: dict[str, str] = {
     "checksum": "runtime.connectors.checksum:Checksum",
     "collect": "runtime.connectors.collect:Collect",
     "datagen": "runtime.connectors.datagen:Datagen",
+    "duckdb": "runtime.connectors.duckdb.connector:DuckDb",
     "filesystem": "runtime.connectors.filesystem:Filesystem",
     "nexmark": "runtime.connectors.nexmark:Nexmark",
     "print": "runtime.connectors.print:Print",

@@ -22,3 +22,8 @@ def steady_ms() -> int:
 def steady_s() -> float:
     """Seconds on a clock that never goes back; only differences mean something."""
     return time.monotonic()
+
+
+def wait_s(seconds: float) -> None:
+    """Return after this long."""
+    time.sleep(seconds)

@@ -33,7 +33,9 @@ class Output(Protocol):
 
 @dataclasses.dataclass
 class OperatorContext:
-    """Everything that an operator uses from its surroundings; tests build one with `operator_context` (tests/)."""
+    """Everything that an operator uses from its surroundings; tests build one with `operator_context` (tests/).
+
+    `pause_ms` waits, for operators that call other systems; it raises when the task is cancelled."""
 
     input_schemas: tuple[Schema, ...]
     input_modes: tuple[ChangelogMode, ...]
@@ -45,6 +47,7 @@ class OperatorContext:
     config: dict[str, str] = dataclasses.field(default_factory=dict)
     now_ms: Callable[[], int] = lambda: 0
     count: Callable[[str, int], None] = lambda name, n: None
+    pause_ms: Callable[[int], None] = lambda ms: None
 
 
 @dataclasses.dataclass

@@ -50,8 +50,8 @@ from sqlstream.messages.rpc import (
     TaskDeploymentDescriptor,
     TaskMetrics,
 )
-from sqlstream.specs import BatchQuerySpec, SinkSpec, SourceSpec, ValuesSpec
-from sqlstream.spi.connector import ConnectorContext, MakesWatermarks, SourceReader, SourceStatus
+from sqlstream.specs import BatchQuerySpec, LookupJoinSpec, SinkSpec, SourceSpec, ValuesSpec
+from sqlstream.spi.connector import ConnectorContext, LooksUp, MakesWatermarks, SourceReader, SourceStatus
 
 if TYPE_CHECKING:
     from runtime.batch.query_reader import BatchQueryReader
@@ -516,7 +516,10 @@ class Task:
             config=task.config,
             now_ms=self._environment.now_ms,
             count=counters.count,
+            pause_ms=self._pause,
         )
+        if isinstance(chained.spec, LookupJoinSpec):
+            return self._open_lookup_join(chained, chained.spec, counters, context)
         if not isinstance(chained.spec, SinkSpec):
             return make_operator(chained.spec, context)
         from runtime.connectors import connector
@@ -525,6 +528,28 @@ class Task:
             chained.spec, chained.input_modes[0], self._connector_context(chained, counters)
         )
         return SinkOperator(chained.spec, context, writer)
+
+    def _open_lookup_join(
+        self,
+        chained: ChainedOperator,
+        spec: LookupJoinSpec,
+        counters: OperatorCounters,
+        context: OperatorContext,
+    ) -> Operator[Any]:
+        from runtime.connectors import connector
+        from runtime.operators.lookup_join import LookupJoin
+
+        read = connector(spec.source.connector)
+        assert isinstance(read, LooksUp)
+        keys = tuple(spec.source.columns[k] for k in spec.source_keys)
+        surroundings = self._connector_context(chained, counters)
+        return LookupJoin(spec, context, read.lookup_source(spec.source, keys, surroundings))
+
+    def _pause(self, pause_ms: int) -> None:
+        """Wait, but not beyond the task's cancellation."""
+        with self._times.idle():
+            self._cancelled.wait(pause_ms / 1000)
+        self._check_cancelled()
 
     def _open_reader(self, chained: ChainedOperator, counters: OperatorCounters) -> SourceReader:
         spec = chained.spec

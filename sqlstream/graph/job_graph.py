@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import InternalError, Span
 from sqlstream.graph.stream_graph import Exchange
 from sqlstream.schema import Schema
-from sqlstream.specs import BatchQuerySpec, SinkSpec, Spec
+from sqlstream.specs import BatchQuerySpec, LookupJoinSpec, SinkSpec, SourceSpec, Spec
 from sqlstream.specs.sink import COLLECT
 
 NETWORK_INPUT = -1
@@ -93,6 +95,15 @@ class JobGraph(msgspec.Struct, frozen=True):
 
     def outputs_of(self, vertex_id: str) -> tuple[JobEdge, ...]:
         return tuple(e for e in self.edges if e.source == vertex_id)
+
+
+def read_tables(graph: JobGraph) -> Iterator[tuple[ChainedOperator, SourceSpec]]:
+    """Every table that the job reads, as a stream or by key, with the operator that reads it."""
+    for operator in (o for v in graph.vertices for o in v.operators):
+        if isinstance(operator.spec, SourceSpec):
+            yield operator, operator.spec
+        elif isinstance(operator.spec, LookupJoinSpec):
+            yield operator, operator.spec.source
 
 
 def encode_job_graph(graph: JobGraph) -> bytes:

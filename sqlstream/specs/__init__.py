@@ -6,6 +6,7 @@ from sqlstream.specs.aggregate import AggregatePhase, GroupAggregateSpec, Window
 from sqlstream.specs.batch_query import BatchQuerySpec
 from sqlstream.specs.calc import CalcSpec, DropUpdateBeforeSpec, LimitSpec
 from sqlstream.specs.join import IntervalJoinSpec, JoinKind, JoinSpec, WindowJoinSpec
+from sqlstream.specs.lookup_join import LookupJoinSpec, RetryOnMiss
 from sqlstream.specs.rank import DeduplicateSpec, Keep, RankPhase, RankSpec, SortSpec, WindowRankSpec
 from sqlstream.specs.sink import SinkSpec
 from sqlstream.specs.source import SourceSpec, SourceWatermark, ValuesSpec
@@ -26,6 +27,7 @@ Spec = (
     | JoinSpec
     | IntervalJoinSpec
     | WindowJoinSpec
+    | LookupJoinSpec
     | RankSpec
     | WindowRankSpec
     | DeduplicateSpec
@@ -46,8 +48,10 @@ __all__ = [
     "JoinSpec",
     "Keep",
     "LimitSpec",
+    "LookupJoinSpec",
     "RankPhase",
     "RankSpec",
+    "RetryOnMiss",
     "SinkSpec",
     "SortSpec",
     "SourceSpec",

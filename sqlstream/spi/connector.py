@@ -65,7 +65,8 @@ class ConnectorDescriptor(msgspec.Struct, frozen=True):
     fixes the columns (nexmark); it maps each value of the option `schema_option` to a schema, and a DDL column of another
     name or type is refused. `is_internal`: no table can name it. `partitions`: a table may be PARTITIONED BY some of its
     columns. `watermarks`: readers apply `SourceSpec.watermark` and implement `MakesWatermarks`, because they read several
-    splits whose event times overlap.
+    splits whose event times overlap. `lookups`: a lookup join can read the table by key (`LooksUp`), with the options of
+    sqlstream/spi/lookup.py.
     """
 
     identifier: str
@@ -85,6 +86,7 @@ class ConnectorDescriptor(msgspec.Struct, frozen=True):
     is_internal: bool = False
     partitions: bool = False
     watermarks: bool = False
+    lookups: bool = False
 
 
 class SourceStatus(enum.Enum):
@@ -175,6 +177,30 @@ class Connector(Protocol):
 
     def commit(self, spec: SinkSpec, committables: list[dict[str, Any]], files: Any) -> None:
         """Make the work of all subtasks visible, once, after every task of the job has finished. Idempotent."""
+
+
+class LookupSource(Protocol):
+    """Reads a table by key. One thread calls it."""
+
+    def lookup(self, keys: pa.RecordBatch) -> pa.RecordBatch:
+        """All rows whose key columns equal one of `keys`: distinct keys without NULLs, in the Arrow types of the columns'
+        logical types. The result has the columns of the SourceSpec, its rows in any order; rows that its filters exclude may
+        be among them. ExternalError when the table cannot be read, with `retry` where trying again can help."""
+
+    def load(self, rows_max: int) -> pa.RecordBatch:
+        """The whole table, in the same layout. ExternalError as above; UserError SS5064 for more than `rows_max` rows."""
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class LooksUp(Protocol):
+    """A connector whose tables can be read by key."""
+
+    def lookup_source(
+        self, spec: SourceSpec, keys: tuple[str, ...], context: ConnectorContext
+    ) -> LookupSource:
+        """A reader by the columns `keys`, which are among `spec.columns`."""
 
 
 @runtime_checkable

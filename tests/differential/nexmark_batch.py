@@ -79,6 +79,10 @@ BATCH_SQL: dict[str, str] = {
     # Windows of processing time differ from run to run; what they hold together does not. Compare sums of
     # bid_count.
     "q12": "SELECT bidder, count(*) AS bid_count FROM bid GROUP BY bidder",
+    # What queries/nexmark/side_input.csv has for each key.
+    "q13": """
+        SELECT auction, bidder, price, "dateTime", 'value of ' || (auction % 10000) AS "value" FROM bid
+    """,
     "q17": """
         SELECT auction, strftime("dateTime", '%Y-%m-%d') AS "day", count(*) AS total_bids,
             count(*) FILTER (price < 10000) AS rank1_bids,

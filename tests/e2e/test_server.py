@@ -268,6 +268,15 @@ def test_tables_stay_within_the_given_roots(tmp_path: Path) -> None:
             server.execute(session, hint)
         with pytest.raises(AssertionError, match="lies outside"):
             server.execute(session, "INSERT INTO link SELECT 1")
+        options = f"'connector' = 'duckdb', 'path' = '{outside}/a.csv', 'csv.header' = 'false'"
+        server.execute(session, f"CREATE TABLE dim (n BIGINT) WITH ({options})")
+        lookup = "JOIN dim FOR SYSTEM_TIME AS OF g.p AS d ON g.n = d.n"
+        for query in (
+            "SELECT n FROM dim",
+            f"SELECT g.n FROM (SELECT n, PROCTIME() AS p FROM good) AS g {lookup}",
+        ):
+            with pytest.raises(AssertionError, match="lies outside"):
+                server.execute(session, query)
         with pytest.raises(AssertionError, match="lies outside"):
             server.execute(session, f"CREATE CATALOG c WITH ('type' = 'file', 'path' = '{outside}/catalog')")
     assert sorted(p.name for p in outside.iterdir()) == ["a.csv"]

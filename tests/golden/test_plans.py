@@ -9,6 +9,7 @@ import pytest
 from plan_harness import compile_script
 
 from planner.compile import explain
+from runtime.connectors.duckdb.connector import DuckDb
 from runtime.connectors.nexmark import Nexmark
 
 PLANS = Path(__file__).parent / "plans"
@@ -27,7 +28,7 @@ def test_a_script_has_the_plans_in_its_golden_file(script: Path, golden: Callabl
 def test_a_nexmark_query_has_the_plan_in_its_golden_file(
     query: Path, golden: Callable[[Path, str], None]
 ) -> None:
-    connectors = {"nexmark": Nexmark.descriptor}
+    connectors = {"nexmark": Nexmark.descriptor, "duckdb": DuckDb.descriptor}
     plans = compile_script(query.read_text(), {"parallelism.default": "2"}, connectors)
     golden(PLANS / f"nexmark_{query.stem}.out", "\n\n".join(explain(p) for p in plans))
 

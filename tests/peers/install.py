@@ -14,12 +14,19 @@ PYCLINK_VERSION = "0.12.2"
 DBT_FLINK_VERSION = "1.3.11"
 GATEWAY_CLIENT_VERSION = "0.1.6"
 JAVA_MINIMUM = 17
+DUCKDB_VERSION = "1.5.5"
+"""The latest for which PyPI has DuckDB's extensions as packages."""
 _INSTALL_TIMEOUT_S = 1_200
 
 # Flink's jars and the bridge to its JVM: what else PyFlink asks for serves Python functions, which no query here has.
 _FLINK = (f"apache-flink=={FLINK_VERSION}", f"apache-flink-libraries=={FLINK_VERSION}", "py4j==0.10.9.7")
 _PYCLINK = (f"pyclink=={PYCLINK_VERSION}",)
 _DBT = (f"dbt-flink-adapter=={DBT_FLINK_VERSION}",)
+_DUCKDB = (
+    f"duckdb=={DUCKDB_VERSION}",
+    f"duckdb-extension-sqlite-scanner=={DUCKDB_VERSION}",
+    f"duckdb-extension-postgres-scanner=={DUCKDB_VERSION}",
+)
 _GATEWAY_CLIENT = (f"py-flink-sql-gateway=={GATEWAY_CLIENT_VERSION}",)
 
 
@@ -40,6 +47,13 @@ def install_pyclink(folder: Path) -> Path:
 def install_gateway_client(folder: Path) -> Path:
     """The Python of the environment that has py-flink-sql-gateway."""
     return _environment(folder / "gateway_client", _GATEWAY_CLIENT, ())
+
+
+def install_duckdb(folder: Path) -> Path:
+    """The directory with the packages of a DuckDB that has extensions for SQLite and Postgres, to be put on PYTHONPATH."""
+    environment = _environment(folder / "duckdb", _DUCKDB, ()).parent.parent
+    (packages,) = environment.glob("lib/python*/site-packages")
+    return packages
 
 
 def install_dbt(folder: Path) -> Path:

@@ -9,7 +9,6 @@ import pytest
 
 from planner.dialect.parser import parse_script, span_of
 from planner.dialect.statements import CreateTable, CreateView, Insert
-from sqlstream.errors import UserError
 
 TABLES = """
 CREATE TABLE datagen (
@@ -139,12 +138,13 @@ def test_a_query_of_the_suite_is_one_insert_with_positions(query: str) -> None:
     assert all(span_of(node) is not None for node in insert.query.walk())
 
 
-def test_the_lookup_join_of_q13_is_refused_where_it_stands() -> None:
-    with pytest.raises(UserError, match="lookup and temporal joins are not supported yet") as raised:
-        parse_script(Q13)
-    span = raised.value.span
+def test_the_lookup_join_of_q13_names_its_time() -> None:
+    (insert,) = parse_script(Q13)
+    assert isinstance(insert, Insert)
+    (join,) = insert.query.args["joins"]
+    span = span_of(join.this.args["version"])
     assert span is not None
-    assert Q13[span.start : span.end] == "FOR SYSTEM_TIME AS OF"
+    assert Q13[span.start : span.end] == "FOR SYSTEM_TIME AS OF B.p_time"
 
 
 def test_every_query_file_of_the_repository_parses() -> None:

@@ -37,6 +37,7 @@ QUERIES = {
     nodes.RowNumber: "SELECT *, ROW_NUMBER() OVER (PARTITION BY a ORDER BY b) FROM t",
     nodes.Sort: "SELECT * FROM t ORDER BY a LIMIT 3",
     nodes.Join: "SELECT * FROM t FULL JOIN e ON a = id",
+    nodes.LookupJoin: "SELECT t.b, e.rt FROM t LEFT JOIN e FOR SYSTEM_TIME AS OF PROCTIME() ON t.a = e.id",
     nodes.Union: "SELECT a FROM t UNION ALL SELECT id FROM e",
 }
 

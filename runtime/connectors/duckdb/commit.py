@@ -1,0 +1,174 @@
+"""Applies the staged rows of a finished job to its DuckDB table, in one transaction and once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+from runtime.connectors.duckdb.database import INSTANCE, attach, connect, table_of, translated
+from runtime.connectors.duckdb.filters import quote
+from runtime.connectors.duckdb.options import Place
+from runtime.connectors.duckdb.relation import check_columns, described
+from runtime.connectors.duckdb.sink import KIND_COLUMN
+from runtime.connectors.duckdb.types import type_name
+from runtime.host.clock import wait_s
+from sqlstream.changelog import RowKind
+from sqlstream.errors import ExternalError, Retry, UserError
+from sqlstream.specs import SinkSpec
+
+JOURNAL = "sqlstream_commits"
+"""A table in the database with the ids of the writers whose rows it holds."""
+
+_JOURNAL_DAYS = 30
+_TRIES = 40
+_PAUSE_S = 0.25
+_ALIAS = "target"
+_ADDED = f"({int(RowKind.INSERT)}, {int(RowKind.UPDATE_AFTER)})"
+
+
+def check_target(place: Place, spec: SinkSpec, files: Any) -> None:
+    """Look, before a job runs, whether its rows will fit. UserError SS5062 where they will not. A file that is absent will be
+    made, and one that is locked now may be free when the job has finished."""
+    if files.status(place.path) is None:
+        return
+    try:
+        with INSTANCE.reading(place, files) as (connection, alias):
+            _check_table(connection, place, spec, alias)
+    except ExternalError as error:
+        if error.retry is Retry.NEVER:
+            raise
+
+
+def apply(place: Place, spec: SinkSpec, committables: Sequence[dict[str, Any]], files: Any) -> None:
+    """Make the rows of all writers visible, unless they are already; the table and the file are made where they are absent.
+
+    A table with a primary key keeps the last row of each key, and loses the keys whose last change retracts. ExternalError
+    SS5061 when another process keeps the database locked for ten seconds."""
+    writers = sorted(committables, key=lambda c: (c["subtask"], c["id"]))
+    if not writers:
+        return
+    files.make_directories(os.path.dirname(place.path) or ".")
+    files.status(place.path)
+    with translated(place), _writing(place) as connection:
+        connection.execute("BEGIN")
+        if not _is_applied(connection, writers):
+            _check_table(connection, place, spec, _ALIAS, makes=True)
+            staged = pa.concat_tables([_staged(c["path"], files) for c in writers])
+            _write(connection, place, spec, staged)
+            _note(connection, writers)
+        connection.execute("COMMIT")
+    for writer in writers:
+        files.remove(os.path.dirname(writer["path"]))
+
+
+@contextmanager
+def _writing(place: Place) -> Iterator[Any]:
+    """A DuckDB of its own that may write the file: nobody else has it open meanwhile."""
+    import duckdb
+
+    with connect() as connection:
+        for attempt in range(_TRIES):
+            try:
+                attach(connection, place, _ALIAS, is_read_only=False)
+                break
+            except duckdb.Error as error:
+                folded = str(error).lower()
+                is_locked = "lock" in folded or "unique file handle conflict" in folded
+                if not is_locked or attempt == _TRIES - 1:
+                    raise
+            wait_s(_PAUSE_S)
+        yield connection
+
+
+def _is_applied(connection: Any, writers: Sequence[dict[str, Any]]) -> bool:
+    journal = f"{_ALIAS}.main.{JOURNAL}"
+    connection.execute(
+        f"CREATE TABLE IF NOT EXISTS {journal} (writer VARCHAR PRIMARY KEY, committed_at TIMESTAMPTZ)"
+    )
+    ids = [w["id"] for w in writers]
+    ((found,),) = connection.execute(
+        f"SELECT count(*) FROM {journal} WHERE list_contains(?, writer)", [ids]
+    ).fetchall()
+    return bool(found)
+
+
+def _note(connection: Any, writers: Sequence[dict[str, Any]]) -> None:
+    journal = f"{_ALIAS}.main.{JOURNAL}"
+    connection.execute(f"DELETE FROM {journal} WHERE committed_at < now() - INTERVAL {_JOURNAL_DAYS} DAY")
+    connection.executemany(f"INSERT INTO {journal} VALUES (?, now())", [[w["id"]] for w in writers])
+
+
+def _check_table(connection: Any, place: Place, spec: SinkSpec, alias: str, *, makes: bool = False) -> None:
+    item = table_of(place, alias)
+    exists = connection.execute(
+        "SELECT count(*) FROM duckdb_tables() WHERE database_name = ? AND schema_name = ? AND lower(table_name) = lower(?)",
+        [alias, place.schema or "main", place.table],
+    ).fetchall()[0][0]
+    if not exists:
+        if makes:
+            if place.schema:
+                connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quote(alias)}.{quote(place.schema)}")
+            connection.execute(f"CREATE TABLE {item} ({_definition(spec)})")
+        return
+    stored = described(connection, item)
+    for field in spec.schema.fields:
+        if field.name in stored and type_name(field.type).replace(", ", ",") != _comparable(
+            stored[field.name]
+        ):
+            raise UserError(
+                "SS5062",
+                f'column "{field.name}" of table {place.name} has DuckDB\'s type {stored[field.name]}, and rows with'
+                f" {field.type.with_nullable(True)} are to be written",
+                hint=f'declare column "{field.name}" of table "{spec.table}" with a type that fits',
+            )
+    present = [(f.name, f.type) for f in spec.schema.fields if f.name not in stored]
+    check_columns(place, spec.table, present, stored)
+
+
+def _comparable(stored: str) -> str:
+    stored = stored.upper().replace("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ")
+    return "VARCHAR" if stored.startswith("ENUM(") else stored.replace(", ", ",")
+
+
+def _definition(spec: SinkSpec) -> str:
+    columns = [f"{quote(f.name)} {type_name(f.type)}" for f in spec.schema.fields]
+    if spec.primary_key:
+        columns.append(f"PRIMARY KEY ({', '.join(quote(spec.schema.names[k]) for k in spec.primary_key)})")
+    return ", ".join(columns)
+
+
+def _staged(path: str, files: Any) -> pa.Table:
+    """The rows of a writer. ExternalError SS5015 when its file is gone."""
+    if files.status(path) is None:
+        raise ExternalError(
+            "SS5066",
+            f'could not commit "{path}": the rows written there have vanished',
+            hint="run the statement again, and let nothing remove hidden files meanwhile",
+        )
+    return pa.ipc.open_file(pa.memory_map(path)).read_all()
+
+
+def _write(connection: Any, place: Place, spec: SinkSpec, staged: pa.Table) -> None:
+    item = table_of(place, _ALIAS)
+    names = [quote(name) for name in spec.schema.names]
+    columns = ", ".join(names)
+    numbered = staged.append_column("$number", pa.arange(0, len(staged)))
+    connection.register("staged", numbered)
+    if not spec.primary_key:
+        connection.execute(f'INSERT INTO {item} ({columns}) SELECT {columns} FROM staged ORDER BY "$number"')
+        return
+    keys = [names[k] for k in spec.primary_key]
+    others = [name for i, name in enumerate(names) if i not in spec.primary_key]
+    last = f'SELECT * FROM staged QUALIFY row_number() OVER (PARTITION BY {", ".join(keys)} ORDER BY "$number" DESC) = 1'
+    update = f"THEN UPDATE SET {', '.join(f'{n} = s.{n}' for n in others)}" if others else "THEN DO NOTHING"
+    connection.execute(
+        f"MERGE INTO {item} AS t USING ({last}) AS s ON {' AND '.join(f't.{k} = s.{k}' for k in keys)}"
+        f" WHEN MATCHED AND s.{quote(KIND_COLUMN)} NOT IN {_ADDED} THEN DELETE"
+        f" WHEN MATCHED {update}"
+        f" WHEN NOT MATCHED AND s.{quote(KIND_COLUMN)} IN {_ADDED}"
+        f" THEN INSERT ({columns}) VALUES ({', '.join(f's.{n}' for n in names)})"
+    )

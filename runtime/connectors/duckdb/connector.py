@@ -1,0 +1,129 @@
+"""The connector `duckdb`: tables of DuckDB files, files that DuckDB reads, and databases that it attaches."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from runtime.connectors.duckdb.options import OPTIONS, Place, PlaceKind, read_place
+from runtime.connectors.duckdb.types import is_carried
+from runtime.connectors.file_paths import is_pattern, root_of
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import SqlStreamError, UserError
+from sqlstream.schema import Schema
+from sqlstream.spi.connector import (
+    ConnectorContext,
+    ConnectorDescriptor,
+    LookupSource,
+    SinkWriter,
+    SourceReader,
+)
+from sqlstream.spi.lookup import LookupOptions
+
+if TYPE_CHECKING:
+    from sqlstream.specs import SinkSpec, SourceSpec
+
+_PACKED_FACTOR = 10
+"""How much larger rows are than a DuckDB or Parquet file with them, at most in most cases."""
+
+
+class DuckDb:
+    """Tables that DuckDB reads: all of them as a bounded source and by key, and those of a DuckDB file as a sink too.
+
+    A sink's rows are visible when the job has finished, in one transaction."""
+
+    descriptor = ConnectorDescriptor(
+        identifier="duckdb",
+        options=OPTIONS,
+        is_source=True,
+        is_sink=True,
+        filters=True,
+        limits=True,
+        lookups=True,
+        sink_mode=ChangelogMode.UPSERT,
+    )
+
+    def validate(
+        self, table: str, schema: Schema, options: dict[str, str], partition_keys: tuple[str, ...] = ()
+    ) -> None:
+        """Options that fit each other, types that DuckDB carries. UserError SS4002, SS4003, SS4005, SS4006."""
+        read_place(table, options)
+        LookupOptions.of(options)
+        folded: dict[str, str] = {}
+        for field in schema.fields:
+            other = folded.setdefault(field.name.lower(), field.name)
+            if other != field.name:
+                raise UserError(
+                    "SS4006",
+                    f'columns "{other}" and "{field.name}" have one name in DuckDB, which knows no case',
+                    hint="rename one of them",
+                )
+            if not is_carried(field.type):
+                raise UserError(
+                    "SS4006",
+                    f'connector "duckdb" carries no {field.type.with_nullable(True)}, the type of column "{field.name}"',
+                    hint="declare columns of plain types",
+                )
+
+    def source(
+        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
+    ) -> SourceReader:
+        from runtime.connectors.duckdb.source import DuckDbReader
+
+        return DuckDbReader(spec, read_place(spec.table, spec.options), context, splits)
+
+    def lookup_source(
+        self, spec: SourceSpec, keys: tuple[str, ...], context: ConnectorContext
+    ) -> LookupSource:
+        from runtime.connectors.duckdb.lookup import DuckDbLookup
+
+        return DuckDbLookup(spec, read_place(spec.table, spec.options), keys, context)
+
+    def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:
+        from runtime.connectors.duckdb.commit import check_target
+        from runtime.connectors.duckdb.sink import DuckDbSinkWriter
+
+        place = _written(spec)
+        check_target(place, spec, context.files)
+        return DuckDbSinkWriter(spec, place, mode, context)
+
+    def commit(self, spec: SinkSpec, committables: list[dict[str, Any]], files: Any) -> None:
+        from runtime.connectors.duckdb.commit import apply
+
+        apply(_written(spec), spec, committables, files)
+
+    def abort(self, spec: SinkSpec, job_id: str, committables: list[dict[str, Any]], files: Any) -> None:
+        from runtime.connectors.duckdb.sink import staging_directory
+
+        for directory in files.match_glob(staging_directory(_written(spec).path, job_id, "*")):
+            files.remove(directory)
+
+    def paths(self, options: Mapping[str, str]) -> tuple[str, ...]:
+        place = read_place("", options)
+        return () if place.kind.is_server else (root_of(place.path),)
+
+    def input_bytes(self, spec: SourceSpec, files: Any) -> int:
+        try:
+            place = read_place(spec.table, spec.options)
+            if place.kind.is_server:
+                return 1 << 62
+            found = files.match_glob(place.path) if is_pattern(place.path) else [place.path]
+            sizes = [status.size for path in found if (status := files.status(path)) is not None]
+        except (SqlStreamError, OSError):
+            # The reader says what is wrong.
+            return 0
+        is_text = place.kind in (PlaceKind.CSV, PlaceKind.JSON) and os.path.splitext(place.path)[1] != ".gz"
+        return sum(sizes) * (1 if is_text else _PACKED_FACTOR)
+
+
+def _written(spec: SinkSpec) -> Place:
+    """UserError SS5013 for a place that cannot be written."""
+    place = read_place(spec.table, spec.options)
+    if place.kind is not PlaceKind.DUCKDB:
+        raise UserError(
+            "SS5013",
+            f'table "{spec.table}" cannot be written: it is of type {place.kind.value}, and only DuckDB files are written',
+            hint="declare another table with connector 'filesystem', or one in a DuckDB file",
+        )
+    return place

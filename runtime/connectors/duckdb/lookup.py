@@ -1,0 +1,88 @@
+"""Reads rows of a DuckDB table by key: one query for all keys of a batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from runtime.connectors.duckdb.database import INSTANCE
+from runtime.connectors.duckdb.filters import quote, text, where
+from runtime.connectors.duckdb.options import Place
+from runtime.connectors.duckdb.relation import Relation, as_declared, open_relation
+from sqlstream.errors import UserError
+from sqlstream.specs import SourceSpec
+from sqlstream.spi.connector import ConnectorContext
+
+IN_LIST_MAX = 1_000
+"""A server's table is scanned by DuckDB itself; up to this many values of the first key are sent along as its filter."""
+
+
+class DuckDbLookup:
+    """Joins the keys with the table in DuckDB. The database is attached for the time of a query alone, so that another process
+    can write it between two batches. State: whether the columns have been checked."""
+
+    def __init__(
+        self, spec: SourceSpec, place: Place, keys: tuple[str, ...], context: ConnectorContext
+    ) -> None:
+        self._spec = spec
+        self._place = place
+        self._keys = keys
+        self._files = context.files
+        self._is_checked = False
+
+    def lookup(self, keys: pa.RecordBatch) -> pa.RecordBatch:
+        with INSTANCE.reading(self._place, self._files) as (connection, alias):
+            relation = self._open(connection, alias)
+            connection.register("lookup_keys", pa.Table.from_batches([keys]))
+            source = f"(SELECT {self._columns(relation)} FROM {relation.item}{self._where(keys)})"
+            on = " AND ".join(f"t.{quote(k)} = k.{quote(k)}" for k in self._keys)
+            query = f"SELECT {relation.select(self._spec.columns, 't.')} FROM {source} AS t JOIN lookup_keys AS k ON {on}"
+            return as_declared(relation, connection.sql(query).to_arrow_table(), self._spec.table)
+
+    def load(self, rows_max: int) -> pa.RecordBatch:
+        with INSTANCE.reading(self._place, self._files) as (connection, alias):
+            relation = self._open(connection, alias)
+            condition = where(self._spec.filters, self._spec.columns)
+            query = f"SELECT {self._columns(relation)} FROM {relation.item}{condition} LIMIT {rows_max + 1}"
+            rows = connection.sql(query).to_arrow_table()
+            if rows.num_rows > rows_max:
+                raise UserError(
+                    "SS5064",
+                    f'table "{self._spec.table}" has more than the {rows_max} rows that a FULL cache takes',
+                    hint="raise 'lookup.full-cache.max-rows', or choose 'lookup.cache' = 'PARTIAL'",
+                )
+            return as_declared(relation, rows, self._spec.table)
+
+    def close(self) -> None:
+        return None
+
+    def _open(self, connection: Any, alias: str) -> Relation:
+        relation = open_relation(
+            self._place, self._spec, connection, alias, self._files, is_checked=self._is_checked
+        )
+        self._is_checked = True
+        return relation
+
+    def _columns(self, relation: Relation) -> str:
+        return relation.select(self._spec.columns)
+
+    def _where(self, keys: pa.RecordBatch) -> str:
+        condition = where(self._spec.filters, self._spec.columns)
+        listed = _in_list(keys.column(0)) if self._place.kind.is_server else ""
+        if not listed:
+            return condition
+        added = f"{quote(self._keys[0])} IN ({listed})"
+        return f"{condition} AND {added}" if condition else f" WHERE {added}"
+
+
+def _in_list(column: pa.Array) -> str:
+    """The distinct values as SQL; empty for too many, and for types that have no plain text."""
+    values = column.unique()
+    if len(values) > IN_LIST_MAX:
+        return ""
+    if pa.types.is_integer(values.type):
+        return ", ".join(str(value) for value in values.to_pylist())
+    if pa.types.is_string(values.type):
+        return ", ".join(text(value) for value in values.to_pylist())
+    return ""

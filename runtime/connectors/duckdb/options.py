@@ -1,0 +1,177 @@
+"""The options of connector `duckdb`, and what a table of it is: a database's table, or files."""
+
+from __future__ import annotations
+
+import enum
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from runtime.connectors.file_paths import is_pattern, local_path
+from sqlstream.config_option import parse_boolean
+from sqlstream.errors import UserError
+from sqlstream.spi.connector import OptionDescriptor, OptionType
+from sqlstream.spi.lookup import LOOKUP_OPTIONS
+
+
+class PlaceKind(enum.Enum):
+    DUCKDB = "duckdb"
+    SQLITE = "sqlite"
+    POSTGRES = "postgres"
+    MYSQL = "mysql"
+    CSV = "csv"
+    JSON = "json"
+    PARQUET = "parquet"
+
+    @property
+    def is_files(self) -> bool:
+        return self in (PlaceKind.CSV, PlaceKind.JSON, PlaceKind.PARQUET)
+
+    @property
+    def is_server(self) -> bool:
+        """Whether it is a database at an address, not in a file."""
+        return self in (PlaceKind.POSTGRES, PlaceKind.MYSQL)
+
+
+EXTENSIONS = {
+    PlaceKind.SQLITE: "sqlite_scanner",
+    PlaceKind.POSTGRES: "postgres_scanner",
+    PlaceKind.MYSQL: "mysql_scanner",
+}
+"""DuckDB's extension that attaches the database."""
+
+_ENDINGS = {
+    ".duckdb": PlaceKind.DUCKDB,
+    ".ddb": PlaceKind.DUCKDB,
+    ".db": PlaceKind.DUCKDB,
+    ".sqlite": PlaceKind.SQLITE,
+    ".sqlite3": PlaceKind.SQLITE,
+    ".csv": PlaceKind.CSV,
+    ".tsv": PlaceKind.CSV,
+    ".json": PlaceKind.JSON,
+    ".jsonl": PlaceKind.JSON,
+    ".ndjson": PlaceKind.JSON,
+    ".parquet": PlaceKind.PARQUET,
+}
+_PACKED = (".gz", ".zst")
+_CSV_OPTIONS = ("csv.header", "csv.field-delimiter")
+_LOGIN_OPTIONS = ("username", "password")
+
+OPTIONS = (
+    OptionDescriptor(
+        "path",
+        OptionType.STRING,
+        "A DuckDB or SQLite file; a CSV, JSON or Parquet file, or a pattern with *, ?, […] and **; for a server its address as"
+        " in 'dbname=shop host=localhost port=5432'.",
+        is_required=True,
+    ),
+    OptionDescriptor(
+        "type",
+        OptionType.ENUM,
+        "What is at the path; by default its ending says so.",
+        choices=tuple(kind.value for kind in PlaceKind),
+    ),
+    OptionDescriptor(
+        "table-name",
+        OptionType.STRING,
+        "The table or view in the database, as table or schema.table; by default the name of the table itself.",
+    ),
+    OptionDescriptor("username", OptionType.STRING, "The user of a database server."),
+    OptionDescriptor("password", OptionType.STRING, "The password of that user; never shown."),
+    OptionDescriptor(
+        "csv.header", OptionType.BOOLEAN, "Whether the first line of CSV files names the columns.", "true"
+    ),
+    OptionDescriptor(
+        "csv.field-delimiter", OptionType.STRING, "The character between the fields of CSV files.", ","
+    ),
+    *LOOKUP_OPTIONS,
+    OptionDescriptor("sink.parallelism", OptionType.INTEGER, "How many subtasks write.", minimum=1),
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """What the options name. `path` is local, except for servers. `schema` is empty for the database's default."""
+
+    kind: PlaceKind
+    path: str
+    schema: str
+    table: str
+    username: str = ""
+    password: str = ""
+    has_header: bool = True
+    delimiter: str = ","
+
+    @property
+    def name(self) -> str:
+        """The table in words of an error."""
+        return f'"{self.schema}.{self.table}"' if self.schema else f'"{self.table}"'
+
+
+def read_place(table: str, options: Mapping[str, str]) -> Place:
+    """UserError SS4002, SS4003 and SS4005 for options that do not fit each other."""
+    kind = _kind(table, options)
+    path = options["path"] if kind.is_server else local_path(options["path"])
+    _check_use(kind, options)
+    if kind.is_server and "password" in path.lower():
+        raise UserError(
+            "SS4002",
+            'option "path" contains a password',
+            hint="put it into the option 'password', whose value is never shown",
+        )
+    if not kind.is_files and not kind.is_server and is_pattern(path):
+        raise UserError(
+            "SS4002",
+            f'option "path" is a pattern, but a {kind.value} database is one file',
+            hint="name one file",
+        )
+    delimiter = options.get("csv.field-delimiter", ",").replace("\\t", "\t")
+    if len(delimiter) != 1:
+        raise UserError(
+            "SS4002",
+            f'option "csv.field-delimiter" takes one character, not "{delimiter}"',
+            hint="write ';' or '\\t'",
+        )
+    schema, _, name = options.get("table-name", table).rpartition(".")
+    return Place(
+        kind=kind,
+        path=path,
+        schema=schema,
+        table=name,
+        username=options.get("username", ""),
+        password=options.get("password", ""),
+        has_header=parse_boolean(options.get("csv.header", "true")),
+        delimiter=delimiter,
+    )
+
+
+def _kind(table: str, options: Mapping[str, str]) -> PlaceKind:
+    if "type" in options:
+        return PlaceKind(options["type"].lower())
+    path = options["path"].lower()
+    for ending in _PACKED:
+        path = path.removesuffix(ending)
+    kind = _ENDINGS.get(os.path.splitext(path)[1])
+    if kind is None:
+        raise UserError(
+            "SS4005",
+            f'the path of table "{table}" does not say what is there',
+            hint=f"add 'type' = '…', one of {', '.join(k.value for k in PlaceKind)}",
+        )
+    return kind
+
+
+def _check_use(kind: PlaceKind, options: Mapping[str, str]) -> None:
+    """UserError SS4003 for options of other kinds of places."""
+    without_use = [
+        *(() if kind is PlaceKind.CSV else _CSV_OPTIONS),
+        *(() if kind.is_server else _LOGIN_OPTIONS),
+        *(("table-name",) if kind.is_files else ()),
+    ]
+    key = next((key for key in without_use if key in options), None)
+    if key is not None:
+        raise UserError(
+            "SS4003",
+            f'option "{key}" has no use for a table of type {kind.value}',
+            hint="leave it out, or add the 'type' that it belongs to",
+        )

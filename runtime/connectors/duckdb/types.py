@@ -1,0 +1,102 @@
+"""Which of DuckDB's types can be read as which of ours, and the types that our columns have in DuckDB."""
+
+from __future__ import annotations
+
+import re
+
+from sqlstream.types import LogicalType, TypeRoot
+
+_WIDTHS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INTEGER: 32, TypeRoot.BIGINT: 64}
+_INTEGERS = {
+    "TINYINT": (8, True),
+    "SMALLINT": (16, True),
+    "INTEGER": (32, True),
+    "BIGINT": (64, True),
+    "UTINYINT": (8, False),
+    "USMALLINT": (16, False),
+    "UINTEGER": (32, False),
+    "UBIGINT": (64, False),
+}
+"""Bits, and whether it has a sign."""
+
+_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
+_DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
+_TIMESTAMPS = ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS")
+_PLAIN = {
+    TypeRoot.BOOLEAN: ("BOOLEAN",),
+    TypeRoot.FLOAT: ("FLOAT",),
+    TypeRoot.DOUBLE: ("DOUBLE", "FLOAT"),
+    TypeRoot.DATE: ("DATE",),
+    TypeRoot.TIME: ("TIME",),
+    TypeRoot.TIMESTAMP: _TIMESTAMPS,
+    TypeRoot.TIMESTAMP_LTZ: ("TIMESTAMP WITH TIME ZONE",),
+    TypeRoot.BINARY: ("BLOB",),
+    TypeRoot.VARBINARY: ("BLOB",),
+}
+
+_NAMES = {
+    TypeRoot.CHAR: "VARCHAR",
+    TypeRoot.VARCHAR: "VARCHAR",
+    TypeRoot.BOOLEAN: "BOOLEAN",
+    TypeRoot.BINARY: "BLOB",
+    TypeRoot.VARBINARY: "BLOB",
+    TypeRoot.TINYINT: "TINYINT",
+    TypeRoot.SMALLINT: "SMALLINT",
+    TypeRoot.INTEGER: "INTEGER",
+    TypeRoot.BIGINT: "BIGINT",
+    TypeRoot.FLOAT: "FLOAT",
+    TypeRoot.DOUBLE: "DOUBLE",
+    TypeRoot.DATE: "DATE",
+    TypeRoot.TIME: "TIME",
+    TypeRoot.TIMESTAMP_LTZ: "TIMESTAMPTZ",
+}
+
+
+def is_carried(t: LogicalType) -> bool:
+    """Whether a column of this type can be declared. DuckDB's moments with a time zone have six digits."""
+    if t.root is TypeRoot.TIMESTAMP_LTZ and t.precision > 6:
+        return False
+    return t.root in _NAMES or t.root in (TypeRoot.DECIMAL, TypeRoot.TIMESTAMP)
+
+
+def type_name(t: LogicalType) -> str:
+    """The type of a column that DuckDB stores for ours.
+
+    >>> from sqlstream import types as sql
+    >>> type_name(sql.decimal(10, 2)), type_name(sql.timestamp(3))
+    ('DECIMAL(10, 2)', 'TIMESTAMP')
+    """
+    if t.root is TypeRoot.DECIMAL:
+        return f"DECIMAL({t.precision}, {t.scale})"
+    if t.root is TypeRoot.TIMESTAMP:
+        return "TIMESTAMP_NS" if t.precision > 6 else "TIMESTAMP"
+    return _NAMES[t.root]
+
+
+def can_read(stored: str, declared: LogicalType) -> bool:
+    """Whether every value of the stored type is one of the declared type, or (timestamps) is checked to be when it is read.
+
+    >>> from sqlstream import types as sql
+    >>> can_read("INTEGER", sql.BIGINT), can_read("BIGINT", sql.INT), can_read("ENUM('a', 'b')", sql.STRING)
+    (True, False, True)
+    """
+    stored = stored.upper()
+    if declared.root in _WIDTHS:
+        bits, is_signed = _INTEGERS.get(stored, (999, True))
+        return bits + (not is_signed) <= _WIDTHS[declared.root]
+    if declared.root is TypeRoot.DECIMAL:
+        return _is_decimal(stored, declared)
+    if declared.root in (TypeRoot.CHAR, TypeRoot.VARCHAR):
+        return stored in ("VARCHAR", "UUID") or stored.startswith("ENUM(")
+    return stored in _PLAIN.get(declared.root, ())
+
+
+def _is_decimal(stored: str, declared: LogicalType) -> bool:
+    if stored in _INTEGERS:
+        bits, is_signed = _INTEGERS[stored]
+        return _DIGITS[bits] + (bits == 64 and not is_signed) <= declared.precision - declared.scale
+    match = _DECIMAL.fullmatch(stored)
+    if match is None:
+        return False
+    precision, scale = int(match.group(1)), int(match.group(2))
+    return scale <= declared.scale and precision - scale <= declared.precision - declared.scale

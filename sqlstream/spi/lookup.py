@@ -1,0 +1,228 @@
+"""The options that every connector with lookups shares (Flink: LookupOptions), and what they say once read."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+from collections.abc import Mapping
+
+import msgspec
+
+from sqlstream.config_option import parse_boolean, parse_duration_ms
+from sqlstream.errors import UserError
+from sqlstream.spi.connector import OptionDescriptor, OptionType
+
+MAX_RETRIES_DEFAULT = 3
+PARTIAL_ROWS_MAX_DEFAULT = 1_000_000
+FULL_ROWS_MAX_DEFAULT = 10_000_000
+_DAY_MS = 86_400_000
+
+
+class CacheKind(enum.Enum):
+    """What a lookup join keeps of the rows that it has looked up: none, some by key, or the whole table."""
+
+    NONE = "NONE"
+    PARTIAL = "PARTIAL"
+    FULL = "FULL"
+
+
+class ReloadStrategy(enum.Enum):
+    PERIODIC = "PERIODIC"
+    TIMED = "TIMED"
+
+
+_PARTIAL = "lookup.partial-cache."
+_FULL = "lookup.full-cache."
+
+LOOKUP_OPTIONS = (
+    OptionDescriptor(
+        "lookup.cache",
+        OptionType.ENUM,
+        "What a lookup join keeps: nothing, the rows of the keys that it has looked up, or the whole table.",
+        "NONE",
+        choices=("NONE", "PARTIAL", "FULL"),
+    ),
+    OptionDescriptor(
+        f"{_PARTIAL}max-rows",
+        OptionType.LONG,
+        "Rows that a PARTIAL cache holds, where a key without rows counts as one; the keys used longest ago go first.",
+        str(PARTIAL_ROWS_MAX_DEFAULT),
+        minimum=1,
+    ),
+    OptionDescriptor(
+        f"{_PARTIAL}expire-after-write",
+        OptionType.DURATION,
+        "Look a key up again this long after it was.",
+        minimum=1,
+    ),
+    OptionDescriptor(
+        f"{_PARTIAL}expire-after-access",
+        OptionType.DURATION,
+        "Forget a key this long after a row last asked for it.",
+        minimum=1,
+    ),
+    OptionDescriptor(
+        f"{_PARTIAL}cache-missing-key",
+        OptionType.BOOLEAN,
+        "Whether a PARTIAL cache also keeps that a key has no row.",
+        "true",
+    ),
+    OptionDescriptor(
+        f"{_FULL}max-rows",
+        OptionType.LONG,
+        "The most rows of a table that a FULL cache takes; a larger one fails the job.",
+        str(FULL_ROWS_MAX_DEFAULT),
+        minimum=1,
+    ),
+    OptionDescriptor(
+        f"{_FULL}reload-strategy",
+        OptionType.ENUM,
+        "How a FULL cache is loaded again: at an interval, or at a time of the day. Without either it is loaded once.",
+        "PERIODIC",
+        choices=("PERIODIC", "TIMED"),
+    ),
+    OptionDescriptor(
+        f"{_FULL}periodic-reload.interval",
+        OptionType.DURATION,
+        "How often a FULL cache is loaded again.",
+        minimum=1,
+    ),
+    OptionDescriptor(
+        f"{_FULL}periodic-reload.schedule-mode",
+        OptionType.ENUM,
+        "Whether the interval begins at the end of a load or at its begin.",
+        "FIXED_DELAY",
+        choices=("FIXED_DELAY", "FIXED_RATE"),
+    ),
+    OptionDescriptor(
+        f"{_FULL}timed-reload.iso-time",
+        OptionType.STRING,
+        "When a TIMED reload is due, as 10:15, 10:15:30Z or 10:15+02:00; UTC unless it says otherwise.",
+    ),
+    OptionDescriptor(
+        f"{_FULL}timed-reload.interval-in-days",
+        OptionType.INTEGER,
+        "Days from one TIMED reload to the next.",
+        "1",
+        minimum=1,
+    ),
+    OptionDescriptor(
+        "lookup.max-retries",
+        OptionType.INTEGER,
+        "How often a lookup that failed, such as for a locked file, is tried again.",
+        str(MAX_RETRIES_DEFAULT),
+        minimum=0,
+    ),
+)
+
+
+class Reload(msgspec.Struct, frozen=True):
+    """When a FULL cache is loaded again: `interval_ms` after a load, or (`time_of_day_ms` ≥ 0) at a time of the day, UTC,
+    every `interval_ms` of whole days."""
+
+    interval_ms: int
+    is_fixed_rate: bool = False
+    time_of_day_ms: int = -1
+
+    def next_ms(self, began_ms: int, ended_ms: int) -> int:
+        """When the next load is due after one that took from `began_ms` to `ended_ms`."""
+        if self.time_of_day_ms < 0:
+            return (began_ms if self.is_fixed_rate else ended_ms) + self.interval_ms
+        due_ms = began_ms - began_ms % _DAY_MS + self.time_of_day_ms
+        due_ms += _DAY_MS if due_ms <= began_ms else 0
+        return due_ms + self.interval_ms - _DAY_MS
+
+
+class LookupOptions(msgspec.Struct, frozen=True):
+    """The lookup options of a table, read. 0 means that entries do not expire."""
+
+    cache: CacheKind = CacheKind.NONE
+    partial_rows_max: int = PARTIAL_ROWS_MAX_DEFAULT
+    expire_after_write_ms: int = 0
+    expire_after_access_ms: int = 0
+    keeps_missing_keys: bool = True
+    full_rows_max: int = FULL_ROWS_MAX_DEFAULT
+    reload: Reload | None = None
+    max_retries: int = MAX_RETRIES_DEFAULT
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether a job sees one and the same table all the time."""
+        return self.cache is CacheKind.FULL and self.reload is None
+
+    @staticmethod
+    def of(options: Mapping[str, str]) -> LookupOptions:
+        """UserError SS4003 for an option that the cache has no use for, SS4002 and SS4005 for values that do not fit."""
+        cache = CacheKind(options.get("lookup.cache", "NONE").upper())
+        _check_use(options, cache)
+
+        def duration_ms(key: str) -> int:
+            return parse_duration_ms(options[key]) if key in options else 0
+
+        return LookupOptions(
+            cache=cache,
+            partial_rows_max=int(options.get(f"{_PARTIAL}max-rows", PARTIAL_ROWS_MAX_DEFAULT)),
+            expire_after_write_ms=duration_ms(f"{_PARTIAL}expire-after-write"),
+            expire_after_access_ms=duration_ms(f"{_PARTIAL}expire-after-access"),
+            keeps_missing_keys=parse_boolean(options.get(f"{_PARTIAL}cache-missing-key", "true")),
+            full_rows_max=int(options.get(f"{_FULL}max-rows", FULL_ROWS_MAX_DEFAULT)),
+            reload=_reload(options) if cache is CacheKind.FULL else None,
+            max_retries=int(options.get("lookup.max-retries", MAX_RETRIES_DEFAULT)),
+        )
+
+
+def _check_use(options: Mapping[str, str], cache: CacheKind) -> None:
+    for prefix, kind in ((_PARTIAL, CacheKind.PARTIAL), (_FULL, CacheKind.FULL)):
+        unused = next((key for key in options if key.startswith(prefix)), None)
+        if unused is not None and cache is not kind:
+            raise UserError(
+                "SS4003",
+                f"option \"{unused}\" has no use with 'lookup.cache' = '{cache.value}'",
+                hint=f"add 'lookup.cache' = '{kind.value}', or leave the option out",
+            )
+
+
+def _reload(options: Mapping[str, str]) -> Reload | None:
+    strategy = ReloadStrategy(options.get(f"{_FULL}reload-strategy", "PERIODIC").upper())
+    other = "timed-reload." if strategy is ReloadStrategy.PERIODIC else "periodic-reload."
+    unused = next((key for key in options if key.startswith(_FULL + other)), None)
+    if unused is not None:
+        raise UserError(
+            "SS4003",
+            f"option \"{unused}\" has no use with '{_FULL}reload-strategy' = '{strategy.value}'",
+            hint="choose the other strategy, or leave the option out",
+        )
+    if strategy is ReloadStrategy.TIMED:
+        return _timed(options)
+    interval = options.get(f"{_FULL}periodic-reload.interval")
+    mode = options.get(f"{_FULL}periodic-reload.schedule-mode")
+    if interval is None:
+        if mode is not None:
+            raise UserError(
+                "SS4005",
+                f'option "{_FULL}periodic-reload.schedule-mode" needs an interval',
+                hint=f"add '{_FULL}periodic-reload.interval' = '10 min'",
+            )
+        return None
+    return Reload(parse_duration_ms(interval), (mode or "").upper() == "FIXED_RATE")
+
+
+def _timed(options: Mapping[str, str]) -> Reload:
+    key = f"{_FULL}timed-reload.iso-time"
+    text = options.get(key)
+    if text is None:
+        raise UserError(
+            "SS4005", f"'{_FULL}reload-strategy' = 'TIMED' needs a time", hint=f"add '{key}' = '10:15'"
+        )
+    try:
+        time = datetime.time.fromisoformat(text)
+    except ValueError:
+        raise UserError(
+            "SS4002",
+            f'option "{key}" takes a time, not "{text}"',
+            hint="write '10:15', '10:15:30Z' or '10:15+02:00'",
+        ) from None
+    offset = time.utcoffset() or datetime.timedelta()
+    moment = datetime.timedelta(hours=time.hour, minutes=time.minute, seconds=time.second) - offset
+    days = int(options.get(f"{_FULL}timed-reload.interval-in-days", 1))
+    return Reload(days * _DAY_MS, time_of_day_ms=int(moment.total_seconds() * 1000) % _DAY_MS)

@@ -1,0 +1,205 @@
+"""Databases that DuckDB attaches by its extensions: SQLite, and Debian's Postgres. With the DuckDB that PyPI has these for."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import shutil
+import socket
+import sqlite3
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from command_harness import ROOT, environment, sqlstream
+from peers.install import PeerError, install_duckdb
+
+PEERS = ROOT / ".peers"
+PASSWORD = "it's \\ secret"
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+SCRIPT = """
+CREATE TABLE orders (id BIGINT, k BIGINT, p AS PROCTIME()) WITH ('connector' = 'datagen', 'number-of-rows' = '20',
+  'fields.id.kind' = 'sequence', 'fields.id.start' = '1', 'fields.id.end' = '20',
+  'fields.k.kind' = 'sequence', 'fields.k.start' = '1', 'fields.k.end' = '20');
+CREATE TABLE dim (k BIGINT, name STRING) WITH ('connector' = 'duckdb', {options});
+"""
+COUNT = "SELECT COUNT(*) AS n, MIN(name) AS low, MAX(k) AS high FROM dim;"
+LOOK_UP = "SELECT o.id, d.name FROM orders AS o LEFT JOIN dim FOR SYSTEM_TIME AS OF o.p AS d ON o.k = d.k;"
+ANSWER = (
+    "n,low,high\n10,n0,27\n"
+    + "id,name\n"
+    + "".join(f"{i},{f'n{i // 3}' if i % 3 == 0 else ''}\n" for i in range(1, 21))
+)
+
+
+@pytest.fixture(scope="module")
+def duckdb_path() -> str:
+    try:
+        packages = install_duckdb(PEERS)
+    except PeerError as error:
+        pytest.skip(str(error))
+    return f"{packages}{os.pathsep}{ROOT}"
+
+
+def run(duckdb_path: str, options: str, queries: str = COUNT + LOOK_UP) -> subprocess.CompletedProcess[str]:
+    script = SCRIPT.format(options=options) + queries
+    return sqlstream("run", "--format", "csv", "-c", script, env=environment(PYTHONPATH=duckdb_path))
+
+
+def test_a_sqlite_table_is_read_and_looked_up(duckdb_path: str, tmp_path: Path) -> None:
+    path = tmp_path / "shop.sqlite"
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE dim (k BIGINT PRIMARY KEY, name TEXT)")
+        connection.executemany("INSERT INTO dim VALUES (?, ?)", [(3 * i, f"n{i}") for i in range(10)])
+        connection.commit()
+    done = run(duckdb_path, f"'path' = '{path}'")
+    assert (done.returncode, done.stdout) == (0, ANSWER), done.stderr
+
+
+class Postgres:
+    """A server of our own on a free port, with one table. State: its directory."""
+
+    def __init__(self, binaries: Path, directory: Path) -> None:
+        self._binaries = binaries
+        self._data = directory / "data"
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        (directory / "password").write_text(PASSWORD)
+        (directory / "password").chmod(0o644)
+        self._as_user(
+            "initdb",
+            "-D",
+            self._data,
+            "-A",
+            "scram-sha-256",
+            "-U",
+            "shop",
+            f"--pwfile={directory / 'password'}",
+        )
+
+    def start(self) -> None:
+        options = (
+            f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c log_statement=all"
+        )
+        self._as_user("pg_ctl", "-D", self._data, "-o", options, "-l", self._data / "log", "-w", "start")
+
+    def stop(self) -> None:
+        self._as_user("pg_ctl", "-D", self._data, "-m", "immediate", "-w", "stop")
+
+    def sql(self, text: str) -> None:
+        subprocess.run(
+            [
+                self._binaries / "psql",
+                "-h",
+                "127.0.0.1",
+                "-p",
+                str(self.port),
+                "-U",
+                "shop",
+                "-d",
+                "postgres",
+                "-c",
+                text,
+            ],
+            env={**os.environ, "PGPASSWORD": PASSWORD},
+            check=True,
+            capture_output=True,
+            timeout=60,
+        )
+
+    @property
+    def log(self) -> str:
+        return (self._data / "log").read_text()
+
+    def _as_user(self, command: str, *words: object) -> None:
+        """Postgres does not run as root."""
+        user = (
+            ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
+            if getpass.getuser() == "root"
+            else []
+        )
+        subprocess.run(
+            [*user, str(self._binaries / command), *map(str, words)],
+            check=True,
+            timeout=120,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            cwd="/",
+        )
+
+
+@pytest.fixture(scope="module")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    found = [p.parent for p in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
+    named = shutil.which("initdb")
+    if not found and named is None:
+        pytest.skip("Postgres is not here: install it (on Debian: apt-get install postgresql)")
+    directory = Path("/tmp") / f"sqlstream-postgres-{os.getpid()}"
+    directory.mkdir()
+    if getpass.getuser() == "root":
+        shutil.chown(directory, "postgres")
+    try:
+        server = Postgres(found[0] if found else Path(str(named)).parent, directory)
+        server.start()
+        server.sql(
+            "CREATE TABLE dim AS SELECT 3 * i::BIGINT AS k, 'n' || i AS name FROM generate_series(0, 9) AS i"
+        )
+        yield server
+        server.stop()
+    finally:
+        shutil.rmtree(directory)
+
+
+def options(server: Postgres, password: str = PASSWORD) -> str:
+    written = password.replace("'", "''")
+    return (
+        f"'type' = 'postgres', 'path' = 'dbname=postgres host=127.0.0.1 port={server.port}', 'table-name' = 'public.dim',"
+        f" 'username' = 'shop', 'password' = '{written}', 'lookup.max-retries' = '4'"
+    )
+
+
+def test_a_postgres_table_is_read_and_asked_for_the_wanted_keys_alone(
+    duckdb_path: str, postgres: Postgres
+) -> None:
+    done = run(duckdb_path, options(postgres))
+    assert (done.returncode, done.stdout) == (0, ANSWER), done.stderr
+    asked = [line for line in postgres.log.splitlines() if "COPY" in line and "WHERE" in line]
+    # DuckDB writes a list of numbers without gaps as a range.
+    assert len(asked) == 1
+    assert """WHERE ("k" >= '1' AND "k" <= '20')""" in asked[0]
+
+
+def test_a_refused_login_is_not_tried_again_and_shows_no_password(
+    duckdb_path: str, postgres: Postgres
+) -> None:
+    done = run(duckdb_path, options(postgres, "another secret"), LOOK_UP)
+    assert done.returncode == 1
+    assert "refuses the login" in done.stderr
+    assert "another secret" not in done.stderr
+    assert postgres.log.count("password authentication failed") == 1
+
+
+def test_a_server_that_is_down_is_tried_again_until_it_is_back_or_the_job_fails(
+    duckdb_path: str, postgres: Postgres
+) -> None:
+    postgres.stop()
+    try:
+        begin = time.monotonic()
+        done = run(duckdb_path, options(postgres), LOOK_UP)
+        assert time.monotonic() - begin > 0.2 + 0.4 + 0.8 + 1.6
+        assert done.returncode == 1
+        assert "could not read table" in done.stderr
+        assert PASSWORD not in done.stderr
+    finally:
+        back = threading.Timer(3, postgres.start)
+        back.start()
+    done = run(duckdb_path, options(postgres).replace("'4'", "'10'"), LOOK_UP)
+    back.join(60)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,91 @@
+"""Lookup joins and connector `duckdb` from the command line, with tasks in processes of their own."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import duckdb
+import pytest
+from command_harness import ROOT, SQLSTREAM, environment, sqlstream
+
+TIMEOUT_S = 60
+
+TABLES = """
+SET 'parallelism.default' = '2';
+CREATE TABLE orders (id BIGINT, k BIGINT, p AS PROCTIME()) WITH ('connector' = 'datagen', 'number-of-rows' = '1000',
+  'fields.id.kind' = 'sequence', 'fields.id.start' = '0', 'fields.id.end' = '999', 'fields.k.min' = '0', 'fields.k.max' = '99');
+CREATE TABLE dim (k BIGINT, name STRING) WITH ('connector' = 'duckdb', 'path' = '{path}');
+CREATE TABLE counts (name STRING, n BIGINT, PRIMARY KEY (name) NOT ENFORCED)
+WITH ('connector' = 'duckdb', 'path' = '{path}');
+"""
+COUNT = """INSERT INTO counts SELECT COALESCE(d.name, 'none'), COUNT(*)
+FROM orders AS o LEFT JOIN dim {hint} FOR SYSTEM_TIME AS OF o.p AS d ON o.k = d.k GROUP BY COALESCE(d.name, 'none');"""
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    path = tmp_path / "shop.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(
+            "CREATE TABLE dim AS SELECT range::BIGINT AS k, 'n' || (range % 7) AS name FROM range(50)"
+        )
+    return path
+
+
+def test_a_stream_reads_and_writes_one_database_from_several_processes(database: Path) -> None:
+    hints = ("", "/*+ OPTIONS('lookup.cache' = 'PARTIAL') */", "/*+ OPTIONS('lookup.cache' = 'FULL') */")
+    script = TABLES.format(path=database) + "".join(COUNT.format(hint=hint) for hint in hints)
+    done = sqlstream("run", "--task-managers", "2", "-c", script)
+    assert done.returncode == 0, done.stderr
+    with duckdb.connect(str(database), read_only=True) as connection:
+        counts = dict(connection.execute("SELECT name, n FROM counts").fetchall())
+        commits = connection.execute("SELECT count(*) FROM sqlstream_commits").fetchall()
+    assert set(counts) == {"none", *(f"n{i}" for i in range(7))}
+    assert sum(counts.values()) == 1_000
+    assert commits == [(6,)]
+    assert [p.name for p in database.parent.iterdir()] == ["shop.duckdb"]
+
+
+def test_a_failed_job_leaves_the_database_as_it_was(database: Path) -> None:
+    script = TABLES.format(path=database) + "INSERT INTO counts SELECT 'x', 1 / (id - 500) FROM orders;"
+    done = sqlstream("run", "-c", script)
+    assert done.returncode != 0
+    with duckdb.connect(str(database), read_only=True) as connection:
+        assert connection.execute("SELECT table_name FROM duckdb_tables()").fetchall() == [("dim",)]
+    assert [p.name for p in database.parent.iterdir()] == ["shop.duckdb"]
+
+
+def test_a_missing_table_is_named_under_the_join(tmp_path: Path, database: Path) -> None:
+    script = (
+        TABLES.format(path=database).replace("dim (k", "dmi (k")
+        + "SELECT o.id FROM orders AS o JOIN dmi FOR SYSTEM_TIME AS OF o.p AS d ON o.k = d.k;"
+    )
+    done = sqlstream("run", "-c", script)
+    assert done.returncode == 1
+    assert 'error[SS5062]: there is no table "dmi" in' in done.stderr
+    assert "FOR SYSTEM_TIME AS OF o.p" in done.stderr
+    assert 'hint: did you mean "dim"?' in done.stderr
+
+
+def test_a_job_that_waits_for_a_missing_key_is_cancelled_at_once(tmp_path: Path, database: Path) -> None:
+    query = """SELECT /*+ LOOKUP('table'='d', 'retry-predicate'='lookup_miss', 'retry-strategy'='fixed_delay',
+        'fixed-delay'='1 h', 'max-attempts'='3') */ o.id FROM orders AS o JOIN dim FOR SYSTEM_TIME AS OF o.p AS d ON o.k = d.k;"""
+    path = tmp_path / "script.sql"
+    path.write_text(TABLES.format(path=database) + query)
+    with subprocess.Popen(
+        [*SQLSTREAM, "run", str(path)],
+        cwd=ROOT,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        time.sleep(4)
+        assert process.poll() is None
+        begin = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(TIMEOUT_S) == 130
+        assert time.monotonic() - begin < 10

@@ -1,0 +1,3 @@
+SELECT o.a
+FROM o
+JOIN (SELECT * FROM r) FOR SYSTEM_TIME AS OF o.pt AS r ON o.c = r.c

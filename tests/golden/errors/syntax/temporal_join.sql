@@ -1,3 +1,0 @@
-SELECT o.a
-FROM o
-JOIN r FOR SYSTEM_TIME AS OF o.pt AS r ON o.c = r.c

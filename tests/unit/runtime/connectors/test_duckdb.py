@@ -1,0 +1,398 @@
+"""The connector `duckdb`: reading tables and files, by scan and by key, and what goes wrong."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from operator_harness import Row, batch, rows_of
+
+from runtime.connectors import connector
+from runtime.connectors.duckdb.database import INSTANCE
+from runtime.connectors.duckdb.options import read_place
+from runtime.connectors.duckdb.source import BLOCK_ROWS, TRIES_MAX
+from runtime.host.files import LocalFiles
+from runtime.host.rooted_files import FilePlaces, RootedFiles
+from sqlstream import types as sql
+from sqlstream.errors import ExternalError, Retry, SqlStreamError, UserError
+from sqlstream.expressions import Call, InputRef, Literal
+from sqlstream.schema import Schema
+from sqlstream.specs import SourceSpec
+from sqlstream.spi.connector import ConnectorContext, LooksUp, SourceStatus
+
+SCHEMA = Schema.of(("k", sql.BIGINT), ("name", sql.STRING), ("at", sql.timestamp(3)))
+ROWS: list[Row] = [(1, "one", 1_000), (2, "two", 2_000), (2, "zwei", None), (4, None, 4_000)]
+WRITER = """
+import duckdb, sys
+connection = duckdb.connect(sys.argv[1])
+print("open", flush=True)
+sys.stdin.readline()
+connection.execute("INSERT INTO dim VALUES (9, 'nine', NULL, NULL)")
+"""
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    path = tmp_path / "shop.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute('CREATE TABLE dim (k BIGINT, name VARCHAR, "at" TIMESTAMP, other BLOB)')
+        for k, name, at in ROWS:
+            connection.execute("INSERT INTO dim VALUES (?, ?, make_timestamp(? * 1000), NULL)", [k, name, at])
+        connection.execute("CREATE VIEW two AS SELECT * FROM dim WHERE k = 2")
+        connection.execute(
+            "CREATE SCHEMA s; CREATE TABLE s.dim AS SELECT 7::BIGINT AS k, 'seven' AS name, NULL::TIMESTAMP AS \"at\""
+        )
+    return path
+
+
+def spec(
+    path: Path | str, schema: Schema = SCHEMA, columns: tuple[str, ...] = (), **options: str
+) -> SourceSpec:
+    named = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
+    others = {"filters": named.pop("filters", ()), "limit": int(named.pop("limit", -1))}
+    return SourceSpec(
+        "dim", "duckdb", {"path": str(path), **named}, schema, columns or schema.names, **others
+    )  # type: ignore[arg-type]
+
+
+def context(
+    subtask: int = 0, parallelism: int = 1, batch_rows: int = 3, files: Any = None
+) -> ConnectorContext:
+    return ConnectorContext(
+        "job",
+        "vertex",
+        subtask,
+        parallelism,
+        0,
+        batch_rows,
+        {},
+        lambda: 0,
+        lambda name, n: None,
+        files or LocalFiles(),
+    )
+
+
+def read(source: SourceSpec, splits: list[dict[str, Any]] | None = None, **surroundings: Any) -> list[Row]:
+    reader, rows = connector("duckdb").source(source, context(**surroundings), splits), list[Row]()
+    try:
+        while (polled := reader.poll()) is not SourceStatus.END:
+            if isinstance(polled, pa.RecordBatch):
+                rows += rows_of(polled)
+    finally:
+        reader.close()
+    return rows
+
+
+def look_up(
+    source: SourceSpec, keys: list[Row], by: tuple[str, ...] = ("k",), files: Any = None
+) -> list[Row]:
+    made = connector("duckdb")
+    assert isinstance(made, LooksUp)
+    schema = source.schema.select(tuple(source.schema.index_of(name) for name in by))
+    found = made.lookup_source(source, by, context(files=files)).lookup(batch(schema, keys))
+    return sorted(rows_of(found), key=repr)
+
+
+# -- scans -----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_table_is_read_with_the_declared_types(database: Path) -> None:
+    assert read(spec(database)) == ROWS
+
+
+def test_only_the_columns_that_are_wanted_are_read(database: Path) -> None:
+    assert read(spec(database, columns=("name",))) == [("one",), ("two",), ("zwei",), (None,)]
+
+
+def test_a_view_and_a_table_of_another_schema_are_read_by_name(database: Path) -> None:
+    assert read(spec(database, table_name="two")) == ROWS[1:3]
+    assert read(spec(database, table_name="s.dim")) == [(7, "seven", None)]
+
+
+def test_filters_and_a_limit_are_left_to_duckdb(database: Path) -> None:
+    two = Call("=", (InputRef(0, sql.BIGINT), Literal(2, sql.BIGINT)), sql.BOOLEAN)
+    quoted = Call("<>", (InputRef(1, sql.STRING), Literal("o'ne", sql.STRING)), sql.BOOLEAN)
+    assert read(spec(database, filters=(two, quoted))) == ROWS[1:3]  # type: ignore[arg-type]
+    assert len(read(spec(database, limit="2"))) == 2
+
+
+def test_an_order_of_texts_is_not_left_to_duckdb(database: Path) -> None:
+    above = Call(">", (InputRef(1, sql.STRING), Literal("p", sql.STRING)), sql.BOOLEAN)
+    assert len(read(spec(database, filters=(above,)))) == 4  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("large") / "large.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(f"CREATE TABLE dim AS SELECT range::BIGINT AS k FROM range({2 * BLOCK_ROWS + 10})")
+        connection.execute(f"DELETE FROM dim WHERE k BETWEEN 5 AND {BLOCK_ROWS + 5}")
+    return path
+
+
+NUMBERS = Schema.of(("k", sql.BIGINT))
+
+
+def test_subtasks_share_the_rows_of_a_table(large: Path) -> None:
+    parts = [read(spec(large, NUMBERS), subtask=i, parallelism=3, batch_rows=100_000) for i in range(3)]
+    expected = [*range(5), *range(BLOCK_ROWS + 6, 2 * BLOCK_ROWS + 10)]
+    assert sorted(k for part in parts for (k,) in part) == expected
+    assert sum(bool(part) for part in parts) == 3
+
+
+def test_a_reader_goes_on_where_another_stopped(large: Path) -> None:
+    source, rows = spec(large, NUMBERS), list[Row]()
+    reader = connector("duckdb").source(source, context(batch_rows=100_000), None)
+    for _ in range(3):
+        polled = reader.poll()
+        assert isinstance(polled, pa.RecordBatch)
+        rows += rows_of(polled)
+    splits = reader.snapshot()
+    reader.close()
+    assert rows + read(source, splits, batch_rows=100_000) == read(source, batch_rows=100_000)
+
+
+# -- lookups ---------------------------------------------------------------------------------------------------------------
+
+
+def test_all_keys_of_a_batch_are_answered_by_one_query(database: Path) -> None:
+    assert look_up(spec(database), [(2,), (4,), (5,)]) == sorted([ROWS[1], ROWS[2], ROWS[3]], key=repr)
+
+
+def test_a_key_may_have_several_columns_and_special_values(database: Path) -> None:
+    assert look_up(spec(database), [(2, "zwei"), (2, "it's"), (1, "zwei")], ("k", "name")) == [ROWS[2]]
+    assert look_up(spec(database), [(4_000,), (2_000,)], ("at",)) == sorted([ROWS[1], ROWS[3]], key=repr)
+
+
+def test_between_two_lookups_another_process_may_write_the_file(database: Path) -> None:
+    made = connector("duckdb")
+    assert isinstance(made, LooksUp)
+    source = made.lookup_source(spec(database), ("k",), context())
+    assert source.lookup(batch(NUMBERS, [(9,)])).num_rows == 0
+    subprocess.run(
+        [sys.executable, "-c", WRITER, str(database)], input="\n", text=True, timeout=30, check=True
+    )
+    assert rows_of(source.lookup(batch(NUMBERS, [(9,)]))) == [(9, "nine", None)]
+
+
+@pytest.fixture
+def writer(database: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that has the database open."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(database)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "open\n"
+    yield process
+    process.kill()
+    process.wait(10)
+
+
+def test_a_file_that_another_process_writes_is_locked_for_now(
+    database: Path, writer: subprocess.Popen[str]
+) -> None:
+    with pytest.raises(ExternalError, match="is locked by another process that writes it") as raised:
+        look_up(spec(database), [(1,)])
+    assert (raised.value.code, raised.value.retry) == ("SS5061", Retry.BACKOFF)
+
+
+def test_a_scan_waits_for_the_file_with_growing_pauses(database: Path, writer: subprocess.Popen[str]) -> None:
+    reader = connector("duckdb").source(spec(database), context(), None)
+    pauses = []
+    for _ in range(TRIES_MAX - 2):
+        assert reader.poll() is SourceStatus.NOTHING_YET
+        pauses.append(reader.next_poll_ms())
+    assert pauses == [200, 400, 800]
+    writer.communicate("\n", timeout=20)
+    assert isinstance(reader.poll(), pa.RecordBatch)
+    reader.close()
+
+
+def test_many_readers_in_one_process_share_one_database_and_release_it(database: Path) -> None:
+    place = read_place("dim", {"path": str(database)})
+    with (
+        INSTANCE.reading(place, LocalFiles()) as (_, first),
+        INSTANCE.reading(place, LocalFiles()) as (other, second),
+    ):
+        assert first == second
+        assert other.execute(f"SELECT count(*) FROM {first}.dim").fetchall() == [(4,)]
+    assert INSTANCE._attached == {}
+
+
+# -- files -----------------------------------------------------------------------------------------------------------------
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_the_columns_of_csv_files_are_found_by_name_or_by_place(tmp_path: Path) -> None:
+    named = write(tmp_path / "a.csv", 'at,extra,name,k\n1970-01-01 00:00:01,x,"o,ne",1\n,,,2\n')
+    assert look_up(spec(named), [(1,), (2,)]) == [(1, "o,ne", 1_000), (2, None, None)]
+    placed = write(tmp_path / "b.csv", "1;one;1970-01-01 00:00:01\n")
+    options = {"csv.header": "false", "csv.field-delimiter": ";"}
+    assert read(SourceSpec("dim", "duckdb", {"path": str(placed), **options}, SCHEMA, SCHEMA.names)) == [
+        ROWS[0]
+    ]
+
+
+def test_json_and_parquet_files_and_patterns_are_read(tmp_path: Path) -> None:
+    lines = write(tmp_path / "a.jsonl", '{"k": 1, "name": "one", "at": "1970-01-01 00:00:01"}\n{"k": 2}\n')
+    assert read(spec(lines)) == [ROWS[0], (2, None, None)]
+    for i, row in enumerate(ROWS[:2]):
+        pa.parquet.write_table(pa.Table.from_batches([batch(SCHEMA, [row])]), tmp_path / f"part-{i}.parquet")
+    assert read(spec(tmp_path / "part-*.parquet")) == ROWS[:2]
+
+
+def test_the_files_of_a_full_cache_are_loaded_up_to_a_bound(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "k\n1\n2\n3\n")
+    made = connector("duckdb")
+    assert isinstance(made, LooksUp)
+    source = made.lookup_source(spec(path, NUMBERS), ("k",), context())
+    assert source.load(3).num_rows == 3
+    with pytest.raises(UserError, match="more than the 2 rows that a FULL cache takes"):
+        source.load(2)
+
+
+# -- errors ----------------------------------------------------------------------------------------------------------------
+
+
+def refused(source: SourceSpec) -> SqlStreamError:
+    with pytest.raises(SqlStreamError) as raised:
+        read(source)
+    with pytest.raises(SqlStreamError) as by_key:
+        look_up(source, [(1,)])
+    assert str(by_key.value) == str(raised.value)
+    return raised.value
+
+
+def test_missing_and_foreign_files_are_named(tmp_path: Path) -> None:
+    assert "there is no file" in refused(spec(tmp_path / "none.duckdb")).message
+    assert "there is no file" in refused(spec(tmp_path / "none.csv")).message
+    assert "no file matches" in refused(spec(tmp_path / "*.csv")).message
+    other = write(tmp_path / "text.duckdb", "not a database" * 100)
+    assert "is no duckdb database" in refused(spec(other)).message
+
+
+def test_missing_tables_and_columns_are_named_with_what_there_is(database: Path, tmp_path: Path) -> None:
+    error = refused(spec(database, table_name="dims"))
+    assert (error.message, error.hint) == (f'there is no table "dims" in "{database}"', 'did you mean "dim"?')
+    wider = Schema.of(("k", sql.BIGINT), ("nmae", sql.STRING))
+    error = refused(spec(database, wider))
+    assert error.message == 'table "dim" has no column "nmae", which table "dim" declares'
+    assert error.hint == 'did you mean "name"?'
+    text = write(tmp_path / "a.csv", "k,name\n1,one\n")
+    assert 'has no column "nmae"' in refused(spec(text, wider)).message
+
+
+@pytest.mark.parametrize("declared", [sql.INT, sql.STRING, sql.decimal(18, 0), sql.timestamp(3)], ids=str)
+def test_a_column_of_another_type_is_refused(database: Path, declared: sql.LogicalType) -> None:
+    with pytest.raises(UserError) as raised:
+        read(spec(database, Schema.of(("k", declared))))
+    error = raised.value
+    assert error.code == "SS5062"
+    assert "has DuckDB's type BIGINT" in error.message
+
+
+def test_a_value_that_the_declared_type_cannot_hold_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "fine.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(
+            "CREATE TABLE dim AS SELECT 1::BIGINT AS k, 'x' AS name, TIMESTAMP '2020-01-01 00:00:00.000001' AS \"at\""
+        )
+    error = refused(spec(path))
+    assert (error.code, error.message) == (
+        "SS5065",
+        'a value of column "at" of table "dim" does not fit TIMESTAMP(3)',
+    )
+    text = write(tmp_path / "a.csv", "k\n1\nx\n")
+    assert refused(spec(text, NUMBERS)).code == "SS5065"
+
+
+def test_a_server_reads_no_file_outside_of_its_directories(database: Path, tmp_path: Path) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    files = RootedFiles(FilePlaces((str(inside),)))
+    link = inside / "link.duckdb"
+    link.symlink_to(database)
+    for path in (database, link):
+        with pytest.raises(UserError, match="lies outside"):
+            read(spec(path), files=files)
+        with pytest.raises(UserError, match="lies outside"):
+            look_up(spec(path), [(1,)], files=files)
+
+
+def test_a_missing_extension_is_named_with_its_package(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.sqlite", "")
+    with pytest.raises(UserError, match="cannot load its extension sqlite_scanner") as raised:
+        read(spec(path))
+    assert f"pip install duckdb-extension-sqlite-scanner=={duckdb.__version__}" in raised.value.hint
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"path": "x.txt"}, "does not say what is there"),
+        ({"path": "x.csv", "table-name": "t"}, '"table-name" has no use for a table of type csv'),
+        ({"path": "x.duckdb", "csv.header": "true"}, '"csv.header" has no use'),
+        ({"path": "x.duckdb", "password": "p"}, '"password" has no use'),
+        ({"path": "*.duckdb"}, "is a pattern"),
+        ({"path": "dbname=x password=y", "type": "postgres"}, "contains a password"),
+        ({"path": "x.csv", "csv.field-delimiter": "ab"}, "takes one character"),
+        ({"path": "x.duckdb", "lookup.partial-cache.max-rows": "5"}, "has no use with 'lookup.cache' = 'NONE'"),
+        ({"path": "x.duckdb", "lookup.cache": "PARTIAL", "lookup.full-cache.max-rows": "5"}, "has no use"),
+        ({"path": "x.duckdb", "lookup.cache": "FULL", "lookup.full-cache.reload-strategy": "TIMED"}, "needs a time"),
+        (
+            {"path": "x.duckdb", "lookup.cache": "FULL", "lookup.full-cache.timed-reload.iso-time": "10:15"},
+            "'lookup.full-cache.reload-strategy' = 'PERIODIC'",
+        ),
+        (
+            {"path": "x.duckdb", "lookup.cache": "FULL", "lookup.full-cache.reload-strategy": "TIMED",
+             "lookup.full-cache.timed-reload.iso-time": "noon"},
+            'takes a time, not "noon"',
+        ),
+        (
+            {"path": "x.duckdb", "lookup.cache": "FULL", "lookup.full-cache.periodic-reload.schedule-mode": "FIXED_RATE"},
+            "needs an interval",
+        ),
+    ],
+)  # fmt: skip
+def test_options_that_do_not_fit_are_refused(options: dict[str, str], words: str) -> None:
+    with pytest.raises(UserError) as raised:
+        connector("duckdb").validate("dim", SCHEMA, options)
+    assert words in raised.value.message
+    assert raised.value.hint
+
+
+def test_names_that_differ_in_case_alone_are_refused() -> None:
+    with pytest.raises(UserError, match='"k" and "K" have one name in DuckDB'):
+        connector("duckdb").validate("dim", Schema.of(("k", sql.INT), ("K", sql.INT)), {"path": "x.duckdb"})
+
+
+def test_rows_of_a_writer_that_was_killed_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "killed.duckdb"
+    killed = "import duckdb, os, sys; c = duckdb.connect(sys.argv[1]); c.execute('CREATE TABLE dim AS SELECT 1::BIGINT AS k')"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{killed}; os.kill(os.getpid(), 9)", str(path)], timeout=30, check=False
+    )
+    assert done.returncode == -9
+    assert read(spec(path, NUMBERS)) == [(1,)]
+    assert look_up(spec(path, NUMBERS), [(1,)]) == [(1,)]
+
+
+@pytest.mark.parametrize("declared", [sql.array(sql.INT), sql.timestamp_ltz(9)], ids=str)
+def test_types_that_duckdb_cannot_hold_are_refused(declared: sql.LogicalType) -> None:
+    with pytest.raises(UserError) as raised:
+        connector("duckdb").validate("dim", Schema.of(("a", declared)), {"path": "x.duckdb"})
+    assert raised.value.message == f'connector "duckdb" carries no {declared}, the type of column "a"'
