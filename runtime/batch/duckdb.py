@@ -119,7 +119,7 @@ class DuckDbEngine:
         text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         if isinstance(error, duckdb.OutOfMemoryException) or "Out of Memory" in text:
             return ExternalError(
-                "SS5060",
+                "SS5070",
                 f"DuckDB has no memory left for the query: {text}",
                 hint=f"SET '{MEMORY_MAX}' to a larger size, or '{ENGINE}' = 'spark'",
             )

@@ -73,6 +73,12 @@ def test_rows_come_in_order_and_figures_come_back(people: str) -> None:
     assert run.states in ([], ["starting Spark", ""])
 
 
+def test_the_order_holds_over_many_partitions() -> None:
+    run = run_query("SELECT id FROM range(0, 300000, 1, 8) ORDER BY id DESC")
+    assert len(run.batches) > 1
+    assert [row[0] for row in run.rows()] == list(range(299_999, -1, -1))
+
+
 def test_a_table_that_is_scanned_twice_is_counted_once(people: str) -> None:
     table = file_table("t0", people, PEOPLE, **{"csv.ignore-parse-errors": "true"})
     run = run_query("SELECT a.c0 FROM t0 a JOIN t0 b ON a.c0 < b.c0", table)

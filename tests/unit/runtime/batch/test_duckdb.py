@@ -121,7 +121,7 @@ def test_a_query_that_needs_more_memory_than_allowed_says_which_option(tmp_path:
     text = "SELECT count(*) FROM (SELECT string_agg(c0 || repeat('x', 1000), '') AS s FROM t0) WHERE s <> ''"
     with pytest.raises(ExternalError) as raised:
         run(plan(text, NUMBERS, numbers(1_000_000), config={MEMORY_MAX: "64 mb"}))
-    assert raised.value.code == "SS5060"
+    assert raised.value.code == "SS5070"
     assert MEMORY_MAX in raised.value.hint
 
 
