@@ -198,7 +198,7 @@ class Comparison:
             return self._connection.execute(text)
         except duckdb.OutOfMemoryException as error:
             raise ExternalError(
-                "SS5060",
+                "SS5070",
                 f"DuckDB has no memory left to compare the rows: {str(error).splitlines()[0]}",
                 hint="SET 'execution.batch.duckdb-memory-max' to a larger size",
             ) from error
