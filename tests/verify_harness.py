@@ -35,6 +35,12 @@ class Verifier(Engine):
                 self.execute(statement)
         return found
 
+    def processes_of_last_stream(self) -> set[str]:
+        """The TaskManagers that ran a subtask of the stream of the last verification."""
+        jobs = sorted(self._clusters.jobs(), key=lambda job: job.start_ms)
+        streams = [d for job in jobs if not (d := self._clusters.details(job.job_id)).is_batch]
+        return {subtask.task_manager_id for v in streams[-1].vertices for subtask in v.subtasks}
+
     def verified(self, statement: Statement, engine: str) -> list[Verification] | list[UserError]:
         assert isinstance(statement, Query | Insert | StatementSet)
         try:

@@ -47,6 +47,9 @@ def create_tables(
         options = dict(entry.options)
         if options["connector"] == "nexmark":
             options |= {"nexmark.events": str(events), "nexmark.rate": str(RATE)}
+        if "path" in options:
+            # It is relative to the checkout.
+            options["path"] = str(QUERIES.parents[1] / options["path"])
         engine.catalog.put(msgspec.structs.replace(entry, options=options))
     assert isinstance(insert, Insert)
     return insert
