@@ -70,14 +70,22 @@ def execute(arguments: argparse.Namespace) -> int:
     import msgspec
 
     from client.commands.run import scripts_of
-    from client.target_session import target_session
 
     texts = scripts_of(arguments)
     found: list[Verification] = []
+    code = _verify_all(texts, arguments, found)
+    if arguments.json:
+        print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+    return code
+
+
+def _verify_all(texts: list[str], arguments: argparse.Namespace, found: list[Verification]) -> int:
+    """Append to `found` until a statement fails; returns the exit code."""
+    from client.target_session import target_session
+    from sqlstream import config
+
     with target_session(configuration_of(arguments).for_target, arguments.task_managers) as session:
         for key, value in _settings(arguments).items():
-            from sqlstream import config
-
             config.option(key).parse(value)
             session.config[key] = value
         for text in texts:
@@ -86,8 +94,6 @@ def execute(arguments: argparse.Namespace) -> int:
             except SqlStreamError as error:
                 print(render_error(error, text), file=sys.stderr)
                 return 2 if type(error) is UserError else 1
-    if arguments.json:
-        print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
     return 0 if all(each.is_equal for each in found) else 1
 
 
@@ -141,4 +147,4 @@ def _print(verified: list[Verification], line: int) -> None:
     from client.verification.outcome import verification_text
 
     for each in verified:
-        print(f"{each.statement} at line {line}: {verification_text(each)}\n")
+        print(f"{each.statement} at line {line}: {verification_text(each)}\n", flush=True)

@@ -208,6 +208,32 @@ def test_a_source_that_loses_a_row_as_a_stream_is_caught(
     ]
 
 
+def test_floats_that_differ_in_their_last_digits_are_named_and_may_be_taken_as_equal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
+) -> None:
+    monkeypatch.setitem(CONNECTORS, "leaky", "leaky_connector:Leaky")
+    (tmp_path / "x.csv").write_text("1e-12\n5\n7\n")
+    script = (
+        f"CREATE TABLE u (x DOUBLE) WITH ('connector' = 'leaky', 'path' = '{tmp_path / 'x.csv'}', 'format' = 'csv');\n"
+        "SELECT SUM(x) AS s FROM u"
+    )
+    exact = command("verify", "--json", "-c", script)
+    assert exact.returncode == 1
+    (found,) = json.loads(exact.stdout)
+    assert [reason["kind"] for reason in found["reasons"]] == ["floats"]
+    assert found["differences"][0]["inputs"][0]["not_traced"] == "no column of the table follows from the row"
+    near = command("verify", "--tolerance", "1e-9", "-c", script)
+    assert near.returncode == 0
+    assert "1 row differs in floats within the tolerance of 1e-09" in near.stdout
+
+
+def test_what_was_found_before_a_wrong_statement_is_printed(command: Command) -> None:
+    ended = command("verify", "--json", "-c", "VALUES (1); SELECT b FROM (VALUES (1)) AS t(a); VALUES (2)")
+    assert ended.returncode == 2
+    assert [each["is_equal"] for each in json.loads(ended.stdout)] == [True]
+    assert 'column "b" does not exist' in ended.stderr
+
+
 def test_a_script_that_verifies_ends_with_1_where_rows_differ(tmp_path: Path, command: Command) -> None:
     ended = command("run", "-c", table(tmp_path, options=ON_EVENT) + f"VERIFY {WINDOWS}")
     assert ended.returncode == 1
