@@ -26,6 +26,9 @@ def _true(condition: Datum) -> Datum:
 
 def _null_if(value: Datum, other: Datum) -> Datum:
     value = as_array(value, rows_of(value, other))
+    if pa.types.is_null(value.type):
+        # NULLIF(NULL, NULL) without types: Arrow cannot compare these.
+        return value
     return pc.if_else(_true(pc.equal(value, other)), pa.scalar(None, value.type), value)
 
 

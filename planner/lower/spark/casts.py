@@ -34,7 +34,7 @@ def cast(
         return _to_bytes(value, target)
     if sql.is_string(source):
         return from_text(value, target, time_zone, is_try=is_try)
-    if source.same_as(target):
+    if source.same_as(target) or source.root is target.root is TypeRoot.TIME:
         return value
     if source.element is not None or source.fields:
         return _nested(value, source, target, time_zone, is_try=is_try)

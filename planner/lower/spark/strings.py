@@ -7,7 +7,7 @@ from sqlglot import exp
 from planner.lower import tree
 from planner.lower.constants import unit_word
 from planner.lower.spark.regex import quoted
-from planner.lower.spark.scope import ENGINE, Builder, fail, let, let_all, refuse
+from planner.lower.spark.scope import ENGINE, Builder, fail, let, let_all
 from planner.lower.spark.types import BIGINT, BINARY, INT, STRING, text, whole
 from sqlstream import types as sql
 from sqlstream.expressions import Call, Literal
@@ -21,6 +21,8 @@ _TRIM = {
     "TRAILING": "rtrim",
     "RTRIM": "rtrim",
 }
+# Java's Character.isWhitespace.
+_WHITE_SPACE = r"[\x09-\x0d\x1c-\x20\u1680\u2000-\u2006\u2008-\u200a\u2028\u2029\u205f\u3000]"
 _WORD = "[A-Za-z0-9]+|[^A-Za-z0-9]+"
 _BASE64 = r"\A(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?\z"
 
@@ -96,9 +98,7 @@ def _substring(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
         if len(args) == 3:
             branches.append((_less(length, 0), tree.cast(tree.null(), STRING)))
         if not is_from_start:
-            # NULL stays NULL where the text or the length is.
-            is_known = tree.all_of([_less(before, 0), _less(place, 0), tree.is_not_null(length)])
-            branches.append((is_known, text("")))
+            branches.append((tree.all_of([_less(before, 0), _less(place, 0)]), text("")))
         return tree.case(branches, tree.call("substring", value, place, length))
 
     length = args[2] if len(args) == 3 else whole(2**31 - 1, INT)
@@ -108,13 +108,20 @@ def _substring(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
 def _replace(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
     """Java finds an empty text around each character, Spark nowhere."""
     search = call.args[1]
-    if isinstance(search, Literal):
-        if search.value == "":
-            raise refuse("REPLACE of the empty text")
+    if isinstance(search, Literal) and search.value:
         return tree.call("replace", *args)
-    is_empty = tree.operate(exp.EQ, args[1], text(""))
-    error = fail("REPLACE of the empty text has no exact counterpart in Spark", STRING)
-    return tree.case([(is_empty, error)], tree.call("replace", *args))
+
+    def replaced(value: exp.Expr, sought: exp.Expr, replacement: exp.Expr) -> exp.Expr:
+        escaped = tree.call("replace", replacement, text("\\"), text("\\\\"))
+        escaped = tree.call("replace", escaped, text("$"), text("\\$"))
+        before_each = tree.call("concat", escaped, text("$1"))
+        around = tree.call(
+            "concat", tree.call("regexp_replace", value, text("(?s)(.)"), before_each), replacement
+        )
+        is_empty = tree.operate(exp.EQ, sought, text(""))
+        return tree.case([(is_empty, around)], tree.call("replace", value, sought, replacement))
+
+    return let_all(args, replaced)
 
 
 def _overlay(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
@@ -184,33 +191,51 @@ def _locate(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
         return tree.call("instr", args[1], args[0])
 
     def found(search: exp.Expr, value: exp.Expr, start: exp.Expr) -> exp.Expr:
-        is_outside = tree.any_of([_less(start, 1), tree.operate(exp.GT, start, tree.call("length", value))])
-        is_known = tree.all_of([tree.is_not_null(start), tree.is_not_null(search), tree.is_not_null(value)])
         none = tree.cast(tree.number(0), INT)
-        place = tree.case([(is_outside, none)], tree.call("locate", search, value, start))
-        return tree.case([(is_known, place)])
+        is_outside = tree.any_of([_less(start, 1), tree.operate(exp.GT, start, tree.call("length", value))])
+        rest = tree.call("instr", tree.call("substring", value, start), search)
+        place = tree.operate(exp.Sub, tree.operate(exp.Add, rest, start), whole(1, INT))
+        return tree.case([(is_outside, none), (tree.operate(exp.EQ, rest, none), none)], place)
 
     return let_all(args, found)
 
 
 def _split_index(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
-    """The part of this number, from 0; NULL when there are fewer or the text is empty."""
+    """The part of this number, from 0; NULL when there are fewer or the text is empty. An empty delimiter is white space."""
     delimiter = call.args[1]
-    if not isinstance(delimiter, Literal) or delimiter.value in ("", None):
-        raise refuse("SPLIT_INDEX with a delimiter that is empty or no constant")
-    separator = str(delimiter.value)
-    if sql.is_integer(delimiter.type):
-        code = int(separator)
-        if not 1 <= code <= 255:
+    if isinstance(delimiter, Literal):
+        if delimiter.value is None:
             return tree.cast(tree.null(), STRING)
-        separator = chr(code)
+        separator = str(delimiter.value)
+        if sql.is_integer(delimiter.type):
+            code = int(separator)
+            if not 1 <= code <= 255:
+                return tree.cast(tree.null(), STRING)
+            separator = chr(code)
+        regex = text(quoted(separator) if separator else _WHITE_SPACE)
+    else:
+        regex = _separator_regex(args[1], is_code=sql.is_integer(delimiter.type))
 
     def part(value: exp.Expr) -> exp.Expr:
-        parts = tree.call("split", value, text(quoted(separator)), whole(-1, INT))
+        parts = tree.call("split", value, regex, whole(-1, INT))
         is_text = tree.operate(exp.NEQ, value, text(""))
         return tree.case([(is_text, tree.call("get", parts, args[2]))])
 
     return let(args[0], part)
+
+
+def _separator_regex(delimiter: exp.Expr, *, is_code: bool) -> exp.Expr:
+    if is_code:
+        is_known = tree.is_between(delimiter, tree.number(1), tree.number(255))
+        delimiter = tree.case([(is_known, tree.call("chr", delimiter))])
+
+    def regex(separator: exp.Expr) -> exp.Expr:
+        # Between \\Q and \\E all characters stand for themselves.
+        inner = tree.call("replace", separator, text("\\E"), text("\\E\\\\E\\Q"))
+        literal = tree.call("concat", text("\\Q"), inner, text("\\E"))
+        return tree.case([(tree.operate(exp.EQ, separator, text("")), text(_WHITE_SPACE))], literal)
+
+    return let(delimiter, regex)
 
 
 def _initcap(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:

@@ -112,6 +112,8 @@ def test_if_coalesce_nullif_and_extremes() -> None:
     assert evaluate(call("COALESCE", a, b), rows) == [1, 2, 3, 4]
     assert evaluate(call("IFNULL", b, lit(-1, INT)), rows) == [2, 2, -1, 4]
     assert evaluate(call("NULLIF", a, b), rows) == [1, None, 3, None]
+    untyped = lit(None, sql.NULL)
+    assert evaluate(call("NULLIF", untyped, untyped), [()]) == [None]
     assert evaluate(call("GREATEST", a, b), rows) == [2, None, None, 4]
     assert evaluate(call("LEAST", a, b, lit(2, INT)), rows) == [1, None, None, 2]
 

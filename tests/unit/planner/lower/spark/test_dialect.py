@@ -31,7 +31,6 @@ def spark_sql(query: str, time_zone: str = "UTC") -> str:
         ("SELECT CAST(ts AS TIMESTAMP(9)) FROM u", "type TIMESTAMP(9)"),
         ("SELECT DATE_FORMAT(ts, 'SSSSSSS') FROM u", '"SSSSSSS" in the date pattern "SSSSSSS"'),
         ("SELECT TRUNCATE(c, 1) FROM u", "TRUNCATE of FLOAT and DOUBLE"),
-        ("SELECT REPLACE(s, '', 'x') FROM t", "REPLACE of the empty text"),
     ],
 )
 def test_what_spark_answers_otherwise_is_refused_at_its_place(query: str, what: str) -> None:
