@@ -82,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """0 when all statements ran, 1 when a job failed, 2 for a wrong statement."""
+    """0 when all statements ran, 1 when a job failed or VERIFY has found a difference, 2 for a wrong statement."""
     from client.target_session import target_session
     from sqlstream.flink_tuning import tuning_note
 
@@ -159,8 +159,9 @@ def _show(
     from client.session import Job, Rows, Text
 
     match outcome:
-        case Text(plan):
-            print(plan)
+        case Text(text=words):
+            print(words)
+            return 1 if outcome.is_failure else 0
         case Rows(done=done, note=note) if done:
             _tell(note, arguments)
             if sys.stderr.isatty():
