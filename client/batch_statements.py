@@ -78,6 +78,14 @@ def compile_in_mode(
         raise
 
 
+def compile_in_batch(
+    sinks: tuple[Sink, ...], context: BindContext, job_id: str, files: LocalFiles
+) -> CompiledBatch:
+    """The job of a statement in batch, whatever execution.runtime-mode is. Only `files` are measured. UserError as
+    `compile_in_mode` under BATCH."""
+    return _compile(plan_batch_sources(sinks, context), context, job_id, files)
+
+
 def _compile(plan: BatchSources, context: BindContext, job_id: str, files: LocalFiles) -> CompiledBatch:
     refusal: UserError | None = None
     for choice in engine_choices(plan, context, files):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.batch.spark.statement import refuse_local_files
+from runtime.batch.spark.shared_files import refuse_local_files
 from sqlstream import types as sql
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
