@@ -34,7 +34,7 @@ from runtime.taskmanager.task_manager_options import TaskManagerOptions
 from runtime.transport import Transport
 from sqlstream import config as options
 from sqlstream.errors import ErrorInfo, FailureReason, InternalError, SqlStreamError
-from sqlstream.graph.job_graph import JobGraph, decode_job_graph, encode_job_graph
+from sqlstream.graph.job_graph import JobGraph, decode_job_graph, encode_job_graph, read_tables
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import (
     AwaitJobEnd,
@@ -428,8 +428,8 @@ class EmbeddedCluster:
 
 
 def _tables(graph: JobGraph) -> Iterator[SourceSpec | SinkSpec]:
-    specs = (o.spec for v in graph.vertices for o in v.operators)
-    return (s for s in specs if isinstance(s, SourceSpec | SinkSpec))
+    yield from (spec for _, spec in read_tables(graph))
+    yield from (o.spec for v in graph.vertices for o in v.operators if isinstance(o.spec, SinkSpec))
 
 
 def _refusal(error: Exception) -> ErrorInfo:

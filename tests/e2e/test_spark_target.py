@@ -33,6 +33,11 @@ CREATE TABLE ticks (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' =
 CREATE TABLE sums (k BIGINT, s BIGINT, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector' = 'blackhole');
 INSERT INTO sums SELECT n % 7, SUM(n) FROM ticks GROUP BY n % 7;
 """
+LOOKUP = """
+CREATE TABLE dim (n BIGINT) WITH ('connector' = 'duckdb', 'path' = 'dim.csv');
+CREATE TABLE keys (n BIGINT, p AS PROCTIME()) WITH ('connector' = 'datagen', 'number-of-rows' = '1');
+SELECT k.n FROM keys AS k JOIN dim FOR SYSTEM_TIME AS OF k.p AS d ON k.n = d.n;
+"""
 FILES = """
 CREATE TABLE files (n BIGINT) WITH ('connector' = 'filesystem', 'path' = '/data', 'format' = 'csv');
 SELECT * FROM files;
@@ -119,6 +124,13 @@ def test_tables_of_local_files_are_refused_on_several_hosts(tls: dict[str, str])
         assert isinstance(session.cluster, LocalClusterClient)
         # Before Spark is asked for anything.
         assert session.cluster.cluster().process_ids == ()
+    assert error.value.code == "SS4057"
+
+
+def test_a_local_file_that_is_read_by_key_is_refused_on_several_hosts(tls: dict[str, str]) -> None:
+    config = {**tls, "execution.target": "spark", "spark.master": "yarn"}
+    with target_session(config) as session, pytest.raises(UserError, match='table "dim" has files') as error:
+        submit(session, LOOKUP)
     assert error.value.code == "SS4057"
 
 
