@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 
-from runtime.connectors.duckdb.database import INSTANCE
+from runtime.connectors.duckdb.database import INSTANCES, Reading
 from runtime.connectors.duckdb.filters import quote, text, where
 from runtime.connectors.duckdb.options import Place
 from runtime.connectors.duckdb.relation import Relation, as_declared, open_relation
@@ -32,8 +30,8 @@ class DuckDbLookup:
         self._is_checked = False
 
     def lookup(self, keys: pa.RecordBatch) -> pa.RecordBatch:
-        with INSTANCE.reading(self._place, self._files) as (connection, alias):
-            relation = self._open(connection, alias)
+        with INSTANCES.reading(self._place, self._files) as reading:
+            connection, relation = reading.connection, self._open(reading)
             connection.register("lookup_keys", pa.Table.from_batches([keys]))
             source = f"(SELECT {self._columns(relation)} FROM {relation.item}{self._where(keys)})"
             on = " AND ".join(f"t.{quote(k)} = k.{quote(k)}" for k in self._keys)
@@ -41,8 +39,8 @@ class DuckDbLookup:
             return as_declared(relation, connection.sql(query).to_arrow_table(), self._spec.table)
 
     def load(self, rows_max: int) -> pa.RecordBatch:
-        with INSTANCE.reading(self._place, self._files) as (connection, alias):
-            relation = self._open(connection, alias)
+        with INSTANCES.reading(self._place, self._files) as reading:
+            connection, relation = reading.connection, self._open(reading)
             condition = where(self._spec.filters, self._spec.columns)
             query = f"SELECT {self._columns(relation)} FROM {relation.item}{condition} LIMIT {rows_max + 1}"
             rows = connection.sql(query).to_arrow_table()
@@ -57,10 +55,8 @@ class DuckDbLookup:
     def close(self) -> None:
         return None
 
-    def _open(self, connection: Any, alias: str) -> Relation:
-        relation = open_relation(
-            self._place, self._spec, connection, alias, self._files, is_checked=self._is_checked
-        )
+    def _open(self, reading: Reading) -> Relation:
+        relation = open_relation(self._place, self._spec, reading, is_checked=self._is_checked)
         self._is_checked = True
         return relation
 

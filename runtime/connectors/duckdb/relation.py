@@ -9,11 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.connectors.duckdb.database import no_file, table_of
+from runtime.connectors.duckdb.database import Reading, table_of
 from runtime.connectors.duckdb.filters import quote, text
 from runtime.connectors.duckdb.options import Place, PlaceKind
 from runtime.connectors.duckdb.types import can_read, type_name
-from runtime.connectors.file_paths import is_pattern
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError, did_you_mean
 from sqlstream.schema import Field
@@ -35,15 +34,14 @@ class Relation:
         return ", ".join(f"{prefix}{quote(name)}" for name in columns)
 
 
-def open_relation(
-    place: Place, spec: SourceSpec, connection: Any, alias: str, files: Any, *, is_checked: bool = False
-) -> Relation:
+def open_relation(place: Place, spec: SourceSpec, reading: Reading, *, is_checked: bool = False) -> Relation:
     """The relation, over which all columns of the spec can be read. UserError SS5062 for a table or column that is not there or
     has another type; `is_checked`: that was checked before."""
+    connection, alias, paths = reading
     types = dict(zip(spec.schema.names, spec.schema.types, strict=True))
     wanted = tuple((name, types[name]) for name in spec.columns)
     if place.kind.is_files:
-        item = files_item(place, spec, connection, files)
+        item = files_item(place, spec, connection, paths)
         return Relation(item, wanted)
     item = table_of(place, alias)
     if is_checked:
@@ -95,13 +93,9 @@ def _cast(array: pa.Array, declared: LogicalType, name: str, table: str) -> pa.A
         ) from error
 
 
-def files_item(place: Place, spec: SourceSpec, connection: Any, files: Any) -> str:
-    """The files are listed here, so that DuckDB opens none but those that may be read."""
-    found = files.match_glob(place.path) if is_pattern(place.path) else [place.path]
-    present = [path for path in found if files.status(path) is not None]
-    if not present:
-        raise no_file(place)
-    listed = f"[{', '.join(text(path) for path in present)}]"
+def files_item(place: Place, spec: SourceSpec, connection: Any, paths: Sequence[str]) -> str:
+    """The files are listed one by one, so that DuckDB opens none but those that may be read."""
+    listed = f"[{', '.join(text(path) for path in paths)}]"
     fields = spec.schema.fields
     if place.kind is PlaceKind.PARQUET:
         item = f"read_parquet({listed})"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.connectors.duckdb.database import INSTANCE, translated
+from runtime.connectors.duckdb.database import INSTANCES, translated
 from runtime.connectors.duckdb.filters import where
 from runtime.connectors.duckdb.options import Place
 from runtime.connectors.duckdb.relation import Relation, as_declared, open_relation
@@ -71,7 +71,8 @@ class DuckDbReader:
     def _has_begun(self) -> bool:
         """Open the table; returns False when that is to be tried again, as for a locked file."""
         try:
-            self._begin()
+            with translated(self._place):
+                self._begin()
         except ExternalError as error:
             self._open.close()
             self._tries += 1
@@ -82,8 +83,9 @@ class DuckDbReader:
         return True
 
     def _begin(self) -> None:
-        self._connection, alias = self._open.enter_context(INSTANCE.reading(self._place, self._context.files))
-        self._relation = open_relation(self._place, self._spec, self._connection, alias, self._context.files)
+        reading = self._open.enter_context(INSTANCES.reading(self._place, self._context.files))
+        self._connection = reading.connection
+        self._relation = open_relation(self._place, self._spec, reading)
         self._step = self._context.parallelism
         if self._relation.has_row_ids:
             ((highest,),) = self._connection.execute(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +17,7 @@ import pytest
 from operator_harness import Row, batch, rows_of
 
 from runtime.connectors import connector
-from runtime.connectors.duckdb.database import INSTANCE
+from runtime.connectors.duckdb.database import IDLE_MAX, INSTANCES, Instances, _key
 from runtime.connectors.duckdb.options import read_place
 from runtime.connectors.duckdb.source import BLOCK_ROWS, TRIES_MAX
 from runtime.host.files import LocalFiles
@@ -221,12 +223,14 @@ def test_a_scan_waits_for_the_file_with_growing_pauses(database: Path, writer: s
 def test_many_readers_in_one_process_share_one_database_and_release_it(database: Path) -> None:
     place = read_place("dim", {"path": str(database)})
     with (
-        INSTANCE.reading(place, LocalFiles()) as (_, first),
-        INSTANCE.reading(place, LocalFiles()) as (other, second),
+        INSTANCES.reading(place, LocalFiles()) as first,
+        INSTANCES.reading(place, LocalFiles()) as second,
     ):
-        assert first == second
-        assert other.execute(f"SELECT count(*) FROM {first}.dim").fetchall() == [(4,)]
-    assert INSTANCE._attached == {}
+        assert first.alias == second.alias
+        assert second.connection.execute(f"SELECT count(*) FROM {first.alias}.dim").fetchall() == [(4,)]
+    subprocess.run(
+        [sys.executable, "-c", WRITER, str(database)], input="\n", text=True, timeout=30, check=True
+    )
 
 
 # -- files -----------------------------------------------------------------------------------------------------------------
@@ -331,6 +335,74 @@ def test_a_server_reads_no_file_outside_of_its_directories(database: Path, tmp_p
             read(spec(path), files=files)
         with pytest.raises(UserError, match="lies outside"):
             look_up(spec(path), [(1,)], files=files)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT 1::BIGINT AS k FROM read_text('{other}')",
+        "SELECT k FROM '{other}'",
+    ],
+)
+def test_a_view_reads_nothing_but_its_own_database(database: Path, tmp_path: Path, query: str) -> None:
+    other = write(tmp_path / "secret.csv", "k\n1\n")
+    query = query.format(other=other)
+    with duckdb.connect(str(database)) as connection:
+        connection.execute(f"CREATE VIEW leak AS {query}")
+    reader = connector("duckdb").source(spec(tmp_path / "secret.csv", NUMBERS), context(), None)
+    assert isinstance(reader.poll(), pa.RecordBatch)
+    with pytest.raises(SqlStreamError):
+        read(spec(database, NUMBERS, table_name="leak"))
+    reader.close()
+
+
+def test_moments_in_csv_files_are_in_utc_whatever_the_zone_of_the_machine(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "moment\n1970-01-01 00:00:01\n")
+    read_it = (
+        "from runtime.connectors.duckdb.database import INSTANCES; from runtime.connectors.duckdb.options import read_place;"
+        "from runtime.host.files import LocalFiles; import sys\n"
+        "with INSTANCES.reading(read_place('t', {'path': sys.argv[1]}), LocalFiles()) as reading:\n"
+        "    item = f\"read_csv('{sys.argv[1]}', columns = {{'moment': 'TIMESTAMPTZ'}})\"\n"
+        "    print(reading.connection.execute(f'SELECT epoch_ms(moment) FROM {item}').fetchall())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", read_it, str(path)],
+        env={**os.environ, "TZ": "Asia/Tokyo", "PYTHONPATH": str(Path(__file__).parents[4])},
+        capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert done.stdout == "[(1000,)]\n", done.stderr
+
+
+def test_who_has_another_password_does_not_share_an_attached_database() -> None:
+    options = {"path": "dbname=a", "type": "postgres", "username": "u"}
+    instances = Instances()
+    keys = [_key(read_place("t", {**options, "password": word}), LocalFiles()) for word in ("a", "b", "a")]
+    entered = [instances._enter(key) for key in keys]
+    assert entered[0] is entered[2] is not entered[1]
+
+
+def test_a_database_that_is_being_attached_delays_no_other(database: Path) -> None:
+    place = read_place("t", {"path": "dbname=a", "type": "postgres"})
+    instance = INSTANCES._enter(key := _key(place, LocalFiles()))
+    with instance.lock:
+        assert read(spec(database)) == ROWS
+    INSTANCES._leave(key, instance)
+    assert key not in INSTANCES._instances
+
+
+def test_memory_is_bounded_and_spilled_to_a_directory_of_this_user_alone(database: Path) -> None:
+    with INSTANCES.reading(read_place("dim", {"path": str(database)}), LocalFiles()) as reading:
+        query = "SELECT current_setting('memory_limit'), current_setting('temp_directory')"
+        ((memory, directory),) = reading.connection.execute(query).fetchall()
+    assert memory == "953.6 MiB"
+    assert stat.S_IMODE(Path(directory).parent.stat().st_mode) == 0o700
+    assert Path(directory).parent.name.startswith("sqlstream-spill-")
+
+
+def test_instances_without_readers_are_few(tmp_path: Path) -> None:
+    for i in range(IDLE_MAX + 3):
+        assert read(spec(write(tmp_path / f"{i}.csv", f"k\n{i}\n"), NUMBERS)) == [(i,)]
+    assert len(INSTANCES._instances) == IDLE_MAX
 
 
 def test_a_missing_extension_is_named_with_its_package(tmp_path: Path) -> None:
