@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 from runtime.batch.spill_directory import spill_directory
 from runtime.connectors.duckdb.filters import quote, text
-from runtime.connectors.duckdb.options import EXTENSIONS, Place, PlaceKind
+from runtime.connectors.duckdb.options import EXTENSIONS, Place
+from runtime.connectors.duckdb.place_kind import PlaceKind
 from runtime.connectors.file_paths import is_pattern
 from sqlstream.errors import ExternalError, Retry, SqlStreamError, UserError
 from sqlstream.secrets import MASK

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 
 from runtime.connectors.duckdb.database import Reading, table_of
 from runtime.connectors.duckdb.filters import quote, text
-from runtime.connectors.duckdb.options import Place, PlaceKind
+from runtime.connectors.duckdb.options import Place
+from runtime.connectors.duckdb.place_kind import PlaceKind
 from runtime.connectors.duckdb.types import can_read, type_name
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError, did_you_mean

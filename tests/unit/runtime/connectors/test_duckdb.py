@@ -421,6 +421,12 @@ def test_a_missing_extension_is_named_with_its_package(tmp_path: Path) -> None:
         ({"path": "x.duckdb", "password": "p"}, '"password" has no use'),
         ({"path": "*.duckdb"}, "is a pattern"),
         ({"path": "dbname=x password=y", "type": "postgres"}, "contains a password"),
+        ({"path": "host=h passwd = y", "type": "mysql"}, "contains a password"),
+        ({"path": "postgresql://u:secret@h/d", "type": "postgres"}, "is no address of a postgres server"),
+        ({"path": "host=h passfile=/x", "type": "postgres"}, 'contains "passfile", which an address'),
+        ({"path": "host='a' service=x", "type": "postgres"}, 'contains "service"'),
+        ({"path": "host='a'passfile=x", "type": "postgres"}, "is no address"),
+        ({"path": "host=h ssl_key=x", "type": "mysql"}, 'contains "ssl_key"'),
         ({"path": "x.csv", "csv.field-delimiter": "ab"}, "takes one character"),
         ({"path": "x.duckdb", "lookup.partial-cache.max-rows": "5"}, "has no use with 'lookup.cache' = 'NONE'"),
         ({"path": "x.duckdb", "lookup.cache": "PARTIAL", "lookup.full-cache.max-rows": "5"}, "has no use"),
@@ -445,6 +451,11 @@ def test_options_that_do_not_fit_are_refused(options: dict[str, str], words: str
         connector("duckdb").validate("dim", SCHEMA, options)
     assert words in raised.value.message
     assert raised.value.hint
+
+
+def test_an_address_of_a_server_has_quoted_values() -> None:
+    path = "dbname='a b' host=h port = 5432 user='o\\'x'"
+    assert read_place("t", {"path": path, "type": "postgres"}).path == path
 
 
 def test_names_that_differ_in_case_alone_are_refused() -> None:
