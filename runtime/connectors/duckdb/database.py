@@ -213,8 +213,10 @@ def _key(place: Place, files: Any) -> _Key:
 
 
 def _real_paths(place: Place, files: Any) -> tuple[str, ...]:
-    """The real paths of the place's files. ExternalError SS5060 without any, UserError SS5030 where they may not be read."""
+    """The real paths of the place's files. ExternalError SS5060 without any, UserError SS5030 and SS5031 where they may
+    not be read."""
     if place.kind.is_server:
+        files.require_database_servers()
         return (place.path,)
     is_several = place.kind.is_files and is_pattern(place.path)
     found = files.match_glob(place.path) if is_several else [place.path]

@@ -405,6 +405,16 @@ def test_instances_without_readers_are_few(tmp_path: Path) -> None:
     assert len(INSTANCES._instances) == IDLE_MAX
 
 
+def test_a_server_connects_to_database_servers_where_it_is_told_to(tmp_path: Path) -> None:
+    source = spec("host=localhost", NUMBERS, type="postgres")
+    with pytest.raises(UserError, match="connects to no database servers"):
+        read(source, files=RootedFiles(FilePlaces()))
+    with pytest.raises(UserError, match="connects to no database servers"):
+        look_up(source, [(1,)], files=RootedFiles(FilePlaces()))
+    with pytest.raises(UserError, match="cannot load its extension postgres_scanner"):
+        read(source, files=RootedFiles(FilePlaces(has_database_servers=True)))
+
+
 def test_a_missing_extension_is_named_with_its_package(tmp_path: Path) -> None:
     path = write(tmp_path / "a.sqlite", "")
     with pytest.raises(UserError, match="cannot load its extension sqlite_scanner") as raised:
