@@ -18,7 +18,7 @@ IN_LIST_MAX = 1_000
 
 class DuckDbLookup:
     """Joins the keys with the table in DuckDB. The database is attached for the time of a query alone, so that another process
-    can write it between two batches. State: whether the columns have been checked."""
+    can write it between two batches. State: the table with its columns, which are checked once."""
 
     def __init__(
         self, spec: SourceSpec, place: Place, keys: tuple[str, ...], context: ConnectorContext
@@ -27,7 +27,7 @@ class DuckDbLookup:
         self._place = place
         self._keys = keys
         self._files = context.files
-        self._is_checked = False
+        self._relation: Relation | None = None
 
     def lookup(self, keys: pa.RecordBatch) -> pa.RecordBatch:
         with INSTANCES.reading(self._place, self._files) as reading:
@@ -56,9 +56,9 @@ class DuckDbLookup:
         return None
 
     def _open(self, reading: Reading) -> Relation:
-        relation = open_relation(self._place, self._spec, reading, is_checked=self._is_checked)
-        self._is_checked = True
-        return relation
+        if self._relation is None or self._place.kind.is_files:
+            self._relation = open_relation(self._place, self._spec, reading)
+        return self._relation
 
     def _columns(self, relation: Relation) -> str:
         return relation.select(self._spec.columns)

@@ -161,6 +161,30 @@ def test_a_reader_goes_on_where_another_stopped(large: Path) -> None:
     assert rows + read(source, splits, batch_rows=100_000) == read(source, batch_rows=100_000)
 
 
+@pytest.mark.parametrize("parquet", [False, True])
+def test_uuids_and_enums_that_are_declared_as_texts_are_compared_as_texts(
+    tmp_path: Path, parquet: bool
+) -> None:
+    path, stored = tmp_path / "ids.duckdb", "6f8b1f0a-0000-4000-8000-000000000001"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(f"CREATE TABLE dim AS SELECT '{stored}'::UUID AS k, 'a'::ENUM('a', 'b') AS name")
+        connection.execute(f"COPY dim TO '{tmp_path}/ids.parquet'")
+    schema = Schema.of(("k", sql.STRING), ("name", sql.STRING))
+    source = tmp_path / "ids.parquet" if parquet else path
+
+    def found(function: str, column: int, value: str) -> list[Row]:
+        condition = Call(function, (InputRef(column, sql.STRING), Literal(value, sql.STRING)), sql.BOOLEAN)
+        return read(spec(source, schema, filters=(condition,)))  # type: ignore[arg-type]
+
+    row = (stored, "a")
+    assert found("<>", 0, stored.upper()) == [row]
+    assert found("=", 0, "abc") == []
+    assert found("=", 0, stored) == [row]
+    assert found("=", 1, "z") == []
+    assert look_up(spec(source, schema), [("abc",), (stored.upper(),)]) == []
+    assert look_up(spec(source, schema), [(stored, "a"), ("abc", "z")], ("k", "name")) == [row]
+
+
 # -- lookups ---------------------------------------------------------------------------------------------------------------
 
 
