@@ -122,16 +122,6 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, ConfigType, str], ...]], ...] = (
         ),
     ),
     (
-        "the processes of a cluster meet on Unix sockets of one user, which have no host and no port",
-        (
-            ("jobmanager.rpc.address", _S, ""),
-            ("jobmanager.rpc.port", _I, "6123"),
-            ("jobmanager.bind-host", _S, ""),
-            ("taskmanager.host", _S, ""),
-            ("taskmanager.bind-host", _S, ""),
-        ),
-    ),
-    (
         "the gateway starts a thread when a statement needs one, up to 'sql-gateway.worker.threads.max', and keeps it",
         (
             ("sql-gateway.worker.threads.min", _I, "5"),
