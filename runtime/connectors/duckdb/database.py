@@ -247,6 +247,15 @@ def attach(connection: Any, place: Place, address: str, alias: str, *, is_read_o
     connection.execute(f"ATTACH {text(address)} AS {alias}{suffix}")
 
 
+def interrupt(connection: Any) -> None:
+    """End the query of a connection that another thread waits for; nothing for None and for one that is closed."""
+    import duckdb
+
+    if connection is not None:
+        with contextlib.suppress(duckdb.Error):
+            connection.interrupt()
+
+
 def _connection_value(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 
-from runtime.connectors.duckdb.database import INSTANCES, Reading
+from runtime.connectors.duckdb.database import INSTANCES, Reading, interrupt
 from runtime.connectors.duckdb.filters import quote, text, where
 from runtime.connectors.duckdb.options import Place
 from runtime.connectors.duckdb.relation import Relation, as_declared, open_relation
@@ -28,6 +30,8 @@ class DuckDbLookup:
         self._keys = keys
         self._files = context.files
         self._relation: Relation | None = None
+        self._connection: Any = None
+        context.on_cancel(lambda: interrupt(self._connection))
 
     def lookup(self, keys: pa.RecordBatch) -> pa.RecordBatch:
         with INSTANCES.reading(self._place, self._files) as reading:
@@ -56,6 +60,7 @@ class DuckDbLookup:
         return None
 
     def _open(self, reading: Reading) -> Relation:
+        self._connection = reading.connection
         if self._relation is None or self._place.kind.is_files:
             self._relation = open_relation(self._place, self._spec, reading)
         return self._relation

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.connectors.duckdb.database import INSTANCES, translated
+from runtime.connectors.duckdb.database import INSTANCES, interrupt, translated
 from runtime.connectors.duckdb.filters import where
 from runtime.connectors.duckdb.options import Place
 from runtime.connectors.duckdb.relation import Relation, as_declared, open_relation
@@ -49,6 +49,7 @@ class DuckDbReader:
         self._limit = spec.limit
         self._tries = 0
         self._next_try_ms: int | None = None
+        context.on_cancel(lambda: interrupt(self._connection))
 
     def poll(self) -> pa.RecordBatch | SourceStatus:
         if self._block == _NOTHING["block"]:

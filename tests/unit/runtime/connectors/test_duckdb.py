@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import os
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -290,6 +293,29 @@ def test_the_files_of_a_full_cache_are_loaded_up_to_a_bound(tmp_path: Path) -> N
     assert source.load(3).num_rows == 3
     with pytest.raises(UserError, match="more than the 2 rows that a FULL cache takes"):
         source.load(2)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("is_lookup", [False, True])
+def test_a_long_query_ends_when_the_task_is_cancelled(tmp_path: Path, is_lookup: bool) -> None:
+    path = tmp_path / "long.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(
+            "CREATE VIEW dim AS SELECT sum(hash(range)::HUGEINT)::BIGINT AS k FROM range(1000000000000)"
+        )
+    interrupts: list[Callable[[], None]] = []
+    surroundings = dataclasses.replace(context(), on_cancel=interrupts.append)
+    made = connector("duckdb")
+    assert isinstance(made, LooksUp)
+    by_key = made.lookup_source(spec(path, NUMBERS), ("k",), surroundings)
+    reader = made.source(spec(path, NUMBERS), surroundings, None)
+    timer = threading.Timer(1, lambda: [interrupt() for interrupt in interrupts])
+    timer.start()
+    begin = functools.partial(by_key.lookup, batch(NUMBERS, [(1,)])) if is_lookup else reader.poll
+    with pytest.raises(ExternalError):
+        begin()
+    timer.join()
+    reader.close()
 
 
 # -- errors ----------------------------------------------------------------------------------------------------------------
