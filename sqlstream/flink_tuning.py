@@ -53,7 +53,7 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, ConfigType, str], ...]], ...] = (
         ),
     ),
     (
-        "state and sorted rows are in memory: there is no cache before it and nothing is spilled",
+        "state and sorted rows are in memory: there is no cache before it, and a stream spills nothing",
         (
             ("table.exec.rank.topn-cache-size", _I, "10000"),
             ("table.exec.window-agg.buffer-size-limit", _I, "100000"),
@@ -129,7 +129,7 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, ConfigType, str], ...]], ...] = (
         ),
     ),
     (
-        "there is no JVM",
+        "no JVM runs jobs of streams",
         (("env.java.opts.all", _S, ""), ("env.java.home", _S, "")),
     ),
 )  # fmt: skip

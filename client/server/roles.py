@@ -99,7 +99,7 @@ def refused_statement(role: Role, text: str) -> str:
         return "the role read-only runs statements that only read"
     if "/*+" in text and not {"Query", "Explain", "Verify"}.isdisjoint(names):
         # A hint could point a table to another file.
-        return "the role read-only gives no OPTIONS hints"
+        return "the role read-only gives no hints"
     if any(map(reads_paths, parsed)):
         return "the role read-only reads tables, and no files by their path"
     return ""
