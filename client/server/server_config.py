@@ -47,6 +47,7 @@ class ServerConfig:
     tls: TlsFiles | None
     is_token_required: bool
     file_roots: tuple[str, ...]
+    has_database_servers: bool
     data_directory: str
     log_level: str
     log_format: str
@@ -84,6 +85,7 @@ def server_config(configuration: Configuration) -> ServerConfig:
         tls=tls_files(configuration),
         is_token_required=is_open or configuration.get("sqlstream.server.authentication") == "ALWAYS",
         file_roots=file_roots(configuration.get("sqlstream.server.file-roots")),
+        has_database_servers=configuration.get("sqlstream.server.database-servers.enabled"),
         data_directory=data_directory(configuration.get("sqlstream.data-dir")),
         log_level=configuration.get("sqlstream.log.level"),
         log_format=configuration.get("sqlstream.log.format"),

@@ -44,6 +44,9 @@ def is_hidden(name: str) -> bool:
 class LocalFiles:
     """Files of this machine. Every failure is an ExternalError SS5001 that names the path; no state."""
 
+    def require_database_servers(self) -> None:
+        """UserError SS5031 where tables of database servers may not be read. Here they may."""
+
     def open_read(self, path: str) -> BinaryIO:
         """A regular file. UserError SS5017 for a pipe, socket or device, which could block for ever or never end."""
         try:

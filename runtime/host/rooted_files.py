@@ -19,10 +19,11 @@ _MEMORY_FILES = "/dev/shm"
 
 class FilePlaces(msgspec.Struct, frozen=True):
     """Where files of tables may lie: below one of `roots`, and below none of `denied`. All are real paths. SYSTEM_DIRECTORIES
-    are open only to a root that lies in them."""
+    are open only to a root that lies in them. `has_database_servers`: tables may lie in databases of other servers too."""
 
     roots: tuple[str, ...] = ("/",)
     denied: tuple[str, ...] = ()
+    has_database_servers: bool = False
 
 
 def files_at(places: FilePlaces | None) -> LocalFiles:
@@ -41,6 +42,14 @@ class RootedFiles(LocalFiles):
     def places(self) -> FilePlaces:
         """What `files_at` takes to make the same in another process."""
         return self._places
+
+    def require_database_servers(self) -> None:
+        if not self._places.has_database_servers:
+            raise UserError(
+                "SS5031",
+                "this server connects to no database servers for tables",
+                hint="start it with sqlstream.server.database-servers.enabled = true",
+            )
 
     def check(self, path: str) -> str:
         """The real path of what is, or would be, at `path`. UserError SS5030 when it is outside."""

@@ -124,6 +124,7 @@ class Task:
         self._chain = OperatorChain(self._position, environment.now_ms, self._check_cancelled)
         self._partitions: list[ResultPartition] = []
         self._client_streams: list[ClientStream] = []
+        self._interrupts: list[Callable[[], None]] = []
         self._gate = InputGate((), (), self._mailbox)
         self._watermarks = TaskWatermarks(())
         self._source: tuple[SourceReader, ChainOutput] | None = None
@@ -147,6 +148,14 @@ class Task:
         self._cancelled.set()
         self._mailbox.post(self._check_cancelled)
         self._close_outputs()
+        with self._resources:
+            interrupts = list(self._interrupts)
+        for interrupt in interrupts:
+            interrupt()
+
+    def _on_cancel(self, interrupt: Callable[[], None]) -> None:
+        with self._resources:
+            self._interrupts.append(interrupt)
 
     def _close_outputs(self) -> None:
         """Wake the task where it waits for room, and close the channels that remote readers read."""
@@ -578,6 +587,7 @@ class Task:
             files=self._environment.files,
             emit_result=lambda batch: stream.get().put_rows(batch),
             print_lines=lambda lines, is_error: stream.get().put_lines(lines, is_error),
+            on_cancel=self._on_cancel,
         )
 
     def _open_client_stream(self, operator_id: int) -> ClientStream:

@@ -103,7 +103,8 @@ class ConnectorContext:
     `now_ms` is the clock. `batch_rows` is the target (not a limit) for the rows of a batch. `count(name, n)` adds to a metric
     of the operator (`numRecordsRejected`, `numBytesIn`, …). `files` is the file system of runtime/host (tests pass one that
     fails). `job_id` and `vertex_id` name temporary files. `emit_result(batch)` sends rows to the client (connector
-    `collect`), and `print_line` writes to the user's terminal (connector `print`).
+    `collect`), and `print_line` writes to the user's terminal (connector `print`). `on_cancel(interrupt)` has another thread call
+    `interrupt` when the task is cancelled, for calls that take long.
     """
 
     job_id: str
@@ -118,6 +119,7 @@ class ConnectorContext:
     files: Any
     emit_result: Callable[[pa.RecordBatch], None] = lambda batch: None
     print_lines: Callable[[list[str], bool], None] = lambda lines, is_error: None
+    on_cancel: Callable[[Callable[[], None]], None] = lambda interrupt: None
 
 
 class SourceReader(Protocol):

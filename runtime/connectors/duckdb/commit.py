@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.connectors.duckdb.database import INSTANCE, attach, connect, table_of, translated
+from runtime.connectors.duckdb.database import INSTANCES, attach, connect, lock_down, table_of, translated
 from runtime.connectors.duckdb.filters import quote
 from runtime.connectors.duckdb.options import Place
 from runtime.connectors.duckdb.relation import check_columns, described
@@ -36,7 +36,7 @@ def check_target(place: Place, spec: SinkSpec, files: Any) -> None:
     if files.status(place.path) is None:
         return
     try:
-        with INSTANCE.reading(place, files) as (connection, alias):
+        with INSTANCES.reading(place, files) as (connection, alias, _):
             _check_table(connection, place, spec, alias)
     except ExternalError as error:
         if error.retry is Retry.NEVER:
@@ -52,8 +52,10 @@ def apply(place: Place, spec: SinkSpec, committables: Sequence[dict[str, Any]], 
     if not writers:
         return
     files.make_directories(os.path.dirname(place.path) or ".")
-    files.status(place.path)
-    with translated(place), _writing(place) as connection:
+    real = os.path.realpath(place.path)
+    for path in (place.path, real):
+        files.status(path)
+    with translated(place), _writing(place, real) as connection:
         connection.execute("BEGIN")
         if not _is_applied(connection, writers):
             _check_table(connection, place, spec, _ALIAS, makes=True)
@@ -66,14 +68,14 @@ def apply(place: Place, spec: SinkSpec, committables: Sequence[dict[str, Any]], 
 
 
 @contextmanager
-def _writing(place: Place) -> Iterator[Any]:
-    """A DuckDB of its own that may write the file: nobody else has it open meanwhile."""
+def _writing(place: Place, path: str) -> Iterator[Any]:
+    """A DuckDB of its own that may write the file at this real path, and open nothing else: nobody else has it open meanwhile."""
     import duckdb
 
     with connect() as connection:
         for attempt in range(_TRIES):
             try:
-                attach(connection, place, _ALIAS, is_read_only=False)
+                attach(connection, place, path, _ALIAS, is_read_only=False)
                 break
             except duckdb.Error as error:
                 folded = str(error).lower()
@@ -81,6 +83,8 @@ def _writing(place: Place) -> Iterator[Any]:
                 if not is_locked or attempt == _TRIES - 1:
                     raise
             wait_s(_PAUSE_S)
+        # DuckDB adds what is attached to the allowed paths.
+        lock_down(connection, (path,))
         yield connection
 
 

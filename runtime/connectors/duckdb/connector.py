@@ -6,7 +6,8 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from runtime.connectors.duckdb.options import OPTIONS, Place, PlaceKind, read_place
+from runtime.connectors.duckdb.options import OPTIONS, Place, read_place
+from runtime.connectors.duckdb.place_kind import PlaceKind
 from runtime.connectors.duckdb.types import is_carried
 from runtime.connectors.file_paths import absolute_path, is_pattern, root_of
 from sqlstream.changelog import ChangelogMode

@@ -1,25 +1,38 @@
-"""DuckDB as this process uses it: one instance in memory, to which databases are attached while they are read."""
+"""DuckDB as this process uses it: for each place an instance in memory of its own, to which its database is attached while it is
+read."""
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import importlib.util
+import itertools
 import os
 import threading
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
+from runtime.batch.spill_directory import spill_directory
 from runtime.connectors.duckdb.filters import quote, text
-from runtime.connectors.duckdb.options import EXTENSIONS, Place, PlaceKind
+from runtime.connectors.duckdb.options import EXTENSIONS, Place
+from runtime.connectors.duckdb.place_kind import PlaceKind
 from runtime.connectors.file_paths import is_pattern
 from sqlstream.errors import ExternalError, Retry, SqlStreamError, UserError
 from sqlstream.secrets import MASK
+
+MEMORY_MAX = "1GB"
+"""What one instance takes; beyond it, rows of sorts and joins go to a temporary directory."""
+
+IDLE_MAX = 8
+"""Instances without readers that are kept: a lookup for each batch would make a new one each time, which takes 25 ms."""
 
 SETTINGS = {
     "threads": 1,
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "python_enable_replacements": "false",
+    "memory_limit": MEMORY_MAX,
 }
 """One thread: tasks are the unit of parallelism. Extensions come from where they are installed, never from the network.
 Names in SQL never mean variables of this program."""
@@ -31,94 +44,200 @@ _REFUSED = ("authentication failed", "access denied")
 _GONE = ("connection", "connect", "server closed", "terminating", "timeout")
 """Words in a server's errors: it does not let this user in; it is not there at the moment."""
 
+_ALIAS = "place"
+_WAL_ENDINGS = ("", ".wal", ".wal.recovery", ".wal.checkpoint")
+_numbers = itertools.count()
+
+
+@functools.cache
+def _spill_root() -> str:
+    """The directory of this process for what its instances spill; one that a killed process left is removed by a later one."""
+    ends = contextlib.ExitStack()
+    atexit.register(ends.close)
+    return ends.enter_context(spill_directory())
+
 
 def connect() -> Any:
-    """A DuckDB in memory."""
+    """A DuckDB in memory. All its connections have the time zone UTC."""
     import duckdb
 
-    connection = duckdb.connect(":memory:", config=SETTINGS)
-    connection.execute("SET TimeZone = 'UTC'")
+    # DuckDB makes the directory when it first spills, and removes it when it is closed.
+    directory = os.path.join(_spill_root(), f"connector-{next(_numbers)}")
+    connection = duckdb.connect(":memory:", config={**SETTINGS, "temp_directory": directory})
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")
     return connection
 
 
-class _Attached:
-    """How many readers an attached database has at the moment, and its name in the instance."""
+def lock_down(connection: Any, paths: tuple[str, ...]) -> None:
+    """From here on the instance opens these files and what is attached to it, whatever a view in a database says."""
+    connection.execute(f"SET allowed_paths = [{', '.join(text(path) for path in paths)}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
 
-    def __init__(self, alias: str) -> None:
-        self.alias = alias
+
+class Reading(NamedTuple):
+    """A connection to the instance of a place; `alias` is its database there, and `paths` are the real paths of its files."""
+
+    connection: Any
+    alias: str
+    paths: tuple[str, ...]
+
+
+class _Key(NamedTuple):
+    """What must be equal for two readers to share an instance: also the password, as who lacks it is not let in."""
+
+    kind: PlaceKind
+    paths: tuple[str, ...]
+    username: str
+    password: str
+
+
+class _Instance:
+    """A DuckDB in memory for one place. `readers` is guarded by the lock of Instances, and the rest by `lock`."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
         self.readers = 0
+        self.root: Any = None
+        self.is_attached = False
+
+    def cursor(self, place: Place, key: _Key, files: Any) -> Any:
+        """A connection; the database is attached for it when it is not yet."""
+        with self.lock:
+            if self.root is None:
+                self.root = _opened(key)
+            if not self.is_attached and not place.kind.is_files:
+                self._attach(place, key, files)
+            return self.root.cursor()
+
+    def _attach(self, place: Place, key: _Key, files: Any) -> None:
+        address = place.path if place.kind.is_server else key.paths[0]
+        attach(self.root, place, address, _ALIAS, is_read_only=True)
+        self.is_attached = True
+        if not place.kind.is_server:
+            try:
+                # It may have been replaced by a link while it was attached.
+                files.status(address)
+            except SqlStreamError:
+                self._detach()
+                raise
+
+    def release(self, is_unused: Callable[[], bool]) -> None:
+        """Detach the database unless somebody reads it."""
+        with self.lock:
+            if self.is_attached and is_unused():
+                self._detach()
+
+    def _detach(self) -> None:
+        self.is_attached = False
+        self.root.execute(f"DETACH {_ALIAS}")
+
+    def close(self) -> None:
+        with self.lock:
+            if self.root is not None:
+                self.root.close()
+            self.root, self.is_attached = None, False
 
 
-class Instance:
-    """One DuckDB in memory. A database is attached read-only while somebody reads it, and detached with its last reader, so
-    that another process can write the file in between.
+def _opened(key: _Key) -> Any:
+    """The instance of a place. Views of a DuckDB file are SQL of its writer that runs in this process, so that the instance is
+    locked to the file. Views of other databases run there, and DuckDB attaches none of these to a locked instance."""
+    connection = connect()
+    if key.kind is PlaceKind.DUCKDB:
+        lock_down(connection, tuple(key.paths[0] + ending for ending in _WAL_ENDINGS))
+    elif key.kind.is_files:
+        lock_down(connection, key.paths)
+    return connection
 
-    All readers of a process share one instance: the operating system's locks on a file belong to the process, and the first
-    of two instances to close it would give up the lock of both. Thread-safe. State: the databases attached now."""
+
+class Instances:
+    """The DuckDB of each place that is read. A database is attached read-only while somebody reads it, and detached with its last
+    reader, so that another process can write the file in between.
+
+    All readers of a file share one instance: the operating system's locks on a file belong to the process, and the first of two
+    instances to close it would give up the lock of both. Readers of a server share one when they log in with the same name and
+    password. A place that does not answer delays its own readers alone. Thread-safe. State: the instances in use and the last
+    IDLE_MAX that were; those of servers end with their last reader."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._root: Any = None
-        self._attached: dict[tuple[PlaceKind, str, str], _Attached] = {}
-        self._number = 0
+        self._instances: dict[_Key, _Instance] = {}
 
     @contextlib.contextmanager
-    def reading(self, place: Place, files: Any) -> Iterator[tuple[Any, str]]:
-        """A connection, and the alias of the place's database, which files have none of. Errors of DuckDB inside become ours.
-        `files` decides whether the file of a database may be read."""
+    def reading(self, place: Place, files: Any) -> Iterator[Reading]:
+        """Errors of DuckDB inside become ours. `files` decides which files may be read."""
         with translated(place):
-            if not place.kind.is_server and not place.kind.is_files and files.status(place.path) is None:
-                raise no_file(place)
-            connection = self._cursor()
+            key = _key(place, files)
+            instance = self._enter(key)
             try:
-                if place.kind.is_files:
-                    yield connection, ""
-                    return
-                key = (place.kind, os.path.realpath(place.path), place.username)
-                alias = self._attach(place, key)
+                connection = instance.cursor(place, key, files)
                 try:
-                    yield connection, alias
+                    yield Reading(connection, "" if place.kind.is_files else _ALIAS, key.paths)
                 finally:
-                    self._detach(key)
+                    connection.close()
             finally:
-                connection.close()
+                self._leave(key, instance)
 
-    def _cursor(self) -> Any:
+    def _enter(self, key: _Key) -> _Instance:
         with self._lock:
-            if self._root is None:
-                self._root = connect()
-            return self._root.cursor()
+            instance = self._instances.pop(key, None) or _Instance()
+            # The last one used stands at the end.
+            self._instances[key] = instance
+            instance.readers += 1
+            return instance
 
-    def _attach(self, place: Place, key: tuple[PlaceKind, str, str]) -> str:
+    def _leave(self, key: _Key, instance: _Instance) -> None:
         with self._lock:
-            found = self._attached.get(key)
-            if found is None:
-                self._number += 1
-                found = _Attached(f"db{self._number}")
-                attach(self._root, place, found.alias, is_read_only=True)
-                self._attached[key] = found
-            found.readers += 1
-            return found.alias
+            instance.readers -= 1
+        instance.release(lambda: instance.readers == 0)
+        for closed in self._excess():
+            closed.close()
 
-    def _detach(self, key: tuple[PlaceKind, str, str]) -> None:
+    def _excess(self) -> list[_Instance]:
+        """The idle instances that are not to be kept, which nobody can enter from here on."""
         with self._lock:
-            found = self._attached[key]
-            found.readers -= 1
-            if found.readers == 0:
-                del self._attached[key]
-                self._root.execute(f"DETACH {found.alias}")
+            idle = [
+                key
+                for key, instance in self._instances.items()
+                if not (instance.readers or instance.is_attached)
+            ]
+            kept = [key for key in idle if not key.kind.is_server][-IDLE_MAX:]
+            return [self._instances.pop(key) for key in idle if key not in kept]
 
 
-INSTANCE = Instance()
+INSTANCES = Instances()
 
 
-def attach(connection: Any, place: Place, alias: str, *, is_read_only: bool) -> None:
-    """ATTACH the place's database. duckdb.Error when DuckDB cannot; UserError SS5063 without the extension that it needs."""
+def _key(place: Place, files: Any) -> _Key:
+    return _Key(place.kind, _real_paths(place, files), place.username, place.password)
+
+
+def _real_paths(place: Place, files: Any) -> tuple[str, ...]:
+    """The real paths of the place's files. ExternalError SS5060 without any, UserError SS5030 and SS5031 where they may
+    not be read."""
+    if place.kind.is_server:
+        files.require_database_servers()
+        return (place.path,)
+    is_several = place.kind.is_files and is_pattern(place.path)
+    found = files.match_glob(place.path) if is_several else [place.path]
+    present = [path for path in found if files.status(path) is not None]
+    real = tuple(os.path.realpath(path) for path in present)
+    for path in real:
+        # What is checked here is what is opened: the link that led to it may lead elsewhere since it was checked.
+        files.status(path)
+    if not real:
+        raise no_file(place)
+    return real
+
+
+def attach(connection: Any, place: Place, address: str, alias: str, *, is_read_only: bool) -> None:
+    """ATTACH the place's database, which is at `address`.
+
+    duckdb.Error when DuckDB cannot; UserError SS5063 without the extension that it needs."""
     options = ["READ_ONLY"] if is_read_only else []
     if place.kind is not PlaceKind.DUCKDB:
         load_extension(connection, EXTENSIONS[place.kind])
         options.append(f"TYPE {place.kind.value}")
-    address = place.path
     if place.kind.is_server:
         login = {"user": place.username, "password": place.password}
         address += "".join(f" {key}={_connection_value(value)}" for key, value in login.items() if value)
@@ -126,6 +245,15 @@ def attach(connection: Any, place: Place, alias: str, *, is_read_only: bool) -> 
             address += f" connect_timeout={CONNECT_TIMEOUT_S}"
     suffix = f" ({', '.join(options)})" if options else ""
     connection.execute(f"ATTACH {text(address)} AS {alias}{suffix}")
+
+
+def interrupt(connection: Any) -> None:
+    """End the query of a connection that another thread waits for; nothing for None and for one that is closed."""
+    import duckdb
+
+    if connection is not None:
+        with contextlib.suppress(duckdb.Error):
+            connection.interrupt()
 
 
 def _connection_value(value: str) -> str:

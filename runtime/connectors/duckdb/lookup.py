@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.connectors.duckdb.database import INSTANCE
+from runtime.connectors.duckdb.database import INSTANCES, Reading, interrupt
 from runtime.connectors.duckdb.filters import quote, text, where
 from runtime.connectors.duckdb.options import Place
 from runtime.connectors.duckdb.relation import Relation, as_declared, open_relation
@@ -20,7 +20,7 @@ IN_LIST_MAX = 1_000
 
 class DuckDbLookup:
     """Joins the keys with the table in DuckDB. The database is attached for the time of a query alone, so that another process
-    can write it between two batches. State: whether the columns have been checked."""
+    can write it between two batches. State: the table with its columns, which are checked once."""
 
     def __init__(
         self, spec: SourceSpec, place: Place, keys: tuple[str, ...], context: ConnectorContext
@@ -29,11 +29,13 @@ class DuckDbLookup:
         self._place = place
         self._keys = keys
         self._files = context.files
-        self._is_checked = False
+        self._relation: Relation | None = None
+        self._connection: Any = None
+        context.on_cancel(lambda: interrupt(self._connection))
 
     def lookup(self, keys: pa.RecordBatch) -> pa.RecordBatch:
-        with INSTANCE.reading(self._place, self._files) as (connection, alias):
-            relation = self._open(connection, alias)
+        with INSTANCES.reading(self._place, self._files) as reading:
+            connection, relation = reading.connection, self._open(reading)
             connection.register("lookup_keys", pa.Table.from_batches([keys]))
             source = f"(SELECT {self._columns(relation)} FROM {relation.item}{self._where(keys)})"
             on = " AND ".join(f"t.{quote(k)} = k.{quote(k)}" for k in self._keys)
@@ -41,8 +43,8 @@ class DuckDbLookup:
             return as_declared(relation, connection.sql(query).to_arrow_table(), self._spec.table)
 
     def load(self, rows_max: int) -> pa.RecordBatch:
-        with INSTANCE.reading(self._place, self._files) as (connection, alias):
-            relation = self._open(connection, alias)
+        with INSTANCES.reading(self._place, self._files) as reading:
+            connection, relation = reading.connection, self._open(reading)
             condition = where(self._spec.filters, self._spec.columns)
             query = f"SELECT {self._columns(relation)} FROM {relation.item}{condition} LIMIT {rows_max + 1}"
             rows = connection.sql(query).to_arrow_table()
@@ -57,12 +59,11 @@ class DuckDbLookup:
     def close(self) -> None:
         return None
 
-    def _open(self, connection: Any, alias: str) -> Relation:
-        relation = open_relation(
-            self._place, self._spec, connection, alias, self._files, is_checked=self._is_checked
-        )
-        self._is_checked = True
-        return relation
+    def _open(self, reading: Reading) -> Relation:
+        self._connection = reading.connection
+        if self._relation is None or self._place.kind.is_files:
+            self._relation = open_relation(self._place, self._spec, reading)
+        return self._relation
 
     def _columns(self, relation: Relation) -> str:
         return relation.select(self._spec.columns)

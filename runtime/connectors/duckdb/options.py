@@ -2,36 +2,17 @@
 
 from __future__ import annotations
 
-import enum
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from runtime.connectors.duckdb.place_kind import PlaceKind
+from runtime.connectors.duckdb.server_address import check_address
 from runtime.connectors.file_paths import is_pattern, local_path
 from sqlstream.config_option import parse_boolean
 from sqlstream.errors import UserError
 from sqlstream.spi.connector import OptionDescriptor, OptionType
 from sqlstream.spi.lookup import LOOKUP_OPTIONS
-
-
-class PlaceKind(enum.Enum):
-    DUCKDB = "duckdb"
-    SQLITE = "sqlite"
-    POSTGRES = "postgres"
-    MYSQL = "mysql"
-    CSV = "csv"
-    JSON = "json"
-    PARQUET = "parquet"
-
-    @property
-    def is_files(self) -> bool:
-        return self in (PlaceKind.CSV, PlaceKind.JSON, PlaceKind.PARQUET)
-
-    @property
-    def is_server(self) -> bool:
-        """Whether it is a database at an address, not in a file."""
-        return self in (PlaceKind.POSTGRES, PlaceKind.MYSQL)
-
 
 EXTENSIONS = {
     PlaceKind.SQLITE: "sqlite_scanner",
@@ -113,12 +94,8 @@ def read_place(table: str, options: Mapping[str, str]) -> Place:
     kind = _kind(table, options)
     path = options["path"] if kind.is_server else local_path(options["path"])
     _check_use(kind, options)
-    if kind.is_server and "password" in path.lower():
-        raise UserError(
-            "SS4002",
-            'option "path" contains a password',
-            hint="put it into the option 'password', whose value is never shown",
-        )
+    if kind.is_server:
+        check_address(kind, path)
     if not kind.is_files and not kind.is_server and is_pattern(path):
         raise UserError(
             "SS4002",

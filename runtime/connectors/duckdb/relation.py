@@ -9,16 +9,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.connectors.duckdb.database import no_file, table_of
+from runtime.connectors.duckdb.database import Reading, table_of
 from runtime.connectors.duckdb.filters import quote, text
-from runtime.connectors.duckdb.options import Place, PlaceKind
+from runtime.connectors.duckdb.options import Place
+from runtime.connectors.duckdb.place_kind import PlaceKind
 from runtime.connectors.duckdb.types import can_read, type_name
-from runtime.connectors.file_paths import is_pattern
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError, did_you_mean
 from sqlstream.schema import Field
 from sqlstream.specs import SourceSpec
-from sqlstream.types import LogicalType
+from sqlstream.types import LogicalType, TypeRoot
 
 
 @dataclass(frozen=True)
@@ -35,22 +35,33 @@ class Relation:
         return ", ".join(f"{prefix}{quote(name)}" for name in columns)
 
 
-def open_relation(
-    place: Place, spec: SourceSpec, connection: Any, alias: str, files: Any, *, is_checked: bool = False
-) -> Relation:
+def open_relation(place: Place, spec: SourceSpec, reading: Reading) -> Relation:
     """The relation, over which all columns of the spec can be read. UserError SS5062 for a table or column that is not there or
-    has another type; `is_checked`: that was checked before."""
+    has another type."""
+    connection, alias, paths = reading
     types = dict(zip(spec.schema.names, spec.schema.types, strict=True))
     wanted = tuple((name, types[name]) for name in spec.columns)
     if place.kind.is_files:
-        item = files_item(place, spec, connection, files)
+        item = files_item(place, spec, connection, paths)
         return Relation(item, wanted)
     item = table_of(place, alias)
-    if is_checked:
-        return Relation(item, wanted)
     check_table(place, connection, alias)
-    check_columns(place, spec.table, wanted, described(connection, item))
-    return Relation(item, wanted, place.kind is PlaceKind.DUCKDB and _is_table(place, connection, alias))
+    stored = described(connection, item)
+    check_columns(place, spec.table, wanted, stored)
+    has_row_ids = place.kind is PlaceKind.DUCKDB and _is_table(place, connection, alias)
+    return Relation(with_texts(item, wanted, stored, has_row_ids), wanted, has_row_ids)
+
+
+def with_texts(
+    item: str, wanted: Iterable[tuple[str, LogicalType]], stored: dict[str, str], has_row_ids: bool = False
+) -> str:
+    """The FROM item with columns of text for those that are declared so. DuckDB compares a UUID or ENUM with a text by reading
+    the text as one, which fails for some texts and makes others equal."""
+    names = [n for n, t in wanted if t.root in (TypeRoot.CHAR, TypeRoot.VARCHAR) and stored[n] != "VARCHAR"]
+    if not names:
+        return item
+    texts = ", ".join(f"CAST({quote(name)} AS VARCHAR) AS {quote(name)}" for name in names)
+    return f"(SELECT {'rowid, ' if has_row_ids else ''}* REPLACE ({texts}) FROM {item})"
 
 
 def described(connection: Any, item: str) -> dict[str, str]:
@@ -95,19 +106,16 @@ def _cast(array: pa.Array, declared: LogicalType, name: str, table: str) -> pa.A
         ) from error
 
 
-def files_item(place: Place, spec: SourceSpec, connection: Any, files: Any) -> str:
-    """The files are listed here, so that DuckDB opens none but those that may be read."""
-    found = files.match_glob(place.path) if is_pattern(place.path) else [place.path]
-    present = [path for path in found if files.status(path) is not None]
-    if not present:
-        raise no_file(place)
-    listed = f"[{', '.join(text(path) for path in present)}]"
+def files_item(place: Place, spec: SourceSpec, connection: Any, paths: Sequence[str]) -> str:
+    """The files are listed one by one, so that DuckDB opens none but those that may be read."""
+    listed = f"[{', '.join(text(path) for path in paths)}]"
     fields = spec.schema.fields
     if place.kind is PlaceKind.PARQUET:
         item = f"read_parquet({listed})"
         types = {f.name: f.type for f in fields}
-        check_columns(place, spec.table, [(n, types[n]) for n in spec.columns], described(connection, item))
-        return item
+        wanted, stored = [(n, types[n]) for n in spec.columns], described(connection, item)
+        check_columns(place, spec.table, wanted, stored)
+        return with_texts(item, wanted, stored)
     if place.kind is PlaceKind.JSON:
         return f"read_json({listed}, columns = {_columns(fields)}, format = 'newline_delimited')"
     syntax = f"delim = {text(place.delimiter)}, quote = '\"', escape = '\"'"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.connectors.duckdb.database import INSTANCE, translated
+from runtime.connectors.duckdb.database import INSTANCES, interrupt, translated
 from runtime.connectors.duckdb.filters import where
 from runtime.connectors.duckdb.options import Place
 from runtime.connectors.duckdb.relation import Relation, as_declared, open_relation
@@ -24,8 +24,8 @@ PAUSE_MS = 100
 
 
 class DuckDbReader:
-    """The subtask's share of a table: of a table in a DuckDB file every n-th block of row ids, and of anything else all rows in
-    the first subtask. The database stays attached from the first to the last row, so that all rows are of one moment.
+    """All rows of a table in the first subtask: the database stays attached from the first to the last row, so that all rows are
+    of one moment, and nobody can write between the parts of two readers.
 
     State: the next block and how many of its rows were returned; a snapshot has these."""
 
@@ -40,15 +40,20 @@ class DuckDbReader:
         self._connection: Any = None
         self._batches: Any = None
         self._end_block = 1
-        position = {"block": context.subtask, "rows": 0} if splits is None else (splits or [_NOTHING])[0]
+        if splits is None:
+            splits = [_BEGIN] if context.subtask == 0 else []
+        position = (splits or [_NOTHING])[0]
         self._block = int(position["block"])
         self._skip_rows = int(position["rows"])
         self._returned_rows = 0
         self._limit = spec.limit
         self._tries = 0
         self._next_try_ms: int | None = None
+        context.on_cancel(lambda: interrupt(self._connection))
 
     def poll(self) -> pa.RecordBatch | SourceStatus:
+        if self._block == _NOTHING["block"]:
+            return SourceStatus.END
         if self._relation is None and not self._has_begun():
             return SourceStatus.NOTHING_YET
         with translated(self._place):
@@ -63,7 +68,7 @@ class DuckDbReader:
                         return kept
                     continue
                 self._batches = None
-                self._block += self._step
+                self._block += 1
                 self._returned_rows = 0
         self._open.close()
         return SourceStatus.END
@@ -71,7 +76,8 @@ class DuckDbReader:
     def _has_begun(self) -> bool:
         """Open the table; returns False when that is to be tried again, as for a locked file."""
         try:
-            self._begin()
+            with translated(self._place):
+                self._begin()
         except ExternalError as error:
             self._open.close()
             self._tries += 1
@@ -82,9 +88,9 @@ class DuckDbReader:
         return True
 
     def _begin(self) -> None:
-        self._connection, alias = self._open.enter_context(INSTANCE.reading(self._place, self._context.files))
-        self._relation = open_relation(self._place, self._spec, self._connection, alias, self._context.files)
-        self._step = self._context.parallelism
+        reading = self._open.enter_context(INSTANCES.reading(self._place, self._context.files))
+        self._connection = reading.connection
+        self._relation = open_relation(self._place, self._spec, reading)
         if self._relation.has_row_ids:
             ((highest,),) = self._connection.execute(
                 f"SELECT max(rowid) FROM {self._relation.item}"
@@ -129,5 +135,6 @@ class DuckDbReader:
         self._open.close()
 
 
+_BEGIN = {"block": 0, "rows": 0}
 _NOTHING = {"block": 1 << 62, "rows": 0}
 """The position of a reader that has nothing left to read."""

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import os
+import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +20,7 @@ import pytest
 from operator_harness import Row, batch, rows_of
 
 from runtime.connectors import connector
-from runtime.connectors.duckdb.database import INSTANCE
+from runtime.connectors.duckdb.database import IDLE_MAX, INSTANCES, Instances, _key
 from runtime.connectors.duckdb.options import read_place
 from runtime.connectors.duckdb.source import BLOCK_ROWS, TRIES_MAX
 from runtime.host.files import LocalFiles
@@ -140,11 +145,10 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 NUMBERS = Schema.of(("k", sql.BIGINT))
 
 
-def test_subtasks_share_the_rows_of_a_table(large: Path) -> None:
+def test_one_subtask_reads_all_rows_as_another_could_begin_after_a_write(large: Path) -> None:
     parts = [read(spec(large, NUMBERS), subtask=i, parallelism=3, batch_rows=100_000) for i in range(3)]
     expected = [*range(5), *range(BLOCK_ROWS + 6, 2 * BLOCK_ROWS + 10)]
-    assert sorted(k for part in parts for (k,) in part) == expected
-    assert sum(bool(part) for part in parts) == 3
+    assert [[k for (k,) in part] for part in parts] == [expected, [], []]
 
 
 def test_a_reader_goes_on_where_another_stopped(large: Path) -> None:
@@ -157,6 +161,30 @@ def test_a_reader_goes_on_where_another_stopped(large: Path) -> None:
     splits = reader.snapshot()
     reader.close()
     assert rows + read(source, splits, batch_rows=100_000) == read(source, batch_rows=100_000)
+
+
+@pytest.mark.parametrize("parquet", [False, True])
+def test_uuids_and_enums_that_are_declared_as_texts_are_compared_as_texts(
+    tmp_path: Path, parquet: bool
+) -> None:
+    path, stored = tmp_path / "ids.duckdb", "6f8b1f0a-0000-4000-8000-000000000001"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(f"CREATE TABLE dim AS SELECT '{stored}'::UUID AS k, 'a'::ENUM('a', 'b') AS name")
+        connection.execute(f"COPY dim TO '{tmp_path}/ids.parquet'")
+    schema = Schema.of(("k", sql.STRING), ("name", sql.STRING))
+    source = tmp_path / "ids.parquet" if parquet else path
+
+    def found(function: str, column: int, value: str) -> list[Row]:
+        condition = Call(function, (InputRef(column, sql.STRING), Literal(value, sql.STRING)), sql.BOOLEAN)
+        return read(spec(source, schema, filters=(condition,)))  # type: ignore[arg-type]
+
+    row = (stored, "a")
+    assert found("<>", 0, stored.upper()) == [row]
+    assert found("=", 0, "abc") == []
+    assert found("=", 0, stored) == [row]
+    assert found("=", 1, "z") == []
+    assert look_up(spec(source, schema), [("abc",), (stored.upper(),)]) == []
+    assert look_up(spec(source, schema), [(stored, "a"), ("abc", "z")], ("k", "name")) == [row]
 
 
 # -- lookups ---------------------------------------------------------------------------------------------------------------
@@ -221,12 +249,14 @@ def test_a_scan_waits_for_the_file_with_growing_pauses(database: Path, writer: s
 def test_many_readers_in_one_process_share_one_database_and_release_it(database: Path) -> None:
     place = read_place("dim", {"path": str(database)})
     with (
-        INSTANCE.reading(place, LocalFiles()) as (_, first),
-        INSTANCE.reading(place, LocalFiles()) as (other, second),
+        INSTANCES.reading(place, LocalFiles()) as first,
+        INSTANCES.reading(place, LocalFiles()) as second,
     ):
-        assert first == second
-        assert other.execute(f"SELECT count(*) FROM {first}.dim").fetchall() == [(4,)]
-    assert INSTANCE._attached == {}
+        assert first.alias == second.alias
+        assert second.connection.execute(f"SELECT count(*) FROM {first.alias}.dim").fetchall() == [(4,)]
+    subprocess.run(
+        [sys.executable, "-c", WRITER, str(database)], input="\n", text=True, timeout=30, check=True
+    )
 
 
 # -- files -----------------------------------------------------------------------------------------------------------------
@@ -263,6 +293,29 @@ def test_the_files_of_a_full_cache_are_loaded_up_to_a_bound(tmp_path: Path) -> N
     assert source.load(3).num_rows == 3
     with pytest.raises(UserError, match="more than the 2 rows that a FULL cache takes"):
         source.load(2)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("is_lookup", [False, True])
+def test_a_long_query_ends_when_the_task_is_cancelled(tmp_path: Path, is_lookup: bool) -> None:
+    path = tmp_path / "long.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(
+            "CREATE VIEW dim AS SELECT sum(hash(range)::HUGEINT)::BIGINT AS k FROM range(1000000000000)"
+        )
+    interrupts: list[Callable[[], None]] = []
+    surroundings = dataclasses.replace(context(), on_cancel=interrupts.append)
+    made = connector("duckdb")
+    assert isinstance(made, LooksUp)
+    by_key = made.lookup_source(spec(path, NUMBERS), ("k",), surroundings)
+    reader = made.source(spec(path, NUMBERS), surroundings, None)
+    timer = threading.Timer(1, lambda: [interrupt() for interrupt in interrupts])
+    timer.start()
+    begin = functools.partial(by_key.lookup, batch(NUMBERS, [(1,)])) if is_lookup else reader.poll
+    with pytest.raises(ExternalError):
+        begin()
+    timer.join()
+    reader.close()
 
 
 # -- errors ----------------------------------------------------------------------------------------------------------------
@@ -333,6 +386,84 @@ def test_a_server_reads_no_file_outside_of_its_directories(database: Path, tmp_p
             look_up(spec(path), [(1,)], files=files)
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT 1::BIGINT AS k FROM read_text('{other}')",
+        "SELECT k FROM '{other}'",
+    ],
+)
+def test_a_view_reads_nothing_but_its_own_database(database: Path, tmp_path: Path, query: str) -> None:
+    other = write(tmp_path / "secret.csv", "k\n1\n")
+    query = query.format(other=other)
+    with duckdb.connect(str(database)) as connection:
+        connection.execute(f"CREATE VIEW leak AS {query}")
+    reader = connector("duckdb").source(spec(tmp_path / "secret.csv", NUMBERS), context(), None)
+    assert isinstance(reader.poll(), pa.RecordBatch)
+    with pytest.raises(SqlStreamError):
+        read(spec(database, NUMBERS, table_name="leak"))
+    reader.close()
+
+
+def test_moments_in_csv_files_are_in_utc_whatever_the_zone_of_the_machine(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "moment\n1970-01-01 00:00:01\n")
+    read_it = (
+        "from runtime.connectors.duckdb.database import INSTANCES; from runtime.connectors.duckdb.options import read_place;"
+        "from runtime.host.files import LocalFiles; import sys\n"
+        "with INSTANCES.reading(read_place('t', {'path': sys.argv[1]}), LocalFiles()) as reading:\n"
+        "    item = f\"read_csv('{sys.argv[1]}', columns = {{'moment': 'TIMESTAMPTZ'}})\"\n"
+        "    print(reading.connection.execute(f'SELECT epoch_ms(moment) FROM {item}').fetchall())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", read_it, str(path)],
+        env={**os.environ, "TZ": "Asia/Tokyo", "PYTHONPATH": str(Path(__file__).parents[4])},
+        capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert done.stdout == "[(1000,)]\n", done.stderr
+
+
+def test_who_has_another_password_does_not_share_an_attached_database() -> None:
+    options = {"path": "dbname=a", "type": "postgres", "username": "u"}
+    instances = Instances()
+    keys = [_key(read_place("t", {**options, "password": word}), LocalFiles()) for word in ("a", "b", "a")]
+    entered = [instances._enter(key) for key in keys]
+    assert entered[0] is entered[2] is not entered[1]
+
+
+def test_a_database_that_is_being_attached_delays_no_other(database: Path) -> None:
+    place = read_place("t", {"path": "dbname=a", "type": "postgres"})
+    instance = INSTANCES._enter(key := _key(place, LocalFiles()))
+    with instance.lock:
+        assert read(spec(database)) == ROWS
+    INSTANCES._leave(key, instance)
+    assert key not in INSTANCES._instances
+
+
+def test_memory_is_bounded_and_spilled_to_a_directory_of_this_user_alone(database: Path) -> None:
+    with INSTANCES.reading(read_place("dim", {"path": str(database)}), LocalFiles()) as reading:
+        query = "SELECT current_setting('memory_limit'), current_setting('temp_directory')"
+        ((memory, directory),) = reading.connection.execute(query).fetchall()
+    assert memory == "953.6 MiB"
+    assert stat.S_IMODE(Path(directory).parent.stat().st_mode) == 0o700
+    assert Path(directory).parent.name.startswith("sqlstream-spill-")
+
+
+def test_instances_without_readers_are_few(tmp_path: Path) -> None:
+    for i in range(IDLE_MAX + 3):
+        assert read(spec(write(tmp_path / f"{i}.csv", f"k\n{i}\n"), NUMBERS)) == [(i,)]
+    assert len(INSTANCES._instances) == IDLE_MAX
+
+
+def test_a_server_connects_to_database_servers_where_it_is_told_to(tmp_path: Path) -> None:
+    source = spec("host=localhost", NUMBERS, type="postgres")
+    with pytest.raises(UserError, match="connects to no database servers"):
+        read(source, files=RootedFiles(FilePlaces()))
+    with pytest.raises(UserError, match="connects to no database servers"):
+        look_up(source, [(1,)], files=RootedFiles(FilePlaces()))
+    with pytest.raises(UserError, match="cannot load its extension postgres_scanner"):
+        read(source, files=RootedFiles(FilePlaces(has_database_servers=True)))
+
+
 def test_a_missing_extension_is_named_with_its_package(tmp_path: Path) -> None:
     path = write(tmp_path / "a.sqlite", "")
     with pytest.raises(UserError, match="cannot load its extension sqlite_scanner") as raised:
@@ -349,6 +480,12 @@ def test_a_missing_extension_is_named_with_its_package(tmp_path: Path) -> None:
         ({"path": "x.duckdb", "password": "p"}, '"password" has no use'),
         ({"path": "*.duckdb"}, "is a pattern"),
         ({"path": "dbname=x password=y", "type": "postgres"}, "contains a password"),
+        ({"path": "host=h passwd = y", "type": "mysql"}, "contains a password"),
+        ({"path": "postgresql://u:secret@h/d", "type": "postgres"}, "is no address of a postgres server"),
+        ({"path": "host=h passfile=/x", "type": "postgres"}, 'contains "passfile", which an address'),
+        ({"path": "host='a' service=x", "type": "postgres"}, 'contains "service"'),
+        ({"path": "host='a'passfile=x", "type": "postgres"}, "is no address"),
+        ({"path": "host=h ssl_key=x", "type": "mysql"}, 'contains "ssl_key"'),
         ({"path": "x.csv", "csv.field-delimiter": "ab"}, "takes one character"),
         ({"path": "x.duckdb", "lookup.partial-cache.max-rows": "5"}, "has no use with 'lookup.cache' = 'NONE'"),
         ({"path": "x.duckdb", "lookup.cache": "PARTIAL", "lookup.full-cache.max-rows": "5"}, "has no use"),
@@ -373,6 +510,11 @@ def test_options_that_do_not_fit_are_refused(options: dict[str, str], words: str
         connector("duckdb").validate("dim", SCHEMA, options)
     assert words in raised.value.message
     assert raised.value.hint
+
+
+def test_an_address_of_a_server_has_quoted_values() -> None:
+    path = "dbname='a b' host=h port = 5432 user='o\\'x'"
+    assert read_place("t", {"path": path, "type": "postgres"}).path == path
 
 
 def test_names_that_differ_in_case_alone_are_refused() -> None:
