@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -19,7 +20,7 @@ JOIN_TIMEOUT_S = 5.0
 Reading = Callable[[Callable[[], bool]], Iterator[pa.RecordBatch]]
 """Makes the iterator of one reader, which ends soon after the function that it is given returns True."""
 
-_Item = pa.RecordBatch | BaseException | None
+_Item: TypeAlias = pa.RecordBatch | BaseException | None
 """A batch, the failure of a reader, or None for the end of one."""
 
 
