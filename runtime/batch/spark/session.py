@@ -225,7 +225,7 @@ class SparkSessions:
         try:
             # What runs is given up only when its successor has a chance.
             running = before
-            _check_reachable(launch.get(MASTER, "local"))
+            check_reachable(launch.get(MASTER, "local"))
             if before is not None:
                 before.stop()
             running = None
@@ -275,7 +275,7 @@ def _forget_context() -> None:
     SparkSession._instantiatedSession = None
 
 
-def _check_reachable(master: str) -> None:
+def check_reachable(master: str) -> None:
     """ExternalError SS5112 unless one of the masters of a standalone cluster accepts a connection."""
     if not master.startswith("spark://"):
         return
