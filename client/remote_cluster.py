@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,6 +13,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from client.absolute_paths import with_absolute_paths
+from client.remote_results import RemoteResults
 from runtime.host.random import random_id
 from runtime.net.flight import FlightConnections
 from runtime.net.results import JobResults
@@ -69,9 +69,6 @@ ATTACH_TIMEOUT_S = 10.0
 LEAVE_TIMEOUT_S = 1.0
 """How long `close` waits for an answer, and then for the last lines that jobs have printed."""
 
-BATCHES_AHEAD_MAX = 4
-"""Batches of a query that are read before the reader takes them."""
-
 Reply = TypeVar("Reply")
 
 
@@ -97,14 +94,16 @@ class RemoteClusterClient:
         self._print_errors: dict[str, OSError] = {}
         self._lost: SqlStreamError | None = None
         self._is_attached: Future[None] = Future()
+        self._is_closed = False
         self._follower = threading.Thread(target=self._follow, name="follow-jobs", daemon=True)
         self._follower.start()
         try:
             self._is_attached.result(ATTACH_TIMEOUT_S)
         except TimeoutError as error:
+            self.close()
             raise _unreachable(f"it has not answered for {ATTACH_TIMEOUT_S:.0f} s") from error
         except BaseException:
-            self._connections.close()
+            self.close()
             raise
 
     # --- the stream
@@ -114,7 +113,11 @@ class RemoteClusterClient:
         lost: SqlStreamError = _ended()
         try:
             for data in self._connections.attach(self._address, attach):
-                self._take(decode_client_event(data))
+                event = decode_client_event(data)
+                if self._is_closed and isinstance(event, ClientAttached):
+                    # The farewell was sent before the JobManager knew this client: the end of the stream tells it.
+                    break
+                self._take(event)
         except SqlStreamError as error:
             lost = error
         except (pa.ArrowException, OSError) as error:
@@ -176,7 +179,7 @@ class RemoteClusterClient:
             raise
 
     def results(self, job_id: str) -> JobResults:
-        return _RemoteResults(lambda: self._connections.read_results(self._address, job_id))
+        return RemoteResults(lambda: self._connections.read_results(self._address, job_id))
 
     def when_ended(self, job_id: str, callback: Callable[[JobStatusReply], None]) -> None:
         def call(end: Future[JobStatusReply]) -> None:
@@ -239,6 +242,7 @@ class RemoteClusterClient:
 
     def close(self) -> None:
         """Leave: queries are cancelled, other jobs run on. Harmless when repeated."""
+        self._is_closed = True
         # A JobManager that is gone needs no farewell.
         with contextlib.suppress(SqlStreamError):
             self._request(DetachClient(self._id), ClientDetached, LEAVE_TIMEOUT_S)
@@ -287,94 +291,3 @@ def _ended() -> ExternalError:
         "the server has ended, or broke off the connection",
         hint="start the server again: jobs of INSERT then run again from their beginning, and queries are run again by hand",
     )
-
-
-class _RemoteResults:
-    """The rows of one job, read on a thread that starts with the first call. Implements `JobResults`.
-
-    State: at most BATCHES_AHEAD_MAX batches; the JobManager keeps the others. When the connection breaks, the rows end; the
-    job's status tells why.
-    """
-
-    def __init__(self, read: Callable[[], Iterator[pa.RecordBatch]]) -> None:
-        self._read = read
-        self._batches: queue.Queue[pa.RecordBatch | None] = queue.Queue(BATCHES_AHEAD_MAX)
-        self._lock = threading.Lock()
-        self._callback: Callable[[], None] | None = None
-        self._is_started = False
-        self._is_closed = False
-        self.is_ended = False
-
-    @property
-    def unread_bytes(self) -> int:
-        with self._batches.mutex:
-            return sum(batch.nbytes for batch in self._batches.queue if batch is not None)
-
-    def poll(self) -> pa.RecordBatch | None:
-        self._start()
-        if self.is_ended:
-            return None
-        try:
-            return self._taken(self._batches.get_nowait())
-        except queue.Empty:
-            return None
-
-    def when_ready(self, callback: Callable[[], None]) -> None:
-        self._start()
-        with self._lock:
-            is_ready = self.is_ended or not self._batches.empty()
-            if not is_ready:
-                self._callback = callback
-        if is_ready:
-            callback()
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        self._start()
-        while not self.is_ended:
-            if (batch := self._taken(self._batches.get())) is not None:
-                yield batch
-
-    def close(self) -> None:
-        self._is_closed = True
-        self.is_ended = True
-        # A reader that is blocked by the full queue notices.
-        with contextlib.suppress(queue.Empty):
-            while True:
-                self._batches.get_nowait()
-        # A thread that waits for the next batch, and the one that reads them, both go on.
-        with contextlib.suppress(queue.Full):
-            self._batches.put_nowait(None)
-        self._call()
-
-    def _taken(self, batch: pa.RecordBatch | None) -> pa.RecordBatch | None:
-        if batch is None:
-            self.is_ended = True
-        return batch
-
-    def _start(self) -> None:
-        with self._lock:
-            if self._is_started:
-                return
-            self._is_started = True
-        threading.Thread(target=self._read_all, name="read-results", daemon=True).start()
-
-    def _read_all(self) -> None:
-        try:
-            for batch in self._read():
-                if self._is_closed:
-                    return
-                self._put(batch)
-        except (pa.ArrowException, OSError):
-            # The end of the rows, too early: whoever reads them asks for the job's status next.
-            pass
-        self._put(None)
-
-    def _put(self, batch: pa.RecordBatch | None) -> None:
-        self._batches.put(batch)
-        self._call()
-
-    def _call(self) -> None:
-        with self._lock:
-            callback, self._callback = self._callback, None
-        if callback is not None:
-            callback()

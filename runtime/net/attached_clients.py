@@ -95,7 +95,9 @@ class AttachedClients:
             while not client.events:
                 if client.is_leaving or self._is_closed:
                     return None
-                if not self._changed.wait(ABANDONED_CHECK_S) and is_gone():
+                self._changed.wait(ABANDONED_CHECK_S)
+                # Also after a wake-up: what other clients are sent may come so often that no wait reaches its end.
+                if is_gone():
                     return None
             event = client.events.popleft()
             if isinstance(event, JobPrinted):
@@ -171,7 +173,8 @@ class AttachedClients:
                     client.events.append(JobPrinted(job_id, lines, is_error))
                     self._changed.notify_all()
                     return True
-                if not self._changed.wait(ABANDONED_CHECK_S) and is_abandoned():
+                self._changed.wait(ABANDONED_CHECK_S)
+                if is_abandoned():
                     return False
             return False
 

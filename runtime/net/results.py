@@ -140,7 +140,9 @@ class ResultStore:
     ) -> None:
         with self._changed:
             while self._is_wanted(job_id) and self._queued_bytes[job_id] >= self._capacity_bytes:
-                if not self._changed.wait(ABANDONED_CHECK_S) and is_abandoned():
+                self._changed.wait(ABANDONED_CHECK_S)
+                # Also after a wake-up: rows of other jobs may come so often that no wait reaches its end.
+                if is_abandoned():
                     raise ChannelClosed
             if not self._is_wanted(job_id):
                 raise ChannelClosed

@@ -8,15 +8,18 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from pyarrow import flight
 
+from client import remote_cluster
 from client.local_session import local_session
 from client.remote_cluster import RemoteClusterClient
 from client.session import Job, Session
 from planner.dialect.parser import parse_script
 from runtime.embedded import EmbeddedCluster
+from runtime.net.flight import ATTACH
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.messages.job_state import JobStatus
-from sqlstream.messages.rpc import JobStatusReply
+from sqlstream.messages.rpc import ClientAttached, JobStatusReply, encode_message
 
 WAIT_S = 20
 BIDS = "CREATE TABLE bids (n BIGINT) WITH ('connector' = 'datagen', 'fields.n.kind' = 'sequence', 'fields.n.start' = '1'"
@@ -112,6 +115,45 @@ def test_an_unknown_job_is_the_users_error_and_a_wrong_token_an_external_one(
     with pytest.raises(ExternalError, match="the server refuses the secret") as refused:
         RemoteClusterClient(cluster.address, "guessed")
     assert refused.value.code == "SS6032"
+
+
+class SilentServer(flight.FlightServerBase):
+    """A JobManager that says nothing until `answers` is set. `has_left`: its client is gone again."""
+
+    def __init__(self) -> None:
+        super().__init__("grpc://127.0.0.1:0")
+        self.is_asked, self.answers, self.has_left = threading.Event(), threading.Event(), threading.Event()
+
+    def do_action(self, context: flight.ServerCallContext, action: flight.Action) -> Iterator[bytes]:
+        if action.type == ATTACH:
+            self.is_asked.set()
+        self.answers.wait(WAIT_S)
+        if action.type == ATTACH:
+            yield encode_message(ClientAttached())
+            deadline_s = time.monotonic() + WAIT_S
+            while not context.is_cancelled():
+                if time.monotonic() > deadline_s:
+                    return
+                time.sleep(0.01)
+            self.has_left.set()
+
+
+def test_a_client_that_was_not_attached_in_time_leaves_when_the_server_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(remote_cluster, "LEAVE_TIMEOUT_S", 0.2)
+    with SilentServer() as server:
+        # On a loaded machine a client may give up before its call has arrived.
+        for timeout_s in (0.2, 1, 5):
+            monkeypatch.setattr(remote_cluster, "ATTACH_TIMEOUT_S", timeout_s)
+            with pytest.raises(ExternalError, match="it has not answered for") as caught:
+                RemoteClusterClient(f"grpc://127.0.0.1:{server.port}", "token")
+            assert caught.value.code == "SS6015"
+            if server.is_asked.is_set():
+                break
+        assert server.is_asked.is_set()
+        server.answers.set()
+        assert server.has_left.wait(WAIT_S)
 
 
 def test_ends_come_behind_all_printed_lines(cluster: EmbeddedCluster) -> None:

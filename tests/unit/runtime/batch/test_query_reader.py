@@ -75,6 +75,14 @@ def batch(*numbers: int, t: pa.DataType | None = None) -> pa.RecordBatch:
     return pa.record_batch({"whatever": pa.array(numbers, t or pa.int32())})
 
 
+def wait_until_it_waits(reading: Reading) -> None:
+    """Until the engine waits for somebody to poll."""
+    deadline_s = time.monotonic() + 20
+    while not reading.reader._changed._waiters:  # type: ignore[attr-defined]
+        assert time.monotonic() < deadline_s, "the engine does not wait"
+        time.sleep(0.001)
+
+
 def test_rows_come_in_order_in_the_types_of_the_plan() -> None:
     def query(run: BatchRun) -> None:
         for number in range(5):
@@ -119,9 +127,8 @@ def test_an_engine_waits_while_nobody_polls() -> None:
             emitted.append(number)
 
     reading = Reading(query)
-    time.sleep(1)
-    held = len(emitted) * MEBIBYTE_OF_ROWS.nbytes
-    assert held <= HELD_BYTES_MAX + MEBIBYTE_OF_ROWS.nbytes
+    wait_until_it_waits(reading)
+    assert len(emitted) == HELD_BYTES_MAX // MEBIBYTE_OF_ROWS.nbytes
     assert len(reading.all()) == 100 * MEBIBYTE_OF_ROWS.num_rows
 
 
@@ -137,7 +144,7 @@ def test_closing_wakes_an_engine_that_waits_for_the_reader() -> None:
             raise
 
     reading = Reading(query)
-    time.sleep(0.2)
+    wait_until_it_waits(reading)
     reading.reader.close()
     assert ended == [BatchCancelled]
     assert reading.engine.cancelled >= 1

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 import pytest
 
-from runtime.batch.side_by_side import AHEAD, read_side_by_side
+from runtime.batch import side_by_side
+from runtime.batch.side_by_side import BATCH_BYTES, _Unread, read_side_by_side
 
 pytestmark = pytest.mark.timeout(20)
 
@@ -51,8 +52,13 @@ def test_a_failure_is_raised_and_ends_the_other_readers() -> None:
     assert readers_alive() == 0
 
 
-def test_readers_wait_while_nobody_takes_their_batches_and_end_when_it_is_closed() -> None:
+def test_readers_wait_while_nobody_takes_their_batches_and_end_when_it_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(side_by_side, "BYTES_AHEAD_MAX", 10 * (BATCH_BYTES + 8))
     made: list[int] = []
+    stores: list[_Unread] = []
+    monkeypatch.setattr(side_by_side, "_Unread", lambda: stores.append(_Unread()) or stores[-1])
 
     def counted(is_stopped: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
         for number in range(1000):
@@ -61,7 +67,11 @@ def test_readers_wait_while_nobody_takes_their_batches_and_end_when_it_is_closed
 
     batches = read_side_by_side([counted, counted])
     next(batches)
-    time.sleep(0.3)
-    assert len(made) <= 2 * AHEAD + 3
+    deadline_s = time.monotonic() + 15
+    while len(stores[0]._changed._waiters) < 2:  # type: ignore[attr-defined]
+        assert time.monotonic() < deadline_s, "a reader does not wait"
+        time.sleep(0.001)
+    # One is taken, ten are held, and each reader waits with one more.
+    assert len(made) == 13
     batches.close()  # type: ignore[attr-defined]
     assert readers_alive() == 0

@@ -84,6 +84,68 @@ def test_a_stream_ends_soon_after_its_client_is_gone() -> None:
     assert list(stream) == []
 
 
+class BusyNeighbour:
+    """A client that is sent lines all the time, within `with`: whoever waits is woken again and again."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+        self._stream = clients.attach("neighbour")
+        clients.attached.adopt("neighbour", "theirs", is_query=False)
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._print, daemon=True)
+
+    def _print(self) -> None:
+        while not self._is_over.wait(0.001):
+            assert self._clients.put("theirs", "x")
+            next(self._stream)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *error: object) -> None:
+        self._is_over.set()
+        self._thread.join(5)
+
+
+def test_a_stream_ends_after_its_client_is_gone_while_a_neighbour_is_busy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # So that no wait reaches its end.
+    monkeypatch.setattr(attached_clients, "ABANDONED_CHECK_S", 60)
+    clients = Clients()
+    stream = clients.attach()
+    received: list[list[ClientEvent]] = []
+    clients.attached.adopt("c", "query", is_query=True)
+    reader = threading.Thread(target=lambda: received.append(list(stream)), daemon=True)
+    with BusyNeighbour(clients):
+        reader.start()
+        clients.is_gone.set()
+        reader.join(20)
+    assert received == [[]]
+    assert clients.lost == ["query"]
+
+
+def test_a_writer_that_is_abandoned_goes_on_while_a_neighbour_is_busy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(attached_clients, "ABANDONED_CHECK_S", 60)
+    monkeypatch.setattr(attached_clients, "LINES_BYTES_MAX", 10)
+    clients = Clients()
+    stream = clients.attach()
+    clients.attached.adopt("c", "insert", is_query=False)
+    assert clients.put("insert", "0123456789")
+    taken: list[bool] = []
+    writer = threading.Thread(
+        target=lambda: taken.append(clients.attached.take_lines("insert", ["late"], False, lambda: True)),
+        daemon=True,
+    )
+    with BusyNeighbour(clients):
+        writer.start()
+        writer.join(20)
+    assert taken == [False]
+    stream.close()  # type: ignore[attr-defined]
+
+
 def test_a_job_that_prints_waits_for_a_client_that_is_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attached_clients, "LINES_BYTES_MAX", 10)
     clients = Clients()

@@ -52,6 +52,29 @@ def test_a_cancelled_sink_does_not_wait_for_its_client():
         stream.put_rows(BATCH)
 
 
+def test_a_cancelled_sink_does_not_wait_for_its_client_while_rows_of_another_job_come(monkeypatch):
+    # So that no wait reaches its end.
+    monkeypatch.setattr(results, "ABANDONED_CHECK_S", 60)
+    store, outcome = make_store(capacity_bytes=1), []
+    store.open("other")
+    stream = DirectClientStream(store, "job", 1)
+    stream.put_rows(BATCH)
+
+    def write():
+        try:
+            stream.put_rows(BATCH)
+        except ChannelClosed:
+            outcome.append("closed")
+
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    wait_until_it_waits(store)
+    stream.abort()
+    DirectClientStream(store, "other", 1).put_rows(BATCH)
+    writer.join(5)
+    assert outcome == ["closed"]
+
+
 def test_rows_of_an_unknown_job_are_refused():
     with pytest.raises(ChannelClosed):
         DirectClientStream(make_store(), "other", 1).put_rows(BATCH)
