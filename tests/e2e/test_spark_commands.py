@@ -64,7 +64,12 @@ def test_a_script_gives_the_same_rows_on_spark_as_by_a_stream(tmp_path: Path) ->
         f" {QUERY}; INSERT INTO o SELECT MOD(id, 2), COUNT(*) FROM g GROUP BY MOD(id, 2)"
     )
     spark = ("execution.batch.engine=spark", f"spark.driver.extraJavaOptions={FAST_JVM}")
-    batch = run_sqlstream(text, "execution.runtime-mode=BATCH", *spark)
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    batch = run_sqlstream(
+        text, "execution.runtime-mode=BATCH", *spark, environment={"TMPDIR": str(temporary)}
+    )
+    assert list(temporary.iterdir()) == []
     assert batch.returncode == 0, batch.stderr
     lines = "".join(file.read_text() for file in out.glob("part-*.csv")).splitlines()
     assert sorted(lines) == ["0,5000", "1,5000"]
