@@ -11,7 +11,7 @@ from runtime.net.socket_directory import SOCKET_PATH_BYTES_MAX
 from sqlstream.errors import UserError
 from sqlstream.secrets import masked
 from sqlstream.spark_keys import is_launch_key, is_spark_key
-from sqlstream.spark_settings import SPARK_SQL_SETTINGS
+from sqlstream.spark_settings import SPARK_SQL_SETTINGS, is_of_meaning
 
 MASTER = "spark.master"
 LOOPBACK = "127.0.0.1"
@@ -40,6 +40,13 @@ def spark_keys(config: Mapping[str, str]) -> dict[str, str]:
             raise UserError(
                 "SS4052",
                 f'option "{key}" cannot be "{given[key]}": the SQL that is generated for Spark needs "{needed}"',
+                hint=f"RESET '{key}'",
+            )
+    for key in given:
+        if is_of_meaning(key):
+            raise UserError(
+                "SS4052",
+                f'option "{key}" cannot be set: it could change what the SQL that is generated for Spark means',
                 hint=f"RESET '{key}'",
             )
     _check_master(given)

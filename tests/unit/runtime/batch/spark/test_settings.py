@@ -37,6 +37,15 @@ def test_what_the_generated_sql_relies_on_cannot_be_changed(key: str, value: str
     assert caught.value.hint == f"RESET '{key}'"
 
 
+@pytest.mark.parametrize(
+    "key", ["spark.sql.legacy.castComplexTypesToString.enabled", "spark.sql.ansi.doubleQuotedIdentifiers"]
+)
+def test_what_could_change_the_rows_is_refused_with_any_value(key: str) -> None:
+    with pytest.raises(UserError, match=f'option "{key}" cannot be set') as caught:
+        spark_keys({key: "false"})
+    assert caught.value.code == "SS4052"
+
+
 def test_giving_the_needed_value_is_no_fault() -> None:
     assert spark_keys({"spark.sql.ansi.enabled": "FALSE"}) == {"spark.sql.ansi.enabled": "FALSE"}
 
