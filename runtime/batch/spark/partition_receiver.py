@@ -48,11 +48,13 @@ class PartitionReceiver:
     State: spools of incoming and complete partitions, which partition is next, whether the reader is in the middle of one, and
     which attempts were given."""
 
-    def __init__(self, address: str | tuple[str, int], directory: str) -> None:
+    def __init__(self, address: str | tuple[str, int], directory: str, host: str = "") -> None:
+        """Listen at `address`: a path, or host and port. Senders are told the other `host`, if any. OSError."""
         self._directory = directory
         self._secret = random_token()
         is_path = isinstance(address, str)
         self._listener = Listener(address, "AF_UNIX" if is_path else "AF_INET", BACKLOG)
+        self._host = host
         self._changed = threading.Condition()
         self._complete: dict[int, PartitionSpool] = {}
         self._given: dict[int, int] = {}
@@ -67,7 +69,10 @@ class PartitionReceiver:
     @property
     def send_arguments(self) -> SendArguments:
         """What the senders need."""
-        return SendArguments(self._listener.address, self._secret)
+        address: str | tuple[str, int] = self._listener.address
+        if self._host and not isinstance(address, str):
+            address = (self._host, address[1])
+        return SendArguments(address, self._secret)
 
     def rows(self, total: Callable[[], int | None]) -> Iterator[pa.RecordBatch | None]:
         """The batches of all partitions in order, and None at least every 100 ms while there is none to give. `total` says how

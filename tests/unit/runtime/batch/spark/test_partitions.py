@@ -57,6 +57,16 @@ def test_a_host_and_port_do_as_well(tmp_path: Path) -> None:
     receiver.close()
 
 
+def test_senders_are_told_the_host_by_which_they_reach_the_listener(tmp_path: Path) -> None:
+    receiver = PartitionReceiver(("127.0.0.1", 0), str(tmp_path), "localhost")
+    host, port = receiver.send_arguments.address
+    assert host == "localhost"
+    assert int(port) > 0
+    send(receiver, 0, batch_of(1))
+    assert values(receiver, 1) == [1]
+    receiver.close()
+
+
 def test_a_task_that_breaks_off_leaves_no_rows(receiver: PartitionReceiver) -> None:
     told = receiver.send_arguments
     with Client(told.address, authkey=told.secret.encode()) as connection:

@@ -9,6 +9,7 @@ from runtime.batch.spark.settings import (
     launch_keys,
     launch_settings,
     properties_text,
+    results_address,
     shown_settings,
     spark_keys,
     standalone_masters,
@@ -86,6 +87,20 @@ def test_a_spark_of_this_machine_is_told_by_its_master(master: str, is_here: boo
 
 def test_masters_of_a_standalone_cluster() -> None:
     assert standalone_masters("spark://a:1,b:2") == [("a", 1), ("b", 2)]
+
+
+def test_rows_are_listened_for_where_the_driver_listens_and_sent_where_it_is_reached() -> None:
+    cluster = {"spark.driver.host": "driver.example"}
+    assert results_address(cluster) == (("driver.example", 0), "driver.example")
+    behind = {**cluster, "spark.driver.bindAddress": "0.0.0.0", "spark.sqlstream.results.port": "7001"}
+    assert results_address(behind) == (("0.0.0.0", 7001), "driver.example")
+
+
+@pytest.mark.parametrize("port", ["x", "-1", "65536", "", "7001.0"])
+def test_a_wrong_port_for_results_is_the_user_s_fault(port: str) -> None:
+    with pytest.raises(UserError) as caught:
+        spark_keys({"spark.sqlstream.results.port": port})
+    assert caught.value.code == "SS4002"
 
 
 def test_by_default_spark_is_local_closed_and_within_the_cores() -> None:
