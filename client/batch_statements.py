@@ -71,6 +71,11 @@ def compile_in_mode(
         raise
 
 
+def compile_in_batch(sinks: tuple[Sink, ...], context: BindContext, job_id: str) -> CompiledBatch:
+    """The job of a statement in batch, whatever execution.runtime-mode is. UserError as `compile_in_mode` under BATCH."""
+    return _compile(plan_batch_sources(sinks, context), context, job_id)
+
+
 def _compile(plan: BatchSources, context: BindContext, job_id: str) -> CompiledBatch:
     refusal: UserError | None = None
     for choice in engine_choices(plan, context):

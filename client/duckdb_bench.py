@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from client.bench_script import checksum_text, is_same_answer
 from planner.lower.duckdb import lower_duckdb
 from planner.lower.duckdb.types import quote, type_name
 from planner.relational.nodes import RelationalNode, Sink, TableScan
@@ -28,9 +29,6 @@ CLOCK_QUERIES = {
     "q12": "INSERT INTO nexmark_q12 (bidder, bid_count) SELECT bidder, COUNT(*) FROM bid GROUP BY bidder"
 }
 """Queries with windows by processing time, rewritten for a batch: all rows are in one window."""
-COMPARED = {"q12": "", "q18": "rows", "q19": "rows"}
-"""Queries that are not compared by row count and checksum: q18 and q19 may keep either of two equal rows, q12 has windows by
-processing time."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +41,7 @@ class BatchAnswer:
 
     def is_answered_by(self, query: str, rows: int, checksum: str) -> bool | None:
         """Whether the engine gave the same answer; None where the answers cannot be compared."""
-        compared = COMPARED.get(query, "checksum")
-        if not compared:
-            return None
-        return self.rows == rows and (compared == "rows" or self.checksum == checksum)
+        return is_same_answer(query, (self.rows, self.checksum), (rows, checksum))
 
 
 def answer_in_duckdb(sink: Sink, events: int, config: NexmarkConfig, runs: int) -> BatchAnswer:
@@ -125,4 +120,4 @@ def _checked(connection: duckdb.DuckDBPyConnection, text: str, schema: Schema) -
         columns: list[Any] = [c.cast(f.type) for c, f in zip(batch.columns, wanted, strict=True)]
         rows += batch.num_rows
         checksum += int(row_checksum(columns).sum())
-    return rows, f"{checksum & (2**64 - 1):016x}"
+    return rows, checksum_text(checksum)

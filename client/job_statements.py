@@ -36,20 +36,21 @@ def execute_job_statement(statement: Statement, cluster: ClusterClient) -> Rows:
 
     match statement:
         case StopJob(job_id=job_id):
-            _job(job_id, statement.id_span, cluster)
+            known_job(job_id, statement.id_span, cluster)
             cluster.cancel(job_id)
             schema = Schema.of(("result", sql.STRING))
             done = f'job "{job_id}" is being cancelled'
             return Rows(schema, literal_batches(schema, (("OK",),)), done=done)
         case DescribeJob(job_id=job_id):
-            jobs: tuple[JobOverviewEntry, ...] = (_job(job_id, statement.id_span, cluster),)
+            jobs: tuple[JobOverviewEntry, ...] = (known_job(job_id, statement.id_span, cluster),)
         case _:
             jobs = cluster.jobs()
     rows = tuple((job.job_id, job.name, job.status.value, job.start_ms * _NS_PER_MS) for job in jobs)
     return Rows(JOBS, literal_batches(JOBS, rows))
 
 
-def _job(job_id: str, span: Span, cluster: ClusterClient) -> JobOverviewEntry:
+def known_job(job_id: str, span: Span, cluster: ClusterClient) -> JobOverviewEntry:
+    """UserError SS6009 when the cluster has no such job."""
     for job in cluster.jobs():
         if job.job_id == job_id:
             return job

@@ -49,6 +49,7 @@ class LocalClusterClient:
         """`config` holds the settings of the cluster. `print_lines` receives the lines of connector `print`; by default they go
         to standard output and error."""
         self._config = dict(config or {})
+        self._is_on_spark = options.get(self._config, "execution.target") == "spark"
         self._task_managers = task_managers
         self._print_lines = print_lines
         self._clusters: dict[bool, EmbeddedCluster] = {}
@@ -72,6 +73,11 @@ class LocalClusterClient:
             return self._clusters[in_process]
 
     def submit(self, graph: JobGraph) -> None:
+        if self._is_on_spark:
+            from client.absolute_paths import with_absolute_paths
+
+            # Executors run in directories of their own.
+            graph = with_absolute_paths(graph)
         cluster = self.cluster(self._runs_in_process(graph))
         cluster.submit(graph)
         with self._lock:
@@ -88,6 +94,8 @@ class LocalClusterClient:
         if is_trivial(graph) or (graph.is_batch and self._task_managers is None):
             # A batch engine has threads or processes of its own, and is warm for the next statement.
             return True
+        if self._is_on_spark:
+            return False
         input_max = options.get(graph.config, IN_PROCESS_INPUT) if self._task_managers is None else 0
         return input_max > 0 and is_small(graph, input_max)
 

@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "shell": ("client.commands.shell", "type SQL and see the answer; the command without words"),
     "run": ("client.commands.run", "run every statement of a SQL file"),
     "explain": ("client.commands.explain", "print the plans of a SQL file's queries, down to the JobGraph"),
+    "verify": ("client.commands.verify", "compare the rows of a SQL file's queries as streams and in batch"),
     "submit": ("client.commands.submit", "run every statement of a SQL file on a server"),
     "jobs": ("client.commands.jobs", "list the jobs of a server"),
     "job": ("client.commands.job", "show one job of a server"),

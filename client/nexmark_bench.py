@@ -5,25 +5,24 @@ from __future__ import annotations
 import contextlib
 import statistics
 import time
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
-from sqlstream.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, CatalogTable
-from sqlstream.errors import ErrorInfo, UserError
+from client.bench_script import (
+    EVENT_TIME_SPAN_S,
+    Options,
+    answer_of,
+    nexmark_options,
+    nexmark_queries,
+    nexmark_text,
+    redirect_tables,
+    run_script,
+)
+from sqlstream.catalog import CatalogTable
 from sqlstream.graph.job_graph import JobGraph
-from sqlstream.messages.job_state import JobStatus
-from sqlstream.messages.rpc import Metrics
 from sqlstream.specs import SourceSpec
 
-QUERIES_DIR = Path(__file__).resolve().parent.parent / "queries" / "nexmark"
 GENERATOR = "gen"
-SIDE_INPUT = "duckdb"
-"""The connector of tables that lie beside the queries."""
-
-EVENT_TIME_SPAN_S = 10
 GENERATOR_BLOCK = 65_536
 Result = dict[str, Any]
 
@@ -59,8 +58,7 @@ COLUMNS: tuple[tuple[str, Callable[[Any], str]], ...] = (
 
 def available_queries() -> list[str]:
     """The queries that have a file, in order of their number, and the generator."""
-    names = [path.stem for path in QUERIES_DIR.glob("q*.sql")]
-    return [GENERATOR, *sorted(names, key=lambda name: int(name[1:]))]
+    return [GENERATOR, *nexmark_queries()]
 
 
 class NexmarkBench:
@@ -90,7 +88,7 @@ class NexmarkBench:
 
         with contextlib.closing(LocalClusterClient(self._settings)) as clusters:
             session = Session(clusters, self._settings)
-            measured = self._measure(session, _text(query), runs)
+            measured = self._measure(session, nexmark_text(query), runs)
             peak = clusters.cluster().peak_rss_bytes()
             rows, checksum = self._check(session, query) if with_checksum else (None, None)
         wall_s = statistics.median(wall for wall, _ in measured)
@@ -109,7 +107,7 @@ class NexmarkBench:
 
         with local_session(self._settings) as session:
             sink, sources = self.bound(session, query)
-            gross_s = statistics.median(cpu for _, cpu in self._measure(session, _text(query), runs))
+            gross_s = statistics.median(cpu for _, cpu in self._measure(session, nexmark_text(query), runs))
             source_s = statistics.median(cpu for _, cpu in self._measure(session, sources, runs))
             rows, checksum = self._check(session, query)
         batch = answer_in_duckdb(sink, self._events, NexmarkConfig(rate=self._rate), runs)
@@ -141,8 +139,7 @@ class NexmarkBench:
 
     def _check(self, session: Any, query: str) -> tuple[int, str]:
         """Number and checksum of the final rows."""
-        total = self._run_text(session, _text(query), self._events, "checksum")
-        return int(total.get("resultRows", 0)), f"{int(total.get('resultChecksum', 0)) & (2**64 - 1):016x}"
+        return answer_of(self._run_text(session, nexmark_text(query), self._events, "checksum"))
 
     def _per_event(self, cpu_s: float) -> float:
         return round(cpu_s / self._events * 1e9, 1)
@@ -155,12 +152,12 @@ class NexmarkBench:
         from planner.dialect.statements import Insert
 
         session.catalog = type(session.catalog)()
-        text = _text(query)
+        text = nexmark_text(query)
         *tables, insert = parse_script(text)
         assert isinstance(insert, Insert)
         for table in tables:
             session.execute(table)
-        self._redirect(session, self._events, "blackhole")
+        redirect_tables(session, self._options(self._events, "blackhole"))
         sources = text[: insert.span.start] + _source_script(session.compile(insert).job_graph)
         if query in CLOCK_QUERIES:
             (insert,) = parse_statements(CLOCK_QUERIES[query])
@@ -169,38 +166,11 @@ class NexmarkBench:
 
     def _run_text(self, session: Any, text: str, events: int, sink: str) -> dict[str, Any]:
         """Run a script over `events` events into a sink connector; returns the metrics of its last job."""
-        from planner.dialect.parser import parse_script
+        return run_script(session, text, self._options(events, sink))
 
-        session.catalog = type(session.catalog)()
-        total: dict[str, Any] = {}
-        for statement in parse_script(text):
-            outcome = session.execute(statement)
-            self._redirect(session, events, sink)
-            if hasattr(outcome, "wait"):
-                status, error = outcome.wait()
-                if status is not JobStatus.FINISHED:
-                    raise (error or _unknown(status)).to_job_error()
-                total = _added(outcome.metrics().operators.values())
-        return total
-
-    def _redirect(self, session: Any, events: int, sink: str) -> None:
-        """Point the file's tables at this measurement: number and rate of events, and where rows go."""
-        for entry in session.catalog.list(DEFAULT_CATALOG, DEFAULT_DATABASE):
-            if not isinstance(entry, CatalogTable):
-                continue
-            options = dict(entry.options)
-            if options["connector"] == "nexmark":
-                options |= {"nexmark.events": str(events), "nexmark.rate": str(self._rate)}
-            elif options["connector"] in ("blackhole", "checksum"):
-                options["connector"] = sink
-            elif options["connector"] == SIDE_INPUT:
-                # Wherever the command was started.
-                options["path"] = str(QUERIES_DIR / Path(options["path"]).name)
-            else:
-                raise UserError(
-                    "SS4005", f'table "{entry.path.name}" of a Nexmark query reads "{options["connector"]}"'
-                )
-            session.catalog.put(msgspec.structs.replace(entry, options=options))
+    def _options(self, events: int, sink: str) -> Callable[[CatalogTable], Options]:
+        """Point a table at this measurement: number and rate of events, and where rows go."""
+        return lambda table: nexmark_options(table, events, self._rate, sink)
 
     def _generate(self, runs: int) -> Result:
         """The figures of generating and dropping all columns of all events."""
@@ -252,10 +222,6 @@ class NexmarkBench:
         }
 
 
-def _text(query: str) -> str:
-    return (QUERIES_DIR / f"{query}.sql").read_text(encoding="utf-8")
-
-
 def _source_script(graph: JobGraph) -> str:
     """A script of one job that reads the same columns of the same sources as `graph`, and drops the rows."""
     sources = [o.spec for v in graph.vertices for o in v.operators if isinstance(o.spec, SourceSpec)]
@@ -270,16 +236,3 @@ def _source_script(graph: JobGraph) -> str:
         tables.append(f"CREATE TABLE source_{number} ({declared}) WITH ('connector' = 'blackhole');")
         inserts.append(f"INSERT INTO source_{number} SELECT {columns} FROM `{spec.table}`;")
     return "\n".join([*tables, "EXECUTE STATEMENT SET BEGIN", *inserts, "END;"])
-
-
-def _added(operators: Iterable[Metrics]) -> dict[str, Any]:
-    """The metrics of all operators, summed by name."""
-    total: dict[str, Any] = {}
-    for metrics in operators:
-        for name, value in metrics.items():
-            total[name] = total.get(name, 0) + value
-    return total
-
-
-def _unknown(status: JobStatus) -> ErrorInfo:
-    return ErrorInfo("SS6054", f"the job ended {status.value.lower()}")

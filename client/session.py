@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 CONFLICTS_MAX = 100
 """How often a DDL statement is planned anew because another session has changed the same object of a catalog."""
 
+STATEMENTS_REMEMBERED_MAX = 100
+"""How many of its jobs a session can verify later."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
@@ -57,9 +60,10 @@ class Rows:
 
 @dataclasses.dataclass(frozen=True)
 class Text:
-    """EXPLAIN's answer."""
+    """The answer of EXPLAIN or VERIFY. `is_failure`: VERIFY has found a difference."""
 
     text: str
+    is_failure: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,10 +161,19 @@ class LiteralResults:
 Outcome = Rows | Text | Job
 
 
+@dataclasses.dataclass(frozen=True)
+class SubmittedStatement:
+    """A query, INSERT or statement set as it was bound, and the settings then."""
+
+    sinks: tuple[Sink, ...]
+    config: dict[str, str]
+
+
 class Session:
     """One user's catalog and settings. Runs statements in the order of the calls, which come one at a time.
 
-    The cluster belongs to the caller, and may serve other sessions too. State: catalog and settings; jobs are the cluster's.
+    The cluster belongs to the caller, and may serve other sessions too. State: catalog, settings
+    and the plans of its last jobs; the jobs themselves are the cluster's.
     """
 
     def __init__(
@@ -183,6 +196,7 @@ class Session:
         self._places = places
         self._first_config = dict(config or {})
         self.config: dict[str, str] = dict(self._first_config)
+        self._submitted: dict[str, SubmittedStatement] = {}
 
     def files(self) -> LocalFiles:
         """The files that statements may name by their path."""
@@ -195,15 +209,38 @@ class Session:
     def execute(self, statement: Statement) -> Outcome:
         """Run one parsed statement; a query or INSERT is submitted, and not waited for. UserError with a position."""
         from client.job_statements import execute_job_statement, is_job_statement
-        from planner.dialect.statements import Explain, Insert, Query, StatementSet
+        from planner.dialect.statements import (
+            Explain,
+            Insert,
+            Query,
+            StatementSet,
+            Verify,
+            VerifyJob,
+        )
 
         if is_job_statement(statement):
             return execute_job_statement(statement, self.cluster)
         if isinstance(statement, Explain):
             return Text(self.explain(statement.target, statement.details))
         if isinstance(statement, Query | Insert | StatementSet):
-            return self.submit(self.compile(statement, job_id=secrets.token_hex(16)))
+            plan = self.compile(statement, job_id=secrets.token_hex(16))
+            job = self.submit(plan)
+            self._remember(job.id, plan.relational)
+            return job
+        if isinstance(statement, Verify | VerifyJob):
+            from client.verification.statements import execute_verify
+
+            return execute_verify(statement, self)
         return self._apply(statement)
+
+    def submitted(self, job_id: str) -> SubmittedStatement | None:
+        """The statement of one of the session's last STATEMENTS_REMEMBERED_MAX jobs."""
+        return self._submitted.get(job_id)
+
+    def _remember(self, job_id: str, sinks: tuple[Sink, ...]) -> None:
+        self._submitted[job_id] = SubmittedStatement(sinks, dict(self.config))
+        while len(self._submitted) > STATEMENTS_REMEMBERED_MAX:
+            del self._submitted[next(iter(self._submitted))]
 
     def compile(self, statement: Statement, job_id: str = "") -> CompiledPlan | CompiledBatch:
         """All plans of a query, INSERT or statement set, as a stream or in batch (execution.runtime-mode)."""

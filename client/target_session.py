@@ -22,7 +22,7 @@ DATA_DIRECTORY = "sqlstream.data-dir"
 
 def server_of(config: Mapping[str, str]) -> str:
     """The data directory of the server that jobs go to; empty for a cluster of one's own. UserError SS4002 for a wrong target."""
-    if options.get(config, TARGET) == "local":
+    if options.get(config, TARGET) != "remote":
         return ""
     from client.server_file import data_directory
 
@@ -32,7 +32,7 @@ def server_of(config: Mapping[str, str]) -> str:
 def refuse_target(config: Mapping[str, str], command: str) -> None:
     """UserError SS4003 when a command that runs its own cluster is given another target, SS4002 for a wrong one."""
     target = options.get(config, TARGET)
-    if target != "local":
+    if target == "remote":
         raise UserError(
             "SS4003",
             f'{command} runs jobs in a cluster of its own, not on the target "{target}"',
@@ -46,8 +46,8 @@ def target_session(
     task_managers: int | None = None,
     print_lines: PrintLines | None = None,
 ) -> Iterator[Session]:
-    """A session that plans here, on a cluster of its own that ends with it, or on the running server of this machine and user,
-    found by `sqlstream.data-dir`. The arguments are those of LocalClusterClient.
+    """A session that plans here, on a cluster of its own that ends with it, of this machine or in a Spark cluster, or on the
+    running server of this machine and user, found by `sqlstream.data-dir`. The arguments are those of LocalClusterClient.
 
     UserError SS4001 or SS4002 for a wrong setting, SS4003 for one that a remote cluster cannot obey; for a server that does not
     answer those of `remote_cluster`."""

@@ -25,8 +25,10 @@ from runtime.jobmanager.shell import JobManagerShell
 from runtime.logs import QUIET_LEVEL
 from runtime.metrics import ProcessUsage
 from runtime.net.attached_clients import AttachedClients
+from runtime.net.endpoint import Endpoint
 from runtime.net.results import JobResults, PrintLines, ResultStore
 from runtime.providers.child_output import PassOn, print_errors
+from runtime.providers.providers import endpoint_of, is_on_one_host, provider_of
 from runtime.sink_committer import ConnectorCommitter
 from runtime.taskmanager.task_manager_options import TaskManagerOptions
 from runtime.transport import Transport
@@ -54,6 +56,7 @@ from sqlstream.messages.rpc import (
     decode_client_request,
     encode_message,
 )
+from sqlstream.specs import SinkSpec, SourceSpec
 
 RESULT_BUFFER_BYTES = 16 * 1024 * 1024
 """Result rows of one job that may wait for the client."""
@@ -77,6 +80,10 @@ class TaskManagers(Protocol):
 
     @property
     def address(self) -> str:
+        """Where clients of this machine reach the JobManager."""
+
+    @property
+    def result_address(self) -> str:
         """The address to which result sinks send rows for the client."""
 
     @property
@@ -133,6 +140,7 @@ class EmbeddedCluster:
         self._usage = ProcessUsage(lambda: self._task_managers.process_ids)
         self._print_errors: dict[str, OSError] = {}
         self._is_started = False
+        self._is_on_one_host = in_process or is_on_one_host(self._config)
         self._cluster_id = random_id()[:8]
         self._provisioning = (
             None
@@ -155,10 +163,13 @@ class EmbeddedCluster:
                 options.get(self._config, "task.cancellation.timeout"),
             )
         else:
-            from runtime.providers.flight_cluster import ChildTaskManagers
+            from runtime.providers.flight_cluster import FlightTaskManagers
 
-            self._task_managers = ChildTaskManagers(
-                self._child_options(around.places),
+            make_provider, endpoint = provider_of(self._config), endpoint_of(self._config)
+            self._task_managers = FlightTaskManagers(
+                self._child_options(around.places, endpoint),
+                endpoint,
+                make_provider,
                 receiver=self._results,
                 receive=self._receive,
                 on_exit=lambda resource_id, error: self._shell.task_manager_exited(resource_id, error),
@@ -179,7 +190,7 @@ class EmbeddedCluster:
         )
         self._shell.remember(around.ended)
 
-    def _child_options(self, places: FilePlaces | None) -> TaskManagerOptions:
+    def _child_options(self, places: FilePlaces | None, endpoint: Endpoint | None) -> TaskManagerOptions:
         """The options of every child but its id and the address of the JobManager."""
         is_logging = "sqlstream.log.level" in self._config
         return TaskManagerOptions(
@@ -192,6 +203,9 @@ class EmbeddedCluster:
             options.get(self._config, "sqlstream.log.level") if is_logging else QUIET_LEVEL,
             options.get(self._config, "sqlstream.log.format"),
             places,
+            options.get(self._config, "taskmanager.host"),
+            options.get(self._config, "taskmanager.bind-host"),
+            endpoint.tls if endpoint is not None else None,
         )
 
     def _job_manager_config(self) -> JobManagerConfig:
@@ -207,7 +221,7 @@ class EmbeddedCluster:
                 provisioning=self._provisioning,
             ),
             JobMasterConfig(
-                result_address=self._task_managers.address,
+                result_address=self._task_managers.result_address,
                 slot_request_timeout_ms=value("slot.request.timeout"),
             ),
             archive_max=value("jobstore.max-capacity"),
@@ -234,6 +248,10 @@ class EmbeddedCluster:
         # Encoded as for the network: a job that cannot be sent to a TaskManager fails here, before it affects others.
         encoded = encode_job_graph(graph)
         self.check_job(graph, len(encoded))
+        if not self._is_on_one_host:
+            from runtime.batch.spark.shared_files import refuse_local_files
+
+            refuse_local_files(_tables(graph), graph.config)
         graph = decode_job_graph(encoded)
         is_first = self._results.open(graph.job_id)
         try:
@@ -407,6 +425,11 @@ class EmbeddedCluster:
         # Callers that wait for rows get the end of the rows.
         self._results.close_all()
         self._around.on_crash()
+
+
+def _tables(graph: JobGraph) -> Iterator[SourceSpec | SinkSpec]:
+    specs = (o.spec for v in graph.vertices for o in v.operators)
+    return (s for s in specs if isinstance(s, SourceSpec | SinkSpec))
 
 
 def _refusal(error: Exception) -> ErrorInfo:

@@ -11,6 +11,7 @@ from typing import Any
 from sqlstream.config_option import ConfigOption, ConfigType, Scope
 from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.flink_tuning import TUNING
+from sqlstream.network_options import NETWORK_OPTIONS
 from sqlstream.server_options import SERVER_OPTIONS
 from sqlstream.spark_keys import is_spark_key
 
@@ -39,10 +40,18 @@ OPTIONS: dict[str, ConfigOption] = {
         ConfigOption("execution.batch.spark-files-are-shared", _B, "false",
                      "Whether all machines of a Spark cluster see the same files below the paths of tables."),
         ConfigOption("execution.target", _E, "local",
-                     "Where jobs of `sqlstream run` and of embedded sessions run: in a cluster of their own, or remote, on the "
-                     "running server of this machine and user.",
-                     choices=("local", "remote"), refused=("spark", "yarn-session", "yarn-application", "kubernetes-session",
+                     "Where jobs run: in processes of this machine, remote, on the running server of this machine and user, or "
+                     "in the executors of a Spark cluster.",
+                     choices=("local", "remote", "spark"), refused=("yarn-session", "yarn-application", "kubernetes-session",
                      "kubernetes-application"), scope=Scope.CLUSTER),
+        ConfigOption("sqlstream.verify.keys-max", _I, "5",
+                     "How many of the keys whose rows differ VERIFY shows.", minimum=1, maximum=1000, scope=Scope.SESSION),
+        ConfigOption("sqlstream.verify.contributing-rows-max", _I, "10",
+                     "How many rows of each table VERIFY shows for a key whose rows differ; 0 reads no table for that.",
+                     minimum=0, maximum=10_000, scope=Scope.SESSION),
+        ConfigOption("sqlstream.verify.float-tolerance", ConfigType.DOUBLE, "0",
+                     "By how much FLOAT and DOUBLE values may differ in VERIFY, relative to the larger one.",
+                     minimum=0, scope=Scope.SESSION),
         ConfigOption("parallelism.default", _I, "1", "Parallelism of every operator that nothing else decides.",
                      minimum=1, maximum=32768, scope=Scope.SESSION),
         ConfigOption("table.exec.resource.default-parallelism", _I, "-1",
@@ -118,6 +127,7 @@ OPTIONS: dict[str, ConfigOption] = {
         ConfigOption("resourcemanager.taskmanager-registration.timeout", _D, "5 min",
                      "A TaskManager that has not registered this long after its start is ended and replaced.", minimum=1,
                      scope=Scope.CLUSTER),
+        *NETWORK_OPTIONS,
         *SERVER_OPTIONS,
     )
 }  # fmt: skip

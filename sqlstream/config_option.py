@@ -92,13 +92,13 @@ class ConfigOption(msgspec.Struct, frozen=True):
         return f"choose one of {', '.join(self.choices)}"
 
     def _check_bounds(self, value: Any, said: str, span: Span | None) -> None:
-        if isinstance(value, bool) or not isinstance(value, int):
+        if isinstance(value, bool) or not isinstance(value, int | float):
             return
-        if self.minimum is not None and value < self.minimum:
+        if self.minimum is not None and not value >= self.minimum:
             raise UserError(
                 "SS4002", f'option "{self.key}" must be at least {self.minimum}, not {said}', span=span
             )
-        if self.maximum is not None and value > self.maximum:
+        if self.maximum is not None and not value <= self.maximum:
             raise UserError(
                 "SS4002", f'option "{self.key}" must be at most {self.maximum}, not {said}', span=span
             )

@@ -53,7 +53,7 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, ConfigType, str], ...]], ...] = (
         ),
     ),
     (
-        "state and sorted rows are in memory: there is no cache before it and nothing is spilled",
+        "state and sorted rows are in memory: there is no cache before it, and a stream spills nothing",
         (
             ("table.exec.rank.topn-cache-size", _I, "10000"),
             ("table.exec.window-agg.buffer-size-limit", _I, "100000"),
@@ -122,16 +122,6 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, ConfigType, str], ...]], ...] = (
         ),
     ),
     (
-        "the processes of a cluster meet on Unix sockets of one user, which have no host and no port",
-        (
-            ("jobmanager.rpc.address", _S, ""),
-            ("jobmanager.rpc.port", _I, "6123"),
-            ("jobmanager.bind-host", _S, ""),
-            ("taskmanager.host", _S, ""),
-            ("taskmanager.bind-host", _S, ""),
-        ),
-    ),
-    (
         "the gateway starts a thread when a statement needs one, up to 'sql-gateway.worker.threads.max', and keeps it",
         (
             ("sql-gateway.worker.threads.min", _I, "5"),
@@ -139,7 +129,7 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, ConfigType, str], ...]], ...] = (
         ),
     ),
     (
-        "there is no JVM",
+        "no JVM runs jobs of streams",
         (("env.java.opts.all", _S, ""), ("env.java.home", _S, "")),
     ),
 )  # fmt: skip

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from client.arguments import count
+from client.commands.bench_figures import write_json
 
 EPILOG = """\
 examples:
@@ -56,12 +55,7 @@ def execute(arguments: argparse.Namespace) -> int:
             found.append(figure)
             cells = [f"{x:.1f}" for x in (figure.p50_ms, figure.p99_ms, figure.max_ms)]
             print(_line((figure.name, *cells, f"{figure.bar_ms}", f"{figure.count}")), file=out, flush=True)
-    if arguments.json:
-        text = json.dumps([figure.as_json() for figure in found], indent=2)
-        if arguments.json == "-":
-            print(text)
-        else:
-            Path(arguments.json).write_text(text + "\n", encoding="utf-8")
+    write_json(arguments.json, [figure.as_json() for figure in found])
     return 0 if all(figure.is_within_bar for figure in found) else 1
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from pathlib import Path
 
 from client.arguments import count
+from client.commands.bench_figures import write_json
 
 EPILOG = """\
 examples:
@@ -47,12 +46,7 @@ def execute(arguments: argparse.Namespace) -> int:
         found.append(figure)
         cells = (figure.rows_per_cpu_s, figure.bar, figure.rows_out)
         print(_line((figure.cache, figure.kind, *(f"{n:,}" for n in cells))), file=out, flush=True)
-    if arguments.json:
-        text = json.dumps([figure.as_json() for figure in found], indent=2)
-        if arguments.json == "-":
-            print(text)
-        else:
-            Path(arguments.json).write_text(text + "\n", encoding="utf-8")
+    write_json(arguments.json, [figure.as_json() for figure in found])
     return 0 if all(figure.is_within_bar for figure in found) else 1
 
 

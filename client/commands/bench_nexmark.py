@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from pathlib import Path
 
 from client.arguments import count
+from client.commands.bench_figures import bench_settings, cells_line, check_writable, chosen, write_json
 from client.live_line import LiveLine
-from sqlstream.errors import UserError, did_you_mean
 
 EPILOG = """\
 examples:
@@ -64,12 +62,12 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.against:
         available.remove(GENERATOR)
         columns = AGAINST_COLUMNS
-    queries = _chosen(arguments.queries, available)
-    settings = _settings(arguments)
-    _check_writable(arguments.json)
+    queries = chosen(arguments.queries, available, "Nexmark query")
+    settings = bench_settings(arguments)
+    check_writable(arguments.json)
     out = sys.stderr if arguments.json == "-" else sys.stdout
     live = LiveLine()
-    print(_line([name for name, _ in columns]), file=out, flush=True)
+    print(cells_line([name for name, _ in columns]), file=out, flush=True)
     results = []
     parallelism = arguments.parallelism or (1 if arguments.against else 2)
     with NexmarkBench(arguments.events, parallelism, arguments.rate, settings) as bench:
@@ -81,52 +79,9 @@ def execute(arguments: argparse.Namespace) -> int:
                 result = bench.run(query, arguments.runs, with_checksum=not arguments.no_checksum)
             live.erase()
             results.append(result)
-            print(_line([show(result[name]) for name, show in columns]), file=out, flush=True)
-    if arguments.json:
-        text = json.dumps(results, indent=2)
-        if arguments.json == "-":
-            print(text)
-        else:
-            Path(arguments.json).write_text(text + "\n", encoding="utf-8")
+            print(cells_line([show(result[name]) for name, show in columns]), file=out, flush=True)
+    write_json(arguments.json, results)
     wrong = [result["query"] for result in results if result.get("is_same_answer") is False]
     for query in wrong:
         print(f"error: {query} answers otherwise than duckdb", file=sys.stderr)
     return 1 if wrong else 0
-
-
-def _check_writable(path: str | None) -> None:
-    """Check before minutes of work that `path` can be written. UserError SS5001."""
-    if path is None or path == "-":
-        return
-    try:
-        with open(path, "a", encoding="utf-8"):
-            return
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise UserError(
-            "SS5001", f'cannot write "{path}": {reason}', hint="give the path of a file to write"
-        ) from error
-
-
-def _settings(arguments: argparse.Namespace) -> dict[str, str]:
-    from client.configuration import settings_of_words
-    from client.target_session import refuse_target
-
-    settings = settings_of_words(arguments.set)
-    refuse_target(settings, "sqlstream bench")
-    return settings
-
-
-def _chosen(text: str, available: list[str]) -> list[str]:
-    if not text:
-        return available
-    chosen = [name.strip() for name in text.split(",") if name.strip()]
-    for name in chosen:
-        if name not in available:
-            hint = did_you_mean(name, available) or f"choose of {', '.join(available)}"
-            raise UserError("SS4005", f'there is no Nexmark query "{name}"', hint=hint)
-    return chosen
-
-
-def _line(cells: list[str]) -> str:
-    return "".join(f"{cell:>18}" for cell in cells)

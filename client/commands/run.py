@@ -36,7 +36,8 @@ examples:
 SELECT over bounded tables prints the final table. Over unbounded ones, or with --changelog, it prints each change as it
 arrives, with a first column `op` of +I, -U, +U or -D. INSERT waits until the job has ended. Ctrl-C cancels the job.
 
-With execution.target=remote the jobs run on the sqlstream server of this machine and user, and everything else here.
+With execution.target=remote the jobs run on the sqlstream server of this machine and user, and everything else here; with
+execution.target=spark and spark.master=MASTER in the executors of a Spark cluster.
 
 After each job standard error reports late, undecodable and dropped rows, also with --quiet. A final table is printed when
 its job has finished: a job that fails or is cancelled prints none.
@@ -81,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """0 when all statements ran, 1 when a job failed, 2 for a wrong statement."""
+    """0 when all statements ran, 1 when a job failed or VERIFY has found a difference, 2 for a wrong statement."""
     from client.target_session import target_session
     from sqlstream.flink_tuning import tuning_note
 
@@ -158,8 +159,9 @@ def _show(
     from client.session import Job, Rows, Text
 
     match outcome:
-        case Text(plan):
-            print(plan)
+        case Text(text=words):
+            print(words)
+            return 1 if outcome.is_failure else 0
         case Rows(done=done, note=note) if done:
             _tell(note, arguments)
             if sys.stderr.isatty():

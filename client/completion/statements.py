@@ -41,6 +41,8 @@ PHRASES = (
     "(DESCRIBE | DESC) (CONNECTOR <connector> | FORMAT <format> | FUNCTION [EXTENDED] <function> | JOB <job>)",
     "(DESCRIBE | DESC) (CATALOG [EXTENDED] <catalog> | DATABASE [EXTENDED] <database>)",
     "STOP JOB <job>",
+    "VERIFY <statement> [USING (DUCKDB | SPARK)]",
+    "VERIFY JOB <job> [USING (DUCKDB | SPARK)]",
 )
 
 PHRASES_OF_SET = ("INSERT INTO <table> [PARTITION <columns>] [<columns>] <query>", "END")

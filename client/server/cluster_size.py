@@ -27,6 +27,9 @@ def cluster_size(configuration: Configuration, cores: int, task_managers: int | 
 
     A process per slot would cost each of many small jobs 120 MB, and several times the processor time; a single process would
     run all tasks under one interpreter lock. `task_managers` is the number that was asked for on the command line."""
+    if configuration.get("execution.target") == "spark":
+        # An executor has a processor for one task, and costs nothing before a job needs it.
+        return ClusterSize(task_managers, {})
     settings = {}
     if not configuration.is_given(SLOTS):
         processes = max(cores, task_managers or 1)

@@ -42,7 +42,7 @@ _OF_SESSION = re.compile(r"/sessions(?:/([^/]*).*)?")
 _READING_STATEMENTS = frozenset(
     {
         *("Query", "Explain", "Show", "Describe", "DescribeNamespace", "DescribeExtension", "DescribeJob"),
-        *("ShowJobs", "Use", "SetOption", "ResetOption"),
+        *("ShowJobs", "Use", "SetOption", "ResetOption", "Verify", "VerifyJob"),
     }
 )
 """Names of the statements (planner.dialect.statements) that change nothing but their session. One that is not named here is
@@ -97,9 +97,9 @@ def refused_statement(role: Role, text: str) -> str:
         return "making and dropping catalogs needs the role admin" if _CATALOG_STATEMENTS & {*names} else ""
     if not _READING_STATEMENTS.issuperset(names):
         return "the role read-only runs statements that only read"
-    if "/*+" in text and not {"Query", "Explain"}.isdisjoint(names):
+    if "/*+" in text and not {"Query", "Explain", "Verify"}.isdisjoint(names):
         # A hint could point a table to another file.
-        return "the role read-only gives no OPTIONS hints"
+        return "the role read-only gives no hints"
     if any(map(reads_paths, parsed)):
         return "the role read-only reads tables, and no files by their path"
     return ""

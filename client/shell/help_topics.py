@@ -122,6 +122,11 @@ TOPICS: dict[str, Topic] = {
         ("EXPLAIN [CHANGELOG_MODE | JSON_EXECUTION_PLAN | …] statement;",),
         "EXPLAIN SELECT 1;",
     ),
+    "VERIFY": Topic(
+        "Compares the rows of a query as a stream with its rows in batch, and writes nothing.",
+        ("VERIFY query [USING DUCKDB | SPARK]; VERIFY JOB 'id' [USING DUCKDB | SPARK];",),
+        "VERIFY SELECT 1;",
+    ),
     "USE": Topic(
         "Makes another catalog or database the current one.",
         ("USE [catalog.]database; USE CATALOG catalog;",),

@@ -226,7 +226,11 @@ def _check_nullable(column: Column, table: CatalogTable, span: Span | None) -> N
 @refuse_depth
 def bind_select_sink(query: exp.Expr, context: BindContext) -> Sink:
     """The plan of a query whose rows go to the client: connector `collect`, unique column names (a, a0, a1)."""
-    node = bind_query(query, context)
+    return collecting_sink(bind_query(query, context), context, root_namespace(context).span(query))
+
+
+def collecting_sink(node: RelationalNode, context: BindContext, span: Span | None = None) -> Sink:
+    """A sink that hands the rows of `node` to the client."""
     names = _unique(node.schema.names)
     schema = Schema(
         tuple(Field(n, t.without_time_attribute()) for n, t in zip(names, node.schema.types, strict=True))
@@ -237,13 +241,7 @@ def bind_select_sink(query: exp.Expr, context: BindContext) -> Sink:
         options={"connector": COLLECT},
         is_temporary=True,
     )
-    return Sink(
-        input=node,
-        table=table,
-        options=(("connector", COLLECT),),
-        schema=schema,
-        span=root_namespace(context).span(query),
-    )
+    return Sink(input=node, table=table, options=(("connector", COLLECT),), schema=schema, span=span)
 
 
 def _unique(names: tuple[str, ...]) -> tuple[str, ...]:

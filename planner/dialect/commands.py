@@ -20,8 +20,11 @@ from planner.dialect.statements import (
     SetOption,
     Statement,
     StatementSet,
+    Verify,
+    VerifyJob,
 )
 from planner.dialect.tokens import is_word, word
+from planner.dialect.tokens import span as token_span
 from sqlstream.errors import Span, UserError, did_you_mean
 
 _DETAILS = ("ESTIMATED_COST", "CHANGELOG_MODE", "JSON_EXECUTION_PLAN", "PLAN_ADVICE")
@@ -153,7 +156,7 @@ def _explain(parser: QueryParser) -> Explain:
     return Explain(*extent(parser, first), target=target, details=tuple(dict.fromkeys(details)))
 
 
-def _explained(parser: QueryParser) -> Query | Insert | StatementSet:
+def _explained(parser: QueryParser, hint: str = "") -> Query | Insert | StatementSet:
     first = parser.token
     if parser.at("INSERT"):
         return _insert(parser)
@@ -163,7 +166,28 @@ def _explained(parser: QueryParser) -> Query | Insert | StatementSet:
         return _begin(parser)
     if parser.at_query() or parser.at("("):
         return _query(parser)
-    raise parser.unexpected("a query, INSERT or STATEMENT SET", "details are " + ", ".join(_DETAILS))
+    raise parser.unexpected("a query, INSERT or STATEMENT SET", hint or "details are " + ", ".join(_DETAILS))
+
+
+def _verify(parser: QueryParser) -> Verify | VerifyJob:
+    first = parser.expect("VERIFY")
+    if parser.accept("JOB"):
+        job = jobs.job_id(parser)
+        engine = _using(parser)
+        return VerifyJob(*extent(parser, first), job_id=job.text, id_span=token_span(job), engine=engine)
+    target = _explained(parser, "a query or an INSERT whose query is verified, or JOB 'id'")
+    engine = _using(parser)
+    return Verify(*extent(parser, first), target=target, engine=engine)
+
+
+def _using(parser: QueryParser) -> str:
+    """The engine of USING, in small letters; empty when there is none."""
+    if not parser.accept("USING"):
+        return ""
+    engine = parser.accept_any("DUCKDB", "SPARK")
+    if engine is None:
+        raise parser.unexpected("DUCKDB or SPARK", "the batch engines are DUCKDB and SPARK")
+    return engine.lower()
 
 
 def _set(parser: QueryParser) -> SetOption:
@@ -220,4 +244,5 @@ _READERS: dict[str, Callable[[QueryParser], Statement]] = {
     "USE": catalogs.use,
     "EXPLAIN": _explain,
     "STOP": jobs.stop_job,
+    "VERIFY": _verify,
 }

@@ -12,7 +12,7 @@ from planner.dialect.tokens import span as token_span
 
 def describe_job(parser: QueryParser, first: Token) -> DescribeJob:
     """Read from behind DESCRIBE JOB."""
-    job = _job_id(parser)
+    job = job_id(parser)
     return DescribeJob(*extent(parser, first), job_id=job.text, id_span=token_span(job))
 
 
@@ -20,7 +20,7 @@ def stop_job(parser: QueryParser) -> StopJob:
     """Read STOP JOB 'id'. UserError SS1003 for WITH SAVEPOINT and WITH DRAIN."""
     first = parser.expect("STOP")
     parser.expect("JOB", hint="write STOP JOB 'id'")
-    job = _job_id(parser)
+    job = job_id(parser)
     if parser.at("WITH"):
         token = parser.advance()
         what = parser.accept_any("SAVEPOINT", "DRAIN")
@@ -31,5 +31,6 @@ def stop_job(parser: QueryParser) -> StopJob:
     return StopJob(*extent(parser, first), job_id=job.text, id_span=token_span(job))
 
 
-def _job_id(parser: QueryParser) -> Token:
+def job_id(parser: QueryParser) -> Token:
+    """The id in quotes behind JOB."""
     return parser.string("the id of a job in single quotes", "SHOW JOBS lists the jobs")

@@ -315,3 +315,22 @@ class Explain(Statement):
 
     target: Query | Insert | StatementSet
     details: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Verify(Statement):
+    """VERIFY query [USING duckdb | spark]: whether the query has the same rows as a stream and in batch.
+
+    `engine` is empty where the settings choose."""
+
+    target: Query | Insert | StatementSet
+    engine: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class VerifyJob(Statement):
+    """VERIFY JOB 'id' [USING duckdb | spark]: the same for the statement of a job."""
+
+    job_id: str
+    id_span: Span
+    engine: str = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -94,7 +94,7 @@ class DuckDbEngine:
         import duckdb
 
         with spill_directory() as directory:
-            connection = duckdb.connect(":memory:", config=_database_config(plan.config, directory))
+            connection = duckdb.connect(":memory:", config=database_config(plan.config, directory))
             with self._lock:
                 self._connections.setdefault(plan.job_id, set()).add(connection)
             try:
@@ -191,12 +191,13 @@ class _Tables:
                 rows.close()  # type: ignore[attr-defined]
 
 
-def _threads(config: dict[str, str]) -> int:
+def _threads(config: Mapping[str, str]) -> int:
     threads = int(options.get(config, THREADS))
     return threads if threads > 0 else len(os.sched_getaffinity(0))
 
 
-def _database_config(config: dict[str, str], directory: str) -> dict[str, str | bool | int]:
+def database_config(config: Mapping[str, str], directory: str) -> dict[str, str | bool | int]:
+    """What a database starts with: its share of the machine, a directory for what memory does not hold, and no extensions."""
     return {
         "threads": _threads(config),
         "memory_limit": f"{options.get(config, MEMORY_MAX)}B",

@@ -91,7 +91,8 @@ class Provisioning:
 
     Each is requested under a resource id that was never used before, and counts from its request until its provider
     reports that it has ended. One that ends or is lost without a request is replaced when its slots are needed, at most
-    REPLACEMENTS_MAX times; `on_job` starts that count again. State: the TaskManagers by resource id, how many
+    REPLACEMENTS_MAX times, and never when its provider says that others would fail alike (NO_RESOURCES); `on_job` starts that
+    count again. State: the TaskManagers by resource id, how many
     were requested, how many were lost since the last job, and the cause of the last loss."""
 
     def __init__(self, config: ProvisioningConfig) -> None:
@@ -191,7 +192,8 @@ class Provisioning:
         return resource_id
 
     def _lose(self, error: ErrorInfo) -> None:
-        self._lost += 1
+        is_in_vain = error.reason is FailureReason.NO_RESOURCES
+        self._lost = REPLACEMENTS_MAX + 1 if is_in_vain else self._lost + 1
         self._last_loss = error
 
 
@@ -206,6 +208,8 @@ def _unregistered(resource_id: str, timeout_ms: int) -> ErrorInfo:
 
 def _none_left(last: ErrorInfo) -> ErrorInfo:
     """The cause of a job's failure when every TaskManager has ended and no other is requested; `last` is the last one's."""
+    if last.reason is FailureReason.NO_RESOURCES:
+        return last
     return msgspec.structs.replace(
         last,
         code="SS6003",

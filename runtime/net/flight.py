@@ -15,10 +15,13 @@ from pyarrow import flight
 
 from runtime.net.channels import Channel, ChannelClosed
 from runtime.net.credits import CreditBalance
+from runtime.net.endpoint import ENCRYPTED, Endpoint
 from runtime.net.partition_table import PartitionTable, SubpartitionId
 from runtime.net.results import ResultReceiver
 from runtime.net.socket_directory import flight_location, make_socket_directory, new_address
+from runtime.net.tls import TlsIdentity
 from sqlstream.elements import Element, EndOfInput
+from sqlstream.errors import ExternalError
 
 MESSAGES = "messages"
 """Action that carries one-way control messages, in order."""
@@ -91,9 +94,10 @@ class _TokenCheck(flight.ServerMiddlewareFactory):  # type: ignore[misc]
 class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
     """The server of one process, for control messages, requests of clients, subpartitions and results.
 
-    Listens on a socket in `directory`, which other users must not be able to enter; without one, in a directory of its own,
-    which lasts until `shutdown`. `on_message`, `on_request`, `on_attach` and `results_of` are called by the server's threads; a
-    client holds one of them while it is attached, and one for each job whose rows it reads. State: none; the partition table
+    Listens at `endpoint`, for processes of other hosts; without one, on a socket in `directory`, which other users must not be
+    able to enter; without that, in a directory of its own, which lasts until `shutdown`. `on_message`, `on_request`, `on_attach`
+    and `results_of` are called by the server's threads; a client holds one of them while it is attached, and one for each job
+    whose rows it reads. State: none; the partition table
     belongs to the caller."""
 
     def __init__(
@@ -106,6 +110,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         directory: str | None = None,
         results_of: ResultsOf | None = None,
         on_attach: OnAttach | None = None,
+        endpoint: Endpoint | None = None,
     ) -> None:
         self._results_of = results_of
         self._on_attach = on_attach
@@ -113,9 +118,36 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         self._on_request = on_request
         self._table = table
         self._receiver = receiver
+        self._own_directory = ""
+        check = {"token": _TokenCheck(token)}
+        if endpoint is not None:
+            self._listen(endpoint, check)
+            self.address = endpoint.address(self.port)
+            return
         self._own_directory = make_socket_directory() if directory is None else ""
         self.address = new_address(directory or self._own_directory)
-        super().__init__(flight_location(self.address), middleware={"token": _TokenCheck(token)})
+        super().__init__(flight_location(self.address), middleware=check)
+
+    def _listen(self, endpoint: Endpoint, middleware: dict[str, _TokenCheck]) -> None:
+        identity = endpoint.identity()
+        try:
+            if identity is None:
+                super().__init__(endpoint.location(), middleware=middleware)
+                return
+            super().__init__(
+                endpoint.location(),
+                tls_certificates=[(identity.certificate, identity.key)],
+                # Who has no certificate of the cluster is refused before a call is read.
+                verify_client=True,
+                root_certificates=identity.authority,
+                middleware=middleware,
+            )
+        except pa.ArrowException as error:
+            raise ExternalError(
+                "SS6071",
+                f'could not listen on "{endpoint.bind_host}" port {endpoint.port}: {str(error).splitlines()[0]}',
+                hint="set jobmanager.bind-host or taskmanager.bind-host to an address of that host, or another port",
+            ) from error
 
     def shutdown(self) -> None:
         # The directory first: the server waits for its calls, and the process may end meanwhile.
@@ -231,8 +263,10 @@ def _drain(reader: Any) -> None:
 class FlightConnections:
     """One client per peer, shared by all streams and calls to it. State: the open clients; thread-safe."""
 
-    def __init__(self, token: str) -> None:
+    def __init__(self, token: str, identity: TlsIdentity | None = None) -> None:
+        """`identity` is what this process shows peers whose addresses are encrypted."""
         self._headers = [(_AUTHORIZATION.encode(), f"Bearer {token}".encode())]
+        self._identity = identity
         self._clients: dict[str, Any] = {}
         self._lock = threading.Lock()
 
@@ -243,8 +277,20 @@ class FlightConnections:
         """The client for a peer; connects with the first call."""
         with self._lock:
             if address not in self._clients:
-                self._clients[address] = flight.FlightClient(flight_location(address))
+                self._clients[address] = self._connect(address)
             return self._clients[address]
+
+    def _connect(self, address: str) -> Any:
+        identity = self._identity
+        if identity is None or not address.startswith(ENCRYPTED):
+            return flight.FlightClient(flight_location(address))
+        return flight.FlightClient(
+            flight_location(address),
+            tls_root_certs=identity.authority,
+            cert_chain=identity.certificate,
+            private_key=identity.key,
+            override_hostname=identity.server_name or None,
+        )
 
     def send_messages(self, address: str, messages: list[bytes], timeout_s: float) -> None:
         """Send one-way control messages in one call; returns when the peer has received them. pyarrow.ArrowException

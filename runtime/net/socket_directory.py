@@ -51,7 +51,7 @@ def flight_location(address: str) -> str:
     """An address as a URI of Arrow Flight."""
     if address.startswith(_SCHEME):
         return "grpc+unix://" + urllib.parse.quote(_path_of(address))
-    return f"grpc://{address}"
+    return address
 
 
 def remove_socket(address: str) -> None:

@@ -1,4 +1,4 @@
-"""The JobManager's end of a cluster of processes: its Flight server, and the children that connect to it."""
+"""The JobManager's end of a cluster of processes: its Flight servers, and the TaskManagers that connect to them."""
 
 from __future__ import annotations
 
@@ -8,24 +8,30 @@ from typing import Any
 
 import msgspec
 
+from runtime.net.endpoint import Endpoint
 from runtime.net.flight import FlightConnections, FlightServer, OnAttach, OnRequest
 from runtime.net.flight_transport import FlightTransport
 from runtime.net.results import ResultStore
 from runtime.providers.child_output import PassOn
-from runtime.providers.local import LocalProvider, OnExit
+from runtime.providers.provider import MakeProvider, OnExit
 from runtime.taskmanager.task_manager_options import TaskManagerOptions
 from sqlstream.messages.rpc import RegisterTaskManager, decode_control_message
 
 SHUTDOWN_TIMEOUT_S = 1.0
 
 
-class ChildTaskManagers:
-    """A server on a socket that only this user can reach, and the requested child processes, which have its token.
-    Implements `ResourceProvider`. State: both, until `stop`."""
+class FlightTaskManagers:
+    """The JobManager's servers, and the TaskManagers that a provider starts, which have the cluster's token. Implements
+    `ResourceProvider`.
+
+    Clients, and TaskManagers of this machine, come to a socket that only this user can reach. With an `endpoint` TaskManagers
+    come there instead, and a server without requests of clients answers them. State: servers and provider, until `stop`."""
 
     def __init__(
         self,
         child: TaskManagerOptions,
+        endpoint: Endpoint | None,
+        make_provider: MakeProvider,
         receiver: ResultStore,
         receive: Callable[[Any], None],
         on_exit: OnExit,
@@ -34,23 +40,33 @@ class ChildTaskManagers:
         on_attach: OnAttach,
         pass_on: PassOn,
     ) -> None:
-        """`child` holds the options of every child but its id and our address. `on_release` is called before a child is told to
-        end; `pass_on` takes what children print."""
+        """`child` holds the options of every TaskManager but its id and our address. `on_release` is called before one is told to
+        end; `pass_on` takes what they print. ExternalError SS6071 when nothing can listen at the endpoint."""
         self._receive = receive
         self._on_release = on_release
-        self._connections = FlightConnections(child.token)
-        self._server = FlightServer(
-            child.token,
-            self._on_message,
-            on_request,
-            receiver=receiver,
-            results_of=receiver.reader,
-            on_attach=on_attach,
-        )
-        self.transport = FlightTransport(self._connections)
-        self.address = self._server.address
-        options = msgspec.structs.replace(child, job_manager_address=self.address)
-        self._provider = LocalProvider(options, on_exit, pass_on)
+        self._connections = FlightConnections(child.token, endpoint.identity() if endpoint else None)
+        self._servers = [
+            FlightServer(
+                child.token,
+                self._on_message,
+                on_request,
+                receiver=receiver,
+                results_of=receiver.reader,
+                on_attach=on_attach,
+            )
+        ]
+        try:
+            if endpoint is not None:
+                server = FlightServer(child.token, self._on_message, receiver=receiver, endpoint=endpoint)
+                self._servers.append(server)
+            self.transport = FlightTransport(self._connections)
+            self.address = self._servers[0].address
+            self.result_address = self._servers[-1].address
+            told = msgspec.structs.replace(child, job_manager_address=self.result_address)
+            self._provider = make_provider(told, on_exit, pass_on)
+        except BaseException:
+            self._shut_down()
+            raise
 
     def _on_message(self, data: bytes) -> None:
         message = decode_control_message(data)
@@ -63,16 +79,23 @@ class ChildTaskManagers:
         return self._provider.process_ids
 
     def start(self) -> None:
-        """Nothing to do: children are started when they are requested."""
+        """Nothing to do: TaskManagers are started when they are requested."""
 
     def stop(self) -> None:
         self._provider.stop()
         self.transport.close()
         self._connections.close()
-        # In a thread: the server waits for its calls, and one of them may block on a terminal that is not read.
-        shutdown = threading.Thread(target=self._server.shutdown, name="server-shutdown", daemon=True)
-        shutdown.start()
-        shutdown.join(SHUTDOWN_TIMEOUT_S)
+        self._shut_down()
+
+    def _shut_down(self) -> None:
+        # In threads: a server waits for its calls, and one of them may block on a terminal that is not read.
+        ends = [
+            threading.Thread(target=s.shutdown, name="server-shutdown", daemon=True) for s in self._servers
+        ]
+        for end in ends:
+            end.start()
+        for end in ends:
+            end.join(SHUTDOWN_TIMEOUT_S)
 
     def request_task_manager(self, resource_id: str) -> None:
         self._provider.request(resource_id)

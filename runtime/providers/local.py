@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
@@ -13,6 +12,7 @@ import msgspec
 from runtime.host import process
 from runtime.host.clock import steady_s
 from runtime.providers.child_output import LINE_BYTES_MAX, ChildOutput, PassOn, print_errors
+from runtime.providers.provider import OnExit
 from runtime.taskmanager.task_manager_options import TaskManagerOptions, encode_options
 from sqlstream.errors import ErrorInfo, ExternalError, FailureReason
 
@@ -30,9 +30,6 @@ returning it to the system and faulting it in again, page by page (measured: 0 t
 millions of keys). glibc uses one arena, because only the main arena grows contiguously and has room for large arrays. An
 idle TaskManager returns the memory to the system (runtime.taskmanager.idle_memory)."""
 
-OnExit = Callable[[str, ErrorInfo], None]
-"""Called with the resource id of a child that ended, released or not, and the cause as far as it can be seen here."""
-
 
 @dataclass(frozen=True)
 class _Child:
@@ -42,7 +39,8 @@ class _Child:
 
 class LocalProvider:
     """Starts the TaskManagers that it is asked for as children of this process, ends those that it is told to end, and
-    reports once for each that it has ended. Whether one that died is replaced is not decided here. Thread-safe.
+    reports once for each that it has ended. Whether one that died is replaced is not decided here. Thread-safe. Implements
+    `TaskManagerProvider`.
 
     State: the running children."""
 

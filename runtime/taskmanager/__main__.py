@@ -10,6 +10,7 @@ import threading
 
 from runtime.host.process import forgo_pandas, ignore_interrupts
 from runtime.taskmanager.task_manager_options import decode_options
+from sqlstream.errors import SqlStreamError, render_error
 
 STOP_TIMEOUT_S = 2.0
 IDLE_CHECK_S = 10.0
@@ -34,19 +35,25 @@ def main() -> int:
 
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda number, frame: over.set())
-    task_manager = TaskManager(options, over.set)
+    try:
+        task_manager = TaskManager(options, over.set)
+    except SqlStreamError as error:
+        print(render_error(error), file=sys.stderr)
+        return 1
     task_manager.start()
-    threading.Thread(target=_watch_parent, args=(over,), name="parent-watch", daemon=True).start()
+    abandoned = threading.Event()
+    threading.Thread(target=_watch_parent, args=(abandoned, over), name="parent-watch", daemon=True).start()
     while not over.wait(IDLE_CHECK_S):
         task_manager.idle_memory.check()
-    task_manager.stop(STOP_TIMEOUT_S)
+    task_manager.stop(STOP_TIMEOUT_S, abandoned.is_set())
     return 1 if task_manager.failed else 0
 
 
-def _watch_parent(over: threading.Event) -> None:
+def _watch_parent(abandoned: threading.Event, over: threading.Event) -> None:
     # Unbuffered: no thread may hold the lock of a buffered reader when the process ends.
     while os.read(0, 4096):
         continue
+    abandoned.set()
     over.set()
 
 

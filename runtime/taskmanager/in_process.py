@@ -27,6 +27,7 @@ class InProcessTaskManager:
     State: its tasks' and its TaskExecutor's."""
 
     address = JOB_MANAGER
+    result_address = JOB_MANAGER
 
     def __init__(
         self,

@@ -10,12 +10,14 @@ from runtime.host.clock import now_ms, steady_ms
 from runtime.host.process import give_back_memory, limit_library_threads
 from runtime.host.rooted_files import files_at
 from runtime.logs import configure_logging
+from runtime.net.endpoint import Endpoint, checked_endpoint, host_towards, is_tcp
 from runtime.net.flight import FlightConnections, FlightServer
 from runtime.net.flight_exchange import FlightExchange
 from runtime.net.flight_transport import FlightTransport
 from runtime.net.memory import NetworkMemory
 from runtime.net.partition_table import PartitionTable
 from runtime.net.socket_directory import directory_of, remove_directory_without, remove_socket
+from runtime.net.tls import read_identity
 from runtime.taskmanager.executor_config import executor_config
 from runtime.taskmanager.idle_memory import IdleMemory
 from runtime.taskmanager.shell import TaskExecutorShell
@@ -39,10 +41,16 @@ class TaskManager:
         self.failed = False
         self._on_over = on_over
         table = PartitionTable()
-        self._connections = FlightConnections(options.token)
+        identity = read_identity(options.tls) if options.tls is not None else None
+        self._connections = FlightConnections(options.token, identity)
         self._job_manager_address = options.job_manager_address
+        self._is_tcp = is_tcp(options.job_manager_address)
         self._server = FlightServer(
-            options.token, self._receive, table=table, directory=directory_of(options.job_manager_address)
+            options.token,
+            self._receive,
+            table=table,
+            directory=None if self._is_tcp else directory_of(options.job_manager_address),
+            endpoint=_endpoint(options) if self._is_tcp else None,
         )
         self._transport = FlightTransport(self._connections)
         exchange = FlightExchange(
@@ -70,11 +78,16 @@ class TaskManager:
         # Loading the compiled kernels takes longer than anything else at the start of a first job.
         threading.Thread(target=_load_kernels, name="load-kernels", daemon=True).start()
 
-    def stop(self, timeout_s: float) -> None:
-        """End all tasks, so that sinks remove unfinished output, and disconnect."""
+    def stop(self, timeout_s: float, is_abandoned: bool) -> None:
+        """End all tasks, so that sinks remove unfinished output, and disconnect. When `is_abandoned` by the process that started
+        this one, how tasks end is not reported: whoever provides TaskManagers reports why this one is lost."""
+        if is_abandoned:
+            self._shell.stop()
         self._runner.stop(timeout_s)
         self._shell.stop()
         self._transport.close()
+        if self._is_tcp:
+            return
         remove_socket(self._server.address)
         # A killed JobManager leaves a socket without a listener, and a directory that only we can remove.
         remove_directory_without(self._job_manager_address)
@@ -86,6 +99,11 @@ class TaskManager:
         logger.critical("the TaskManager ends: %s", error.message)
         self.failed = True
         self._on_over()
+
+
+def _endpoint(options: TaskManagerOptions) -> Endpoint:
+    host = options.host or host_towards(options.job_manager_address)
+    return checked_endpoint(host, options.bind_host, 0, options.tls)
 
 
 def _load_kernels() -> None:

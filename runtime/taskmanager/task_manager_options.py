@@ -7,11 +7,13 @@ import msgspec
 
 from runtime.host.rooted_files import FilePlaces
 from runtime.logs import QUIET_LEVEL
+from runtime.net.tls import TlsFiles
 
 
 class TaskManagerOptions(msgspec.Struct, frozen=True):
-    """It listens in the directory of `job_manager_address`. `resource_id` names the process; files of tables lie at
-    `places`, or anywhere."""
+    """It listens in the directory of `job_manager_address` if that is a Unix socket, else on `bind_host`, and others reach it by
+    `host`; both may be empty (see sqlstream.network_options). `resource_id` names the process; files of tables lie at `places`,
+    or anywhere."""
 
     resource_id: str
     job_manager_address: str
@@ -22,6 +24,9 @@ class TaskManagerOptions(msgspec.Struct, frozen=True):
     log_level: str = QUIET_LEVEL
     log_format: str = "TEXT"
     places: FilePlaces | None = None
+    host: str = ""
+    bind_host: str = ""
+    tls: TlsFiles | None = None
 
 
 def encode_options(options: TaskManagerOptions) -> bytes:

@@ -31,6 +31,13 @@ def answer(
     events: int = EVENTS,
 ) -> pa.Table:
     """The rows that the file's INSERT writes, handed to us instead."""
+    return engine.collect(create_tables(engine, query, parallelism, settings, events)).table
+
+
+def create_tables(
+    engine: Engine, query: str, parallelism: int, settings: Mapping[str, str] | None, events: int
+) -> Insert:
+    """The tables of a query's file over so many events; returns its INSERT."""
     engine.configure(parallelism, 8192, settings)
     *definitions, insert = parse_script((QUERIES / f"{query}.sql").read_text())
     for definition in definitions:
@@ -40,9 +47,12 @@ def answer(
         options = dict(entry.options)
         if options["connector"] == "nexmark":
             options |= {"nexmark.events": str(events), "nexmark.rate": str(RATE)}
+        if "path" in options:
+            # It is relative to the checkout.
+            options["path"] = str(QUERIES.parents[1] / options["path"])
         engine.catalog.put(msgspec.structs.replace(entry, options=options))
     assert isinstance(insert, Insert)
-    return engine.collect(insert).table
+    return insert
 
 
 @pytest.mark.parametrize("query", sorted(BATCH_SQL, key=lambda q: int(q[1:])))

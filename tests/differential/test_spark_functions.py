@@ -30,7 +30,7 @@ from sqlstream.schema import Schema
 
 CLOCK = {
     "CURRENT_TIMESTAMP", "CURRENT_ROW_TIMESTAMP", "NOW", "LOCALTIMESTAMP", "CURRENT_DATE", "CURRENT_TIME",
-    "LOCALTIME", "PROCTIME",
+    "LOCALTIME",
 }  # fmt: skip
 REFUSED = {
     "s SIMILAR TO r", "REGEXP(s, r)", "REGEXP_EXTRACT(s, r)", "REGEXP_REPLACE(s, r, 'Q')", "REGEXP_COUNT(s, r)",

@@ -33,6 +33,7 @@ from peers.report import (  # noqa: E402
     Outcome,
     QueryResult,
     benchmarks_page,
+    kept_section,
     next_events,
 )
 from peers.sqlstream_engine import Sqlstream  # noqa: E402
@@ -316,8 +317,10 @@ def _write(target: str, text: str) -> None:
     if target == "-":
         print(text, end="")
         return
-    Path(target).parent.mkdir(parents=True, exist_ok=True)
-    Path(target).write_text(text, encoding="utf-8")
+    page = Path(target)
+    page.parent.mkdir(parents=True, exist_ok=True)
+    kept = kept_section(page.read_text(encoding="utf-8")) if page.exists() else ""
+    page.write_text(text + kept, encoding="utf-8")
 
 
 def _say(text: str) -> None:

@@ -13,6 +13,9 @@ from peers.queries import Query
 BASE = "sqlstream"
 """The engine that the others are compared with."""
 
+KEPT_FROM = "## Which engine when"
+"""The heading from which on the page is written by hand."""
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -158,11 +161,18 @@ def benchmarks_page(comparison: Comparison) -> str:
     return "\n\n".join(section for section in sections if section) + "\n"
 
 
+def kept_section(page: str) -> str:
+    """The end of a page that this module does not write: all from the heading of KEPT_FROM on."""
+    _, heading, section = page.partition(f"\n{KEPT_FROM}\n")
+    return f"\n{KEPT_FROM}\n{section}" if heading else ""
+
+
 def _introduction(comparison: Comparison) -> str:
     machine = comparison.machine
     return (
         "# Benchmarks beside other engines\n\n"
-        "<!-- Written by tests/peers/report.py: change it there and run `make bench-peers`. -->\n\n"
+        "<!-- Written by tests/peers/report.py: change it there and run `make bench-peers`."
+        f" What follows `{KEPT_FROM}` is not: it is kept. -->\n\n"
         f"The same queries over files of newline JSON, {significant(comparison.size_bytes / comparison.events)} bytes a bid,"
         f" in {', '.join(e.name for e in comparison.engines)}, on one machine: {machine.cores} cores ({machine.cpu}),"
         f" {significant(machine.memory_bytes / 2**30, 2)} GiB of memory. The figures include reading the files and decoding JSON,"

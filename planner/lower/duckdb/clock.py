@@ -29,7 +29,7 @@ def _now(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
 HANDLERS: dict[str, Handler] = dict.fromkeys(
     (
         *("CURRENT_TIMESTAMP", "CURRENT_ROW_TIMESTAMP", "NOW", "LOCALTIMESTAMP"),
-        *("CURRENT_DATE", "CURRENT_TIME", "LOCALTIME", "PROCTIME"),
+        *("CURRENT_DATE", "CURRENT_TIME", "LOCALTIME"),
     ),
     _now,
 )

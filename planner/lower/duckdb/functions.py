@@ -29,6 +29,7 @@ HANDLERS: dict[str, Handler] = {
 }
 
 REFUSED: dict[str, str] = {
+    "PROCTIME": "the rows of a batch arrive at no time that could order them",
     "RAND": "an engine may compute it again where the value is read twice",
     "RAND_INTEGER": "an engine may compute it again where the value is read twice",
     "UUID": "an engine may compute it again where the value is read twice",

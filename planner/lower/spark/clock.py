@@ -31,7 +31,7 @@ def _now(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
 CLOCK: dict[str, Builder] = dict.fromkeys(
     (
         *("CURRENT_TIMESTAMP", "CURRENT_ROW_TIMESTAMP", "NOW", "LOCALTIMESTAMP"),
-        *("CURRENT_DATE", "CURRENT_TIME", "LOCALTIME", "PROCTIME"),
+        *("CURRENT_DATE", "CURRENT_TIME", "LOCALTIME"),
     ),
     _now,
 )

@@ -38,9 +38,12 @@ FUNCTIONS: dict[str, Builder] = {
 }
 """By name of the function."""
 
-REFUSED: dict[str, str] = dict.fromkeys(
-    ("RAND", "RAND_INTEGER", "UUID"), "an engine may compute it again where the value is read twice"
-)
+REFUSED: dict[str, str] = {
+    **dict.fromkeys(
+        ("RAND", "RAND_INTEGER", "UUID"), "an engine may compute it again where the value is read twice"
+    ),
+    "PROCTIME": "the rows of a batch arrive at no time that could order them",
+}
 """The other scalar functions, each with the reason. Some are refused for some arguments only."""
 
 

@@ -281,7 +281,7 @@ class SparkSessions:
         # What runs is given up only when its successor has a chance.
         running = before
         try:
-            _check_reachable(start.launch.get(MASTER, "local"))
+            check_reachable(start.launch.get(MASTER, "local"))
             if before is not None:
                 before.stop()
             running = None
@@ -338,7 +338,7 @@ def _forget_context() -> None:
     SparkSession._instantiatedSession = None
 
 
-def _check_reachable(master: str) -> None:
+def check_reachable(master: str) -> None:
     """ExternalError SS5112 unless one of the masters of a standalone cluster accepts a connection."""
     if not master.startswith("spark://"):
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -18,6 +18,7 @@ from runtime.batch.spark.code_archive import ARCHIVE
 from runtime.batch.spark.errors import described
 from runtime.batch.spark.partition_receiver import PartitionReceiver
 from runtime.batch.spark.settings import RESULTS_PORT, results_address
+from runtime.batch.spark.shared_files import refuse_local_files
 from runtime.batch.spark.task_arguments import (
     ReadArguments,
     SendArguments,
@@ -25,15 +26,12 @@ from runtime.batch.spark.task_arguments import (
     encode_arguments,
 )
 from runtime.batch.spark.tasks import LINES, SENT_DDL, WRITTEN_DDL
-from runtime.connectors import connector
 from runtime.host.clock import steady_s
 from runtime.host.random import random_id
 from runtime.host.rooted_files import FilePlaces, RootedFiles
-from sqlstream import config as options
 from sqlstream.batch_plan import BatchOutput, BatchPlan, BatchTable
 from sqlstream.errors import ExternalError, SqlStreamError, UserError
 from sqlstream.specs import SinkSpec, SourceSpec
-from sqlstream.spi.connector import NamesPaths
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,6 +39,8 @@ if TYPE_CHECKING:
     from runtime.batch.spark.session import RunningSpark
 
 FILES_ARE_SHARED = "execution.batch.spark-files-are-shared"
+RESULTS_PORT = "spark.sqlstream.results.port"
+"""The port of this process at which executors of a cluster deliver the rows of a query; by default any free one."""
 
 _PROGRESS_S = 0.2
 _CANCEL_WAIT_S = 10.0
@@ -270,19 +270,6 @@ def explain(spark: RunningSpark, session: SparkSession, plan: BatchPlan) -> str:
         raise described(error, spark.jvm.last_words()) from error
     finally:
         tables.close()
-
-
-def refuse_local_files(specs: list[SourceSpec | SinkSpec], config: Mapping[str, str]) -> None:
-    """UserError SS4057 for a table whose files executors on other machines do not see, unless the user says that they do."""
-    if options.get(config, FILES_ARE_SHARED):
-        return
-    for spec in specs:
-        if isinstance(connector(spec.connector), NamesPaths):
-            raise UserError(
-                "SS4057",
-                f'table "{spec.table}" has files of this machine, and the Spark cluster has other machines',
-                hint=f"put the files where all of them see them under the same path, and SET '{FILES_ARE_SHARED}' = 'true'",
-            )
 
 
 def _count(attempts: dict[int, int] | None) -> int | None:

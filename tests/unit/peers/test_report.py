@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from command_harness import ROOT
 from peers.engine import Run
 from peers.install import PeerError, java_version
 from peers.queries import QUERIES, chosen
@@ -13,6 +14,7 @@ from peers.report import (
     Outcome,
     QueryResult,
     benchmarks_page,
+    kept_section,
     next_events,
     ratios,
     significant,
@@ -156,3 +158,11 @@ def test_a_page_says_when_the_largest_input_is_read_from_the_disk() -> None:
     large = Outcome(events=64_000_000, runs=[Run(30.0, 40.0)])
     assert "read from the disk" not in benchmarks_page(comparison(sqlstream=small))
     assert "The largest input has 16 GiB" in benchmarks_page(comparison(sqlstream=large, flink=small))
+
+
+def test_a_page_that_is_written_anew_keeps_the_section_that_is_written_by_hand() -> None:
+    page = benchmarks_page(comparison(sqlstream=Outcome(8, [Run(1.0, 1.0)])))
+    assert kept_section(page) == ""
+    by_hand = "\n## Which engine when\n\nIt depends.\n"
+    assert kept_section(page + by_hand) == by_hand
+    assert kept_section((ROOT / "docs" / "benchmarks.md").read_text()).count("sqlstream bench batch") >= 1

@@ -29,7 +29,7 @@ def test_a_load_is_the_share_of_all_cores_since_the_reading_before(monkeypatch: 
     second = reader.read(os.getpid())
     assert second is not None
     used_s = second.cpu_seconds - first.cpu_seconds
-    assert used_s >= 0.2
+    assert used_s > 0.1
     assert second.cpu_load == pytest.approx(used_s / 10.5 / 4, rel=0.2)
 
 

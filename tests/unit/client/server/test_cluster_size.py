@@ -18,6 +18,7 @@ SLOTS = "taskmanager.numberOfTaskSlots"
         ([], 100, None, ClusterSize(4, {SLOTS: "1"})),
         ([], 2, 8, ClusterSize(8, {SLOTS: "8"})),
         ([f"{SLOTS}=1"], 2, None, ClusterSize(2, {})),
+        (["execution.target=spark"], 2, None, ClusterSize(None, {})),
         (["slotmanager.number-of-slots.min=0"], 2, None, ClusterSize(None, {SLOTS: "32"})),
         (["slotmanager.number-of-slots.max=1"], 2, None, ClusterSize(1, {SLOTS: "1"})),
         (["slotmanager.number-of-slots.max=4096"], 2, None, ClusterSize(2, {SLOTS: "64"})),

@@ -211,11 +211,11 @@ def test_a_role_allows_what_it_says(
         (Role.READ_ONLY, "STOP JOB 'a'", "the role read-only runs statements that only read"),
         (
             *(Role.READ_ONLY, "SELECT * FROM t /*+ OPTIONS('path'='/etc/passwd') */"),
-            "the role read-only gives no OPTIONS hints",
+            "the role read-only gives no hints",
         ),
         (
             *(Role.READ_ONLY, "EXPLAIN SELECT * FROM t /*+ OPTIONS('path'='/etc/passwd') */"),
-            "the role read-only gives no OPTIONS hints",
+            "the role read-only gives no hints",
         ),
         (
             *(Role.READ_ONLY, "SELECT * FROM t WHERE a IN (SELECT b FROM '/etc/x.csv')"),

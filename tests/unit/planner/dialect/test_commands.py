@@ -18,6 +18,8 @@ from planner.dialect.statements import (
     ShowKind,
     StatementSet,
     StopJob,
+    Verify,
+    VerifyJob,
 )
 from sqlstream.errors import Span, UserError
 
@@ -114,6 +116,45 @@ def test_explain_keeps_details_and_target(text: str, details: tuple[str, ...], t
     found = parse_statement(text)
     assert isinstance(found, Explain)
     assert (found.details, type(found.target)) == (details, target)
+
+
+@pytest.mark.parametrize(
+    ("text", "engine", "target"),
+    [
+        ("VERIFY SELECT 1", "", Query),
+        ("VERIFY SELECT a FROM t USING DuckDB", "duckdb", Query),
+        ("VERIFY SELECT t.a FROM t JOIN u USING (a) USING SPARK", "spark", Query),
+        ("VERIFY (SELECT a FROM t CROSS JOIN u) USING SPARK", "spark", Query),
+        ("VERIFY INSERT INTO t SELECT 1", "", Insert),
+        ("VERIFY STATEMENT SET BEGIN INSERT INTO a SELECT 1; END USING spark", "spark", StatementSet),
+    ],
+)
+def test_verify_keeps_engine_and_target(text: str, engine: str, target: type) -> None:
+    found = parse_statement(text)
+    assert isinstance(found, Verify)
+    assert (found.engine, type(found.target)) == (engine, target)
+
+
+def test_verify_job_has_the_id_and_its_place() -> None:
+    text = "VERIFY JOB 'ab' USING spark"
+    found = parse_statement(text)
+    assert isinstance(found, VerifyJob)
+    assert (found.job_id, found.engine) == ("ab", "spark")
+    assert text[found.id_span.start : found.id_span.end] == "'ab'"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("VERIFY SELECT 1 USING flink", 'unexpected "flink", expected DUCKDB or SPARK'),
+        ("VERIFY SHOW TABLES", 'unexpected "SHOW", expected a query, INSERT or STATEMENT SET'),
+        ("VERIFY JOB 7", 'unexpected "7", expected the id of a job in single quotes'),
+    ],
+)
+def test_verify_says_what_it_takes(text: str, message: str) -> None:
+    with pytest.raises(UserError) as refused:
+        parse_statement(text)
+    assert refused.value.message == message
 
 
 def test_positions_count_from_the_start_of_the_script() -> None:

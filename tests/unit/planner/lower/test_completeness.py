@@ -110,3 +110,11 @@ def test_each_kind_of_join_is_lowered(engine: str, kind: nodes.RelationalJoinKin
     for condition in (TRUE, FALSE, None):
         node = nodes.Join(left=row, right=row, kind=kind, condition=condition, schema=schema)
         assert lower(node, {}).startswith("SELECT")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_rows_of_a_batch_have_no_order_of_arrival(engine: str) -> None:
+    *_, lower = ENGINES[engine]
+    last = "SELECT a FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY a ORDER BY PROCTIME() DESC) AS n FROM t) WHERE n = 1"
+    with pytest.raises(UserError, match="PROCTIME"):
+        lower(planner().bind(last), RELATIONS)

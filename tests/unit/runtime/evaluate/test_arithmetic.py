@@ -212,6 +212,13 @@ def test_functions_of_one_double(name: str, value: float, expected: float) -> No
     assert evaluate(call(name, col(0, DOUBLE)), [(value,), (None,)]) == [expected, None]
 
 
+def test_a_power_is_as_exact_as_that_of_the_c_library() -> None:
+    rows = [(0.1, 2.0), (1.1, 3.0), (-8.0, 0.5), (0.0, -1.0), (None, 2.0)]
+    square, cube, root, pole, absent = evaluate(call("POWER", col(0, sql.DOUBLE), col(1, sql.DOUBLE)), rows)
+    assert (square, cube, pole, absent) == (0.1**2.0, 1.1**3.0, float("inf"), None)
+    assert root != root
+
+
 def test_the_sign_of_a_decimal_is_one() -> None:
     sign = call("SIGN", col(0, sql.decimal(3, 1)))
     assert evaluate(sign, [(D("-2.5"),), (D("0"),), (None,)]) == [D("-1"), D("0"), None]

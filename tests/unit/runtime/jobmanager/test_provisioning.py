@@ -223,6 +223,16 @@ def test_replacements_are_bounded_until_the_next_job_comes() -> None:
     assert len(requested(cluster.manager.on_request_slots("j2", 1, 5))) == 1
 
 
+def test_what_would_fail_again_is_not_requested_again_until_the_next_job_comes() -> None:
+    cluster = Provisioned()
+    assert requested(cluster.manager.on_request_slots("job", 2, 0)) == ["tm-1", "tm-2"]
+    in_vain = ErrorInfo(code="SS5112", message="no master", reason=FailureReason.NO_RESOURCES)
+    assert cluster.manager.on_exited("tm-1", in_vain, 0) == []
+    assert cluster.manager.on_exited("tm-2", in_vain, 0) == [NoTaskManagerLeft(in_vain)]
+    cluster.manager.on_release_slots("job", 0)
+    assert requested(cluster.manager.on_request_slots("other", 1, 0)) == ["tm-3"]
+
+
 def test_the_bounds_come_from_the_settings() -> None:
     settings = {
         "taskmanager.numberOfTaskSlots": "4",

@@ -1,0 +1,127 @@
+"""Reads the rows of the tables that a differing row was made of."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from client.batch_statements import compile_in_batch
+from client.verification.outcome import ContributingTable, shown_rows
+from client.verification.run import run_to_end
+from planner.bind.sink import collecting_sink
+from planner.contributing_rows import Condition, ContributingRows, contributing_rows, key_conditions
+from planner.relational.nodes import Filter, RelationalNode, Sink, Sort
+from sqlstream import config as options
+from sqlstream.arrow import to_arrow_schema
+from sqlstream.errors import FailureReason, JobError, SqlStreamError
+from sqlstream.expressions import Literal, conjunction
+from sqlstream.types import BINARY_ROOTS, LogicalType, TypeRoot
+
+if TYPE_CHECKING:
+    from client.session import Session
+    from planner.bind.context import BindContext
+
+ENGINE = "execution.batch.engine"
+TABLES_MAX = 16
+"""How many tables are read for one row; a plan that reads one table often may have many more scans."""
+
+NO_KEY = "no column of the table follows from the row"
+_NOT_COMPARED = frozenset(
+    {TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.ARRAY, TypeRoot.MULTISET, TypeRoot.MAP, TypeRoot.ROW, TypeRoot.NULL}
+)  # fmt: skip
+_NS_OF_UNIT = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+
+
+class Tracer:
+    """Finds the rows of the tables that contributed to a row of a result. No state."""
+
+    def __init__(self, session: Session, context: BindContext, rows_max: int) -> None:
+        """`rows_max` bounds the rows of each table; 0 finds none."""
+        self._session = session
+        # A reader of few rows: DuckDB is there at once.
+        self._context = dataclasses.replace(context, config={**context.config, ENGINE: "duckdb"})
+        self._rows_max = rows_max
+
+    def inputs(
+        self, sink: Sink, key: tuple[int, ...] | None, rows: pa.RecordBatch
+    ) -> tuple[ContributingTable, ...]:
+        """What the rows of one key were made of; `rows` has at least one, in the schema of `sink`."""
+        if not self._rows_max:
+            return ()
+        columns = range(len(sink.schema)) if key is None else key
+        values = {
+            i: literal(rows.column(i)[0], sink.schema.types[i])
+            for i in columns
+            if sink.schema.types[i].root not in _NOT_COMPARED
+        }
+        conditions = key_conditions(sink.input.schema.types, values)
+        return tuple(self._table(c) for c in contributing_rows(sink.input, conditions, TABLES_MAX))
+
+    def _table(self, found: ContributingRows) -> ContributingTable:
+        name = found.scan.table.path.name
+        if not found.is_traced:
+            return ContributingTable(name, not_traced=NO_KEY)
+        try:
+            return self._read(found.scan, found.conditions)
+        except SqlStreamError as error:
+            if isinstance(error, JobError) and error.reason is FailureReason.CANCELLED:
+                raise
+            return ContributingTable(name, not_traced=error.message)
+
+    def _read(self, scan: Any, conditions: tuple[Condition, ...]) -> ContributingTable:
+        """The rows of a scan where the conditions hold; those of the statement are left out where DuckDB lacks them."""
+        of_key = tuple(c for c in conditions if c.is_of_key)
+        try:
+            rows = self._rows(scan, conditions)
+        except SqlStreamError as error:
+            if error.code != "SS3301" or len(of_key) == len(conditions):
+                raise
+            rows = self._rows(scan, of_key)
+        schema = collecting_sink(scan, self._context).schema
+        time_zone = str(options.get(self._context.config, "table.local-time-zone"))
+        shown = shown_rows(rows.slice(0, self._rows_max), schema, time_zone)
+        return ContributingTable(scan.table.path.name, shown, rows.num_rows <= self._rows_max)
+
+    def _rows(self, scan: RelationalNode, conditions: tuple[Condition, ...]) -> pa.RecordBatch:
+        condition = conjunction([c.expression for c in conditions])
+        assert condition is not None
+        node = Filter(input=scan, condition=condition, schema=scan.schema)
+        return self.read(Sort(input=node, order=(), fetch=self._rows_max + 1, schema=scan.schema))
+
+    def read(self, node: RelationalNode) -> pa.RecordBatch:
+        """All rows of a small query in batch."""
+        sink = collecting_sink(node, self._context)
+        plan = compile_in_batch((sink,), self._context, secrets.token_hex(16))
+        batches: list[pa.RecordBatch] = []
+        run_to_end(self._session.submit(plan), batches.append)
+        table = pa.Table.from_batches(batches, to_arrow_schema(sink.schema)).combine_chunks()
+        return (
+            table.to_batches()[0]
+            if table.num_rows
+            else pa.RecordBatch.from_pylist([], to_arrow_schema(sink.schema))
+        )
+
+
+def literal(value: pa.Scalar, type: LogicalType) -> Literal:
+    """A value of a result as a constant of the plan (see Literal for the encoding)."""
+    plain = type.without_time_attribute()
+    if not value.is_valid:
+        return Literal(None, plain.with_nullable(True))
+    return Literal(_encoded(value, plain), plain.not_null())
+
+
+def _encoded(value: pa.Scalar, type: LogicalType) -> Any:
+    match type.root:
+        case TypeRoot.DECIMAL:
+            return str(value.as_py())
+        case TypeRoot.DATE | TypeRoot.TIME | TypeRoot.INTERVAL_DAY_TIME:
+            return int(value.value)
+        case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
+            nanoseconds = int(value.value) * _NS_OF_UNIT[value.type.unit]
+            return nanoseconds if abs(nanoseconds) < 2**63 else str(nanoseconds)
+        case root if root in BINARY_ROOTS:
+            return value.as_py().hex()
+    return value.as_py()

@@ -1,0 +1,143 @@
+"""Why a stream and a batch may rightly differ: what the stream has lost, and what the statement leaves open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from client.verification.contributing import Tracer
+from client.verification.outcome import Reason
+from planner.relational import nodes as plan
+from sqlstream import types as sql
+from sqlstream.errors import JobError, SqlStreamError
+from sqlstream.expressions import AggregateCall, Call, Expression, InputRef, Literal, walk
+from sqlstream.functions import SCALAR_FUNCTIONS
+from sqlstream.schema import Field, Schema
+from sqlstream.types import BOOLEAN
+
+if TYPE_CHECKING:
+    from client.session import Session
+    from planner.bind.context import BindContext
+    from sqlstream.messages.rpc import JobMetrics
+
+_LOST = (
+    ("late-rows", "numLateRecordsDropped", "late and dropped; a batch has no late rows"),
+    ("rejected-rows", "numRecordsRejected", "undecodable and left out"),
+    ("null-rows", "numNullRecordsDropped", "dropped for a NULL in a NOT NULL column"),
+)
+"""Kind, metric, and what became of the rows."""
+
+
+def run_reasons(stream: JobMetrics, batch: JobMetrics) -> Iterator[Reason]:
+    """The rows that the stream has lost, and those that the batch has lost in another number."""
+    for kind, metric, words in _LOST:
+        streamed, batched = int(stream.total.get(metric, 0)), int(batch.total.get(metric, 0))
+        if not streamed and not batched:
+            continue
+        text = f"{_were(streamed)} {words}"
+        if batched:
+            text += f" in the stream, {batched:,} in batch"
+        yield Reason(kind, text)
+    expired = int(stream.total.get("numStateEntriesExpired", 0))
+    if expired:
+        yield Reason(
+            "expired-state",
+            f"{expired:,} {'entry' if expired == 1 else 'entries'} of the stream's state expired (table.exec.state.ttl); a "
+            "batch forgets nothing",
+        )
+
+
+def near_reason(count: int, tolerance: float) -> Reason:
+    pairs = f"{count:,} differing row{'' if count == 1 else 's'}"
+    return Reason(
+        "floats",
+        f"{pairs} differ in floats alone, by less than {tolerance!r} of the value: sums of floats depend on the order "
+        f"of addition (SET 'sqlstream.verify.float-tolerance' = '{tolerance!r}' takes them as equal)",
+    )
+
+
+def plan_reasons(session: Session, sink: plan.Sink, context: BindContext) -> Iterator[Reason]:
+    """What the statement leaves open: ties, a LIMIT without an order, and functions with another value in each run."""
+    names: dict[str, None] = {}
+    for node in _nodes(sink):
+        match node:
+            case plan.Rank() | plan.RowNumber():
+                yield from _ties(
+                    session, context, node.input, (*node.partition_keys, *(k.column for k in node.order))
+                )
+            case plan.Sort() if node.fetch >= 0 or node.offset:
+                if node.order:
+                    yield from _ties(session, context, node.input, tuple(k.column for k in node.order))
+                else:
+                    yield Reason("limit", "LIMIT without ORDER BY keeps any of the rows")
+        for expression in _expressions(node):
+            for part in walk(expression):
+                if isinstance(part, Call) and not SCALAR_FUNCTIONS[part.function].is_deterministic:
+                    names.setdefault(part.function)
+    for name in names:
+        yield Reason("not-deterministic", f"{name} has another value in each run")
+
+
+def _ties(
+    session: Session, context: BindContext, input: plan.RelationalNode, columns: tuple[int, ...]
+) -> Iterator[Reason]:
+    """Whether rows are equal in all `columns`, so that any of them may come first."""
+    columns = tuple(dict.fromkeys(columns))
+    fields = tuple(input.schema.fields[c] for c in columns)
+    names = ", ".join(field.name for field in fields)
+    count = sql.BIGINT.not_null()
+    grouped = plan.Aggregate(
+        input=input,
+        keys=columns,
+        calls=(AggregateCall("COUNT", (), count),),
+        schema=Schema((*fields, Field("n", count))),
+    )
+    several = Call(">", (InputRef(len(columns), count), Literal(1, count)), BOOLEAN.not_null())
+    found = plan.Filter(input=grouped, condition=several, schema=grouped.schema)
+    try:
+        tied = Tracer(session, context, 1).read(
+            plan.Sort(input=found, order=(), fetch=1, schema=grouped.schema)
+        )
+    except JobError:
+        raise
+    except SqlStreamError as error:
+        yield Reason(
+            "ties", f"rows may be equal in {names}, and any of them may come first ({error.message})"
+        )
+        return
+    if tied.num_rows:
+        values = ", ".join(
+            f"{name} = {value}"
+            for name, value in zip(
+                (f.name for f in fields), (c[0].as_py() for c in tied.columns), strict=False
+            )
+        )
+        yield Reason("ties", f"rows are equal in {names}, and any of them may come first: {values}")
+
+
+def _nodes(root: plan.RelationalNode) -> Iterator[plan.RelationalNode]:
+    seen: set[int] = set()
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        if id(node) not in seen:
+            seen.add(id(node))
+            yield node
+            pending.extend(reversed(node.inputs))
+
+
+def _expressions(node: plan.RelationalNode) -> tuple[Expression, ...]:
+    match node:
+        case plan.Filter():
+            return (node.condition,)
+        case plan.Project():
+            return node.expressions
+        case plan.Join() if node.condition is not None:
+            return (node.condition,)
+        case plan.TableScan():
+            return node.filters
+    return ()
+
+
+def _were(count: int) -> str:
+    return f"{count:,} row{' was' if count == 1 else 's were'}"

@@ -1,0 +1,38 @@
+"""Who starts the TaskManagers of a cluster, by `execution.target`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from runtime.net.endpoint import Endpoint, job_manager_endpoint
+from runtime.providers.provider import MakeProvider
+from sqlstream import config as options
+
+TARGET = "execution.target"
+SPARK = "spark"
+
+
+def provider_of(config: Mapping[str, str]) -> MakeProvider:
+    """The provider that the settings name. UserError for settings that it cannot obey."""
+    if options.get(config, TARGET) == SPARK:
+        from runtime.providers.spark.provider import spark_provider
+
+        return spark_provider(config)
+    from runtime.providers.local import LocalProvider
+
+    return LocalProvider
+
+
+def endpoint_of(config: Mapping[str, str]) -> Endpoint | None:
+    """Where the JobManager listens for TaskManagers of other hosts or users; None for those of this host and user, which meet on
+    Unix sockets. Errors are those of `job_manager_endpoint`."""
+    return job_manager_endpoint(config) if options.get(config, TARGET) == SPARK else None
+
+
+def is_on_one_host(config: Mapping[str, str]) -> bool:
+    """Whether all TaskManagers run on the host of the JobManager, so that they see its files."""
+    if options.get(config, TARGET) != SPARK:
+        return True
+    from runtime.batch.spark.settings import MASTER, is_of_this_machine
+
+    return is_of_this_machine(config.get(MASTER, "local"))

@@ -1,0 +1,1 @@
+"""TaskManagers in the executors of a Spark cluster."""

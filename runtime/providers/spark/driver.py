@@ -1,0 +1,153 @@
+"""Spark's driver as a process: `python -P -m runtime.providers.spark.driver`. It reads what to start and end from standard input,
+and ends, with Spark and all TaskManagers, when that does."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import sys
+import threading
+from typing import BinaryIO
+
+from runtime.batch.spark.session import RunningSpark, check_reachable
+from runtime.batch.spark.settings import MASTER
+from runtime.host.clock import steady_s
+from runtime.host.process import ignore_interrupts
+from runtime.providers.spark.launched import LaunchedTaskManager
+from runtime.providers.spark.messages import (
+    DriverFailed,
+    DriverStarted,
+    EndTaskManager,
+    FromDriver,
+    StartDriver,
+    StartTaskManager,
+    TaskManagerEnded,
+    ToDriver,
+    decode_to_driver,
+    encode_line,
+)
+from runtime.taskmanager.task_manager_options import TaskManagerOptions
+from sqlstream.errors import ErrorInfo, ExternalError, SqlStreamError
+
+_ALIVE_CHECK_S = 0.5
+"""How often the driver looks whether Spark and its own parent are still there."""
+
+_END_TIMEOUT_S = 4.0
+"""How long TaskManagers may take to end before Spark ends and takes their executors away."""
+
+
+class SparkDriver:
+    """A SparkContext, and the TaskManagers that run in tasks of it. State: both, until `stop`."""
+
+    def __init__(self, output: BinaryIO) -> None:
+        self._output = output
+        self._writing = threading.Lock()
+        self._lines: queue.SimpleQueue[ToDriver] = queue.SimpleQueue()
+        self._is_over = threading.Event()
+        self._running: RunningSpark | None = None
+        self._task_managers: dict[str, LaunchedTaskManager] = {}
+        self._lock = threading.Lock()
+
+    def run(self, settings: dict[str, str]) -> int:
+        """Until standard input ends (0) or Spark does (1)."""
+        threading.Thread(target=self._read, name="read", daemon=True).start()
+        try:
+            check_reachable(settings[MASTER])
+            self._running = running = RunningSpark(settings)
+        except SqlStreamError as error:
+            self._send(DriverFailed(ErrorInfo.of(error)))
+            return 1
+        self._send(DriverStarted(running.session.sparkContext.applicationId))
+        try:
+            return self._obey(running)
+        finally:
+            self._stop(running)
+
+    def _read(self) -> None:
+        while line := sys.stdin.buffer.readline():
+            self._lines.put(decode_to_driver(line))
+        self._is_over.set()
+        if self._running is None:
+            # The JVM that is starting ends with the pipe that we hold.
+            os._exit(0)
+
+    def _obey(self, running: RunningSpark) -> int:
+        while not self._is_over.is_set():
+            if not running.is_alive:
+                self._send(DriverFailed(_spark_ended(running.jvm.last_words())))
+                return 1
+            with contextlib.suppress(queue.Empty):
+                self._carry_out(running, self._lines.get(timeout=_ALIVE_CHECK_S))
+        return 0
+
+    def _carry_out(self, running: RunningSpark, line: ToDriver) -> None:
+        match line:
+            case StartTaskManager(options):
+                self._start(running, options)
+            case EndTaskManager(resource_id):
+                with self._lock:
+                    released = self._task_managers.get(resource_id)
+                if released is not None:
+                    released.release()
+
+    def _start(self, running: RunningSpark, options: TaskManagerOptions) -> None:
+        context = running.session.sparkContext
+        # Under the lock: one that ends at once is put in before it is taken out.
+        with self._lock:
+            launched = LaunchedTaskManager(context, options, running.has_our_code, self._on_end)
+            self._task_managers[options.resource_id] = launched
+
+    def _on_end(self, resource_id: str, error: ErrorInfo) -> None:
+        self._send(TaskManagerEnded(resource_id, error))
+        with self._lock:
+            self._task_managers.pop(resource_id, None)
+
+    def _stop(self, running: RunningSpark) -> None:
+        with self._lock:
+            left = list(self._task_managers.values())
+        for task_manager in left:
+            task_manager.release()
+        deadline_s = steady_s() + _END_TIMEOUT_S
+        for task_manager in left:
+            task_manager.join(max(0.0, deadline_s - steady_s()))
+        running.stop()
+
+    def _send(self, line: FromDriver) -> None:
+        with self._writing:
+            try:
+                self._output.write(encode_line(line))
+                self._output.flush()
+            except BrokenPipeError:
+                # Who reads this is gone, and our standard input has ended as well.
+                return
+
+
+def _spark_ended(last_words: str) -> ErrorInfo:
+    return ErrorInfo.of(
+        ExternalError(
+            "SS6075",
+            "Spark ended while it ran TaskManagers",
+            detail=f"its last lines are\n{last_words}" if last_words else "",
+            hint="look at the logs of the Spark cluster: it ends an application whose executors fail again and again",
+        )
+    )
+
+
+def main() -> int:
+    ignore_interrupts()
+    output = os.fdopen(os.dup(1), "wb")
+    line = sys.stdin.buffer.readline()
+    if not line:
+        return 0
+    start = decode_to_driver(line)
+    assert isinstance(start, StartDriver)
+    return SparkDriver(output).run(start.settings)
+
+
+if __name__ == "__main__":
+    # PySpark leaves threads, which a normal exit would wait for.
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

@@ -1,0 +1,191 @@
+"""TaskManagers in the executors of a Spark cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import subprocess
+import threading
+from collections.abc import Mapping
+
+import msgspec
+
+from runtime.batch.spark.settings import shown_settings
+from runtime.host import process
+from runtime.providers.child_output import LINE_BYTES_MAX, ChildOutput, PassOn
+from runtime.providers.provider import MakeProvider, OnExit
+from runtime.providers.spark.messages import (
+    DriverFailed,
+    DriverStarted,
+    EndTaskManager,
+    StartDriver,
+    StartTaskManager,
+    TaskManagerEnded,
+    ToDriver,
+    decode_from_driver,
+    encode_line,
+)
+from runtime.providers.spark.settings import driver_settings
+from runtime.taskmanager.task_manager_options import TaskManagerOptions
+from sqlstream.errors import ErrorInfo, ExternalError, FailureReason
+
+logger = logging.getLogger(__name__)
+
+STOP_TIMEOUT_S = 15.0
+"""How long Spark's driver may take to end TaskManagers and give back the executors."""
+
+
+def spark_provider(config: Mapping[str, str]) -> MakeProvider:
+    """UserError for settings of Spark that cannot be obeyed."""
+    settings = driver_settings(config)
+
+    def make(options: TaskManagerOptions, on_exit: OnExit, pass_on: PassOn) -> SparkProvider:
+        return SparkProvider(settings, options, on_exit, pass_on)
+
+    return make
+
+
+class _Driver:
+    """A driver's process and the TaskManagers that it is to run. State: `resource_ids` until each has ended; `failure` once the
+    driver has said why it ends; `has_run` once one of its TaskManagers has registered."""
+
+    def __init__(self, child: subprocess.Popen[bytes], pass_on: PassOn) -> None:
+        self.process = child
+        self.output = ChildOutput(pass_on)
+        self.resource_ids: set[str] = set()
+        self.failure: ErrorInfo | None = None
+        self.has_run = False
+
+    def tell(self, line: ToDriver) -> None:
+        """A driver that has died is noticed by who reads its output."""
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError, ValueError):
+            self.process.stdin.write(encode_line(line))
+            self.process.stdin.flush()
+
+    def hang_up(self) -> None:
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+
+
+class SparkProvider:
+    """Asks a Spark cluster for a long-running task for each TaskManager that it is asked for. Thread-safe. Implements
+    `TaskManagerProvider`.
+
+    Spark's driver is a child process: it starts with the first request, and again with the next one after it has died, and all
+    its TaskManagers end with it. State: the driver, and which TaskManagers it runs."""
+
+    def __init__(
+        self, settings: dict[str, str], options: TaskManagerOptions, on_exit: OnExit, pass_on: PassOn
+    ) -> None:
+        self._settings = settings
+        self._options = options
+        self._on_exit = on_exit
+        self._pass_on = pass_on
+        self._driver: _Driver | None = None
+        self._is_stopping = False
+        self._lock = threading.Lock()
+
+    @property
+    def process_ids(self) -> tuple[int, ...]:
+        with self._lock:
+            return (self._driver.process.pid,) if self._driver is not None else ()
+
+    def request(self, resource_id: str) -> None:
+        """ExternalError when the system refuses another process."""
+        with self._lock:
+            if self._is_stopping:
+                return
+            if self._driver is None:
+                self._driver = self._start()
+            self._driver.resource_ids.add(resource_id)
+            options = msgspec.structs.replace(self._options, resource_id=resource_id)
+            self._driver.tell(StartTaskManager(options))
+
+    def release(self, resource_id: str, is_lost: bool) -> None:
+        """The process that waits for the TaskManager in Spark is killed, and it ends itself: it has no other way to end."""
+        del is_lost
+        with self._lock:
+            driver = self._driver
+            if driver is not None and resource_id in driver.resource_ids:
+                driver.tell(EndTaskManager(resource_id))
+
+    def registered(self, resource_id: str) -> None:
+        """What TaskManagers print is in the logs of their executors."""
+        with self._lock:
+            if self._driver is not None and resource_id in self._driver.resource_ids:
+                self._driver.has_run = True
+
+    def stop(self) -> None:
+        with self._lock:
+            self._is_stopping = True
+            driver = self._driver
+            if driver is None:
+                return
+            driver.hang_up()
+        try:
+            driver.process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            # Its JVM, the executors and the TaskManagers each end when the one before does.
+            driver.process.kill()
+            driver.process.wait()
+
+    def _start(self) -> _Driver:
+        logger.info("starting Spark's driver: %s", shown_settings(self._settings))
+        try:
+            child = process.start_python_module("runtime.providers.spark.driver", [], {})
+        except OSError as error:
+            raise ExternalError(
+                "SS6006",
+                f"Spark's driver could not be started: {error.strerror}",
+                hint="end other processes, or raise the limits of this user",
+            ) from error
+        driver = _Driver(child, self._pass_on)
+        driver.tell(StartDriver(self._settings))
+        threading.Thread(target=self._watch, args=(driver,), name="watch-spark-driver", daemon=True).start()
+        return driver
+
+    def _watch(self, driver: _Driver) -> None:
+        assert driver.process.stdout is not None
+        # A message is as long as the detail of an error; longer lines are somebody's output.
+        while line := driver.process.stdout.readline(LINE_BYTES_MAX):
+            match decode_from_driver(line):
+                case DriverStarted(application_id):
+                    driver.output.release()
+                    logger.info("Spark runs TaskManagers as %s", application_id)
+                case TaskManagerEnded(resource_id, error):
+                    with self._lock:
+                        driver.resource_ids.discard(resource_id)
+                    self._report(resource_id, error)
+                case DriverFailed(error):
+                    driver.failure = error
+                case None:
+                    driver.output.add(line)
+        code = driver.process.wait()
+        with self._lock:
+            if self._driver is driver:
+                self._driver = None
+            left, driver.resource_ids = sorted(driver.resource_ids), set()
+        cause = driver.failure or describe_driver(driver.process.pid, code, driver.output.last_words())
+        if not driver.has_run:
+            # Another driver would fare no better.
+            cause = msgspec.structs.replace(cause, reason=FailureReason.NO_RESOURCES)
+        for resource_id in left:
+            self._report(resource_id, cause)
+
+    def _report(self, resource_id: str, error: ErrorInfo) -> None:
+        if not self._is_stopping:
+            self._on_exit(resource_id, error)
+
+
+def describe_driver(process_id: int, code: int, last_words: str) -> ErrorInfo:
+    """The cause of a job's failure when Spark's driver has ended without a word of its own."""
+    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    return ErrorInfo(
+        "SS6075",
+        f"Spark's driver (process {process_id}) {how}, and all TaskManagers with it",
+        reason=FailureReason.TASK_MANAGER_LOST,
+        detail=f"its last lines are\n{last_words}" if last_words else "",
+        hint="run the statement again",
+    )

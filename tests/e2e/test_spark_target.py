@@ -1,0 +1,245 @@
+"""`execution.target = spark`: TaskManagers in the executors of a Spark cluster."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+import trustme
+from command_harness import ROOT, SQLSTREAM, environment
+from spark_processes_harness import StandaloneCluster, descendants, is_gone, wait_until
+
+from client.local_cluster import LocalClusterClient
+from client.session import Job, Session
+from client.target_session import target_session
+from planner.dialect.parser import parse_script
+from sqlstream.errors import UserError
+from sqlstream.messages.job_state import JobStatus
+
+RUN_S = 280
+SUMS = """
+CREATE TABLE numbers (n BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '100000', 'rows-per-second' = '10000000',
+  'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '100000');
+SELECT n % 3 AS k, COUNT(*) AS c, SUM(n) AS s FROM numbers GROUP BY n % 3;
+"""
+ENDLESS = """
+CREATE TABLE ticks (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '100',
+  'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '1000000000');
+CREATE TABLE sums (k BIGINT, s BIGINT, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector' = 'blackhole');
+INSERT INTO sums SELECT n % 7, SUM(n) FROM ticks GROUP BY n % 7;
+"""
+FILES = """
+CREATE TABLE files (n BIGINT) WITH ('connector' = 'filesystem', 'path' = '/data', 'format' = 'csv');
+SELECT * FROM files;
+"""
+LOCAL = {"execution.target": "local"}
+
+
+def run(config: dict[str, str], directory: Path, sql: str) -> subprocess.CompletedProcess[str]:
+    """`sqlstream run` with these settings in a file, as some are secrets."""
+    file, script = directory / "settings.yaml", directory / "script.sql"
+    file.write_text("".join(f"{key}: '{value}'\n" for key, value in config.items()))
+    script.write_text(sql)
+    return subprocess.run(
+        [*SQLSTREAM, "run", "--quiet", "--config", str(file), str(script)],
+        cwd=directory,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=RUN_S,
+        check=False,
+    )
+
+
+def rows(result: subprocess.CompletedProcess[str]) -> list[str]:
+    """The lines of all results, and of what is said of late rows."""
+    assert result.returncode == 0, result.stderr
+    return sorted([*result.stdout.splitlines(), *result.stderr.splitlines()])
+
+
+def submit(session: Session, text: str) -> Job:
+    """The job of the last statement."""
+    for statement in parse_script(text):
+        outcome = session.execute(statement)
+    assert isinstance(outcome, Job)
+    return outcome
+
+
+def task_managers(process_id: int) -> list[psutil.Process]:
+    return descendants(process_id, "-m runtime.taskmanager")
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> dict[str, str]:
+    """Settings with which all processes meet over TCP."""
+    authority = trustme.CA()
+    certificate = authority.issue_cert("127.0.0.1")
+    certificate.cert_chain_pems[0].write_to_path(str(tmp_path / "cert.pem"))
+    certificate.private_key_pem.write_to_path(str(tmp_path / "key.pem"))
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    names = {"certificate-file": "cert.pem", "key-file": "key.pem", "ca-file": "ca.pem"}
+    return {
+        "jobmanager.rpc.address": "127.0.0.1",
+        "security.ssl.internal.enabled": "true",
+        **{f"security.ssl.internal.{key}": str(tmp_path / name) for key, name in names.items()},
+    }
+
+
+@pytest.mark.timeout(300)
+def test_tasks_of_spark_give_the_rows_of_local_processes_over_tls(
+    tls: dict[str, str], tmp_path: Path
+) -> None:
+    config = {"execution.target": "spark", "spark.master": "local[2]", "parallelism.default": "2", **tls}
+    there = run(config, tmp_path, SUMS)
+    assert rows(there) == rows(run(LOCAL, tmp_path, SUMS))
+    assert any("33334 | 1666716667" in line for line in there.stdout.splitlines())
+
+
+@pytest.mark.timeout(60)
+def test_a_master_that_is_not_there_is_told_at_once() -> None:
+    config = {"execution.target": "spark", "spark.master": "spark://127.0.0.1:1"}
+    with target_session(config) as session:
+        status, error = submit(session, SUMS).wait(50)
+    assert status is JobStatus.FAILED
+    assert error is not None
+    assert error.code == "SS5112"
+    assert error.message.startswith('could not reach the Spark master "spark://127.0.0.1:1"')
+
+
+def test_tables_of_local_files_are_refused_on_several_hosts(tls: dict[str, str]) -> None:
+    config = {**tls, "execution.target": "spark", "spark.master": "yarn"}
+    with target_session(config) as session:
+        with pytest.raises(UserError, match='table "files" has files of this machine') as error:
+            submit(session, FILES)
+        assert isinstance(session.cluster, LocalClusterClient)
+        # Before Spark is asked for anything.
+        assert session.cluster.cluster().process_ids == ()
+    assert error.value.code == "SS4057"
+
+
+# --- a cluster of its own processes
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
+    with StandaloneCluster(tmp_path_factory.mktemp("spark")) as running:
+        yield running
+
+
+def on(cluster: StandaloneCluster, **more: str) -> dict[str, str]:
+    return {"execution.target": "spark", "parallelism.default": "2", **cluster.settings, **more}
+
+
+def nexmark(query: str) -> str:
+    """The query of a file, over 200,000 events, with its rows as the result."""
+    text = (ROOT / "queries" / "nexmark" / f"{query}.sql").read_text()
+    text = text.replace("'nexmark.events' = '1000000'", "'nexmark.events' = '200000'")
+    definitions, _, select = text.partition(f"INSERT INTO nexmark_{query}\n")
+    assert select
+    return definitions.replace("CREATE TABLE bid", "DROP TABLE IF EXISTS bid;\nCREATE TABLE bid") + select
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_nexmark_and_the_demo_give_the_rows_of_local_processes(
+    cluster: StandaloneCluster, tmp_path: Path
+) -> None:
+    script = (ROOT / "queries" / "getting_started.sql").read_text() + nexmark("q5") + nexmark("q18")
+    found = []
+    for name, config in (("here", {**LOCAL, "parallelism.default": "2"}), ("there", on(cluster))):
+        directory = tmp_path / name
+        directory.mkdir()
+        # Relative paths are those of the command, wherever its tasks run.
+        (directory / "queries").symlink_to(ROOT / "queries")
+        found.append(rows(run(config, directory, script)))
+    assert len(found[0]) > 1000
+    assert found[0] == found[1]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_executors_come_and_go_with_the_task_managers_and_none_is_kept(cluster: StandaloneCluster) -> None:
+    config = on(
+        cluster,
+        **{"resourcemanager.taskmanager-timeout": "1 s", "spark.dynamicAllocation.executorIdleTimeout": "1s"},
+    )
+
+    def executors() -> list[psutil.Process]:
+        return [p for w in cluster.workers for p in descendants(w.pid, "CoarseGrainedExecutorBackend")]
+
+    with target_session(config) as session:
+        for _ in range(2):
+            job = submit(session, ENDLESS.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS"))
+            wait_until(lambda: len(session.cluster.task_managers()) == 2)
+            assert len(executors()) == 2
+            job.cancel()
+            wait_until(lambda: len(session.cluster.task_managers()) == 1 and len(executors()) == 1)
+    wait_until(lambda: executors() == [])
+
+
+def kill_executor(cluster: StandaloneCluster) -> str:
+    victim = descendants(cluster.workers[0].pid, "CoarseGrainedExecutorBackend")[0]
+    victim.kill()
+    return r"was lost with its executor: executor \d+ exited.*137"
+
+
+def kill_worker(cluster: StandaloneCluster) -> str:
+    cluster.workers[0].kill()
+    return "was lost with its executor: executor "
+
+
+def kill_task_manager(cluster: StandaloneCluster) -> str:
+    victim = task_managers(cluster.workers[0].pid)[0]
+    victim.kill()
+    return rf"TaskManager \S+ \(process {victim.pid}\) was killed by signal 9"
+
+
+def kill_driver(cluster: StandaloneCluster) -> str:
+    (victim,) = descendants(os.getpid(), "runtime.providers.spark.driver")
+    victim.kill()
+    return rf"Spark's driver \(process {victim.pid}\) was killed by signal 9, and all TaskManagers with it"
+
+
+KILLS: list[Callable[[StandaloneCluster], str]] = [kill_executor, kill_task_manager, kill_driver, kill_worker]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("kill", KILLS, ids=lambda kill: kill.__name__)
+def test_a_job_that_loses_a_process_fails_with_the_reason_and_leaves_none(
+    cluster: StandaloneCluster, kill: Callable[[StandaloneCluster], str]
+) -> None:
+    while len(cluster.workers) < 2:
+        cluster.start_worker(f"worker-{len(cluster.processes)}")
+    with target_session(on(cluster)) as session:
+        job = submit(session, ENDLESS)
+        wait_until(lambda: job.cluster.details(job.id).status is JobStatus.RUNNING)
+        wait_until(lambda: job.metrics().total.get("numRecordsRead", 0) > 0)
+        ours = descendants(os.getpid()) + [p for w in cluster.workers for p in descendants(w.pid)]
+        assert sum(p in ours for w in cluster.workers for p in task_managers(w.pid)) == 2
+        reason = kill(cluster)
+        # The timeout of heartbeats is 50 s: Spark tells sooner.
+        status, error = job.wait(45)
+        assert status is JobStatus.FAILED
+        assert error is not None
+        assert re.search(reason, error.message), error.message
+    kept = {p.pid for p in cluster.processes}
+    wait_until(lambda: all(is_gone(p) for p in ours if p.pid not in kept), 60)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.xfail(raises=UserError, strict=True, reason="jobs do not restart after a failure")
+def test_a_job_that_loses_an_executor_goes_on_with_another(cluster: StandaloneCluster) -> None:
+    while len(cluster.workers) < 2:
+        cluster.start_worker(f"worker-{len(cluster.processes)}")
+    with target_session(on(cluster, **{"restart-strategy.type": "fixed-delay"})) as session:
+        job = submit(session, SUMS.replace("'10000000'", "'5000'"))
+        wait_until(lambda: job.metrics().total.get("numRecordsRead", 0) > 0)
+        kill_executor(cluster)
+        assert job.wait(120) == (JobStatus.FINISHED, None)

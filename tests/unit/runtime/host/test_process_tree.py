@@ -1,0 +1,52 @@
+"""What this process and its children cost."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from runtime.host.process_tree import forget_tree_peak, tree_cpu_seconds, tree_peak_rss_bytes
+
+MEBIBYTE = 2**20
+BUSY = "import time\nwhile time.process_time() < 0.5: pass\n"
+LARGE = "held = b'x' * (200 * 2**20)\ndel held\n"
+
+
+@contextmanager
+def child(code: str) -> Iterator[None]:
+    """A process that has run `code`, and then waits."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"{code}print('done', flush=True)\ninput()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "done\n"
+        yield
+    finally:
+        process.communicate("\n", timeout=30)
+
+
+@pytest.mark.timeout(60)
+def test_the_time_of_a_child_counts_while_it_runs_and_once_after_it_has_ended() -> None:
+    before = tree_cpu_seconds()
+    with child(BUSY):
+        assert 0.4 < (running := tree_cpu_seconds() - before) < 5
+    assert running - 0.05 <= tree_cpu_seconds() - before < running + 0.5
+
+
+@pytest.mark.timeout(60)
+def test_memory_that_a_child_has_given_back_counts_until_the_peak_is_forgotten() -> None:
+    with child(""):
+        without = tree_peak_rss_bytes()
+    with child(LARGE):
+        assert tree_peak_rss_bytes() - without > 150 * MEBIBYTE
+        if not forget_tree_peak():
+            pytest.skip("the system does not forget peaks")
+        assert tree_peak_rss_bytes() - without < 100 * MEBIBYTE

@@ -1,0 +1,61 @@
+"""The settings of Spark under which TaskManagers run in its tasks."""
+
+from __future__ import annotations
+
+import pytest
+
+from runtime.providers.spark.settings import driver_settings
+from sqlstream.errors import UserError
+
+SEVERAL_HOSTS = {"spark.master": "yarn", "jobmanager.rpc.address": "head"}
+
+
+def test_executors_have_one_task_and_come_as_they_are_needed() -> None:
+    found = driver_settings({"spark.master": "spark://127.0.0.1:7077", "parallelism.default": "2"})
+    assert found["spark.executor.cores"] == "1"
+    assert found["spark.dynamicAllocation.enabled"] == "true"
+    assert found["spark.task.maxFailures"] == "1"
+    assert "spark.network.crypto.enabled" not in found
+    assert "parallelism.default" not in found
+
+
+def test_the_users_settings_win() -> None:
+    found = driver_settings({"spark.master": "local[2]", "spark.executor.memory": "3g", "spark.x": "y"})
+    assert (found["spark.executor.memory"], found["spark.x"]) == ("3g", "y")
+
+
+def test_a_fixed_number_of_executors_turns_dynamic_allocation_off() -> None:
+    config = {"spark.master": "local[2]", "spark.executor.instances": "4"}
+    assert driver_settings(config)["spark.dynamicAllocation.enabled"] == "false"
+    both = {**config, "spark.dynamicAllocation.enabled": "true"}
+    assert driver_settings(both)["spark.dynamicAllocation.enabled"] == "true"
+
+
+def test_the_connections_of_spark_are_encrypted_between_hosts() -> None:
+    found = driver_settings(SEVERAL_HOSTS)
+    assert (found["spark.authenticate"], found["spark.network.crypto.enabled"]) == ("true", "true")
+    assert found["spark.driver.host"] == "head"
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ({}, 'option "spark.master" is not set'),
+        ({"spark.master": "yarn"}, 'option "jobmanager.rpc.address" is not set'),
+        (
+            {**SEVERAL_HOSTS, "spark.network.crypto.enabled": "false"},
+            '"spark.network.crypto.enabled" cannot be',
+        ),
+        ({**SEVERAL_HOSTS, "spark.authenticate": "false"}, '"spark.authenticate" cannot be "false"'),
+        ({**SEVERAL_HOSTS, "spark.master": "spark://h:7077"}, '"spark.authenticate.secret" is not set'),
+        (
+            {"spark.master": "local[2]", "spark.task.maxFailures": "4"},
+            '"spark.task.maxFailures" cannot be "4"',
+        ),
+        ({"spark.master": "local[2]", "spark.speculation": "true"}, '"spark.speculation" cannot be "true"'),
+    ],
+)
+def test_what_task_managers_cannot_run_under_is_refused(config: dict[str, str], reason: str) -> None:
+    with pytest.raises(UserError, match=reason) as error:
+        driver_settings(config)
+    assert error.value.code == "SS4072"

@@ -1,0 +1,57 @@
+"""Verifies statements on a cluster of two TaskManager processes, between which rows go over Flight."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from oracle import Engine
+
+from client.local_cluster import LocalClusterClient
+from client.session import Session
+from client.verification.outcome import Verification, verification_text
+from client.verification.statements import verifications
+from planner.dialect.parser import parse_statements
+from planner.dialect.statements import Insert, Query, Statement, StatementSet, Verify
+from sqlstream.errors import UserError
+
+TOLERANCE = {"sqlstream.verify.float-tolerance": "1e-9"}
+
+
+class Verifier(Engine):
+    """An `Engine` whose jobs run in two child processes of one slot each."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self._clusters = LocalClusterClient(task_managers=2)
+        self._session = Session(self._clusters)
+
+    def verify(self, script: str, engine: str = "duckdb") -> list[Verification | UserError]:
+        """What was found for each query and INSERT of a script, or why it was refused; its other statements are executed."""
+        found: list[Verification | UserError] = []
+        for statement in parse_statements(script):
+            if isinstance(statement, Query | Insert | StatementSet):
+                found += self.verified(statement, engine)
+            else:
+                self.execute(statement)
+        return found
+
+    def processes_of_last_stream(self) -> set[str]:
+        """The TaskManagers that ran a subtask of the stream of the last verification."""
+        jobs = sorted(self._clusters.jobs(), key=lambda job: job.start_ms)
+        streams = [d for job in jobs if not (d := self._clusters.details(job.job_id)).is_batch]
+        return {subtask.task_manager_id for v in streams[-1].vertices for subtask in v.subtasks}
+
+    def verified(self, statement: Statement, engine: str) -> list[Verification] | list[UserError]:
+        assert isinstance(statement, Query | Insert | StatementSet)
+        try:
+            return verifications(Verify(statement.text, statement.span, statement, engine), self._session)
+        except UserError as error:
+            return [error]
+
+
+def assert_equal(found: list[Verification | UserError]) -> None:
+    """Fails with the text of VERIFY where rows differ or a statement was refused."""
+    assert found
+    for each in found:
+        assert isinstance(each, Verification), each
+        assert each.is_equal, verification_text(each)
