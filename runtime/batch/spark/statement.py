@@ -38,10 +38,6 @@ if TYPE_CHECKING:
 
     from runtime.batch.spark.session import RunningSpark
 
-FILES_ARE_SHARED = "execution.batch.spark-files-are-shared"
-RESULTS_PORT = "spark.sqlstream.results.port"
-"""The port of this process at which executors of a cluster deliver the rows of a query; by default any free one."""
-
 _PROGRESS_S = 0.2
 _CANCEL_WAIT_S = 10.0
 _CANCEL_AGAIN_S = 0.2
