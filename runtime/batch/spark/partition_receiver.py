@@ -244,7 +244,7 @@ class PartitionReceiver:
 
 def _too_much(missing: int) -> JobError:
     return JobError(
-        "SS6063",
+        "SS6067",
         f"{SPOOLED_BYTES_MAX >> 30} GiB of rows wait for partition {missing} of the result, which Spark has not computed yet",
         reason=FailureReason.OPERATOR_FAILED,
         hint="INSERT the rows INTO a table, or SET 'spark.sql.shuffle.partitions' to a larger number",

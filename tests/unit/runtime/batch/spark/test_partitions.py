@@ -147,7 +147,7 @@ def test_what_waits_for_a_missing_partition_has_a_bound(
         send(receiver, 1, batch_of(*range(20_000)), batch_of(*range(20_000)))
     with pytest.raises(JobError, match="rows wait for partition 0 of the result") as caught:
         list(receiver.rows(lambda: None))
-    assert caught.value.code == "SS6063"
+    assert caught.value.code == "SS6067"
 
 
 def test_more_senders_than_are_taken_at_a_time_wait(
