@@ -86,21 +86,3 @@ def source_schema(source: SourceSpec) -> Schema:
     """The columns that readers of this source give, with their own names."""
     types = dict(zip(source.schema.names, source.schema.types, strict=True))
     return Schema((*(Field(name, types[name]) for name in source.columns), *source.metadata))
-
-
-def encode_batch_table(table: BatchTable) -> str:
-    """JSON text, for a process that reads a part of the table."""
-    return msgspec.json.encode(table).decode()
-
-
-def decode_batch_table(text: str) -> BatchTable:
-    return msgspec.json.decode(text, type=BatchTable)
-
-
-def encode_sink(sink: SinkSpec) -> str:
-    """JSON text, for a process that writes a part of the rows."""
-    return msgspec.json.encode(sink).decode()
-
-
-def decode_sink(text: str) -> SinkSpec:
-    return msgspec.json.decode(text, type=SinkSpec)

@@ -25,6 +25,7 @@ _PLAIN: dict[TypeRoot, str] = {
     TypeRoot.INTERVAL_DAY_TIME: "BIGINT",
     TypeRoot.INTERVAL_YEAR_MONTH: "INT",
     TypeRoot.NULL: "INT",
+    TypeRoot.SYMBOL: "STRING",
 }
 """TIME is milliseconds of the day; the two intervals are milliseconds and months, as SQL orders and adds them."""
 
@@ -32,7 +33,8 @@ _PLAIN: dict[TypeRoot, str] = {
 def spark_type(t: LogicalType) -> str:
     """The type as Spark SQL writes it. TIMESTAMP_LTZ is, like TIMESTAMP, a local time, of UTC: no zone of a session matters.
 
-    UserError SS3301 for one that Spark cannot hold.
+    UserError SS3301 for one that Spark cannot hold: timestamps finer than a microsecond, MULTISET, and a ROW with two fields of
+    one name.
 
     >>> from sqlstream import types
     >>> spark_type(types.timestamp_ltz(3)), spark_type(types.array(types.INT))
@@ -48,15 +50,13 @@ def spark_type(t: LogicalType) -> str:
             return "TIMESTAMP_NTZ"
         case TypeRoot.ARRAY if t.element is not None:
             return f"ARRAY<{spark_type(t.element)}>"
-        case TypeRoot.MULTISET if t.element is not None:
-            return f"MAP<{spark_type(t.element)},INT>"
         case TypeRoot.MAP if t.key is not None and t.element is not None:
             return f"MAP<{spark_type(t.key)},{spark_type(t.element)}>"
-        case TypeRoot.ROW:
+        case TypeRoot.ROW if len({f.name for f in t.fields}) == len(t.fields):
             return "STRUCT<" + ",".join(f"{quote(f.name)}:{spark_type(f.type)}" for f in t.fields) + ">"
     raise UserError(
         "SS3301",
-        f"Spark has no type for the values of {t.with_nullable(True)}",
+        f"type {t.with_nullable(True)} has no exact counterpart in Spark",
         hint="SET 'execution.runtime-mode' = 'streaming', or 'execution.batch.engine' = 'duckdb'",
     )
 

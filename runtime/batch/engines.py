@@ -6,7 +6,7 @@ import atexit
 import importlib
 import threading
 
-from runtime.batch.engine import BatchEngine
+from runtime.batch.engine import BatchCancelled, BatchEngine
 from sqlstream.errors import InternalError
 
 ENGINES: dict[str, str] = {
@@ -17,11 +17,14 @@ ENGINES: dict[str, str] = {
 
 _made: dict[str, BatchEngine] = {}
 _making = threading.Lock()
+_is_over = False
 
 
 def batch_engine(name: str) -> BatchEngine:
-    """The engine of that name, warm once a job has used it."""
+    """The engine of that name, warm once a job has used it. BatchCancelled while the process ends."""
     with _making:
+        if _is_over:
+            raise BatchCancelled
         if name not in _made:
             place = ENGINES.get(name)
             if place is None:
@@ -29,5 +32,20 @@ def batch_engine(name: str) -> BatchEngine:
             module, kind = place.split(":")
             engine: BatchEngine = getattr(importlib.import_module(module), kind)()
             _made[name] = engine
-            atexit.register(engine.close)
         return _made[name]
+
+
+def close_engines() -> None:
+    """End all engines, and take no more jobs. Harmless when repeated.
+
+    For processes that leave by `os._exit`, and for engines whose files must be gone when a process has ended."""
+    global _is_over
+    with _making:
+        _is_over = True
+        engines = list(_made.values())
+        _made.clear()
+    for engine in engines:
+        engine.close()
+
+
+atexit.register(close_engines)

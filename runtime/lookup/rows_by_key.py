@@ -43,11 +43,6 @@ class RowsByKey:
         """One more than the highest slot: the length that arrays by slot need."""
         return self._index.slot_count
 
-    @property
-    def nbytes(self) -> int:
-        """Memory held, in bytes."""
-        return self._index.nbytes + self._chains.nbytes + self._rows.nbytes
-
     def find(self, keys: Sequence[pa.Array]) -> Array:
         """int64[n]: the slot of each key, -1 where it is not known. A key with a NULL is never known."""
         return self._index.get(keys)

@@ -275,6 +275,32 @@ def test_the_jvm_dies_with_the_process_and_ctrl_c_does_not_reach_it() -> None:
 
 
 @pytest.mark.slow
+def test_a_jvm_that_hangs_holds_up_no_cancellation_and_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    run_query("SELECT 1 AS n")
+    with spark_engine()._sessions.session(SMALL, lambda words: None, lambda: False) as (spark, _):
+        jvm, directory = psutil.Process(spark.jvm.process_id), Path(spark.directory)
+    jvm.suspend()
+    run, errors = RecordedRun(), []
+
+    def execute() -> None:
+        try:
+            spark_engine().run(plan_of("SELECT 1 AS n"), run)
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=execute, daemon=True)
+    thread.start()
+    assert wait_until(lambda: any(t.name == "ask-spark" for t in threading.enumerate()), 20)
+    run.cancelled.set()
+    thread.join(20)
+    assert [type(error) for error in errors] == [BatchCancelled]
+    monkeypatch.setattr("runtime.batch.spark.session.ANSWER_TIMEOUT_S", 0.5)
+    assert run_query("SELECT 7 AS n").rows() == [(7,)]
+    assert not jvm.is_running()
+    assert not directory.exists()
+
+
+@pytest.mark.slow
 def test_a_jvm_that_is_killed_fails_the_statement_and_the_next_one_starts_spark_anew() -> None:
     run, errors = RecordedRun(), []
 

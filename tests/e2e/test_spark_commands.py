@@ -6,6 +6,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,10 @@ def test_a_script_gives_the_same_rows_on_spark_as_by_a_stream(tmp_path: Path) ->
         f" {QUERY}; INSERT INTO o SELECT MOD(id, 2), COUNT(*) FROM g GROUP BY MOD(id, 2)"
     )
     spark = ("execution.batch.engine=spark", f"spark.driver.extraJavaOptions={FAST_JVM}")
-    batch = run_sqlstream(text, "execution.runtime-mode=BATCH", *spark)
+    # Not below tmp_path: the names of Unix sockets must be short.
+    with tempfile.TemporaryDirectory(dir="/tmp") as temporary:
+        batch = run_sqlstream(text, "execution.runtime-mode=BATCH", *spark, environment={"TMPDIR": temporary})
+        assert os.listdir(temporary) == []
     assert batch.returncode == 0, batch.stderr
     lines = "".join(file.read_text() for file in out.glob("part-*.csv")).splitlines()
     assert sorted(lines) == ["0,5000", "1,5000"]

@@ -2,43 +2,23 @@
 
 TIMESTAMP and TIMESTAMP_LTZ are TIMESTAMP_NTZ (LTZ: the instant in UTC). Intervals are whole numbers, BIGINT milliseconds and
 INT months, and TIME is INT milliseconds of the day, because Spark's own types order, add and print otherwise. CHAR is
-STRING: its values are padded already.
+STRING: its values are padded already. Which type is which stands in `sqlstream.spark_types`.
 """
 
 from __future__ import annotations
 
 import datetime
+import functools
 
 from sqlglot import exp
 
 from planner.lower import tree
-from planner.lower.spark.scope import refuse
+from sqlstream import spark_types
 from sqlstream.expressions import Literal
 from sqlstream.types import BINARY_ROOTS, TIMESTAMP_ROOTS, LogicalType, TypeRoot
 
 _EPOCH = datetime.datetime(1970, 1, 1)
-TIMESTAMP_PRECISION_MAX = 6
 _Kind = exp.DType
-
-_PLAIN: dict[TypeRoot, exp.DType] = {
-    TypeRoot.CHAR: _Kind.TEXT,
-    TypeRoot.VARCHAR: _Kind.TEXT,
-    TypeRoot.BOOLEAN: _Kind.BOOLEAN,
-    TypeRoot.BINARY: _Kind.BINARY,
-    TypeRoot.VARBINARY: _Kind.BINARY,
-    TypeRoot.TINYINT: _Kind.TINYINT,
-    TypeRoot.SMALLINT: _Kind.SMALLINT,
-    TypeRoot.INTEGER: _Kind.INT,
-    TypeRoot.BIGINT: _Kind.BIGINT,
-    TypeRoot.FLOAT: _Kind.FLOAT,
-    TypeRoot.DOUBLE: _Kind.DOUBLE,
-    TypeRoot.DATE: _Kind.DATE,
-    TypeRoot.TIME: _Kind.INT,
-    TypeRoot.INTERVAL_DAY_TIME: _Kind.BIGINT,
-    TypeRoot.INTERVAL_YEAR_MONTH: _Kind.INT,
-    TypeRoot.NULL: _Kind.INT,
-    TypeRoot.SYMBOL: _Kind.TEXT,
-}
 
 
 def _plain(kind: exp.DType) -> exp.DataType:
@@ -59,28 +39,13 @@ def decimal_type(precision: int, scale: int) -> exp.DataType:
 
 
 def spark_type(t: LogicalType) -> exp.DataType:
-    """The Spark type that holds all values of `t`. UserError SS3301 for timestamps finer than a microsecond, MULTISET, and
-    a ROW with two fields of one name."""
-    kind = _PLAIN.get(t.root)
-    if kind is not None:
-        return exp.DataType(this=kind)
-    match t.root:
-        case TypeRoot.DECIMAL:
-            return decimal_type(t.precision, t.scale)
-        case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ if t.precision <= TIMESTAMP_PRECISION_MAX:
-            return TIMESTAMP.copy()
-        case TypeRoot.ARRAY if t.element is not None:
-            return exp.DataType(this=_Kind.ARRAY, expressions=[spark_type(t.element)], nested=True)
-        case TypeRoot.MAP if t.key is not None and t.element is not None:
-            entry = [spark_type(t.key), spark_type(t.element)]
-            return exp.DataType(this=_Kind.MAP, expressions=entry, nested=True)
-        case TypeRoot.ROW if len({f.name for f in t.fields}) == len(t.fields):
-            fields = [
-                exp.ColumnDef(this=exp.Identifier(this=f.name, quoted=True), kind=spark_type(f.type))
-                for f in t.fields
-            ]
-            return exp.DataType(this=_Kind.STRUCT, expressions=fields, nested=True)
-    raise refuse(f"type {t.with_nullable(True)}")
+    """The type of `sqlstream.spark_types` as a tree. UserError SS3301."""
+    return _parsed(spark_types.spark_type(t)).copy()
+
+
+@functools.lru_cache(maxsize=256)
+def _parsed(written: str) -> exp.DataType:
+    return exp.DataType.build(written, dialect="spark")
 
 
 def text(value: str) -> exp.Expr:

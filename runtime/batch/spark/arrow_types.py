@@ -54,8 +54,6 @@ def _arrow_type(t: LogicalType) -> pa.DataType:
             return pa.timestamp("us")
         case TypeRoot.ARRAY if t.element is not None:
             return pa.list_(pa.field("element", _arrow_type(t.element)))
-        case TypeRoot.MULTISET if t.element is not None:
-            return pa.map_(_arrow_type(t.element), pa.int32())
         case TypeRoot.MAP if t.key is not None and t.element is not None:
             return pa.map_(_arrow_type(t.key), _arrow_type(t.element))
         case TypeRoot.ROW:

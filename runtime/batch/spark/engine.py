@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator
 
 from runtime.batch.engine import BatchRun
 from runtime.batch.spark.session import SparkSessions
@@ -24,29 +25,17 @@ class SparkEngine:
         self._cancelled: dict[str, set[threading.Event]] = {}
         self._lock = threading.Lock()
 
-    def warm_up(self, config: Mapping[str, str]) -> None:
-        """Start Spark in the background with these settings, unless it runs."""
-        self._sessions.warm_up(config)
-
     def run(self, plan: BatchPlan, run: BatchRun) -> None:
         from runtime.batch.spark.statement import SparkStatement
 
-        cancelled = threading.Event()
-        with self._lock:
-            self._cancelled.setdefault(plan.job_id, set()).add(cancelled)
+        with self._cancellation(plan.job_id) as cancelled:
+
+            def is_cancelled() -> bool:
+                return cancelled.is_set() or run.is_cancelled()
+
             group = f"{plan.job_id}-{next(self._numbers)}"
-
-        def is_cancelled() -> bool:
-            return cancelled.is_set() or run.is_cancelled()
-
-        try:
             with self._sessions.session(plan.config, run.state, is_cancelled) as (spark, session):
                 SparkStatement(spark, session, group, plan, run, is_cancelled).run()
-        finally:
-            with self._lock:
-                self._cancelled[plan.job_id].discard(cancelled)
-                if not self._cancelled[plan.job_id]:
-                    del self._cancelled[plan.job_id]
 
     def cancel(self, job_id: str) -> None:
         with self._lock:
@@ -54,10 +43,28 @@ class SparkEngine:
                 cancelled.set()
 
     def explain(self, plan: BatchPlan) -> str:
+        """BatchCancelled while Spark starts; what Spark's planner does is not interrupted."""
         from runtime.batch.spark.statement import explain
 
-        with self._sessions.session(plan.config, lambda words: None, lambda: False) as (spark, session):
+        with (
+            self._cancellation(plan.job_id) as cancelled,
+            self._sessions.session(plan.config, lambda words: None, cancelled.is_set) as (spark, session),
+        ):
             return explain(spark, session, plan)
+
+    @contextlib.contextmanager
+    def _cancellation(self, job_id: str) -> Iterator[threading.Event]:
+        """Set by `cancel` and `close` while this is entered."""
+        cancelled = threading.Event()
+        with self._lock:
+            self._cancelled.setdefault(job_id, set()).add(cancelled)
+        try:
+            yield cancelled
+        finally:
+            with self._lock:
+                self._cancelled[job_id].discard(cancelled)
+                if not self._cancelled[job_id]:
+                    del self._cancelled[job_id]
 
     def close(self) -> None:
         with self._lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import logging
 import os
@@ -11,10 +12,11 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from runtime.batch.engine import BatchCancelled
 from runtime.batch.spark.quiet_pyspark import quiet_pyspark
 from runtime.batch.spark.settings import properties_text
 from runtime.host.clock import steady_s
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("spark")
 
-_STOP_TIMEOUT_S = 5.0
+_STOP_TIMEOUT_S = 2.0
+"""How long Spark may take to say goodbye to a cluster. A TaskManager that ends is itself killed soon after."""
 _LOOK_S = 0.02
 _LINES_KEPT = 12
 _LINE_BYTES_MAX = 65536
@@ -91,8 +94,12 @@ class SparkJvm:
 
     State: the process, its last lines of output."""
 
-    def __init__(self, settings: Mapping[str, str], directory: str, timeout_s: float) -> None:
-        """Start it and wait until it answers. ExternalError SS5110 without Java, SS5111 when it ends or does not answer."""
+    def __init__(
+        self, settings: Mapping[str, str], directory: str, timeout_s: float, is_given_up: Callable[[], bool]
+    ) -> None:
+        """Start it and wait until it answers. ExternalError SS5110 without Java, SS5111 when it ends or does not answer;
+        BatchCancelled."""
+        self._is_given_up = is_given_up
         self._lines: deque[str] = deque(maxlen=_LINES_KEPT)
         home = java_home(find_java(os.environ), directory)
         _write_files(settings, directory)
@@ -131,22 +138,26 @@ class SparkJvm:
         return "".join(self._lines).rstrip()
 
     def stop(self) -> None:
-        """End it, by force when it does not end itself. Harmless when repeated."""
-        gateway = getattr(self, "gateway", None)
-        if gateway is not None:
-            gateway.shutdown()
+        """End it, by force when it does not end itself. Harmless when repeated; waits for no answer, which may never come."""
         assert self._process.stdin is not None
+        # Spark stops its context when this ends.
         self._process.stdin.close()
         try:
             self._process.wait(_STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        gateway = getattr(self, "gateway", None)
+        if gateway is not None:
+            with contextlib.suppress(Exception):  # py4j would say goodbye to the JVM too
+                gateway.shutdown()
 
     def _wait_for(self, answer: Path, timeout_s: float) -> tuple[int, str]:
         """The port and the secret of the JVM, which it puts into a file."""
         deadline_s = steady_s() + timeout_s
         while not answer.exists():
+            if self._is_given_up():
+                raise BatchCancelled
             if not self.is_alive:
                 self._output.join(1.0)
                 raise self._failed("ended while it started")

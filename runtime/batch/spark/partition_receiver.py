@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import socket
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import (
@@ -30,7 +31,15 @@ logger = logging.getLogger(__name__)
 HELD_BYTES_MAX = 256 * 1024 * 1024
 """Rows that wait in memory and files before senders wait too."""
 
+SPOOLED_BYTES_MAX = 64 * 1024 * 1024 * 1024
+"""Rows that wait in files at most while the next partition is missing, when no sender can be made to wait."""
+
 CONNECTIONS_MAX = 1024
+"""Tasks that send at a time; more wait to be accepted."""
+
+HANDSHAKE_TIMEOUT_S = 30
+"""How long a sender may be silent before it has shown the secret."""
+
 MESSAGE_BYTES_MAX = 1 << 31
 BACKLOG = 64
 
@@ -43,16 +52,18 @@ class PartitionReceiver:
     What a task has sent counts when it is complete, so that a task which fails and is repeated gives no row twice; of several
     complete attempts at a partition the last one counts until its rows are given. When HELD_BYTES_MAX are held and the next
     partition is among them, tasks wait until the reader takes it. While the next one is still missing no task waits, for it
-    may be behind them in Spark's queue.
+    may be behind them in Spark's queue; when SPOOLED_BYTES_MAX are held then, the query fails.
 
     State: spools of incoming and complete partitions, which partition is next, whether the reader is in the middle of one, and
     which attempts were given."""
 
-    def __init__(self, address: str | tuple[str, int], directory: str) -> None:
+    def __init__(self, address: str | tuple[str, int], directory: str, host: str = "") -> None:
+        """Listen at `address`: a path, or host and port. Senders are told the other `host`, if any. OSError."""
         self._directory = directory
         self._secret = random_token()
         is_path = isinstance(address, str)
         self._listener = Listener(address, "AF_UNIX" if is_path else "AF_INET", BACKLOG)
+        self._host = host
         self._changed = threading.Condition()
         self._complete: dict[int, PartitionSpool] = {}
         self._given: dict[int, int] = {}
@@ -67,7 +78,10 @@ class PartitionReceiver:
     @property
     def send_arguments(self) -> SendArguments:
         """What the senders need."""
-        return SendArguments(self._listener.address, self._secret)
+        address: str | tuple[str, int] = self._listener.address
+        if self._host and not isinstance(address, str):
+            address = (self._host, address[1])
+        return SendArguments(address, self._secret)
 
     def rows(self, total: Callable[[], int | None]) -> Iterator[pa.RecordBatch | None]:
         """The batches of all partitions in order, and None at least every 100 ms while there is none to give. `total` says how
@@ -138,14 +152,12 @@ class PartitionReceiver:
                     return
                 continue
             with self._changed:
-                is_refused = self._is_closed or len(self._connections) >= CONNECTIONS_MAX
-                if not is_refused:
+                self._changed.wait_for(lambda: self._is_closed or len(self._connections) < CONNECTIONS_MAX)
+                if not self._is_closed:
                     self._connections.add(connection)
-            if is_refused:
+            if self._is_closed:
                 connection.close()
-                if self._is_closed:
-                    return
-                continue
+                return
             threading.Thread(
                 target=self._serve, args=(connection,), name="spark-partition", daemon=True
             ).start()
@@ -154,8 +166,10 @@ class PartitionReceiver:
         """One sender, until its partition is complete or it hangs up."""
         try:
             # The order of multiprocessing.connection.Client with a key.
+            _limit_silence(connection, HANDSHAKE_TIMEOUT_S)
             deliver_challenge(connection, self._secret.encode())
             answer_challenge(connection, self._secret.encode())
+            _limit_silence(connection, 0)
             self._receive(connection)
         except SqlStreamError as error:
             with self._changed:
@@ -168,6 +182,7 @@ class PartitionReceiver:
         finally:
             with self._changed:
                 self._connections.discard(connection)
+                self._changed.notify_all()
             connection.close()
 
     def _receive(self, connection: Connection) -> None:
@@ -182,6 +197,9 @@ class PartitionReceiver:
                 size = spool.add(message)
                 with self._changed:
                     self._held_bytes += size
+                    is_too_much = self._held_bytes > SPOOLED_BYTES_MAX
+                if is_too_much:
+                    raise _too_much(self._next)
             is_kept = self._keep(head.partition, spool)
         except BaseException:
             self._drop(spool)
@@ -222,6 +240,23 @@ class PartitionReceiver:
         with self._changed:
             self._held_bytes -= size
             self._changed.notify_all()
+
+
+def _too_much(missing: int) -> JobError:
+    return JobError(
+        "SS6067",
+        f"{SPOOLED_BYTES_MAX >> 30} GiB of rows wait for partition {missing} of the result, which Spark has not computed yet",
+        reason=FailureReason.OPERATOR_FAILED,
+        hint="INSERT the rows INTO a table, or SET 'spark.sql.shuffle.partitions' to a larger number",
+    )
+
+
+def _limit_silence(connection: Connection, timeout_s: int) -> None:
+    """Let reads and writes of the connection fail after this time; 0 lets them wait for ever."""
+    limit = struct.pack("ll", timeout_s, 0)
+    with socket.socket(fileno=os.dup(connection.fileno())) as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
 
 
 def _wake_accept(address: str | tuple[str, int]) -> None:

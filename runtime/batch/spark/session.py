@@ -45,28 +45,52 @@ JVM_TIMEOUT_S = 120.0
 CONNECT_TIMEOUT_S = 5.0
 """How long the master of a standalone cluster may take to accept a connection. Spark itself would try for a minute."""
 
+ANSWER_TIMEOUT_S = 60.0
+"""A JVM that is silent for so long is replaced; collecting garbage takes less."""
+
+_GIVE_UP_TIMEOUT_S = 1.0
+"""How long `close` waits for a start that it has given up; one that takes longer removes what is left by itself."""
+
 _LOOK_S = 0.1
+
+
+class SparkStart:
+    """A start of Spark under way: what it starts with, then its JVM, and its failure for the statements that wait for it."""
+
+    def __init__(self, launch: dict[str, str]) -> None:
+        self.launch = launch
+        self.jvm: SparkJvm | None = None
+        self.failure: BaseException | None = None
+        self.given_up = threading.Event()
+
+    def give_up(self) -> None:
+        """Make it fail soon, wherever it is."""
+        self.given_up.set()
+        if self.jvm is not None:
+            self.jvm.stop()
 
 
 class RunningSpark:
     """A JVM with one SparkContext. State: both, and their temporary directory, until `stop`."""
 
-    def __init__(self, launch: Mapping[str, str]) -> None:
-        """Start it. ExternalError SS5110 without Java, SS5111 when Spark does not start; UserError SS4054."""
+    def __init__(self, launch: Mapping[str, str], start: SparkStart) -> None:
+        """Start it. ExternalError SS5110 without Java, SS5111 when Spark does not start; UserError SS4054, BatchCancelled."""
         self.launch = dict(launch)
         """The settings of the statement that has started it, as far as Spark takes them at its start."""
         _refuse_second_context()
         self._ends = contextlib.ExitStack()
         self._directory = self._ends.enter_context(spill_directory())
         self._is_stopped = False
+        self._is_lost = False
         try:
             settings = launch_settings(launch, self._directory, len(os.sched_getaffinity(0)), memory_bytes())
             logger.info("starting Spark: %s", shown_settings(settings))
             started_s = steady_s()
             self.is_of_this_machine = is_of_this_machine(settings[MASTER])
             self.has_our_code = settings[MASTER].startswith("local[")
-            self.jvm = SparkJvm(settings, self._directory, JVM_TIMEOUT_S)
-            self.session = self._session(settings)
+            self.jvm = SparkJvm(settings, self._directory, JVM_TIMEOUT_S, start.given_up.is_set)
+            start.jvm = self.jvm
+            self.session = self._session(settings, start)
         except BaseException:
             self._ends.close()
             raise
@@ -79,8 +103,26 @@ class RunningSpark:
 
     @property
     def is_alive(self) -> bool:
-        if self._is_stopped or not self.jvm.is_alive:
-            return False
+        """As far as this process can tell without asking the JVM."""
+        return not self._is_stopped and not self._is_lost and self.jvm.is_alive
+
+    def answers(self, is_cancelled: Callable[[], bool]) -> bool:
+        """Whether its context runs. One whose context has stopped, or that is silent for ANSWER_TIMEOUT_S, is not alive from then
+        on. BatchCancelled. Asked on a thread of its own, since a JVM may hang."""
+        found: list[bool] = []
+        thread = threading.Thread(
+            target=lambda: found.append(self._has_context()), name="ask-spark", daemon=True
+        )
+        thread.start()
+        deadline_s = steady_s() + ANSWER_TIMEOUT_S
+        while not found and steady_s() < deadline_s:
+            if is_cancelled():
+                raise BatchCancelled
+            thread.join(_LOOK_S)
+        self._is_lost = found != [True]
+        return not self._is_lost
+
+    def _has_context(self) -> bool:
         try:
             return not self.session.sparkContext._jsc.sc().isStopped()
         except Exception:  # whatever the connection to a JVM raises that ends at this moment
@@ -92,19 +134,19 @@ class RunningSpark:
             return
         self._is_stopped = True
         server = self.session.sparkContext._accumulatorServer
-        with contextlib.suppress(Exception):  # a JVM that has died cannot say goodbye
-            self.session.stop()
-        server.shutdown()
         self.jvm.stop()
+        server.shutdown()
         _forget_context()
         self._ends.close()
 
-    def _session(self, settings: Mapping[str, str]) -> SparkSession:
+    def _session(self, settings: Mapping[str, str], start: SparkStart) -> SparkSession:
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
 
         _forget_context()
         try:
+            if start.given_up.is_set():
+                raise BatchCancelled
             context = SparkContext(gateway=self.jvm.gateway)
             quiet_accumulators(context)
             # The workers' Python is this one, whatever `python3` is on PATH.
@@ -118,6 +160,8 @@ class RunningSpark:
             words = self.jvm.last_words()
             self.jvm.stop()
             _forget_context()
+            if start.given_up.is_set():
+                raise BatchCancelled from error
             cause = described(error)
             raise ExternalError(
                 "SS5111",
@@ -136,8 +180,7 @@ class SparkSessions:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._running: RunningSpark | None = None
-        self._starting: dict[str, str] | None = None
-        self._failure: BaseException | None = None
+        self._starting: SparkStart | None = None
         self._users = 0
         self._is_closed = False
 
@@ -153,22 +196,17 @@ class SparkSessions:
         try:
             yield running, _new_session(running, given)
         finally:
-            with self._changed:
-                self._users -= 1
-                self._changed.notify_all()
-
-    def warm_up(self, config: Mapping[str, str]) -> None:
-        """Start Spark in the background, unless it runs."""
-        launch = launch_keys(spark_keys(config))
-        with self._changed:
-            if self._running is None:
-                self._start(launch)
+            self._let_go()
 
     def close(self) -> None:
         """End Spark; statements that run fail. Harmless when repeated."""
         with self._changed:
             self._is_closed = True
-            self._changed.wait_for(lambda: self._starting is None, JVM_TIMEOUT_S)
+            start = self._starting
+        if start is not None:
+            start.give_up()
+        with self._changed:
+            self._changed.wait_for(lambda: self._starting is None, _GIVE_UP_TIMEOUT_S)
             running, self._running = self._running, None
         if running is not None:
             running.stop()
@@ -176,14 +214,40 @@ class SparkSessions:
     def _acquire(
         self, launch: dict[str, str], state: Callable[[str], None], is_cancelled: Callable[[], bool]
     ) -> RunningSpark:
+        """The Spark with these settings, held until `_let_go`."""
+        while True:
+            running = self._started(launch, state, is_cancelled)
+            try:
+                if running.answers(lambda: is_cancelled() or self._is_closed):
+                    return running
+            except BaseException:
+                self._let_go()
+                raise
+            self._let_go()
+
+    def _let_go(self) -> None:
+        with self._changed:
+            self._users -= 1
+            self._changed.notify_all()
+
+    def _started(
+        self, launch: dict[str, str], state: Callable[[str], None], is_cancelled: Callable[[], bool]
+    ) -> RunningSpark:
+        start: SparkStart | None = None
         has_waited = False
         with self._changed:
-            while (running := self._usable(launch)) is None:
+            while True:
                 if is_cancelled() or self._is_closed:
                     raise BatchCancelled
+                if start is not None and start.failure is not None:
+                    raise start.failure
+                if self._starting is None and (running := self._usable(launch)) is not None:
+                    break
                 if not has_waited:
                     state(STARTING)
                     has_waited = True
+                if self._starting is not None and self._starting.launch == launch:
+                    start = self._starting
                 self._changed.wait(_LOOK_S)
             self._users += 1
         if has_waited:
@@ -191,12 +255,7 @@ class SparkSessions:
         return running
 
     def _usable(self, launch: dict[str, str]) -> RunningSpark | None:
-        """The Spark with these settings; None while it starts. Called with the lock held."""
-        if self._starting is not None:
-            return None
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
-            raise failure
+        """The Spark with these settings; else it begins to start. Called with the lock held, while none starts."""
         running = self._running
         if running is not None and running.launch == launch and running.is_alive:
             return running
@@ -209,31 +268,35 @@ class SparkSessions:
                 f'option "{differing[0]}" differs from that of a Spark statement that still runs in this process',
                 hint="run the statement when the other one has ended: Spark is then started anew",
             )
-        if not self._is_closed:
-            self._start(launch)
+        self._start(launch)
         return None
 
     def _start(self, launch: dict[str, str]) -> None:
         """Replace what runs, on a thread of its own. Called with the lock held."""
         before, self._running = self._running, None
-        self._starting = launch
-        threading.Thread(target=self._replace, args=(before, launch), name="start-spark", daemon=True).start()
+        self._starting = start = SparkStart(launch)
+        threading.Thread(target=self._replace, args=(before, start), name="start-spark", daemon=True).start()
 
-    def _replace(self, before: RunningSpark | None, launch: dict[str, str]) -> None:
-        running: RunningSpark | None = None
-        failure: BaseException | None = None
+    def _replace(self, before: RunningSpark | None, start: SparkStart) -> None:
+        # What runs is given up only when its successor has a chance.
+        running = before
         try:
-            # What runs is given up only when its successor has a chance.
-            running = before
-            check_reachable(launch.get(MASTER, "local"))
+            check_reachable(start.launch.get(MASTER, "local"))
             if before is not None:
                 before.stop()
             running = None
-            running = RunningSpark(launch)
-        except BaseException as error:  # the thread's boundary: the statement that waits raises it
-            failure = error
+            running = RunningSpark(start.launch, start)
+        except BaseException as error:  # the thread's boundary: the statements that wait raise it
+            start.failure = error
         with self._changed:
-            self._running, self._failure, self._starting = running, failure, None
+            if not self._is_closed:
+                self._running, self._starting = running, None
+                self._changed.notify_all()
+                return
+        if running is not None:
+            running.stop()
+        with self._changed:
+            self._starting = None
             self._changed.notify_all()
 
 

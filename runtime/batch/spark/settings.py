@@ -11,10 +11,15 @@ from runtime.net.socket_directory import SOCKET_PATH_BYTES_MAX
 from sqlstream.errors import UserError
 from sqlstream.secrets import masked
 from sqlstream.spark_keys import is_launch_key, is_spark_key
-from sqlstream.spark_settings import SPARK_SQL_SETTINGS
+from sqlstream.spark_settings import SPARK_SQL_SETTINGS, is_of_meaning
 
 MASTER = "spark.master"
 LOOPBACK = "127.0.0.1"
+
+RESULTS_PORT = "spark.sqlstream.results.port"
+"""The port of this process at which executors of a cluster deliver the rows of a query; by default any free one."""
+
+_PORT_MAX = 65535
 
 _GIB = 1 << 30
 _MEMORY_SHARE = 4
@@ -42,7 +47,15 @@ def spark_keys(config: Mapping[str, str]) -> dict[str, str]:
                 f'option "{key}" cannot be "{given[key]}": the SQL that is generated for Spark needs "{needed}"',
                 hint=f"RESET '{key}'",
             )
+    for key in given:
+        if is_of_meaning(key):
+            raise UserError(
+                "SS4052",
+                f'option "{key}" cannot be set: it could change what the SQL that is generated for Spark means',
+                hint=f"RESET '{key}'",
+            )
     _check_master(given)
+    _check_results_port(given)
     return given
 
 
@@ -108,6 +121,23 @@ def standalone_masters(master: str) -> list[tuple[str, int]]:
             raise _wrong_master(master)
         found.append((host, port))
     return found
+
+
+def results_address(settings: Mapping[str, str]) -> tuple[tuple[str, int], str]:
+    """Where this process listens for rows of a cluster, and the host by which executors reach it. These are those of Spark's
+    driver, which differ behind a translation of addresses."""
+    host = settings.get("spark.driver.host", "")
+    return (settings.get("spark.driver.bindAddress", host), int(settings.get(RESULTS_PORT, "0"))), host
+
+
+def _check_results_port(given: Mapping[str, str]) -> None:
+    port = given.get(RESULTS_PORT, "0")
+    if not (port.isascii() and port.isdecimal() and len(port) <= 5 and int(port) <= _PORT_MAX):
+        raise UserError(
+            "SS4002",
+            f'option "{RESULTS_PORT}" cannot be "{port}"',
+            hint=f"give a port from 1 to {_PORT_MAX}, or 0 for any free one",
+        )
 
 
 def _check_master(given: Mapping[str, str]) -> None:

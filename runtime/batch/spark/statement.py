@@ -17,6 +17,7 @@ from runtime.batch.spark.arrow_types import spark_ddl
 from runtime.batch.spark.code_archive import ARCHIVE
 from runtime.batch.spark.errors import described
 from runtime.batch.spark.partition_receiver import PartitionReceiver
+from runtime.batch.spark.settings import RESULTS_PORT, results_address
 from runtime.batch.spark.shared_files import refuse_local_files
 from runtime.batch.spark.task_arguments import (
     ReadArguments,
@@ -29,16 +30,13 @@ from runtime.host.clock import steady_s
 from runtime.host.random import random_id
 from runtime.host.rooted_files import FilePlaces, RootedFiles
 from sqlstream.batch_plan import BatchOutput, BatchPlan, BatchTable
-from sqlstream.errors import SqlStreamError, UserError
+from sqlstream.errors import ExternalError, SqlStreamError, UserError
 from sqlstream.specs import SinkSpec, SourceSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from runtime.batch.spark.session import RunningSpark
-
-RESULTS_PORT = "spark.sqlstream.results.port"
-"""The port of this process at which executors of a cluster deliver the rows of a query; by default any free one."""
 
 _PROGRESS_S = 0.2
 _CANCEL_WAIT_S = 10.0
@@ -87,7 +85,7 @@ class SparkStatement:
     def _deliver(self, number: int, output: BatchOutput) -> None:
         """Give the rows of a query to the run, partition by partition, in their order."""
         _refuse_plain_results(self._spark)
-        receiver = PartitionReceiver(_results_address(self._spark), self._spark.directory)
+        receiver = _receiver(self._spark)
         with contextlib.closing(receiver):
             action = self._action(lambda: self._sent(output, receiver.send_arguments))
             try:
@@ -279,12 +277,22 @@ def _places(run: BatchRun) -> FilePlaces | None:
     return run.files.places if isinstance(run.files, RootedFiles) else None
 
 
-def _results_address(spark: RunningSpark) -> str | tuple[str, int]:
-    """Where tasks reach this process: a socket in our directory on one machine, else the driver's host."""
+def _receiver(spark: RunningSpark) -> PartitionReceiver:
+    """Where tasks reach this process: a socket in our directory on one machine, else where they reach Spark's driver."""
     if spark.is_of_this_machine:
-        return os.path.join(spark.directory, "sockets", random_id()[:8])
-    settings = spark.session.sparkContext.getConf()
-    return settings.get("spark.driver.host") or "", int(settings.get(RESULTS_PORT, "0") or 0)
+        path = os.path.join(spark.directory, "sockets", random_id()[:8])
+        return PartitionReceiver(path, spark.directory)
+    settings = dict(spark.session.sparkContext.getConf().getAll())
+    listening, host = results_address(settings)
+    try:
+        return PartitionReceiver(listening, spark.directory, host)
+    except OSError as error:
+        place = f"{listening[0]}:{listening[1]}"
+        raise ExternalError(
+            "SS5114",
+            f'could not listen for rows of Spark at "{place}": {(error.strerror or str(error)).lower()}',
+            hint=f"SET 'spark.driver.bindAddress' to an address of this machine and '{RESULTS_PORT}' to a free port",
+        ) from error
 
 
 def _refuse_plain_results(spark: RunningSpark) -> None:

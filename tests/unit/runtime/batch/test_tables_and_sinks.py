@@ -15,15 +15,8 @@ from runtime.batch.tables import Share, connector_context, read_table
 from runtime.connectors import connector
 from runtime.host.files import LocalFiles
 from sqlstream import types as sql
-from sqlstream.batch_plan import (
-    BatchTable,
-    decode_batch_table,
-    decode_sink,
-    encode_batch_table,
-    encode_sink,
-)
+from sqlstream.batch_plan import BatchTable
 from sqlstream.errors import UserError
-from sqlstream.expressions import Call, InputRef, Literal
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.connector import ConnectorContext
@@ -92,19 +85,3 @@ def test_a_null_for_a_not_null_column_fails_and_leaves_nothing(tmp_path: Path) -
     with pytest.raises(UserError, match="NOT NULL"):
         write_rows(files(tmp_path / "t", schema), rows, context(Counter()))
     assert list(tmp_path.iterdir()) == []
-
-
-def test_tables_and_sinks_cross_processes_as_text(tmp_path: Path) -> None:
-    big = Literal(10**37, sql.decimal(38, 0))
-    condition = Call("=", (InputRef(0, sql.BIGINT), big), sql.BOOLEAN)
-    table = numbers(5)
-    filtered = BatchTable(
-        "t0",
-        type(table.source)(
-            **{f: getattr(table.source, f) for f in table.source.__struct_fields__}
-            | {"filters": (condition,)}
-        ),
-    )
-    assert decode_batch_table(encode_batch_table(filtered)) == filtered
-    sink = files(tmp_path)
-    assert decode_sink(encode_sink(sink)) == sink

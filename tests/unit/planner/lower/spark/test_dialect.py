@@ -6,7 +6,9 @@ import pytest
 from planner_harness import TABLES, Planner
 
 from planner.lower.spark import lower_spark
-from planner.lower.spark.types import text
+from planner.lower.spark.types import spark_type, text
+from sqlstream import spark_types
+from sqlstream import types as sql
 from sqlstream.errors import UserError
 
 
@@ -62,3 +64,17 @@ def test_local_time_is_shown_by_the_session_time_zone() -> None:
     query = "SELECT CAST(TO_TIMESTAMP_LTZ(b, 3) AS STRING) FROM t"
     assert "convert_timezone" not in spark_sql(query)
     assert "convert_timezone('UTC', 'Asia/Tokyo'" in spark_sql(query, "Asia/Tokyo")
+
+
+def test_a_table_and_its_sql_have_the_same_types() -> None:
+    nested = sql.row(("a b", sql.array(sql.timestamp(3))), ("c`d", sql.map_of(sql.STRING, sql.decimal(9, 2))))
+    written = spark_types.spark_type(nested)
+    assert written == "STRUCT<`a b`:ARRAY<TIMESTAMP_NTZ>,`c``d`:MAP<STRING,DECIMAL(9,2)>>"
+    parsed = spark_type(nested).sql(dialect="spark")
+    assert parsed.replace(": ", ":").replace(", ", ",") == written
+
+
+def test_a_multiset_is_refused_in_tables_as_in_sql() -> None:
+    for type_of in (spark_types.spark_type, spark_type):
+        with pytest.raises(UserError, match=r"type MULTISET<INT> has no exact counterpart in Spark"):
+            type_of(sql.multiset(sql.INT))

@@ -57,6 +57,16 @@ def test_a_host_and_port_do_as_well(tmp_path: Path) -> None:
     receiver.close()
 
 
+def test_senders_are_told_the_host_by_which_they_reach_the_listener(tmp_path: Path) -> None:
+    receiver = PartitionReceiver(("127.0.0.1", 0), str(tmp_path), "localhost")
+    host, port = receiver.send_arguments.address
+    assert host == "localhost"
+    assert int(port) > 0
+    send(receiver, 0, batch_of(1))
+    assert values(receiver, 1) == [1]
+    receiver.close()
+
+
 def test_a_task_that_breaks_off_leaves_no_rows(receiver: PartitionReceiver) -> None:
     told = receiver.send_arguments
     with Client(told.address, authkey=told.secret.encode()) as connection:
@@ -127,6 +137,39 @@ def test_while_the_next_partition_is_missing_no_sender_waits(
         send(receiver, partition, large, large)
     send(receiver, 0, large)
     assert len(values(receiver, 4)) == 140_000
+
+
+def test_what_waits_for_a_missing_partition_has_a_bound(
+    receiver: PartitionReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partition_receiver, "SPOOLED_BYTES_MAX", 200_000)
+    with pytest.raises((OSError, EOFError)):
+        send(receiver, 1, batch_of(*range(20_000)), batch_of(*range(20_000)))
+    with pytest.raises(JobError, match="rows wait for partition 0 of the result") as caught:
+        list(receiver.rows(lambda: None))
+    assert caught.value.code == "SS6067"
+
+
+def test_more_senders_than_are_taken_at_a_time_wait(
+    receiver: PartitionReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partition_receiver, "CONNECTIONS_MAX", 2)
+    senders = [threading.Thread(target=send, args=(receiver, n, batch_of(n)), daemon=True) for n in range(20)]
+    for sender in senders:
+        sender.start()
+    assert values(receiver, 20) == list(range(20))
+
+
+def test_a_silent_stranger_is_hung_up_on(
+    receiver: PartitionReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partition_receiver, "HANDSHAKE_TIMEOUT_S", 1)
+    with Client(receiver.send_arguments.address) as stranger:
+        assert len(stranger.recv_bytes()) > 0
+        with pytest.raises((OSError, EOFError)):
+            stranger.recv_bytes()
+    send(receiver, 0, batch_of(1))
+    assert values(receiver, 1) == [1]
 
 
 def test_closing_wakes_senders_that_wait(

@@ -9,6 +9,7 @@ from runtime.batch.spark.settings import (
     launch_keys,
     launch_settings,
     properties_text,
+    results_address,
     shown_settings,
     spark_keys,
     standalone_masters,
@@ -35,6 +36,15 @@ def test_what_the_generated_sql_relies_on_cannot_be_changed(key: str, value: str
     assert caught.value.code == "SS4052"
     assert f'option "{key}" cannot be "{value}"' in caught.value.message
     assert caught.value.hint == f"RESET '{key}'"
+
+
+@pytest.mark.parametrize(
+    "key", ["spark.sql.legacy.castComplexTypesToString.enabled", "spark.sql.ansi.doubleQuotedIdentifiers"]
+)
+def test_what_could_change_the_rows_is_refused_with_any_value(key: str) -> None:
+    with pytest.raises(UserError, match=f'option "{key}" cannot be set') as caught:
+        spark_keys({key: "false"})
+    assert caught.value.code == "SS4052"
 
 
 def test_giving_the_needed_value_is_no_fault() -> None:
@@ -77,6 +87,20 @@ def test_a_spark_of_this_machine_is_told_by_its_master(master: str, is_here: boo
 
 def test_masters_of_a_standalone_cluster() -> None:
     assert standalone_masters("spark://a:1,b:2") == [("a", 1), ("b", 2)]
+
+
+def test_rows_are_listened_for_where_the_driver_listens_and_sent_where_it_is_reached() -> None:
+    cluster = {"spark.driver.host": "driver.example"}
+    assert results_address(cluster) == (("driver.example", 0), "driver.example")
+    behind = {**cluster, "spark.driver.bindAddress": "0.0.0.0", "spark.sqlstream.results.port": "7001"}
+    assert results_address(behind) == (("0.0.0.0", 7001), "driver.example")
+
+
+@pytest.mark.parametrize("port", ["x", "-1", "65536", "", "7001.0"])
+def test_a_wrong_port_for_results_is_the_user_s_fault(port: str) -> None:
+    with pytest.raises(UserError) as caught:
+        spark_keys({"spark.sqlstream.results.port": port})
+    assert caught.value.code == "SS4002"
 
 
 def test_by_default_spark_is_local_closed_and_within_the_cores() -> None:

@@ -1,0 +1,115 @@
+"""The start of Spark: who is told that it failed, and what `close` leaves of one under way."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from runtime.batch.engine import BatchCancelled
+from runtime.batch.spark.engine import SparkEngine
+from runtime.batch.spark.session import SparkSessions
+from sqlstream.batch_plan import BatchPlan
+from sqlstream.errors import ExternalError
+
+pytestmark = pytest.mark.timeout(60)
+
+NOBODY_LISTENS = {"spark.master": "spark://127.0.0.1:1"}
+NOBODY_LISTENS_EITHER = {"spark.master": "spark://127.0.0.1:2"}
+
+
+def failure(sessions: SparkSessions, config: dict[str, str]) -> BaseException:
+    with pytest.raises((ExternalError, BatchCancelled)) as caught, _session(sessions, config):
+        pass
+    return caught.value
+
+
+def _session(sessions: SparkSessions, config: dict[str, str], is_cancelled: bool = False):  # type: ignore[no-untyped-def]
+    return sessions.session(config, lambda words: None, lambda: is_cancelled)
+
+
+def test_a_failed_start_is_told_to_the_statements_with_its_settings_alone() -> None:
+    sessions = SparkSessions()
+    found: dict[int, str] = {}
+
+    def ask(number: int, config: dict[str, str]) -> None:
+        found[number] = str(failure(sessions, config))
+
+    configs = [NOBODY_LISTENS, NOBODY_LISTENS_EITHER] * 3
+    threads = [threading.Thread(target=ask, args=(n, c), daemon=True) for n, c in enumerate(configs)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert [found[n].split('"')[1] for n in range(6)] == ["spark://127.0.0.1:1", "spark://127.0.0.1:2"] * 3
+
+
+def test_the_failure_of_a_start_that_nobody_waits_for_is_dropped() -> None:
+    sessions = SparkSessions()
+    cancelled = iter([False, True])
+    with (
+        pytest.raises(BatchCancelled),
+        sessions.session(NOBODY_LISTENS, lambda words: None, lambda: next(cancelled)),
+    ):
+        pass
+    with sessions._changed:
+        assert sessions._changed.wait_for(lambda: sessions._starting is None, 30)
+    assert '"spark://127.0.0.1:2"' in str(failure(sessions, NOBODY_LISTENS_EITHER))
+
+
+def test_closing_gives_up_a_start_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    sessions = SparkSessions()
+    has_directory = threading.Event()
+
+    def is_cancelled() -> bool:
+        if list(tmp_path.glob("sqlstream-spill-*/spark.properties")):
+            has_directory.set()
+        return False
+
+    def ask() -> None:
+        with sessions.session({"spark.master": "local[1]"}, lambda words: None, is_cancelled):
+            pass
+
+    caught: list[BaseException] = []
+
+    def execute() -> None:
+        try:
+            ask()
+        except BaseException as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=execute, daemon=True)
+    thread.start()
+    assert has_directory.wait(30)
+    sessions.close()
+    thread.join(20)
+    assert [type(error) for error in caught] == [BatchCancelled]
+    with sessions._changed:
+        assert sessions._changed.wait_for(lambda: sessions._starting is None, 20)
+    assert sessions._running is None
+    assert list(tmp_path.glob("sqlstream-spill-*")) == []
+
+
+def test_explain_is_cancelled_while_spark_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    engine = SparkEngine()
+    plan = BatchPlan("job", "test", "spark", (), (), {"spark.master": "local[1]"})
+    caught: list[BaseException] = []
+
+    def explain() -> None:
+        try:
+            engine.explain(plan)
+        except BaseException as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=explain, daemon=True)
+    thread.start()
+    while engine._sessions._starting is None:
+        time.sleep(0.01)
+    engine.cancel("job")
+    thread.join(5)
+    assert [type(error) for error in caught] == [BatchCancelled]
+    engine.close()
