@@ -45,7 +45,7 @@ def run(session: Session, text: str) -> Job:
 
 
 def bounded(rows: int) -> str:
-    return f"{BIDS}, 'fields.n.end' = '{rows}');"
+    return f"{BIDS}, 'fields.n.end' = '{rows}', 'rows-per-second' = '{10 * rows}');"
 
 
 def endless(rate: int) -> str:
