@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from planner.lower import tree
+from planner.lower.ansi import AGGREGATES, REFUSED_AGGREGATES
 from planner.lower.duckdb.numbers import scaled_quotient, unscaled
 from planner.lower.duckdb.refusals import refuse
 from planner.lower.duckdb.types import HUGEINT, type_
@@ -12,20 +13,6 @@ from sqlstream import types as sql
 from sqlstream.expressions import AggregateCall
 from sqlstream.schema import Schema
 from sqlstream.types import TypeRoot
-
-_PLAIN = {
-    "MIN": "min",
-    "MAX": "max",
-    "STDDEV_POP": "stddev_pop",
-    "STDDEV_SAMP": "stddev_samp",
-    "VAR_POP": "var_pop",
-    "VAR_SAMP": "var_samp",
-    "VARIANCE": "var_samp",
-}
-
-_ORDERED = "its result depends on the order of rows, which a batch does not have"
-REFUSED: dict[str, str] = dict.fromkeys(("FIRST_VALUE", "LAST_VALUE", "LISTAGG"), _ORDERED)
-"""Aggregate functions that have no exact counterpart, each with the reason."""
 
 
 def lower_aggregate(call: AggregateCall, input_schema: Schema) -> exp.Expr:
@@ -38,9 +25,9 @@ def lower_aggregate(call: AggregateCall, input_schema: Schema) -> exp.Expr:
         if call.function == "SUM":
             return tree.cast(total, type_(call.type))
         return _average(call, input_schema, total, _aggregated("count", call, argument))
-    function = _PLAIN.get(call.function)
+    function = AGGREGATES.get(call.function)
     if function is None:
-        raise refuse(call.function, hint=REFUSED[call.function])
+        raise refuse(call.function, hint=REFUSED_AGGREGATES[call.function])
     return _aggregated(function, call, tree.input_column(call.args[0]))
 
 

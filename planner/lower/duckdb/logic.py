@@ -5,20 +5,8 @@ from __future__ import annotations
 from sqlglot import exp
 
 from planner.lower import tree
+from planner.lower.ansi import OPERATORS
 from planner.lower.duckdb.handler import Handler, named, of_arguments
-
-_COMPARISONS: dict[str, type[exp.Binary]] = {
-    "=": exp.EQ,
-    "<>": exp.NEQ,
-    "<": exp.LT,
-    "<=": exp.LTE,
-    ">": exp.GT,
-    ">=": exp.GTE,
-    "IS DISTINCT FROM": exp.NullSafeNEQ,
-    "IS NOT DISTINCT FROM": exp.NullSafeEQ,
-    "AND": exp.And,
-    "OR": exp.Or,
-}
 
 
 def _operator(operator: type[exp.Binary]) -> Handler:
@@ -34,7 +22,7 @@ def _case(*args: exp.Expr) -> exp.Expr:
 
 
 HANDLERS: dict[str, Handler] = {
-    **{symbol: _operator(operator) for symbol, operator in _COMPARISONS.items()},
+    **{symbol: _operator(operator) for symbol, operator in OPERATORS.items()},
     **dict.fromkeys(("IS NULL", "IS UNKNOWN"), of_arguments(tree.is_null)),
     **dict.fromkeys(("IS NOT NULL", "IS NOT UNKNOWN"), of_arguments(tree.is_not_null)),
     "NOT": of_arguments(tree.negated),

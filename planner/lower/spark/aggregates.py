@@ -7,6 +7,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from planner.lower import tree
+from planner.lower.ansi import AGGREGATES, REFUSED_AGGREGATES
 from planner.lower.spark.decimals import quotient
 from planner.lower.spark.scope import refuse
 from planner.lower.spark.types import BIGINT, DOUBLE, spark_type
@@ -14,20 +15,6 @@ from sqlstream import types as sql
 from sqlstream.expressions import AggregateCall
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType, TypeRoot
-
-_PLAIN = {
-    "MIN": "min",
-    "MAX": "max",
-    "STDDEV_POP": "stddev_pop",
-    "STDDEV_SAMP": "stddev_samp",
-    "VAR_POP": "var_pop",
-    "VAR_SAMP": "var_samp",
-    "VARIANCE": "var_samp",
-}
-
-_ORDERED = "its result depends on the order of rows, which a batch does not have"
-REFUSED: dict[str, str] = dict.fromkeys(("FIRST_VALUE", "LAST_VALUE", "LISTAGG"), _ORDERED)
-"""Aggregate functions that have no exact counterpart, each with the reason."""
 
 
 def lower_aggregate(call: AggregateCall, input_schema: Schema) -> exp.Expr:
@@ -46,9 +33,9 @@ def lower_aggregate(call: AggregateCall, input_schema: Schema) -> exp.Expr:
         if call.function == "SUM":
             return tree.cast(aggregate("sum", *columns), spark_type(call.type))
         return _average(aggregate, columns[0], argument, call.type)
-    name = _PLAIN.get(call.function)
+    name = AGGREGATES.get(call.function)
     if name is None:
-        raise refuse(call.function, hint=REFUSED[call.function])
+        raise refuse(call.function, hint=REFUSED_AGGREGATES[call.function])
     return aggregate(name, *columns)
 
 

@@ -5,24 +5,12 @@ from __future__ import annotations
 from sqlglot import exp
 
 from planner.lower import tree
+from planner.lower.ansi import OPERATORS
 from planner.lower.constants import constant_number
 from planner.lower.spark.scope import ENGINE, Builder, let_all
 from planner.lower.spark.types import INT, spark_type
 from sqlstream.expressions import Call
 from sqlstream.types import TypeRoot
-
-_OPERATORS: dict[str, type[exp.Binary]] = {
-    "=": exp.EQ,
-    "<>": exp.NEQ,
-    "<": exp.LT,
-    "<=": exp.LTE,
-    ">": exp.GT,
-    ">=": exp.GTE,
-    "IS DISTINCT FROM": exp.NullSafeNEQ,
-    "IS NOT DISTINCT FROM": exp.NullSafeEQ,
-    "AND": exp.And,
-    "OR": exp.Or,
-}
 
 
 def _operator(operator: type[exp.Binary]) -> Builder:
@@ -100,7 +88,7 @@ def _cardinality(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
 
 
 PREDICATES: dict[str, Builder] = {
-    **{name: _operator(operator) for name, operator in _OPERATORS.items()},
+    **{name: _operator(operator) for name, operator in OPERATORS.items()},
     "NOT": lambda call, args, _: tree.negated(args[0]),
     "IS NULL": lambda call, args, _: tree.is_null(args[0]),
     "IS NOT NULL": lambda call, args, _: tree.is_not_null(args[0]),

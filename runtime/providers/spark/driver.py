@@ -10,7 +10,7 @@ import sys
 import threading
 from typing import BinaryIO
 
-from runtime.batch.spark.session import RunningSpark, check_reachable
+from runtime.batch.spark.session import RunningSpark, SparkStart, check_reachable
 from runtime.batch.spark.settings import MASTER
 from runtime.host.clock import steady_s
 from runtime.host.process import ignore_interrupts
@@ -54,7 +54,7 @@ class SparkDriver:
         threading.Thread(target=self._read, name="read", daemon=True).start()
         try:
             check_reachable(settings[MASTER])
-            self._running = running = RunningSpark(settings)
+            self._running = running = RunningSpark(settings, SparkStart(settings))
         except SqlStreamError as error:
             self._send(DriverFailed(ErrorInfo.of(error)))
             return 1

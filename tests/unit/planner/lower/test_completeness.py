@@ -6,8 +6,8 @@ import pytest
 from function_examples import EXAMPLES
 from planner_harness import Planner
 
-from planner.lower.duckdb import aggregates, functions, lower_duckdb
-from planner.lower.spark import aggregates as spark_aggregates
+from planner.lower.ansi import REFUSED_AGGREGATES
+from planner.lower.duckdb import functions, lower_duckdb
 from planner.lower.spark import dialect, lower_spark
 from planner.relational import nodes
 from planner.rules import apply_rules
@@ -18,8 +18,8 @@ from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
 from sqlstream.schema import Schema
 
 ENGINES = {
-    "duckdb": (functions.HANDLERS, functions.REFUSED, aggregates.REFUSED, lower_duckdb),
-    "spark": (dialect.FUNCTIONS, dialect.REFUSED, spark_aggregates.REFUSED, lower_spark),
+    "duckdb": (functions.HANDLERS, functions.REFUSED, REFUSED_AGGREGATES, lower_duckdb),
+    "spark": (dialect.FUNCTIONS, dialect.REFUSED, REFUSED_AGGREGATES, lower_spark),
 }
 TABLES = """
 CREATE TABLE t (a INT, b BIGINT NOT NULL, s STRING) WITH ('connector' = 'datagen', 'number-of-rows' = '1');

@@ -137,10 +137,13 @@ def test_metadata_columns_are_columns_of_the_relation() -> None:
 
 
 def test_a_row_time_that_is_null_stops_the_query_as_it_stops_a_stream() -> None:
-    node = bind("SELECT id FROM e")
-    columns = "NULL::STRUCT(x INT, y STRUCT(z VARCHAR)) AS r, NULL::INT[] AS l, NULL::MAP(VARCHAR, INT) AS m, 0 AS millis"
+    planner = Planner()
+    planner.run(
+        "CREATE TABLE e (id INT, rt TIMESTAMP(3), WATERMARK FOR rt AS rt) WITH ('connector' = 'datagen')"
+    )
+    node = planner.bind("SELECT id FROM e")
     with duckdb.connect() as connection:
-        connection.execute(f"CREATE TABLE e AS SELECT 1 AS id, {columns}, TIMESTAMP '2024-01-01' AS rt")
+        connection.execute("CREATE TABLE e AS SELECT 1 AS id, TIMESTAMP '2024-01-01' AS rt")
         sql = lower_duckdb(node, {"e": "e"})
         assert connection.sql(sql).fetchall() == [(1,)]
         connection.execute("UPDATE e SET rt = NULL")

@@ -1,0 +1,34 @@
+"""What is written alike in every batch engine."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+OPERATORS: dict[str, type[exp.Binary]] = {
+    "=": exp.EQ,
+    "<>": exp.NEQ,
+    "<": exp.LT,
+    "<=": exp.LTE,
+    ">": exp.GT,
+    ">=": exp.GTE,
+    "IS DISTINCT FROM": exp.NullSafeNEQ,
+    "IS NOT DISTINCT FROM": exp.NullSafeEQ,
+    "AND": exp.And,
+    "OR": exp.Or,
+}
+"""Comparisons and logic, by name."""
+
+AGGREGATES = {
+    "MIN": "min",
+    "MAX": "max",
+    "STDDEV_POP": "stddev_pop",
+    "STDDEV_SAMP": "stddev_samp",
+    "VAR_POP": "var_pop",
+    "VAR_SAMP": "var_samp",
+    "VARIANCE": "var_samp",
+}
+"""Aggregate functions of one argument whose results are the stream's, by name."""
+
+_ORDERED = "its result depends on the order of rows, which a batch does not have"
+REFUSED_AGGREGATES: dict[str, str] = dict.fromkeys(("FIRST_VALUE", "LAST_VALUE", "LISTAGG"), _ORDERED)
+"""Aggregate functions that have no exact counterpart, each with the reason."""
