@@ -59,6 +59,17 @@ def spark_session() -> Iterator[Any]:
         session.stop()
 
 
+def forget_context() -> None:
+    """PySpark keeps the connection to its JVM in classes, and would give it to the next context."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    SparkContext._gateway = SparkContext._jvm = None
+    if gateway is not None:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+
+
 def spark_column(column: pa.Array, t: LogicalType) -> pa.Array:
     """A column as Spark's reader must provide it (see planner.lower.spark.types)."""
     if t.root is TypeRoot.TIME:

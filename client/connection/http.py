@@ -124,6 +124,8 @@ class HttpClient:
     def call(self, method: str, path: str, body: Any = None, **parameters: str) -> Any:
         """One request and the JSON of its answer, None for an empty one. SqlStreamError for any answer but success;
         ExternalError when there is none."""
+        if self._client.is_closed:
+            raise UserError("SS4042", "the connection is closed", hint="open another one")
         with naming_url(self.url):
             response = self._client.request(method, path, json=body, params=parameters or None)
         return _answer(response, self.url)

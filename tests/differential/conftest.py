@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from oracle import Differential, Engine
-from spark_sql_harness import spark_session
+from spark_harness import spark_engine
+from spark_sql_harness import forget_context, spark_session
 
 
 @pytest.fixture(scope="session")
@@ -23,8 +24,11 @@ def differential(engine: Engine) -> Differential:
     return Differential(engine)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:
-    """A Spark session (about 5 s)."""
+    """A Spark session (about 5 s). A process has one Spark at most: that of the tests of the engine ends before."""
+    spark_engine().close()
+    spark_engine.cache_clear()
     with spark_session() as session:
         yield session
+    forget_context()

@@ -97,7 +97,7 @@ def test_a_window_of_processing_time_is_refused_by_name(verifier: Verifier) -> N
     (refused,) = verifier.verified(insert, "duckdb")
     assert isinstance(refused, UserError)
     assert (refused.code, refused.span is not None) == ("SS3301", True)
-    assert refused.message.startswith("a window of processing time has no exact counterpart")
+    assert refused.message.startswith("PROCTIME has no exact counterpart")
 
 
 def check_seed(verifier: Verifier, seed: int, engine: str) -> None:
