@@ -112,7 +112,8 @@ class _Lowering:
             self._prefix += "_"
 
     def root(self, node: plan.RelationalNode, names: Iterable[str]) -> exp.Expr:
-        """The whole query. The outermost SELECT repeats the order, since that of a subquery binds no engine."""
+        """The whole query. The outermost SELECT has the order, since that of a subquery binds no engine; within
+        it rows are sorted only to be cut off."""
         columns = [tree.input_column(i, "o") for i in range(len(node.schema))]
         inner = node
         if isinstance(node, plan.Project) and isinstance(node.input, plan.Sort):
@@ -120,7 +121,9 @@ class _Lowering:
             columns = [self._expression(e, "o") for e in node.expressions]
         # Qualified, since the user may have a column named "c1".
         named = [tree.alias(c, name, is_quoted=True) for c, name in zip(columns, names, strict=True)]
-        query, _ = self._relation(inner)
+        is_cut = isinstance(inner, plan.Sort) and (inner.fetch >= 0 or inner.offset > 0)
+        is_sorted_outside = isinstance(inner, plan.Sort) and not is_cut and inner not in self._shared
+        query, _ = self._relation(inner.inputs[0] if is_sorted_outside else inner)
         made = tree.select(named, tree.subquery(query, "o"))
         if isinstance(inner, plan.Sort) and inner.order:
             made.set("order", exp.Order(expressions=ordered(inner.order, "o")))
