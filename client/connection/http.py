@@ -79,8 +79,10 @@ def _reason(error: Exception) -> str:
 
 
 @contextlib.contextmanager
-def naming_url(url: str) -> Iterator[None]:
-    """Raise what goes wrong on the way as an ExternalError that names the URL."""
+def naming_url(url: str, client: httpx.Client | httpx.AsyncClient | None = None) -> Iterator[None]:
+    """Raise what goes wrong on the way as an ExternalError that names the URL. UserError SS4042 when `client` is closed."""
+    if client is not None and client.is_closed:
+        raise UserError("SS4042", "the connection is closed", hint="open another one")
     try:
         yield
     except httpx.ConnectError as error:
@@ -124,9 +126,7 @@ class HttpClient:
     def call(self, method: str, path: str, body: Any = None, **parameters: str) -> Any:
         """One request and the JSON of its answer, None for an empty one. SqlStreamError for any answer but success;
         ExternalError when there is none."""
-        if self._client.is_closed:
-            raise UserError("SS4042", "the connection is closed", hint="open another one")
-        with naming_url(self.url):
+        with naming_url(self.url, self._client):
             response = self._client.request(method, path, json=body, params=parameters or None)
         return _answer(response, self.url)
 
@@ -135,7 +135,7 @@ class HttpClient:
         """An answer whose body is read piece by piece, and may take for ever. Errors as for `call`."""
         timeout = httpx.Timeout(None, connect=CONNECT_TIMEOUT_S)
         with (
-            naming_url(self.url),
+            naming_url(self.url, self._client),
             self._client.stream("GET", path, params=parameters, timeout=timeout) as response,
         ):
             if not response.is_success:
@@ -157,14 +157,14 @@ class AsyncHttpClient:
         )
 
     async def call(self, method: str, path: str, body: Any = None, **parameters: str) -> Any:
-        with naming_url(self.url):
+        with naming_url(self.url, self._client):
             response = await self._client.request(method, path, json=body, params=parameters or None)
         return _answer(response, self.url)
 
     @contextlib.asynccontextmanager
     async def stream(self, path: str, **parameters: str) -> AsyncIterator[httpx.Response]:
         timeout = httpx.Timeout(None, connect=CONNECT_TIMEOUT_S)
-        with naming_url(self.url):
+        with naming_url(self.url, self._client):
             async with self._client.stream("GET", path, params=parameters, timeout=timeout) as response:
                 if not response.is_success:
                     await response.aread()
