@@ -21,6 +21,20 @@ def count(text: str) -> int:
     return int(digits)
 
 
+def add_script_arguments(parser: argparse.ArgumentParser, purpose: str) -> None:
+    """FILE and -c, whose statements are there `purpose` ("to run")."""
+    parser.add_argument("file", nargs="?", help="the SQL file, or - for standard input")
+    parser.add_argument(
+        "-c",
+        "--command",
+        dest="statements",
+        action="append",
+        default=[],
+        metavar="SQL",
+        help=f"statements {purpose} after those of the file; may be repeated",
+    )
+
+
 def add_configuration_arguments(parser: argparse.ArgumentParser) -> None:
     """--config, and -D with its other name --set."""
     parser.add_argument("--config", metavar="FILE", help="the configuration file (default: sqlstream.yaml)")

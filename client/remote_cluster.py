@@ -15,12 +15,12 @@ from pyarrow import flight
 from client.absolute_paths import with_absolute_paths
 from client.remote_results import RemoteResults
 from runtime.host.random import random_id
+from runtime.job_end import tell_end
 from runtime.net.flight import FlightConnections
 from runtime.net.results import JobResults
 from sqlstream import __version__
 from sqlstream.errors import ErrorInfo, ExternalError, InternalError, SqlStreamError
 from sqlstream.graph.job_graph import JobGraph
-from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import (
     AttachClient,
     AwaitJobEnd,
@@ -182,14 +182,7 @@ class RemoteClusterClient:
         return RemoteResults(lambda: self._connections.read_results(self._address, job_id))
 
     def when_ended(self, job_id: str, callback: Callable[[JobStatusReply], None]) -> None:
-        def call(end: Future[JobStatusReply]) -> None:
-            error = end.exception()
-            if error is None:
-                callback(end.result())
-            else:
-                callback(JobStatusReply(job_id, JobStatus.SUSPENDED, ErrorInfo.of(error)))
-
-        self._end_of(job_id).add_done_callback(call)
+        tell_end(self._end_of(job_id), job_id, callback)
 
     def wait(self, job_id: str, timeout_s: float | None = None) -> JobStatusReply:
         reply = self._end_of(job_id).result(timeout_s)

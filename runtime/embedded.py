@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -14,6 +13,7 @@ import msgspec
 from runtime.host.clock import now_ms, steady_ms, steady_s
 from runtime.host.random import random_id, random_token
 from runtime.host.rooted_files import FilePlaces, files_at
+from runtime.job_end import tell_end
 from runtime.jobmanager.client_requests import answer_request
 from runtime.jobmanager.collaborators import Committer, JobStore, KeepNothing
 from runtime.jobmanager.events import EndedJob
@@ -35,7 +35,6 @@ from runtime.transport import Transport
 from sqlstream import config as options
 from sqlstream.errors import ErrorInfo, FailureReason, InternalError, SqlStreamError
 from sqlstream.graph.job_graph import JobGraph, decode_job_graph, encode_job_graph, read_tables
-from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import (
     AwaitJobEnd,
     CancelJob,
@@ -287,16 +286,8 @@ class EmbeddedCluster:
     def when_ended(self, job_id: str, callback: Callable[[JobStatusReply], None]) -> None:
         """Call once with the job's final status: from the JobManager's thread, so the callback must not wait; at once when the
         job has ended. When the JobManager ends first, the job is SUSPENDED. UserError when there is no such job."""
-
-        def call(end: Future[JobStatusReply]) -> None:
-            error = end.exception()
-            if error is None:
-                callback(end.result())
-            else:
-                callback(JobStatusReply(job_id, JobStatus.SUSPENDED, ErrorInfo.of(error)))
-
         self._shell.status(job_id)
-        self._shell.end_of(job_id).add_done_callback(call)
+        tell_end(self._shell.end_of(job_id), job_id, callback)
 
     def metrics(self, job_id: str) -> JobMetrics:
         return self._shell.metrics(job_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import functools
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -37,6 +38,15 @@ def spark_engine() -> SparkEngine:
     engine = SparkEngine()
     atexit.register(engine.close)
     return engine
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
+    deadline_s = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline_s:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 class RecordedRun:

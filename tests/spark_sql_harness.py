@@ -21,6 +21,7 @@ from planner.lower.expression import lower_expression
 from planner.lower.relation import lower, to_sql
 from planner.lower.spark.dialect import SparkDialect
 from planner.relational.nodes import RelationalNode
+from runtime.batch.spark.session import forget_context
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema, to_arrow_type
 from sqlstream.expressions import Expression
@@ -53,19 +54,12 @@ def spark_session() -> Iterator[Any]:
         for key, value in {**LAUNCH, **SPARK_SQL_SETTINGS}.items():
             builder = builder.config(key, value)
         session = builder.getOrCreate()
+    gateway = session.sparkContext._gateway
     try:
         yield session
     finally:
         session.stop()
-
-
-def forget_context() -> None:
-    """PySpark keeps the connection to its JVM in classes, and would give it to the next context."""
-    from pyspark import SparkContext
-
-    gateway = SparkContext._gateway
-    SparkContext._gateway = SparkContext._jvm = None
-    if gateway is not None:
+        forget_context()
         gateway.shutdown()
         gateway.proc.stdin.close()
 

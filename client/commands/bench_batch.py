@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from client.arguments import count
-from client.commands.bench_figures import bench_settings, cells_line, check_writable, chosen, write_json
+from client.commands.bench_figures import (
+    add_json_argument,
+    bench_settings,
+    cells_line,
+    check_writable,
+    chosen,
+    write_json,
+)
 from client.live_line import LiveLine
 
 if TYPE_CHECKING:
@@ -63,11 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting for all engines"
     )
     parser.add_argument("--markdown", metavar="FILE", help="write tables of all figures to FILE")
-    parser.add_argument(
-        "--json",
-        metavar="FILE",
-        help='write {"engines": […], "figures": […]} to FILE (- for standard output)',
-    )
+    add_json_argument(parser, '{"engines": […], "figures": […]}')
 
 
 def execute(arguments: argparse.Namespace) -> int:

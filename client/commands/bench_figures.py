@@ -25,6 +25,11 @@ def check_writable(path: str | None) -> None:
         ) from error
 
 
+def add_json_argument(parser: argparse.ArgumentParser, what: str) -> None:
+    """--json FILE, which `write_json` obeys. `what` is written there."""
+    parser.add_argument("--json", metavar="FILE", help=f"write {what} to FILE (- for standard output)")
+
+
 def write_json(path: str | None, figures: Any) -> None:
     """Write what --json asks for: to a file, to standard output for `-`, and nothing for None."""
     if path is None:

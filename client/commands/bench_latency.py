@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 
 from client.arguments import count
-from client.commands.bench_figures import write_json
+from client.commands.bench_figures import add_json_argument, write_json
 
 EPILOG = """\
 examples:
@@ -36,11 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--runs", type=count, default=50, help="runs of each statement (default: 50)")
     parser.add_argument("--server", metavar="URL", help="the server to measure, on this machine")
     parser.add_argument("--token-file", metavar="FILE", help="a file whose first line is the server's token")
-    parser.add_argument(
-        "--json",
-        metavar="FILE",
-        help="write a JSON list, one object per figure, to FILE (- for standard output)",
-    )
+    add_json_argument(parser, "a JSON list, one object per figure,")
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from client.arguments import count
-from client.commands.bench_figures import write_json
+from client.commands.bench_figures import add_json_argument, write_json
 
 EPILOG = """\
 examples:
@@ -28,11 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rows", type=count, default=4_000_000, help="rows that are answered (default: 4,000,000)"
     )
-    parser.add_argument(
-        "--json",
-        metavar="FILE",
-        help="write a JSON list, one object per figure, to FILE (- for standard output)",
-    )
+    add_json_argument(parser, "a JSON list, one object per figure,")
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -6,7 +6,14 @@ import argparse
 import sys
 
 from client.arguments import count
-from client.commands.bench_figures import bench_settings, cells_line, check_writable, chosen, write_json
+from client.commands.bench_figures import (
+    add_json_argument,
+    bench_settings,
+    cells_line,
+    check_writable,
+    chosen,
+    write_json,
+)
 from client.live_line import LiveLine
 
 EPILOG = """\
@@ -47,11 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting for all queries"
     )
     parser.add_argument("--no-checksum", action="store_true", help="skip the run that checks the result")
-    parser.add_argument(
-        "--json",
-        metavar="FILE",
-        help="write a JSON list, one object per query, to FILE (- for standard output)",
-    )
+    add_json_argument(parser, "a JSON list, one object per query,")
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from client.arguments import add_configuration_arguments, configuration_of
+from client.arguments import add_configuration_arguments, add_script_arguments, configuration_of
 from sqlstream.errors import UserError, line_and_column, render_error
 
 if TYPE_CHECKING:
@@ -25,16 +25,7 @@ state of every operator. DDL and SET statements take effect, jobs do not run.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    parser.add_argument("file", nargs="?", help="the SQL file, or - for standard input")
-    parser.add_argument(
-        "-c",
-        "--command",
-        dest="statements",
-        action="append",
-        default=[],
-        metavar="SQL",
-        help="statements to explain after those of the file; may be repeated",
-    )
+    add_script_arguments(parser, "to explain")
     add_configuration_arguments(parser)
 
 

@@ -7,7 +7,7 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING
 
-from client.arguments import add_configuration_arguments, configuration_of, count
+from client.arguments import add_configuration_arguments, add_script_arguments, configuration_of, count
 from client.live_line import LiveLine
 from client.render import FORMATS
 from client.script_text import parsed, read_script
@@ -51,16 +51,7 @@ column can be called `op`: rename it with AS.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    parser.add_argument("file", nargs="?", help="the SQL file, or - for standard input")
-    parser.add_argument(
-        "-c",
-        "--command",
-        dest="statements",
-        action="append",
-        default=[],
-        metavar="SQL",
-        help="statements to run after those of the file; may be repeated",
-    )
+    add_script_arguments(parser, "to run")
     parser.add_argument(
         "--format", choices=FORMATS, default="table", help="how rows are printed (default: table)"
     )

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from client.arguments import add_configuration_arguments, configuration_of, count
+from client.arguments import add_configuration_arguments, add_script_arguments, configuration_of, count
 from sqlstream.errors import SqlStreamError, UserError, line_and_column, render_error
 
 if TYPE_CHECKING:
@@ -33,16 +33,7 @@ Exit code: 0 all are equal, 1 rows differ or a job failed, 2 a wrong statement.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    parser.add_argument("file", nargs="?", help="the SQL file, or - for standard input")
-    parser.add_argument(
-        "-c",
-        "--command",
-        dest="statements",
-        action="append",
-        default=[],
-        metavar="SQL",
-        help="statements to verify after those of the file; may be repeated",
-    )
+    add_script_arguments(parser, "to verify")
     parser.add_argument("--using", choices=("duckdb", "spark"), default="", help="the batch engine")
     parser.add_argument("--json", action="store_true", help="print one JSON array with all that was found")
     parser.add_argument(

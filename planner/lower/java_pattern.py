@@ -1,42 +1,11 @@
-"""Java's date patterns, and the forms of times that SQL reads, as data for the engines' own functions."""
+"""Java's date patterns for reading, and the forms of times that SQL reads, as data for the engines' own functions."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
 
-
-@dataclasses.dataclass(frozen=True)
-class Token:
-    """A run of one pattern letter, or other text (`letter` empty)."""
-
-    letter: str
-    text: str
-
-    @property
-    def width(self) -> int:
-        return len(self.text)
-
-
-def read_pattern(pattern: str) -> tuple[Token, ...] | None:
-    """The parts of a pattern in order; None when a quote has no end.
-
-    >>> [t.text for t in read_pattern("yyyy-MM-dd'T'HH''mm")]
-    ['yyyy', '-', 'MM', '-', 'dd', 'T', 'HH', "'", 'mm']
-    """
-    tokens = []
-    for match in re.finditer(r"''|'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+|(')", pattern):
-        if match[3]:
-            return None
-        if match[2]:
-            tokens.append(Token(match[2], match[0]))
-        else:
-            quoted = match[0] if match[1] is None else match[1]
-            tokens.append(Token("", quoted.replace("''", "'")))
-    return tuple(tokens)
-
-
-PARSED_LETTERS = "yuMdHmsS"
+from sqlstream.date_pattern import PARSED_LETTERS, Token
 
 
 @dataclasses.dataclass(frozen=True)

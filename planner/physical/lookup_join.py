@@ -15,6 +15,7 @@ from planner.physical.join import equal_columns
 from planner.physical.node import PhysicalInput, PhysicalNode
 from planner.physical.planning import Planning
 from planner.physical.refusals import producer
+from planner.physical.source import scan_spec
 from planner.physical.traits import Columns, Traits
 from planner.relational.nodes import (
     Filter,
@@ -29,7 +30,7 @@ from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression, InputRef, conjunction, conjuncts, inputs_of, substitute
 from sqlstream.graph.stream_graph import FORWARD, Exchange, ExchangeKind
 from sqlstream.schema import Schema
-from sqlstream.specs import JoinKind, LookupJoinSpec, SourceSpec
+from sqlstream.specs import JoinKind, LookupJoinSpec
 from sqlstream.spi.lookup import CacheKind, LookupOptions
 from sqlstream.types import APPROXIMATE_ROOTS, NESTED_ROOTS, LogicalType
 
@@ -89,16 +90,7 @@ def plan_lookup_join(planning: Planning, left: PhysicalNode, node: LookupJoin) -
         left_keys=keys.left,
         source_keys=keys.source,
         right_keys=keys.right,
-        source=SourceSpec(
-            table=name,
-            connector=descriptor.identifier,
-            options=options,
-            schema=scan.table.physical_schema(),
-            columns=scan.columns,
-            metadata=scan.metadata,
-            filters=scan.filters,
-            is_bounded=scan.is_bounded,
-        ),
+        source=scan_spec(scan, descriptor),
         projections=dimension.projections,
         right_schema=node.right.schema,
         source_condition=dimension.condition,

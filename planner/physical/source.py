@@ -63,6 +63,11 @@ def source_spec(node: TableScan, descriptor: ConnectorDescriptor) -> SourceSpec:
             span=node.span,
             hint="read from a table whose connector is a source",
         )
+    return scan_spec(node, descriptor)
+
+
+def scan_spec(node: TableScan, descriptor: ConnectorDescriptor) -> SourceSpec:
+    """What a scan names of its table, whether it is read as a stream or by key."""
     return SourceSpec(
         table=node.table.path.name,
         connector=descriptor.identifier,

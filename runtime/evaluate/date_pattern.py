@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.evaluate.kernel import Values, null_mask, numbers
+from sqlstream.date_pattern import PARSED_LETTERS, Token, read_pattern
 from sqlstream.errors import UserError
 from sqlstream.time_range import DATE_MAX, DATE_MIN, timestamp_bounds
 from sqlstream.time_units import DAY_S, PER_SECOND
@@ -22,37 +23,14 @@ _MONTHS = (
     *("July", "August", "September", "October", "November", "December"),
 )
 _FORMATTED = "yuMLdDHhkKmsSEa"
-_PARSED = "yuMdHmsS"
 _BUCKETS_MAX = 65_536
 
 
-@dataclasses.dataclass(frozen=True)
-class Token:
-    """A run of one pattern letter, or literal text (`letter` empty)."""
-
-    letter: str
-    text: str
-
-    @property
-    def width(self) -> int:
-        return len(self.text)
-
-
-def read_pattern(pattern: str) -> tuple[Token, ...]:
-    """
-    >>> [t.text for t in read_pattern("yyyy-MM-dd'T'HH''mm")]
-    ['yyyy', '-', 'MM', '-', 'dd', 'T', 'HH', "'", 'mm']
-    """
-    tokens = []
-    for match in re.finditer(r"''|'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+|(')", pattern):
-        if match[3]:
-            raise UserError("SS3105", f'date pattern "{pattern}" has a quote without its end')
-        if match[2]:
-            tokens.append(Token(match[2], match[0]))
-        else:
-            quoted = match[1].replace("''", "'") if match[1] is not None else match[0].replace("''", "'")
-            tokens.append(Token("", quoted))
-    return tuple(tokens)
+def _tokens(pattern: str) -> tuple[Token, ...]:
+    tokens = read_pattern(pattern)
+    if tokens is None:
+        raise UserError("SS3105", f'date pattern "{pattern}" has a quote without its end')
+    return tokens
 
 
 def _require(tokens: tuple[Token, ...], letters: str, pattern: str, purpose: str) -> None:
@@ -69,7 +47,7 @@ class TimestampFormat:
     """Timestamps to text, formatted once per distinct value of the pattern's finest unit: 'yyyy-MM-dd' once per day."""
 
     def __init__(self, pattern: str) -> None:
-        self._tokens = read_pattern(pattern)
+        self._tokens = _tokens(pattern)
         _require(self._tokens, _FORMATTED, pattern, "formatting")
 
     def format(self, timestamps: pa.Array) -> pa.Array:
@@ -219,8 +197,8 @@ class TimestampParser:
 
     @staticmethod
     def of_pattern(pattern: str) -> TimestampParser:
-        tokens = read_pattern(pattern)
-        _require(tokens, _PARSED, pattern, "parsing")
+        tokens = _tokens(pattern)
+        _require(tokens, PARSED_LETTERS, pattern, "parsing")
         return TimestampParser("".join(_token_regex(t) for t in tokens))
 
     @staticmethod

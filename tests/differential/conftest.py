@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from oracle import Differential, Engine
 from spark_harness import spark_engine
-from spark_sql_harness import forget_context, spark_session
+from spark_sql_harness import spark_session
 
 
 @pytest.fixture(scope="session")
@@ -31,4 +31,3 @@ def spark() -> Iterator[Any]:
     spark_engine.cache_clear()
     with spark_session() as session:
         yield session
-    forget_context()

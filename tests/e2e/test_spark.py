@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from spark_harness import (
     file_table,
     plan_of,
     spark_engine,
+    wait_until,
 )
 
 from runtime.batch.engine import BatchCancelled
@@ -51,15 +51,6 @@ def run_query(query: str, *tables: BatchTable, **options: Any) -> RecordedRun:
     run = RecordedRun()
     spark_engine().run(plan_of(query, *tables, **options), run)
     return run
-
-
-def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
-    deadline_s = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline_s:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 def test_rows_come_in_order_and_figures_come_back(people: str) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from spark_cluster_harness import SECRET, standalone_cluster, wait_until
-from spark_harness import FAST_JVM, RecordedRun, datagen_table, file_sink, plan_of, spark_engine
+from spark_cluster_harness import SECRET, standalone_cluster
+from spark_harness import FAST_JVM, RecordedRun, datagen_table, file_sink, plan_of, spark_engine, wait_until
 
 from runtime.connectors import connector
 from runtime.host.files import LocalFiles

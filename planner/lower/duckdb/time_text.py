@@ -10,7 +10,8 @@ from planner.lower import tree
 from planner.lower.duckdb.bound import bound
 from planner.lower.duckdb.refusals import refuse
 from planner.lower.duckdb.types import BIGINT, INTEGER, TEXT, TIMESTAMP
-from planner.lower.java_pattern import TimeForm, Token, read_pattern
+from planner.lower.java_pattern import TimeForm
+from sqlstream.date_pattern import Token, read_pattern
 
 _STRFTIME = {
     "yyyy": "%Y",

@@ -16,10 +16,10 @@ from planner.lower import tree
 from planner.lower.spark.regex import quoted
 from planner.lower.spark.scope import let, refuse
 from planner.lower.spark.types import TIMESTAMP, text
+from sqlstream.date_pattern import PARSED_LETTERS, Token, read_pattern
 
 _FORMATTED = re.compile(r"[yu]{1,5}|M{1,4}|L{1,2}|d{1,2}|D{1,3}|[HhkKms]{1,2}|S{1,6}|E{1,4}|a")
 _SPARK_LETTER = {"u": "y", "L": "M"}
-_PARSED = "yuMdHmsS"
 _SPACE = r"[ \t\n\f\r]*"
 _DATE = r"(?P<y>\d{1,4})-(?P<M>\d{1,2})-(?P<d>\d{1,2})"
 _MINUTES = r"(?P<H>\d{1,2}):(?P<m>\d{1,2})"
@@ -27,30 +27,23 @@ _SECONDS = r":(?P<s>\d{1,2})"
 _FRACTION = r"\.(?P<S>\d{1,9})"
 
 
-def _tokens(pattern: str) -> list[tuple[bool, str]]:
-    """Runs of a letter (True) and other text (False) in order."""
-    tokens = []
-    for match in re.finditer(r"''|'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+|(')", pattern):
-        if match[3]:
-            raise refuse(f'the date pattern "{pattern}"')
-        if match[2]:
-            tokens.append((True, match[0]))
-        else:
-            tokens.append((False, (match[0] if match[1] is None else match[1]).replace("''", "'")))
+def _tokens(pattern: str) -> tuple[Token, ...]:
+    tokens = read_pattern(pattern)
+    if tokens is None:
+        raise refuse(f'the date pattern "{pattern}"')
     return tokens
 
 
 def formatted(timestamp: exp.Expr, pattern: str) -> exp.Expr:
     """A TIMESTAMP_NTZ as text."""
     written = []
-    for is_letter, token in _tokens(pattern):
-        if not is_letter:
-            written.append("'" + token.replace("'", "''") + "'")
-        elif _FORMATTED.fullmatch(token):
-            letter = token[0]
-            written.append(_SPARK_LETTER.get(letter, letter) * len(token))
+    for token in _tokens(pattern):
+        if not token.letter:
+            written.append("'" + token.text.replace("'", "''") + "'")
+        elif _FORMATTED.fullmatch(token.text):
+            written.append(_SPARK_LETTER.get(token.letter, token.letter) * token.width)
         else:
-            raise refuse(f'"{token}" in the date pattern "{pattern}"')
+            raise refuse(f'"{token.text}" in the date pattern "{pattern}"')
     return tree.call("date_format", timestamp, text("".join(written)))
 
 
@@ -110,15 +103,15 @@ def pattern_form(pattern: str) -> TimeForm:
     '(?d)\\\\A(?<H>\\\\d{2}):(?<m>\\\\d{2})\\\\z'
     """
     parts, seen = [], set()
-    for is_letter, token in _tokens(pattern):
-        if not is_letter:
-            parts.append(quoted(token))
+    for token in _tokens(pattern):
+        if not token.letter:
+            parts.append(quoted(token.text))
             continue
-        name = "y" if token[0] == "u" else token[0]
-        if token[0] not in _PARSED or name in seen or len(token) > {"y": 4, "S": 9}.get(name, 2):
-            raise refuse(f'"{token}" in the date pattern "{pattern}"')
+        name = "y" if token.letter == "u" else token.letter
+        if token.letter not in PARSED_LETTERS or name in seen or token.width > {"y": 4, "S": 9}.get(name, 2):
+            raise refuse(f'"{token.text}" in the date pattern "{pattern}"')
         seen.add(name)
-        width = str(len(token)) if len(token) > 1 else "1,2"
+        width = str(token.width) if token.width > 1 else "1,2"
         parts.append(rf"(?P<{name}>\d{{{width}}})")
     return _form("".join(parts))
 

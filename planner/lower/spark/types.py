@@ -30,7 +30,6 @@ BOOLEAN, INT, BIGINT, DOUBLE, FLOAT = map(
 )
 STRING, BINARY, DATE = map(_plain, (_Kind.TEXT, _Kind.BINARY, _Kind.DATE))
 TIMESTAMP = _plain(_Kind.TIMESTAMPNTZ)
-INSTANT = _plain(_Kind.TIMESTAMPLTZ)
 
 
 def decimal_type(precision: int, scale: int) -> exp.DataType:

@@ -136,14 +136,14 @@ class RunningSpark:
         server = self.session.sparkContext._accumulatorServer
         self.jvm.stop()
         server.shutdown()
-        _forget_context()
+        forget_context()
         self._ends.close()
 
     def _session(self, settings: Mapping[str, str], start: SparkStart) -> SparkSession:
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
 
-        _forget_context()
+        forget_context()
         try:
             if start.given_up.is_set():
                 raise BatchCancelled
@@ -159,7 +159,7 @@ class RunningSpark:
         except Exception as error:
             words = self.jvm.last_words()
             self.jvm.stop()
-            _forget_context()
+            forget_context()
             if start.given_up.is_set():
                 raise BatchCancelled from error
             cause = described(error)
@@ -327,7 +327,7 @@ def _refuse_second_context() -> None:
         )
 
 
-def _forget_context() -> None:
+def forget_context() -> None:
     """PySpark keeps the connection to its JVM in classes, and would give it to the next context."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession

@@ -27,7 +27,6 @@ AddFigures = Callable[[Figures], None]
 OUTPUT = "output"
 LINES = "lines"
 
-SHARE_DDL = "id BIGINT"
 WRITTEN_DDL = "committables STRING"
 SENT_DDL = "partition INT, attempt BIGINT"
 
