@@ -16,7 +16,7 @@ from sqlstream import config as options
 from sqlstream.catalog import CatalogConflict, SessionCatalog
 from sqlstream.errors import ErrorInfo, ExternalError, UserError
 from sqlstream.expressions import Literal, LiteralValue
-from sqlstream.graph.job_graph import ChainedOperator, JobGraph
+from sqlstream.graph.job_graph import ChainedOperator, JobGraph, written_tables
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.schema import Schema
 from sqlstream.spark_keys import refuse_launch_key
@@ -354,7 +354,7 @@ class Session:
     def submit(self, plan: CompiledPlan | CompiledBatch) -> Job:
         """Start the job of a plan."""
         graph = plan.job_graph
-        sinks = [o.spec for v in graph.vertices for o in v.operators if isinstance(o.spec, SinkSpec)]
+        sinks = [spec for _, spec in written_tables(graph)]
         collected = [s.schema for s in sinks if s.connector == COLLECT]
         is_updating = bool(collected) and not _is_insert_only(graph)
         if collected:
@@ -426,8 +426,7 @@ def is_bounded(graph: JobGraph) -> bool:
 
 def _is_insert_only(graph: JobGraph) -> bool:
     """Whether no sink is told of updates."""
-    operators = [o for v in graph.vertices for o in v.operators if isinstance(o.spec, SinkSpec)]
-    return all(mode.is_insert_only for o in operators for mode in o.input_modes)
+    return all(mode.is_insert_only for o, _ in written_tables(graph) for mode in o.input_modes)
 
 
 def literal_rows(graph: JobGraph) -> tuple[Schema, tuple[tuple[LiteralValue, ...], ...]] | None:

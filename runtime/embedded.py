@@ -30,11 +30,18 @@ from runtime.net.results import JobResults, PrintLines, ResultStore
 from runtime.providers.child_output import PassOn, print_errors
 from runtime.providers.providers import endpoint_of, is_on_one_host, provider_of
 from runtime.sink_committer import ConnectorCommitter
+from runtime.staging_claims import ClaimingStore
 from runtime.taskmanager.task_manager_options import TaskManagerOptions
 from runtime.transport import Transport
 from sqlstream import config as options
 from sqlstream.errors import ErrorInfo, FailureReason, InternalError, SqlStreamError
-from sqlstream.graph.job_graph import JobGraph, decode_job_graph, encode_job_graph, read_tables
+from sqlstream.graph.job_graph import (
+    JobGraph,
+    decode_job_graph,
+    encode_job_graph,
+    read_tables,
+    written_tables,
+)
 from sqlstream.messages.rpc import (
     AwaitJobEnd,
     CancelJob,
@@ -182,7 +189,7 @@ class EmbeddedCluster:
             self._task_managers.transport,
             steady_ms,
             now_ms,
-            around.store,
+            ClaimingStore(around.store, files),
             around.committer or ConnectorCommitter(files),
             self._task_managers,
             self._on_crash,
@@ -420,7 +427,7 @@ class EmbeddedCluster:
 
 def _tables(graph: JobGraph) -> Iterator[SourceSpec | SinkSpec]:
     yield from (spec for _, spec in read_tables(graph))
-    yield from (o.spec for v in graph.vertices for o in v.operators if isinstance(o.spec, SinkSpec))
+    yield from (spec for _, spec in written_tables(graph))
 
 
 def _refusal(error: Exception) -> ErrorInfo:
