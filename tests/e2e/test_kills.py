@@ -126,7 +126,7 @@ def test_a_killed_statement_leaves_all_of_its_rows_or_none(tmp_path: Path, forma
     assert rows_in(table, format) == expected + ROWS
 
 
-@pytest.mark.parametrize("connector", ["duckdb", "filesystem"])
+@pytest.mark.parametrize("connector", ["duckdb", pytest.param("filesystem", marks=pytest.mark.slow)])
 def test_what_a_killed_batch_insert_has_staged_is_removed_by_the_next_job(
     tmp_path: Path, connector: str
 ) -> None:
