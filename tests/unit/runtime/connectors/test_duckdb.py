@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import os
 import stat
 import subprocess
@@ -84,8 +85,10 @@ def context(
     )
 
 
-def read(source: SourceSpec, splits: list[dict[str, Any]] | None = None, **surroundings: Any) -> list[Row]:
-    reader, rows = connector("duckdb").source(source, context(**surroundings), splits), list[Row]()
+def read(
+    source: SourceSpec, splits: list[dict[str, Any]] | None = None, of: str = "duckdb", **surroundings: Any
+) -> list[Row]:
+    reader, rows = connector(of).source(source, context(**surroundings), splits), list[Row]()
     try:
         while (polled := reader.poll()) is not SourceStatus.END:
             if isinstance(polled, pa.RecordBatch):
@@ -316,6 +319,33 @@ def test_a_long_query_ends_when_the_task_is_cancelled(tmp_path: Path, is_lookup:
         begin()
     timer.join()
     reader.close()
+
+
+TRUSTED = Schema.of(("k", sql.BIGINT.not_null()), ("name", sql.char(2).not_null()), ("note", sql.varchar(2)))
+TRUSTED_ROWS: list[Row] = [(1, "a", "long"), (None, None, None), (3, "long", "b")]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet", "duckdb"])
+def test_not_null_and_lengths_are_the_words_of_the_table_as_for_a_table_of_filesystem(
+    tmp_path: Path, ending: str
+) -> None:
+    path = tmp_path / f"t.{ending}"
+    nullable = Schema.of(("k", sql.BIGINT), ("name", sql.STRING), ("note", sql.STRING))
+    table = pa.Table.from_batches([batch(nullable, TRUSTED_ROWS)])
+    if ending == "duckdb":
+        with duckdb.connect(str(path)) as connection:
+            connection.register("given", table)
+            connection.execute("CREATE TABLE dim AS SELECT * FROM given")
+    elif ending == "parquet":
+        pa.parquet.write_table(table, path)
+    else:
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in table.to_pylist()))
+    assert read(spec(path, TRUSTED)) == TRUSTED_ROWS
+    assert look_up(spec(path, TRUSTED), [(1,), (3,)]) == [TRUSTED_ROWS[0], TRUSTED_ROWS[2]]
+    if ending != "duckdb":
+        options = {"path": str(path), "format": ending.removesuffix("l")}
+        files = SourceSpec("dim", "filesystem", options, TRUSTED, TRUSTED.names)
+        assert read(files, of="filesystem") == TRUSTED_ROWS
 
 
 # -- errors ----------------------------------------------------------------------------------------------------------------
