@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command_harness import ROOT, environment, sqlstream
+from command_harness import ROOT, SQLSTREAM, environment, sqlstream
 from peers.install import PeerError, install_duckdb
 
 PEERS = ROOT / ".peers"
@@ -155,6 +155,29 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
         server.stop()
     finally:
         shutil.rmtree(directory)
+
+
+def test_a_server_may_restart_while_a_job_looks_up(
+    duckdb_path: str, postgres: Postgres, tmp_path: Path
+) -> None:
+    path = tmp_path / "script.sql"
+    script = SCRIPT.replace("'number-of-rows' = '20'", "'number-of-rows' = '20', 'rows-per-second' = '2'")
+    path.write_text(script.format(options=options(postgres).replace("'4'", "'10'")) + LOOK_UP)
+    with subprocess.Popen(
+        [*SQLSTREAM, "run", "--format", "csv", str(path)],
+        cwd=ROOT,
+        env=environment(PYTHONPATH=duckdb_path),
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        first = [process.stdout.readline() for _ in range(3)]
+        postgres.stop()
+        time.sleep(2)
+        postgres.start()
+        rest, _ = process.communicate(timeout=120)
+    assert process.returncode == 0
+    assert "".join(first) + rest == ANSWER.partition("n,low,high\n10,n0,27\n")[2]
 
 
 def options(server: Postgres, password: str = PASSWORD) -> str:

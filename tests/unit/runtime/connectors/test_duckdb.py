@@ -262,6 +262,58 @@ def test_many_readers_in_one_process_share_one_database_and_release_it(database:
     )
 
 
+def replace(path: Path, table: str) -> None:
+    """Put another database into the place of the one at `path`, at once."""
+    other = path.with_suffix(".other")
+    with duckdb.connect(str(other)) as connection:
+        connection.execute(f"CREATE {table}")
+    other.replace(path)
+
+
+NAMED = Schema.of(("k", sql.BIGINT), ("name", sql.STRING))
+
+
+def test_a_database_that_is_replaced_between_two_lookups_is_read_anew(tmp_path: Path) -> None:
+    path, made = tmp_path / "d.duckdb", connector("duckdb")
+    replace(path, "TABLE dim AS SELECT 1::BIGINT AS k, 'a' AS name")
+    assert isinstance(made, LooksUp)
+    source, keys = made.lookup_source(spec(path, NAMED), ("k",), context()), batch(NUMBERS, [(1,), (2,)])
+    assert rows_of(source.load(9)) == rows_of(source.lookup(keys)) == [(1, "a")]
+    for table in ("TABLE dim AS SELECT 2::INT AS k, 'b' AS name", "VIEW dim AS SELECT 'b' AS name, 2 AS k"):
+        replace(path, table)
+        assert rows_of(source.load(9)) == rows_of(source.lookup(keys)) == [(2, "b")]
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ("TABLE dim AS SELECT '1' AS k, 'a' AS name", 'column "k" of table "dim" has DuckDB\'s type VARCHAR'),
+        ("TABLE dim AS SELECT 'x' AS k, 'a' AS name", 'column "k" of table "dim" has DuckDB\'s type VARCHAR'),
+        ("TABLE dim AS SELECT 1::BIGINT AS k, 2 AS name", "has DuckDB's type INTEGER, and not STRING"),
+        ("TABLE dim AS SELECT 1::BIGINT AS k", 'has no column "name"'),
+        ("TABLE mid AS SELECT 1::BIGINT AS k", 'there is no table "dim"'),
+    ],
+)
+def test_a_database_that_is_replaced_by_one_that_does_not_fit_is_refused_as_at_first(
+    tmp_path: Path, table: str, words: str
+) -> None:
+    path, made = tmp_path / "d.duckdb", connector("duckdb")
+    replace(path, "TABLE dim AS SELECT 1::BIGINT AS k, 'a' AS name")
+    assert isinstance(made, LooksUp)
+    source, keys = made.lookup_source(spec(path, NAMED), ("k",), context()), batch(NUMBERS, [(1,)])
+    source.load(9)
+    replace(path, table)
+    for ask in (lambda: source.load(9), lambda: source.lookup(keys)):
+        with pytest.raises(UserError) as raised:
+            ask()
+        assert raised.value.code == "SS5062"
+        assert words in raised.value.message
+    path.unlink()
+    with pytest.raises(ExternalError, match="there is no file") as gone:
+        source.load(9)
+    assert gone.value.retry is Retry.BACKOFF
+
+
 # -- files -----------------------------------------------------------------------------------------------------------------
 
 
