@@ -78,16 +78,10 @@ def command() -> NoReturn:
     flush = threading.Thread(target=_flush, daemon=True)
     flush.start()
     flush.join(FLUSH_TIMEOUT_S)
-    _close_engines()
+    from runtime.host.process_end import leave
+
     # Skip the interpreter's orderly shutdown: a thread that prints to a terminal nobody reads would block it for ever.
-    os._exit(code)
-
-
-def _close_engines() -> None:
-    """Remove what batch engines keep in files. Imports nothing where no engine was used."""
-    engines = sys.modules.get("runtime.batch.engines")
-    if engines is not None:
-        engines.close_engines()
+    leave(code)
 
 
 def _flush() -> None:

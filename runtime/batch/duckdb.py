@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from runtime.batch.engine import BatchCancelled, BatchRun
 from runtime.batch.side_by_side import Reading, read_side_by_side
-from runtime.batch.spill_directory import spill_directory
 from runtime.batch.tables import Share, connector_context, read_table
+from runtime.host.spill_directory import spill_directory
 from sqlstream import config as options
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.batch_plan import BatchPlan, BatchTable
