@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from client.bench_script import (
+from client.benches.script import (
     EVENT_TIME_SPAN_S,
     Options,
     answer_of,
@@ -101,7 +101,7 @@ class NexmarkBench:
         `gross_ns` is the whole job. `source_ns` is a job that only generates the columns which the query reads and drops
         them. `net_ns` is the difference: the cost of the query over existing rows, which is what DuckDB's figure is.
         """
-        from client.duckdb_bench import answer_in_duckdb
+        from client.benches.duckdb import answer_in_duckdb
         from client.local_session import local_session
         from runtime.connectors.nexmark_config import NexmarkConfig
 
@@ -146,7 +146,7 @@ class NexmarkBench:
 
     def bound(self, session: Any, query: str) -> tuple[Any, str]:
         """The bound sink for DuckDB, and a script that generates the rows which the query's job reads and drops them."""
-        from client.duckdb_bench import CLOCK_QUERIES
+        from client.benches.duckdb import CLOCK_QUERIES
         from planner.bind.sink import bind_insert
         from planner.dialect.parser import parse_script, parse_statements
         from planner.dialect.statements import Insert

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from client.lookup_bench import BARS, LookupFigure, figures
+from client.benches.lookup import BARS, LookupFigure, figures
 
 
 def test_every_cache_answers_the_same_probes() -> None:

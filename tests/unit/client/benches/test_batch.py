@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from client.batch_bench import (
+from client.benches.batch import (
     BatchFigure,
     EngineOrder,
     EngineStart,

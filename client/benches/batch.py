@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from client.bench_script import QUERIES_DIR, is_same_answer, nexmark_queries
+from client.benches.script import QUERIES_DIR, is_same_answer, nexmark_queries
 from sqlstream.errors import ErrorInfo, FailureReason, JobError, UserError
 
 ENGINES = ("stream", "duckdb", "spark")
@@ -112,7 +112,7 @@ class MeasuredEngine:
         """Start it, and wait until the engine is ready: `start` says how long that took, or why it is not. JobError SS6063."""
         self.name = order.engine
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "client.batch_bench_process", msgspec.json.encode(order).decode()],
+            [sys.executable, "-m", "client.benches.batch_process", msgspec.json.encode(order).decode()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=_environment(),

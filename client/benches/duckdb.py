@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from client.bench_script import checksum_text, is_same_answer
+from client.benches.script import checksum_text, is_same_answer
 from planner.lower.duckdb import lower_duckdb
 from planner.lower.duckdb.types import quote, type_name
 from planner.relational.nodes import RelationalNode, Sink, TableScan

@@ -17,8 +17,8 @@ from typing import IO
 
 import msgspec
 
-from client.batch_bench import FLIGHTS, BatchFigure, EngineOrder, EngineStart, query_text
-from client.bench_script import Options, answer_of, nexmark_options, run_script
+from client.benches.batch import FLIGHTS, BatchFigure, EngineOrder, EngineStart, query_text
+from client.benches.script import Options, answer_of, nexmark_options, run_script
 from client.local_cluster import LocalClusterClient
 from client.session import Session
 from runtime.batch.engines import batch_engine

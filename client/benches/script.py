@@ -16,7 +16,7 @@ from sqlstream.messages.rpc import Metrics
 if TYPE_CHECKING:
     from client.session import Session
 
-QUERIES_DIR = Path(__file__).resolve().parent.parent / "queries"
+QUERIES_DIR = Path(__file__).resolve().parents[2] / "queries"
 EVENT_TIME_SPAN_S = 10
 """Seconds of event time that the events span, however many they are, unless a rate is given."""
 
