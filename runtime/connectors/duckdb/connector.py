@@ -95,6 +95,9 @@ class DuckDb:
         apply(_written(spec), spec, committables, files)
 
     def abort(self, spec: SinkSpec, job_id: str, committables: list[dict[str, Any]], files: Any) -> None:
+        if read_place(spec.table, spec.options).kind is not PlaceKind.DUCKDB:
+            # No writer has begun.
+            return
         for directory in files.match_glob(self.staging_directory(spec, job_id, "*")):
             files.remove(directory)
 
