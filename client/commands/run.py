@@ -87,7 +87,7 @@ def execute(arguments: argparse.Namespace) -> int:
     line = LiveLine()
 
     def print_lines(job_id: str, lines: list[str], is_error: bool) -> None:
-        from runtime.embedded import print_to_terminal
+        from runtime.cluster_surroundings import print_to_terminal
 
         with line.cleared(sys.stderr if is_error else sys.stdout):
             print_to_terminal(job_id, lines, is_error)

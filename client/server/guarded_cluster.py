@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from runtime.cluster_surroundings import ClusterSurroundings
 from runtime.connectors import connector
-from runtime.embedded import ClusterSurroundings, EmbeddedCluster
+from runtime.embedded import EmbeddedCluster
 from runtime.host.rooted_files import RootedFiles
 from runtime.net.results import PrintLines
 from sqlstream.errors import UserError

@@ -48,7 +48,7 @@ class Display:
 
     def print_lines(self, job_id: str, lines: list[str], is_error: bool) -> None:
         """The lines of connector `print`, above the prompt or the line of progress."""
-        from runtime.embedded import print_to_terminal
+        from runtime.cluster_surroundings import print_to_terminal
 
         stream = sys.stderr if is_error else sys.stdout
         if stream.isatty():

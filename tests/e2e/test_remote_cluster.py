@@ -18,8 +18,9 @@ from planner.dialect.parser import parse_script
 from runtime.embedded import EmbeddedCluster
 from runtime.net.flight import ATTACH
 from sqlstream.errors import ExternalError, UserError
+from sqlstream.messages.client_rpc import ClientAttached
 from sqlstream.messages.job_state import JobStatus
-from sqlstream.messages.rpc import ClientAttached, JobStatusReply, encode_message
+from sqlstream.messages.rpc import JobStatusReply, encode_message
 
 WAIT_S = 20
 BIDS = "CREATE TABLE bids (n BIGINT) WITH ('connector' = 'datagen', 'fields.n.kind' = 'sequence', 'fields.n.start' = '1'"
