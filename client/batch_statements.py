@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from client.progress import size_text
+from client.following.progress import size_text
 from planner.batch import (
     BatchSources,
     CompiledBatch,

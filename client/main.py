@@ -155,7 +155,7 @@ def _signal_later(number: int) -> None:
 
 def _run(argv: list[str]) -> int:
     from client.commands.word_completion import answer_words, is_asked, words_of_line
-    from client.terminal import escape_terminals
+    from client.rendering.terminal import escape_terminals
     from runtime.host.process import forgo_pandas, open_missing_streams
 
     open_missing_streams()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from client.catalog.catalogs import memory_catalogs
-from client.lost_rows import RejectedRowsPlace
+from client.following.lost_rows import RejectedRowsPlace
 from sqlstream import config as options
 from sqlstream.catalog import CatalogConflict, SessionCatalog
 from sqlstream.errors import ErrorInfo, ExternalError, UserError

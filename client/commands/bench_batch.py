@@ -18,7 +18,7 @@ from client.commands.bench_figures import (
     chosen,
     write_json,
 )
-from client.live_line import LiveLine
+from client.rendering.live_line import LiveLine
 
 if TYPE_CHECKING:
     from client.benches.batch import BatchFigure, EngineOrder, EngineStart, MeasuredEngine

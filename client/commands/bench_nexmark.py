@@ -14,7 +14,7 @@ from client.commands.bench_figures import (
     chosen,
     write_json,
 )
-from client.live_line import LiveLine
+from client.rendering.live_line import LiveLine
 
 EPILOG = """\
 examples:

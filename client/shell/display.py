@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from client.rendering.terminal import columns_of
 from client.shell.pager import paged, pager_command
-from client.terminal import columns_of
 from sqlstream.terminal_text import shown
 
 if TYPE_CHECKING:
-    from client.live_line import LiveLine
+    from client.rendering.live_line import LiveLine
 
 
 @dataclasses.dataclass
@@ -32,7 +32,7 @@ class Display:
     @functools.cached_property
     def line(self) -> LiveLine:
         """The line of progress below the rows."""
-        from client.live_line import LiveLine
+        from client.rendering.live_line import LiveLine
 
         return LiveLine()
 

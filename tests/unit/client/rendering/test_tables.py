@@ -8,7 +8,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from client.render import make_renderer
+from client.rendering.render import make_renderer
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.schema import Schema

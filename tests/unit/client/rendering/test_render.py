@@ -8,9 +8,9 @@ import io
 import pyarrow as pa
 import pytest
 
-from client.render import make_renderer
-from client.sql_text import sql_texts
-from client.table_layout import cut
+from client.rendering.render import make_renderer
+from client.rendering.sql_text import sql_texts
+from client.rendering.table_layout import cut
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema, to_arrow_type
 from sqlstream.errors import UserError

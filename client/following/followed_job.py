@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from client.ended_job import end_text
-from client.progress import closing_text
+from client.following.ended_job import end_text
+from client.following.progress import closing_text
 from sqlstream.errors import SqlStreamError, render_error
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobMetrics, JobStatusReply, Metrics

@@ -9,8 +9,8 @@ from typing import IO
 import numpy as np
 import pyarrow as pa
 
-from client.sql_text import sql_texts
-from client.table_layout import (
+from client.rendering.sql_text import sql_texts
+from client.rendering.table_layout import (
     CELL_COLUMNS_MIN,
     NUMBER_ROOTS,
     can_be_cut,

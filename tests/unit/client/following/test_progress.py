@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from client.progress import progress_text
+from client.following.progress import progress_text
 
 FIGURES = {
     "numRecordsRead": 5000,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import cast
 
-from client.terminal import EscapedTerminal, unescaped
+from client.rendering.terminal import EscapedTerminal, unescaped
 
 
 def test_a_terminal_gets_escapes_and_keeps_its_lines() -> None:

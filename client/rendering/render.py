@@ -9,8 +9,8 @@ from typing import IO, Any, Protocol
 
 import pyarrow as pa
 
-from client.sql_text import sql_texts
-from client.tables import OP, Changelog, Table, Vertical, op_column, text_columns
+from client.rendering.sql_text import sql_texts
+from client.rendering.tables import OP, Changelog, Table, Vertical, op_column, text_columns
 from sqlstream.arrow import is_changelog, to_arrow_schema, without_row_kinds
 from sqlstream.errors import UserError
 from sqlstream.schema import Field, Schema
