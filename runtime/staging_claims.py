@@ -78,6 +78,8 @@ class ClaimingStore:
     def _release(self, job_id: str, *, is_committed: bool) -> None:
         for claim in self._claims.pop(job_id, ()):
             try:
+                # Attempts of subtasks whose process was killed have left theirs, also when the job has finished.
+                _remove_staged(claim.path, self._files)
                 self._files.remove(claim.path)
                 if claim.has_made_directory and not is_committed:
                     self._files.remove_directory_if_empty(os.path.dirname(claim.path))
@@ -107,10 +109,15 @@ def _remove_abandoned(pattern: str, files: Any) -> None:
             continue
         try:
             # The claim goes last: what a process that is killed here leaves is found again.
-            for directory in files.match_glob(glob.escape(path.removesuffix(CLAIM)) + "*"):
-                if directory != path:
-                    logger.warning('removing "%s", which a killed process left', directory)
-                    files.remove(directory)
+            _remove_staged(path, files)
             files.remove(path)
         finally:
             lock.close()
+
+
+def _remove_staged(claim: str, files: Any) -> None:
+    """Remove the staging directories of the job with this claim."""
+    for directory in files.match_glob(glob.escape(claim.removesuffix(CLAIM)) + "*"):
+        if directory != claim:
+            logger.warning('removing "%s", which a killed process left', directory)
+            files.remove(directory)

@@ -125,6 +125,17 @@ def test_an_ended_job_leaves_no_claim_and_a_failed_one_no_directory(
     assert names(sink, tmp_path) == []
 
 
+def test_what_lost_attempts_of_a_finished_job_have_staged_goes_with_the_job(
+    sink: SinkSpec, store: ClaimingStore, tmp_path: Path
+) -> None:
+    graph = job("finished", sink)
+    store.put(graph, b"")
+    staged, other = stage(sink, "finished"), stage(sink, "another")
+    store.remove("finished", ended(graph, JobStatus.FINISHED))
+    assert not staged.exists()
+    assert other.exists()
+
+
 def test_a_place_that_cannot_be_claimed_and_tables_that_stage_nothing_are_left_to_their_writers(
     tmp_path: Path, store: ClaimingStore
 ) -> None:
