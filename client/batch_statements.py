@@ -6,11 +6,11 @@ import dataclasses
 import importlib.util
 import os
 import secrets
-import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from client.progress import size_text
+from client.short_job import answered_texts
 from planner.batch import (
     BatchSources,
     CompiledBatch,
@@ -25,23 +25,18 @@ from planner.relational.explain import explain_relation
 from planner.relational.nodes import Sink
 from sqlstream import config as options
 from sqlstream.batch_plan import batch_plan
-from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.graph.job_graph import JobGraph, JobVertex
 from sqlstream.specs import SourceSpec
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from client.cluster_client import ClusterClient
     from planner.bind.context import BindContext
     from runtime.host.files import LocalFiles
-    from runtime.net.results import JobResults
 
 ENGINE = "execution.batch.engine"
 DUCKDB_BYTES_MAX = "execution.batch.duckdb-bytes-max"
 NO_EXACT_ANSWER = "SS3301"
-GIVEN_UP_CHECK_S = 0.2
 TITLES = {"duckdb": "DuckDB", "spark": "Spark"}
 
 
@@ -202,30 +197,4 @@ def _engine_plan(vertex: JobVertex, graph: JobGraph, cluster: ClusterClient, is_
         from runtime.batch.engines import batch_engine
 
         return batch_engine("duckdb").explain(batch)
-    asking = explaining_job(vertex, graph, secrets.token_hex(16))
-    cluster.submit(asking)
-    rows = cluster.results(asking.job_id)
-    try:
-        texts = [text for batch in _awaited(rows) for text in batch.column(0).to_pylist()]
-    except BaseException:
-        rows.close()
-        cluster.cancel(asking.job_id)
-        raise
-    ended = cluster.wait(asking.job_id)
-    if ended.error is not None:
-        raise ended.error.to_error()
-    return "\n".join(texts)
-
-
-def _awaited(rows: JobResults) -> Iterator[pa.RecordBatch]:
-    """All batches as they come. JobError SS6031 soon after nobody awaits the statement."""
-    while not rows.is_ended:
-        check_not_given_up()
-        batch = rows.poll()
-        if batch is not None:
-            yield batch
-            continue
-        is_ready = threading.Event()
-        rows.when_ready(is_ready.set)
-        while not is_ready.wait(GIVEN_UP_CHECK_S):
-            check_not_given_up()
+    return "\n".join(answered_texts(explaining_job(vertex, graph, secrets.token_hex(16)), cluster))

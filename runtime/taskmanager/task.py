@@ -50,7 +50,7 @@ from sqlstream.messages.rpc import (
     TaskDeploymentDescriptor,
     TaskMetrics,
 )
-from sqlstream.specs import BatchQuerySpec, LookupJoinSpec, SinkSpec, SourceSpec, ValuesSpec
+from sqlstream.specs import BatchQuerySpec, InferTableSpec, LookupJoinSpec, SinkSpec, SourceSpec, ValuesSpec
 from sqlstream.spi.connector import ConnectorContext, LooksUp, MakesWatermarks, SourceReader, SourceStatus
 
 if TYPE_CHECKING:
@@ -429,7 +429,7 @@ class Task:
     def _open(self) -> None:
         operators = self.descriptor.vertex.operators
         head, *rest = operators
-        if isinstance(head.spec, SourceSpec | ValuesSpec):
+        if isinstance(head.spec, SourceSpec | ValuesSpec | InferTableSpec):
             self._position.current = head
             output, counters = self._chain.add_source(head)
             self._source = (self._open_reader(head, counters), output)
@@ -526,6 +526,7 @@ class Task:
             now_ms=self._environment.now_ms,
             count=counters.count,
             pause_ms=self._pause,
+            on_cancel=self._on_cancel,
         )
         if isinstance(chained.spec, LookupJoinSpec):
             return self._open_lookup_join(chained, chained.spec, counters, context)
@@ -566,6 +567,10 @@ class Task:
             from runtime.taskmanager.values_reader import ValuesReader
 
             return ValuesReader(spec, chained.output_schema, self.descriptor.subtask, self._batch_rows())
+        if isinstance(spec, InferTableSpec):
+            from runtime.inference.inference_reader import InferenceReader
+
+            return InferenceReader(spec, self._environment.files)
         assert isinstance(spec, SourceSpec)
         from runtime.connectors import connector
 
