@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from runtime.host.clock import steady_s
+from runtime.inference.duckdb_sniffer import interrupt_sniffing
 from runtime.inference.file_inference import LocalFileInference
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.cancellation import given_up_by
@@ -16,11 +18,14 @@ from sqlstream.specs.infer_table import ANSWER, InferenceAnswer, InferTableSpec
 from sqlstream.spi.connector import SourceStatus
 
 POLL_WAIT_S = 0.02
+INTERRUPT_AGAIN_S = 0.05
+CLOSE_TIMEOUT_S = 2.0
+"""How long `close` waits for the thread, which a slow disk may hold up for longer."""
 
 
 class InferenceReader:
     """Implements `SourceReader` with one row. A thread of its own reads the files, so that a slow disk does not hold up the task;
-    after `close` it ends at the next file. State: the answer, until it is polled."""
+    after `close` it ends at the next file or column. State: the answer, until it is polled."""
 
     def __init__(self, spec: InferTableSpec, files: Any) -> None:
         """`files` is the file system that may be read."""
@@ -30,7 +35,8 @@ class InferenceReader:
         self._ended = threading.Event()
         self._answer: InferenceAnswer | None = None
         self._error: BaseException | None = None
-        threading.Thread(target=self._run, name="infer table", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name="infer table", daemon=True)
+        self._thread.start()
 
     def _run(self) -> None:
         try:
@@ -60,6 +66,11 @@ class InferenceReader:
 
     def close(self) -> None:
         self._closed.set()
+        deadline_s = steady_s() + CLOSE_TIMEOUT_S
+        while self._thread.is_alive() and steady_s() < deadline_s:
+            # Again and again: a query that is about to begin would miss the first call.
+            interrupt_sniffing(self._thread.ident or 0)
+            self._thread.join(INTERRUPT_AGAIN_S)
 
 
 def answer(options: dict[str, str], files: Any) -> InferenceAnswer:
