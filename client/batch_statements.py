@@ -16,8 +16,8 @@ from planner.batch import (
     CompiledBatch,
     compile_batch,
     explaining_job,
-    is_bounded,
     plan_batch_sources,
+    scans_of,
 )
 from planner.compile import CompiledPlan, compile_statements
 from planner.explain import inferred_sections
@@ -57,19 +57,23 @@ def compile_in_mode(
     UserError SS3302 for an unbounded table under BATCH, SS3301 for what the engine cannot answer exactly."""
     from client.session import literal_rows
 
+    def as_stream(reason: str) -> CompiledPlan:
+        return dataclasses.replace(compile_statements(sinks, context, job_id), reason=reason)
+
     is_automatic = options.get(context.config, "execution.runtime-mode") == "AUTOMATIC"
-    if is_automatic and not is_bounded(sinks):
-        return compile_statements(sinks, context, job_id)
+    endless = [scan.table.path.name for sink in sinks for scan in scans_of(sink) if not scan.is_bounded]
+    if is_automatic and endless:
+        return as_stream(f'table "{endless[0]}" never ends')
     plan = plan_batch_sources(sinks, context)
     if not any(plan.sources):
-        streamed = compile_statements(sinks, context, job_id)
+        streamed = as_stream("it reads no table, so it needs no batch engine")
         if literal_rows(streamed.job_graph) is not None:
             return streamed
     try:
         return _compile(plan, context, job_id, files)
     except UserError as error:
         if is_automatic and error.code == NO_EXACT_ANSWER:
-            return compile_statements(sinks, context, job_id)
+            return as_stream(f"no batch engine answers it exactly: {error.message}")
         raise
 
 
