@@ -21,11 +21,10 @@ from planner.compile import compile_statements
 from planner.relational.nodes import Sink
 from planner.result_key import result_key
 from planner.verification import verifying_job
-from runtime.operators.compare_rows import EXPLAINED_BY_FLOATS
 from sqlstream import config as options
 from sqlstream.errors import UserError
 from sqlstream.specs import CompareRowsSpec
-from sqlstream.specs.compare_rows import ComparisonReport
+from sqlstream.specs.compare_rows import EXPLAINED_BY_FLOATS, ComparisonReport
 from sqlstream.specs.sink import COLLECT
 
 if TYPE_CHECKING:

@@ -11,10 +11,13 @@ import pyarrow as pa
 from runtime.batch.comparison import Comparison, Differences, comparison
 from runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.arrow import to_arrow_schema
-from sqlstream.specs.compare_rows import STREAM_INPUT, CompareRowsSpec, ComparisonReport, found_schema
-
-EXPLAINED_BY_FLOATS = 1e-9
-"""The tolerance within which differing floats are explained by the order of addition."""
+from sqlstream.specs.compare_rows import (
+    EXPLAINED_BY_FLOATS,
+    STREAM_INPUT,
+    CompareRowsSpec,
+    ComparisonReport,
+    found_schema,
+)
 
 INTERRUPT_AGAIN_S = 0.1
 

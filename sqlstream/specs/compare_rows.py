@@ -11,6 +11,9 @@ from sqlstream.specs.spec import OperatorSpec
 STREAM_INPUT = 0
 BATCH_INPUT = 1
 
+EXPLAINED_BY_FLOATS = 1e-9
+"""The tolerance within which differing floats are explained by the order of addition."""
+
 
 class CompareRowsSpec(OperatorSpec, frozen=True, tag="compare_rows"):
     """Input 0 is the changelog of a query that ran as a stream, input 1 the rows of the same query in batch. Both have the

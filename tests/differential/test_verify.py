@@ -126,6 +126,7 @@ def test_random_queries_have_the_same_rows_as_streams_and_in_batch(first: int, v
         check_seed(verifier, seed, "duckdb")
 
 
+@pytest.mark.timeout(600)
 def test_a_share_of_all_has_the_same_rows_on_spark(verifier: Verifier) -> None:
     settings = {**TOLERANCE, **SMALL}
     check_nexmark(verifier, "q5", EVENTS, "spark", settings)
