@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from client.cluster_client import ClusterClient
     from runtime.net.results import JobResults
 
-GIVEN_UP_CHECK_S = 0.2
+GIVEN_UP_CHECK_S = 0.1
+"""How long a statement waits for rows before it looks whether it was given up."""
 
 
 def answered_texts(graph: JobGraph, cluster: ClusterClient, timeout_s: float = float("inf")) -> list[str]:
@@ -26,7 +27,7 @@ def answered_texts(graph: JobGraph, cluster: ClusterClient, timeout_s: float = f
     cluster.submit(graph)
     rows = cluster.results(graph.job_id)
     try:
-        texts = [text for batch in _awaited(rows, deadline_s) for text in batch.column(0).to_pylist()]
+        texts = [text for batch in awaited_batches(rows, deadline_s) for text in batch.column(0).to_pylist()]
     except BaseException:
         rows.close()
         cluster.cancel(graph.job_id)
@@ -37,8 +38,9 @@ def answered_texts(graph: JobGraph, cluster: ClusterClient, timeout_s: float = f
     return texts
 
 
-def _awaited(rows: JobResults, deadline_s: float) -> Iterator[pa.RecordBatch]:
-    """All batches as they come."""
+def awaited_batches(rows: JobResults, deadline_s: float = float("inf")) -> Iterator[pa.RecordBatch]:
+    """All rows as they come. JobError SS6031 soon after nobody awaits the statement, TimeoutError when no row comes and the clock
+    (`time.monotonic`) is past the deadline."""
     while not rows.is_ended:
         check_not_given_up()
         batch = rows.poll()
