@@ -115,7 +115,8 @@ def check_seed(verifier: Verifier, seed: int, engine: str, settings: Mapping[str
         verifier.create(name, columns, rows, TWO)
     try:
         assert_equal(verifier.verify(query.sql, engine))
-        assert len(verifier.processes_of_last_stream()) == TWO
+        # A query whose condition is never true reads no table.
+        assert len(verifier.processes_of_last_stream()) in (0, TWO)
     except Exception as error:
         raise AssertionError(f"seed {seed}: {query.sql}\n{query.tables}") from error
 
