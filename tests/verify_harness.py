@@ -37,7 +37,7 @@ class Verifier(Engine):
         return found
 
     def processes_of_last_stream(self) -> set[str]:
-        """The TaskManagers that ran a subtask of the last verification, of its vertices with several; none when it had no such."""
+        """The TaskManagers that ran the last verification, but for its vertices of one subtask."""
         last = max((j for j in self._clusters.jobs() if j.name == NAME), key=lambda job: job.start_ms)
         stream = (v for v in self._clusters.details(last.job_id).vertices if v.parallelism > 1)
         return {subtask.task_manager_id for vertex in stream for subtask in vertex.subtasks}
