@@ -6,6 +6,7 @@ import io
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -144,6 +145,38 @@ def test_a_difference_that_verify_finds_ends_each_command_with_1(
     # It ends a script, but `verify` goes through the whole file.
     assert shown.count("after") == 0
     assert shown.count("SELECT at line 6: equal: 1 row") == 1
+
+
+ENDLESS = """
+CREATE TEMPORARY TABLE n (n INT) WITH ('connector' = 'datagen');
+CREATE TEMPORARY TABLE o (n INT) WITH ('connector' = 'blackhole');
+INSERT INTO o SELECT n FROM n;
+SELECT 'after' AS word;
+"""
+
+
+def test_an_insert_that_somebody_cancels_ends_a_piped_shell_with_1(server: RunningServer) -> None:
+    words = ("--set", "execution.target=remote", "--set", "table.dml-sync=true")
+    shell = subprocess.Popen(
+        [*SQLSTREAM, "shell", "-D", f"sqlstream.data-dir={server.directory}", *words],
+        cwd=ROOT,
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert shell.stdin is not None
+    shell.stdin.write(ENDLESS)
+    shell.stdin.flush()
+    deadline_s = time.monotonic() + 60
+    while not (running := [job for job, status in server.statuses().items() if status == "RUNNING"]):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+    server.request("PATCH", f"/jobs/{running[0]}?mode=cancel", rest=True)
+    out, err = shell.communicate(timeout=60)
+    assert (shell.returncode, "after" in out) == (1, False)
+    assert f"error[SS6023]: job {running[0]} was cancelled" in err
 
 
 NUMBERS = (
