@@ -27,13 +27,11 @@ def verifying_job(stream: JobGraph, batch: JobGraph, spec: CompareRowsSpec, job_
     (batch_vertex,) = batch.vertices
     vertices = (*stream.vertices, _with_ids_of_batch(batch_vertex))
     made = JobGraph(job_id, NAME, vertices, stream.edges, stream.config)
-    digest = hashlib.sha256(repr((spec, [v.id for v in vertices])).encode()).hexdigest()
-    compare_id = digest[:32]
-    modes = []
-    for ordinal in (STREAM_INPUT, BATCH_INPUT):
-        made, mode = _redirected(made, compare_id, ordinal)
-        modes.append(mode)
-    compare = _comparing_vertex(compare_id, spec, (modes[0], modes[1]))
+    compare_id = hashlib.sha256(repr((spec, [v.id for v in vertices])).encode()).hexdigest()[:32]
+    # The vertices of the stream stand first, and so does its sink.
+    made, stream_mode = _redirected(made, compare_id, STREAM_INPUT)
+    made, batch_mode = _redirected(made, compare_id, BATCH_INPUT)
+    compare = _comparing_vertex(compare_id, spec, (stream_mode, batch_mode))
     return replace(made, vertices=(*made.vertices, compare))
 
 
