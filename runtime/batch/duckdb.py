@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from runtime.batch.data_errors import data_error
 from runtime.batch.engine import BatchCancelled, BatchRun
 from runtime.batch.side_by_side import Reading, read_side_by_side
 from runtime.batch.tables import Share, connector_context, read_table
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 ENGINE = "execution.batch.engine"
 MEMORY_MAX = "execution.batch.duckdb-memory-max"
 THREADS = "execution.batch.duckdb-threads"
+DATA_HINT = "guard the expression against such rows, or run it as a stream: SET 'execution.runtime-mode' = 'STREAMING'"
 BATCH_ROWS = 65_536
 READERS_MAX = 16
 """Readers of one table; each has a decoded block of a file in memory."""
@@ -123,10 +125,9 @@ class DuckDbEngine:
                 f"DuckDB has no memory left for the query: {text}",
                 hint=f"SET '{MEMORY_MAX}' to a larger size, or '{ENGINE}' = 'spark'",
             )
-        if "division by zero" in text:
-            from runtime.evaluate.arithmetic import division_by_zero
-
-            return division_by_zero()
+        of_row = data_error(str(error))
+        if of_row is not None:
+            return of_row
         is_data = isinstance(
             error, duckdb.ConversionException | duckdb.OutOfRangeException | duckdb.InvalidInputException
         )
@@ -134,6 +135,7 @@ class DuckDbEngine:
             "SS6060",
             f"DuckDB could not run the query: {text}",
             reason=FailureReason.USER_DATA if is_data else FailureReason.OPERATOR_FAILED,
+            hint=DATA_HINT if is_data else "",
         )
 
 
