@@ -64,9 +64,8 @@ class DuckDbTables:
             except BaseException:
                 self._run.blame(name)
                 raise
-            if relation.row_count >= 0:
-                self._run.count(name, "numRecordsOut", relation.row_count)
-                self._run.count(name, "numBytesIn", relation.byte_count)
+            self._run.count(name, "numRecordsOut", relation.row_count)
+            self._run.count(name, "numBytesIn", relation.byte_count)
 
     def read_again(self) -> BaseException | None:
         """What our readers raise for the tables that DuckDB has read by itself; None when they raise nothing."""

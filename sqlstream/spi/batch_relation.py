@@ -34,15 +34,15 @@ class DuckDbRelation:
 
     `query` is a SELECT of DuckDB whose columns are c0, c1, … by position, in DuckDB's types for the Arrow types of the reader's
     columns. `paths` are the files that it opens. `attach` enters what the query needs besides, on a connection that is not yet
-    locked. `row_count` and `byte_count` are what the files have of these columns, -1 where that is not known. `require_unchanged`
+    locked. `row_count` and `byte_count` are what the table has of these columns, 0 where that is not known. `require_unchanged`
     is called behind the last row: ExternalError when the files are no longer those of the promise."""
 
     words: str
     query: str
     paths: tuple[str, ...] = ()
     attach: Attach = field(default=lambda connection: contextlib.nullcontext())
-    row_count: int = -1
-    byte_count: int = -1
+    row_count: int = 0
+    byte_count: int = 0
     require_unchanged: Callable[[], None] = field(default=_is_unchanged)
 
 

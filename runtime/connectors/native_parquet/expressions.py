@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from runtime.connectors.duckdb.arrow_types import duckdb_type
 from runtime.connectors.duckdb.filters import quote
 from sqlstream.arrow import to_arrow_type
 from sqlstream.spark_types import quote as spark_name
@@ -53,31 +54,6 @@ def duckdb_expression(name: str, stored: pa.DataType, declared: LogicalType) -> 
         cut = f"date_trunc('milliseconds', {column})" if _is_cut(stored, target) else column
         return f"CAST({cut} AS {duckdb_type(target)})"
     return column if stored == target else f"CAST({column} AS {duckdb_type(target)})"
-
-
-def duckdb_type(t: pa.DataType) -> str:
-    """DuckDB's type for an Arrow type of a column."""
-    if pa.types.is_decimal(t):
-        return f"DECIMAL({t.precision}, {t.scale})"
-    if pa.types.is_timestamp(t):
-        if t.tz is not None:
-            return "TIMESTAMPTZ"
-        return "TIMESTAMP_MS" if t.unit == "ms" else "TIMESTAMP"
-    return _DUCKDB_TYPES[t]
-
-
-_DUCKDB_TYPES: dict[pa.DataType, str] = {
-    pa.bool_(): "BOOLEAN",
-    pa.int8(): "TINYINT",
-    pa.int16(): "SMALLINT",
-    pa.int32(): "INTEGER",
-    pa.int64(): "BIGINT",
-    pa.float32(): "FLOAT",
-    pa.float64(): "DOUBLE",
-    pa.string(): "VARCHAR",
-    pa.binary(): "BLOB",
-    pa.date32(): "DATE",
-}
 
 
 def spark_expression(name: str, stored: pa.DataType, declared: LogicalType) -> str:

@@ -44,9 +44,10 @@ def stored_bytes(connection: Any, reading: Reading, first_year: int) -> int:
         if chunks != reading.group_count or not are_decodable:
             raise NotNative(f'column "{name}" has an encoding or compression that not every engine reads')
         if not is_within:
-            raise NotNative(
-                f'the statistics do not show that all values of column "{name}" are within its type'
-            )
+            t = reading.types[reading.names.index(name)]
+            is_time = pa.types.is_date32(t) or pa.types.is_timestamp(t)
+            words = f"lies in the years {first_year:04} to 9999" if is_time else f"fits {t}"
+            raise NotNative(f'the statistics of its files do not show that column "{name}" {words}')
         total += int(byte_count)
     return total
 
