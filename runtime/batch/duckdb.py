@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from runtime.batch.duckdb_tables import DuckDbTables, explained_tables, threads
 from runtime.batch.engine import BatchCancelled, BatchRun
 from runtime.batch.spill_directory import spill_directory
+from runtime.connectors.duckdb.shared_connection import SharedConnection
 from sqlstream import config as options
 from sqlstream.batch_plan import BatchPlan
 from sqlstream.errors import ExternalError, FailureReason, JobError, SqlStreamError
@@ -35,10 +36,11 @@ class DuckDbEngine:
         self._lock = threading.Lock()
 
     def run(self, plan: BatchPlan, run: BatchRun) -> None:
-        with self._connection(plan) as connection:
+        with self._connection(plan) as shared:
+            connection = shared.connection
             tables = DuckDbTables(plan, run)
             try:
-                tables.make(connection)
+                tables.make(shared)
                 for number, output in enumerate(plan.outputs):
                     with connection.sql(output.sql).to_arrow_reader(BATCH_ROWS) as rows:
                         for batch in rows:
@@ -59,12 +61,12 @@ class DuckDbEngine:
                 connection.interrupt()
 
     def explain(self, plan: BatchPlan, files: Any) -> str:
-        with self._connection(plan) as connection, ExitStack() as ends:
-            lines = explained_tables(plan, connection, files, ends)
+        with self._connection(plan) as shared, ExitStack() as ends:
+            lines = explained_tables(plan, shared, files, ends)
             texts = [
                 str(row[1]).rstrip()
                 for output in plan.outputs
-                for row in connection.execute(f"EXPLAIN {output.sql}").fetchall()
+                for row in shared.connection.execute(f"EXPLAIN {output.sql}").fetchall()
             ]
         return "\n".join([*lines, *texts])
 
@@ -75,22 +77,23 @@ class DuckDbEngine:
             self.cancel(job_id)
 
     @contextmanager
-    def _connection(self, plan: BatchPlan) -> Iterator[duckdb.DuckDBPyConnection]:
+    def _connection(self, plan: BatchPlan) -> Iterator[SharedConnection]:
         import duckdb
 
         with spill_directory() as directory:
             connection = duckdb.connect(":memory:", config=database_config(plan.config, directory))
             connection.execute("SET TimeZone = 'UTC'")
+            shared = SharedConnection(connection)
             with self._lock:
                 self._connections.setdefault(plan.job_id, set()).add(connection)
             try:
-                yield connection
+                yield shared
             finally:
                 with self._lock:
                     self._connections[plan.job_id].discard(connection)
                     if not self._connections[plan.job_id]:
                         del self._connections[plan.job_id]
-                connection.close()
+                shared.release()
 
     def _described(self, error: Exception, tables: DuckDbTables, run: BatchRun) -> BaseException:
         """The cause in our words: DuckDB wraps what a reader raises, and an interruption may follow a failure."""

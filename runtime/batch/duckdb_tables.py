@@ -14,6 +14,7 @@ from runtime.batch.engine import BatchCancelled, BatchRun
 from runtime.batch.native_tables import batch_relation, described_relation
 from runtime.batch.side_by_side import Reading, read_side_by_side
 from runtime.batch.tables import Share, connector_context, read_table
+from runtime.connectors.duckdb.shared_connection import SharedConnection
 from sqlstream import config as options
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.batch_plan import BatchPlan, BatchTable
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 THREADS = "execution.batch.duckdb-threads"
 READERS_MAX = 16
 """Readers of one table; each has a decoded block of a file in memory."""
+
+_OF_READING = ("IO Error", "Invalid Error", "Serialization Error")
+"""How DuckDB's errors begin that come of files, or of anything."""
 
 
 class DuckDbTables:
@@ -39,12 +43,12 @@ class DuckDbTables:
         self._ends = contextlib.ExitStack()
         self.error: BaseException | None = None
 
-    def make(self, connection: duckdb.DuckDBPyConnection) -> None:
+    def make(self, shared: SharedConnection) -> None:
         """Make the relations, and shut the database off from all else. BatchCancelled."""
-        is_cancelled = self._run.is_cancelled
+        connection, is_cancelled = shared.connection, self._run.is_cancelled
         for table in self._plan.tables:
             relation = usable_relation(
-                table, connection, self._plan.config, self._run.files, is_cancelled, self._ends
+                table, shared, self._plan.config, self._run.files, is_cancelled, self._ends
             )
             if isinstance(relation, DuckDbRelation):
                 self._native[table.name] = relation
@@ -83,9 +87,8 @@ class DuckDbTables:
         """Whether a failure of DuckDB may come of what is in the files that it has read by itself."""
         import duckdb
 
-        is_of_reading = type(error) is duckdb.Error or isinstance(
-            error, duckdb.IOException | duckdb.SerializationException
-        )
+        # What is raised while rows stream comes through Arrow, as an OSError with DuckDB's text.
+        is_of_reading = type(error) is duckdb.Error or text.startswith(_OF_READING)
         words = ["arquet", *(path for relation in self._native.values() for path in relation.paths)]
         return bool(self._native) and (is_of_reading or any(word in text for word in words))
 
@@ -138,25 +141,25 @@ class DuckDbTables:
 
 
 def explained_tables(
-    plan: BatchPlan, connection: duckdb.DuckDBPyConnection, files: Any, ends: contextlib.ExitStack
+    plan: BatchPlan, shared: SharedConnection, files: Any, ends: contextlib.ExitStack
 ) -> list[str]:
     """Make relations of a plan that is not run, whose readers give no rows; how each table is read."""
     lines: list[str] = []
     paths: list[str] = []
     for table in plan.tables:
-        relation = usable_relation(table, connection, plan.config, files, lambda: False, ends)
+        relation = usable_relation(table, shared, plan.config, files, lambda: False, ends)
         lines.append(described_relation(table, relation))
         if isinstance(relation, DuckDbRelation):
             paths += relation.paths
         else:
-            connection.register(table.name, to_arrow_schema(table.schema).empty_table())
-    lock_down(connection, paths)
+            shared.connection.register(table.name, to_arrow_schema(table.schema).empty_table())
+    lock_down(shared.connection, paths)
     return lines
 
 
 def usable_relation(
     table: BatchTable,
-    connection: duckdb.DuckDBPyConnection,
+    shared: SharedConnection,
     config: Mapping[str, str],
     files: Any,
     is_cancelled: Callable[[], bool],
@@ -168,9 +171,9 @@ def usable_relation(
         return relation
     try:
         with contextlib.ExitStack() as entered:
-            entered.enter_context(relation.attach(connection))
-            _require_types(table, relation, connection)
-            connection.execute(f"CREATE TEMP VIEW {table.name} AS {relation.query}")
+            entered.enter_context(relation.attach(shared))
+            _require_types(table, relation, shared.connection)
+            shared.connection.execute(f"CREATE TEMP VIEW {table.name} AS {relation.query}")
             ends.push(entered.pop_all())
     except Exception as error:  # of any kind: the reader says what is wrong
         return ThroughReader(str(error).strip().partition("\n")[0])

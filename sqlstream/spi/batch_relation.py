@@ -33,9 +33,10 @@ class DuckDbRelation:
     """A table that DuckDB reads by itself.
 
     `query` is a SELECT of DuckDB whose columns are c0, c1, … by position, in DuckDB's types for the Arrow types of the reader's
-    columns. `paths` are the files that it opens. `attach` enters what the query needs besides, on a connection that is not yet
-    locked. `row_count` and `byte_count` are what the table has of these columns, 0 where that is not known. `require_unchanged`
-    is called behind the last row: ExternalError when the files are no longer those of the promise."""
+    columns. `paths` are the files that it opens. `attach` enters what the query needs besides, on a SharedConnection that is not
+    yet locked, and may hold it for longer. `row_count` and `byte_count` are what the table has of these columns, 0 where that is
+    not known. `require_unchanged` is called behind the last row: ExternalError when the files are no longer those of the
+    promise."""
 
     words: str
     query: str

@@ -17,6 +17,7 @@ from runtime.batch.spill_directory import spill_directory
 from runtime.connectors.duckdb.filters import quote, text
 from runtime.connectors.duckdb.options import EXTENSIONS, Place
 from runtime.connectors.duckdb.place_kind import PlaceKind
+from runtime.connectors.duckdb.shared_connection import SharedConnection
 from runtime.connectors.file_paths import is_pattern
 from sqlstream.errors import ExternalError, Retry, SqlStreamError, UserError
 from sqlstream.secrets import MASK
@@ -183,14 +184,14 @@ class Instances:
             yield Reading(connection, "" if place.kind.is_files else _ALIAS, key.paths)
 
     @contextlib.contextmanager
-    def lent(self, place: Place, files: Any, connection: Any, alias: str) -> Iterator[None]:
-        """The DuckDB file attached to an instance of the caller as well, read-only. It may stay so for a while after the end, as
-        the instances of this process give up a file together. Errors as in `reading`."""
+    def lent(self, place: Place, files: Any, shared: SharedConnection, alias: str) -> Iterator[None]:
+        """The DuckDB file attached to an instance of the caller as well, read-only. It stays so until the last reader of the
+        place in this process has gone, and the connection is held as long. Errors as in `reading`."""
         with translated(place), self._entered(place, files) as (key, instance):
             instance.cursor(place, key, files).close()
-            cursor = connection.cursor()
-            attach(cursor, place, key.paths[0], alias, is_read_only=True)
-            instance.detach_with_last(lambda: _detach_other(cursor, alias))
+            attach(shared.connection, place, key.paths[0], alias, is_read_only=True)
+            shared.hold()
+            instance.detach_with_last(lambda: _detach_other(shared, alias))
             # It may have been replaced by a link while it was attached.
             files.status(key.paths[0])
             yield
@@ -231,12 +232,14 @@ class Instances:
             return [self._instances.pop(key) for key in idle if key not in kept]
 
 
-def _detach_other(cursor: Any, alias: str) -> None:
+def _detach_other(shared: SharedConnection, alias: str) -> None:
     import duckdb
 
-    with contextlib.suppress(duckdb.Error):  # the instance is closed, and the file with it
-        cursor.execute(f"DETACH {alias}")
-        cursor.close()
+    try:
+        with contextlib.suppress(duckdb.Error):  # closing the connection gives up the file as well
+            shared.connection.execute(f"DETACH {alias}")
+    finally:
+        shared.release()
 
 
 INSTANCES = Instances()

@@ -14,6 +14,7 @@ from runtime.connectors.duckdb.database import INSTANCES, WAL_ENDINGS, table_of
 from runtime.connectors.duckdb.filters import quote, text
 from runtime.connectors.duckdb.options import Place
 from runtime.connectors.duckdb.relation import check_columns, check_table, described, is_table
+from runtime.connectors.duckdb.shared_connection import SharedConnection
 from runtime.connectors.duckdb.types import can_read
 from sqlstream.arrow import to_arrow_type
 from sqlstream.specs import SourceSpec
@@ -46,12 +47,12 @@ def attached_relation(place: Place, spec: SourceSpec, files: Any) -> DuckDbRelat
     columns = ", ".join(f"{e} AS c{i}" for i, e in enumerate(expressions.values())) or "1 AS c"
 
     @contextlib.contextmanager
-    def attach(connection: Any) -> Iterator[None]:
-        present = connection.execute("SELECT database_name FROM duckdb_databases()").fetchall()
+    def attach(shared: SharedConnection) -> Iterator[None]:
+        present = shared.connection.execute("SELECT database_name FROM duckdb_databases()").fetchall()
         if (name,) in present:
             yield
             return
-        with INSTANCES.lent(place, files, connection, name):
+        with INSTANCES.lent(place, files, shared, name):
             yield
 
     return DuckDbRelation(
