@@ -271,7 +271,7 @@ class Session:
             return explain(plan, details)
         from client.batch_statements import explain_batch
 
-        return explain_batch(plan, details, self.cluster, self._is_served)
+        return explain_batch(plan, details, self.cluster, self.files(), self._is_served)
 
     def bind_context(self) -> BindContext:
         from planner.bind.context import BindContext
