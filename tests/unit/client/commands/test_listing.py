@@ -40,7 +40,7 @@ def test_a_moment_is_local_time_and_empty_where_there_is_none(monkeypatch: pytes
 
 def test_numbers_stand_on_the_right_and_texts_on_the_left(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(("name", "rows"), [("a", 7), ("b", None)])
-    assert capsys.readouterr().out.splitlines()[3:5] == ["| a    |    7 |", "| b    | NULL |"]
+    assert capsys.readouterr().out.splitlines()[3:5] == ["| a    |      7 |", "| b    | <NULL> |"]
     print_table(("name", "rows"), [("a", 7), ("b", 12345)])
     assert capsys.readouterr().out.splitlines()[1:5:2] == ["| name |  rows |", "| a    |     7 |"]
 
