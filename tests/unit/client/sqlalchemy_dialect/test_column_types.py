@@ -21,7 +21,8 @@ DIALECT = SqlStreamDialect()
     ("type_", "made"),
     [
         *((sql.BOOLEAN, "Boolean()"), (sql.TINYINT, "SmallInteger()"), (sql.INT, "Integer()"), (sql.BIGINT, "BigInteger()")),
-        *((sql.FLOAT, "Float()"), (sql.DOUBLE, "Double()"), (sql.DATE, "Date()"), (sql.time(3), "Time()"), (sql.NULL, "NullType()")),
+        *((sql.FLOAT, "Float()"), (sql.DOUBLE, "Double()"), (sql.DATE, "Date()"), (sql.time(3), "Time()")),
+        (sql.NULL, "NullType()"),
         *((sql.INTERVAL_YEAR_MONTH, "Integer()"), (sql.char(3), "CHAR(length=3)"), (sql.varchar(9), "String(length=9)")),
         *((sql.STRING, "String()"), (sql.binary(2), "LargeBinary(length=2)"), (sql.BYTES, "LargeBinary()")),
         *((sql.decimal(9, 2), "Numeric(precision=9, scale=2)"), (sql.timestamp(3), "DateTime()")),
@@ -52,14 +53,16 @@ def test_a_type_without_a_class_keeps_its_text(type_: LogicalType, text: str) ->
 @pytest.mark.parametrize(
     ("type_", "text"),
     [
-        *((types.String(), "STRING"), (types.String(5), "VARCHAR(5)"), (types.Text(), "STRING"), (types.VARCHAR(3), "VARCHAR(3)")),
+        *((types.String(), "STRING"), (types.String(5), "VARCHAR(5)"), (types.Text(), "STRING")),
+        (types.VARCHAR(3), "VARCHAR(3)"),
         *((types.Enum("a", "b"), "STRING"), (types.JSON(), "STRING"), (types.Uuid(), "STRING"), (types.Integer(), "INT")),
         *((types.Float(24), "FLOAT"), (types.Float(25), "DOUBLE"), (types.Float(), "DOUBLE"), (types.REAL(), "DOUBLE")),
         *((types.Double(), "DOUBLE"), (types.Numeric(), "DECIMAL(38, 18)"), (types.Numeric(9), "DECIMAL(9, 0)")),
         *((types.Numeric(9, 2), "DECIMAL(9, 2)"), (types.DateTime(), "TIMESTAMP(6)"), (types.DateTime(True), "TIMESTAMP_LTZ(6)")),
         *((types.Time(), "TIME(3)"), (types.LargeBinary(), "BYTES"), (types.LargeBinary(7), "VARBINARY(7)")),
         *((types.ARRAY(types.Integer()), "ARRAY<INT>"), (types.ARRAY(types.String(), dimensions=2), "ARRAY<ARRAY<STRING>>")),
-        *((types.BigInteger(), "BIGINT"), (types.SmallInteger(), "SMALLINT"), (types.Boolean(), "BOOLEAN"), (types.Date(), "DATE")),
+        *((types.BigInteger(), "BIGINT"), (types.SmallInteger(), "SMALLINT"), (types.Boolean(), "BOOLEAN")),
+        (types.Date(), "DATE"),
     ],
 )  # fmt: skip
 def test_a_type_of_sqlalchemy_is_written_in_sql(type_: types.TypeEngine[Any], text: str) -> None:
