@@ -75,8 +75,8 @@ def test_small_jobs_run_in_this_process_unless_settings_say_otherwise(tmp_path: 
         assert runs_here(limited) == is_here, maximum
 
 
-def test_a_batch_engine_runs_here_and_so_do_literal_rows_everywhere() -> None:
-    batch = job(BatchQuerySpec(engine="duckdb", sql=""))
+def test_a_batch_engine_runs_here_and_so_do_literal_rows_everywhere(tmp_path: Path) -> None:
+    batch = job(BatchQuerySpec(engine="duckdb", sql=""), file_of(tmp_path, 2**23))
     assert runs_here(batch)
     assert not runs_here(batch, task_managers=1)
     for config in ({}, {"execution.target": "spark"}):
