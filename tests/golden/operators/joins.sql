@@ -11,6 +11,10 @@ SELECT s.k FROM s JOIN b ON s.k = b.k AND s.ts BETWEEN b.ts - INTERVAL '5' SECON
 SELECT s.k FROM s JOIN b ON s.k = b.k AND s.ts > b.ts AND b.ts > s.ts - INTERVAL '1' HOUR;
 SELECT s.k FROM s LEFT JOIN b ON s.ts >= b.ts AND s.ts < b.ts + INTERVAL '1' HOUR;
 SELECT s.k FROM s JOIN b ON s.k = b.k AND s.ts = b.ts;
+SELECT j.k, b2.v FROM (SELECT s.k, b.ts AS bts, s.ts AS sts FROM s JOIN b ON s.k = b.k AND s.ts BETWEEN b.ts - INTERVAL '5' SECOND AND b.ts) AS j
+JOIN b AS b2 ON j.k = b2.k AND j.bts BETWEEN b2.ts - INTERVAL '1' SECOND AND b2.ts;
+SELECT j.k, b2.v FROM (SELECT s.k, b.ts AS bts, s.ts AS sts FROM s LEFT JOIN b ON s.k = b.k AND s.ts BETWEEN b.ts - INTERVAL '5' SECOND AND b.ts) AS j
+JOIN b AS b2 ON j.k = b2.k AND j.bts BETWEEN b2.ts - INTERVAL '1' SECOND AND b2.ts;
 SELECT a.k FROM s AS a JOIN s AS z ON a.k = z.k AND a.p BETWEEN z.p - INTERVAL '5' SECOND AND z.p;
 SELECT a.k FROM nano AS a JOIN nano AS z ON a.k = z.k AND a.z >= z.z AND a.z < z.z + INTERVAL '1' SECOND AND a.ts > z.ts;
 SELECT s.k FROM s JOIN b ON s.k = b.k AND s.ts > b.ts;
