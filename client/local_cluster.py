@@ -96,7 +96,8 @@ class LocalClusterClient:
             # A batch engine has threads or processes of its own, and is warm for the next statement.
             return True
         if self._is_on_spark:
-            return False
+            # An executor starts no Spark of its own.
+            return graph.is_on_spark
         input_max = options.get(graph.config, IN_PROCESS_INPUT) if self._task_managers is None else 0
         return input_max > 0 and is_small(graph, input_max)
 

@@ -22,6 +22,7 @@ from client.benches.script import Options, answer_of, nexmark_options, run_scrip
 from client.local_cluster import LocalClusterClient
 from client.session import Session
 from runtime.batch.engines import batch_engine
+from runtime.host.files import LocalFiles
 from runtime.host.process_tree import forget_tree_peak, tree_cpu_seconds, tree_peak_rss_bytes
 from runtime.logs import QUIET_LEVEL, configure_logging
 from sqlstream.batch_plan import BatchPlan
@@ -50,7 +51,8 @@ class EngineBench:
                 self._clusters.cluster()
             else:
                 # A plan without an output asks for nothing but the engine.
-                batch_engine(engine).explain(BatchPlan("start", "start", engine, (), (), self._settings))
+                plan = BatchPlan("start", "start", engine, (), (), self._settings)
+                batch_engine(engine).explain(plan, LocalFiles())
         except Exception as error:
             return EngineStart(engine, error=ErrorInfo.of(error))
         return EngineStart(engine, round(time.perf_counter() - started, 3))

@@ -72,6 +72,7 @@ def _run(statement: Statement, text: str, connection: Connection, arguments: arg
                     return show.job(text, arguments.detached)
                 case ResultKind.CONFIRMATION | ResultKind.TEXT:
                     show.text()
+                    return 1 if result.is_failure else 0
                 case _:
                     show.rows()
     except UserError as error:

@@ -144,6 +144,7 @@ class EmbeddedResult:
     def __init__(self, outcome: Outcome) -> None:
         self.kind = _kind(outcome)
         self.text = _text(outcome, self.kind)
+        self.is_failure = isinstance(outcome, Text) and outcome.is_failure
         self.note = outcome.note if isinstance(outcome, Rows) else ""
         self.schema: Schema | None = None
         self._rows: tuple[pa.RecordBatch, ...] = ()

@@ -76,6 +76,10 @@ class ResultOverHttp:
     def is_updating(self) -> bool:
         return self._head.is_updating
 
+    @property
+    def is_failure(self) -> bool:
+        return self._head.is_failure
+
     # -- the stream --------------------------------------------------------------------------------
 
     @property

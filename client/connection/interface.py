@@ -65,6 +65,10 @@ class ResultFacts(Protocol):
     def is_updating(self) -> bool:
         """Whether the batches carry row kinds: the query updates and retracts rows that it emitted."""
 
+    @property
+    def is_failure(self) -> bool:
+        """Whether the statement is VERIFY, and has found a difference."""
+
 
 class StatementResult(ResultFacts, Protocol):
     """The answer to one statement.

@@ -59,6 +59,7 @@ class ResultHead:
     job_id: str | None
     is_bounded: bool
     is_updating: bool
+    is_failure: bool
 
     @property
     def schema(self) -> Schema | None:
@@ -84,6 +85,7 @@ def read_head(schema: pa.Schema) -> ResultHead:
             found.get("jobID"),
             said["isBounded"],
             said["isUpdating"],
+            said.get("isFailure", False),
         )
     except (KeyError, TypeError) as error:
         raise ValueError(f"the result's head lacks {error}") from error

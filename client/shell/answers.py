@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from client.connection import ResultKind
-from client.following.ended_job import end_text
+from client.following.ended_job import ended_error
 from client.following.followed_job import CANCEL_TIMEOUT_S, cancel_and_wait, follow
 from client.following.progress import Progress
 from client.shell.detached import DetachedJobs
@@ -86,10 +86,8 @@ class Answers:
             self._display.tell(end.closing)
         for words in end.warnings:
             self._display.remark(words)
-        if end.reply.error is not None:
-            raise end.reply.error.to_job_error()
         if not end.is_finished:
-            self._display.remark(end_text(end.reply))
+            raise ended_error(end.reply)
 
     # -- queries ----------------------------------------------------------------------------------------
 

@@ -76,6 +76,13 @@ def root_of(path: str) -> str:
     return "/".join(parts[:fixed]) or ("/" if path.startswith("/") else ".")
 
 
+def table_root(path: str, files: Any) -> str:
+    """The directory below which names of directories may stand for columns."""
+    status = files.status(root_of(path))
+    is_file = status is not None and not status.is_directory
+    return os.path.dirname(path) or "." if is_file else root_of(path)
+
+
 def rejected_rows_path(path: str) -> str:
     """Where rows that could not be decoded are kept unless the table says so: beside the root, hidden from readers."""
     parent, name = os.path.split(os.path.abspath(root_of(path)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -27,6 +27,7 @@ from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
+from sqlstream.spi.batch_relation import BatchRelation, ThroughReader
 from sqlstream.spi.connector import (
     Boundedness,
     ConnectorContext,
@@ -156,6 +157,16 @@ class Filesystem:
         from runtime.connectors.filesystem_source import FileSourceReader
 
         return FileSourceReader(spec, context, splits)
+
+    def batch_relation(
+        self, source: SourceSpec, engine: str, files: Any, check_cancelled: Callable[[], None]
+    ) -> BatchRelation:
+        if source.options["format"] != "parquet":
+            # How texts become values is ours alone.
+            return ThroughReader()
+        from runtime.connectors.native_parquet.relation import parquet_relation
+
+        return parquet_relation(source, engine, files, check_cancelled)
 
     def paths(self, options: Mapping[str, str]) -> tuple[str, ...]:
         named = (options["path"], options.get(REJECTED_ROWS_PATH, ""))

@@ -75,6 +75,10 @@ class LocalFiles:
         except OSError as error:
             raise file_error("read", path, error) from error
 
+    def handed_on(self, path: str) -> str:
+        """The absolute path under which an engine of another's making is to open the file."""
+        return os.path.abspath(path)
+
     def open_write(self, path: str) -> BinaryIO:
         """A new file, its directories made; an existing one is replaced."""
         try:

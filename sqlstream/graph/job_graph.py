@@ -79,8 +79,8 @@ class JobGraph(msgspec.Struct, frozen=True):
 
     @property
     def is_batch(self) -> bool:
-        """Whether a batch engine computes the job's rows."""
-        return any(isinstance(v.operators[0].spec, BatchQuerySpec) for v in self.vertices)
+        """Whether batch engines alone compute the job's rows."""
+        return all(isinstance(v.operators[0].spec, BatchQuerySpec) for v in self.vertices)
 
     @property
     def is_on_spark(self) -> bool:

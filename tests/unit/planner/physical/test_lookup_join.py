@@ -157,6 +157,9 @@ def test_updating_rows_may_look_up_a_table_that_is_loaded_once() -> None:
         ("SELECT * FROM dim FOR SYSTEM_TIME AS OF PROCTIME()", "SS3001", "needs a table on its left"),
         ("SELECT * FROM o CROSS JOIN dim FOR SYSTEM_TIME AS OF o.p AS d", "SS3030", "needs an equality"),
         (joined("o.k = d.k", hint="LOOKUP('table'='x')"), "SS4003", 'names "x"'),
+        # A table or column that does not exist is named before a hint that finds none.
+        (joined("o.k = d.k", table="nowhere", hint="LOOKUP('table'='x')"), "SS2001", '"nowhere"'),
+        (joined("o.k = d.none", hint="LOOKUP('table'='x')"), "SS2003", '"none"'),
         (joined("o.k = d.k", hint="LOOKUP('async'='true')"), "SS4005", 'needs the option "table"'),
         (joined("o.k = d.k", hint="LOOKUP('table'='d', 'async'='maybe')"), "SS4002", "takes true or false"),
         (joined("o.k = d.k", hint="LOOKUP('table'='d', 'timeout'='1s')"), "SS4003", '"timeout" of the hint LOOKUP'),

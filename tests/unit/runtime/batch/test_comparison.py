@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from client.verification.comparison import Comparison, Differences, comparison
 from planner.dialect.parser import parse_type
+from runtime.batch.comparison import SHOWN_BYTES_MAX, Comparison, Differences, comparison
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ROW_KIND_COLUMN
@@ -49,8 +49,12 @@ def compared(
 
 
 def sides(found: Differences) -> list[tuple[list[Any], list[Any]]]:
-    rows = list(zip(*(c.to_pylist() for c in found.rows.columns), strict=True))
-    return [([rows[i] for i in key.stream], [rows[i] for i in key.batch]) for key in found.keys]
+    """The rows of the stream and of the batch by key, each as often as its side has it more."""
+    rows = zip(*(c.to_pylist() for c in found.rows.columns), strict=True)
+    keys: dict[int, tuple[list[Any], list[Any]]] = {}
+    for row, key, count in zip(rows, found.keys, found.counts, strict=True):
+        keys.setdefault(key, ([], []))[0 if count > 0 else 1].extend([row] * abs(count))
+    return [keys[key] for key in sorted(keys)]
 
 
 def test_rows_in_another_order_are_equal_and_duplicates_count() -> None:
@@ -89,9 +93,21 @@ def test_without_a_key_each_row_stands_alone_and_only_the_first_ones_are_given()
     assert (found.surplus, sides(found)) == (100, [([(0, 1)], []), ([(1, 1)], [])])
 
 
-def test_one_row_that_differs_many_times_is_given_a_few_times() -> None:
+def test_one_row_that_differs_many_times_is_given_once_with_its_count() -> None:
     found = compared(COUNTS, batch(COUNTS, *[(1, 1)] * 1000), batch(COUNTS), key=(0,), keys_max=3)
-    assert (found.surplus, sides(found)) == (1000, [([(1, 1)] * 3, [])])
+    assert (found.surplus, found.counts, found.rows.num_rows) == (1000, (1000,), 1)
+
+
+def test_a_result_of_one_row_is_one_key() -> None:
+    found = compared(COUNTS, batch(COUNTS, (1, 1)), batch(COUNTS, (2, 2)), key=())
+    assert sides(found) == [([(1, 1)], [(2, 2)])]
+
+
+def test_large_rows_are_cut_off_behind_the_first() -> None:
+    schema = Schema.of(("s", sql.STRING))
+    large = batch(schema, *(("x" * SHOWN_BYTES_MAX + str(i),) for i in range(3)))
+    found = compared(schema, large, batch(schema))
+    assert (found.surplus, found.rows.num_rows) == (3, 1)
 
 
 def test_floats_are_compared_exactly_unless_a_tolerance_is_given() -> None:
@@ -170,4 +186,4 @@ def test_results_larger_than_memory_are_compared() -> None:
         fill(rows, "stream", 500_000)
         fill(rows, "batch", 500_001)
         found = rows.differences((0,), 0, 10)
-    assert (found.surplus, found.missing, found.keys[0].batch) == (0, 1, (0,))
+    assert (found.surplus, found.missing, found.counts) == (0, 1, (-1,))

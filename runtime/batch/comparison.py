@@ -22,31 +22,27 @@ if TYPE_CHECKING:
 
 ROWS_AT_ONCE = 131_072
 BYTES_AT_ONCE = 16 * 1024 * 1024
+SHOWN_BYTES_MAX = 4 * 1024 * 1024
+"""Differing rows that are given, and at least one."""
 SIDES = ("stream", "batch")
 _FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 _MAPS = (TypeRoot.MAP, TypeRoot.MULTISET)
 
 
 @dataclasses.dataclass(frozen=True)
-class DifferingRows:
-    """Rows with one key that differ: `stream` and `batch` are row numbers in a batch of rows, each as often as its side has it
-    more than the other."""
-
-    stream: tuple[int, ...]
-    batch: tuple[int, ...]
-
-
-@dataclasses.dataclass(frozen=True)
 class Differences:
-    """`surplus` and `missing` count the rows that only the stream and only the batch have. `rows` holds the first of them, and
-    `keys` groups these. `near` counts the pairs of rows that were taken as equal, since only floats differ, within the tolerance.
-    """
+    """`surplus` and `missing` count the rows that only the stream and only the batch have. `near` counts the pairs of rows that
+    were taken as equal, since only floats differ, within the tolerance.
+
+    `rows` holds the first of the differing rows. Of each, `keys` has the number of its key, from 1, and `counts` how many times
+    more the stream has it (above 0) or the batch (below 0)."""
 
     surplus: int
     missing: int
     near: int
     rows: pa.Table
-    keys: tuple[DifferingRows, ...]
+    keys: tuple[int, ...]
+    counts: tuple[int, ...]
 
 
 class Comparison:
@@ -113,13 +109,13 @@ class Comparison:
         # All counts of a row are added: what a stream has inserted and retracted, less what the batch has.
         having = f"SELECT {shown}, SUM(n) AS n FROM ({sides}) GROUP BY {shown or 'ALL'} HAVING SUM(n) <> 0"
         self._execute(f"CREATE OR REPLACE TEMP TABLE differing AS {having}")
-        near = self._drop_near(tolerance) if tolerance > 0 else 0
+        near = self.drop_near(tolerance) if tolerance > 0 else 0
         totals = (
             "SELECT COALESCE(SUM(n) FILTER (n > 0), 0), COALESCE(-SUM(n) FILTER (n < 0), 0) FROM differing"
         )
         surplus, missing = (int(n) for n in self._execute(totals).fetchall()[0])
-        rows, keys = self._first(key, keys_max)
-        return Differences(surplus, missing, near, rows, keys)
+        rows, keys, counts = self._first(key, keys_max)
+        return Differences(surplus, missing, near, rows, keys, counts)
 
     def _compared(self) -> list[str]:
         """The columns as they are compared: the entries of a map have no order."""
@@ -128,8 +124,9 @@ class Comparison:
             for name, t in zip(self._columns, self._schema.types, strict=True)
         ]
 
-    def _drop_near(self, tolerance: float) -> int:
-        """Remove pairs of rows, one of each side, that differ in floats alone and by no more than `tolerance`; returns how many.
+    def drop_near(self, tolerance: float) -> int:
+        """Remove from the rows that `differences` has found the pairs, one row of each side, that differ in floats alone and by
+        no more than `tolerance`; returns how many.
 
         Among rows with the same other columns, the values of a float column fall into groups that are further apart than
         `tolerance`. Within the same groups, the nth row of one side is paired with the nth of the other."""
@@ -167,29 +164,35 @@ class Comparison:
 
     def _first(
         self, key: tuple[int, ...] | None, keys_max: int
-    ) -> tuple[pa.Table, tuple[DifferingRows, ...]]:
-        """The differing rows of the first keys, and their places by key."""
-        by = self._columns if key is None else [self._columns[i] for i in key]
-        order = ", ".join(self._columns) or "n"
-        rank = f"DENSE_RANK() OVER (ORDER BY {', '.join(by) or '1'})"
+    ) -> tuple[pa.Table, tuple[int, ...], tuple[int, ...]]:
+        """The differing rows of the first keys, the number of the key of each, and their counts."""
+        by = ", ".join(self._columns if key is None else [self._columns[i] for i in key])
+        found = "SELECT *, 1 AS key FROM differing"
+        if by:
+            # Only the first keys are sorted, and not all differing rows.
+            self._execute(
+                f"CREATE OR REPLACE TEMP TABLE first_keys AS SELECT *, ROW_NUMBER() OVER (ORDER BY {by}) AS key FROM "
+                f"(SELECT DISTINCT {by} FROM differing ORDER BY {by} LIMIT {keys_max})"
+            )
+            same = [f"d.{name} IS NOT DISTINCT FROM k.{name}" for name in by.split(", ")]
+            found = f"SELECT d.*, k.key FROM differing AS d JOIN first_keys AS k ON {' AND '.join(same)}"
         # A key has few rows, but one that is none may have any number: each side is cut.
-        cut = "ROW_NUMBER() OVER (PARTITION BY rank, n > 0)"
+        order = ", ".join(["key", *self._columns, "n"])
+        cut = f"ROW_NUMBER() OVER (PARTITION BY key, n > 0 ORDER BY {order}) <= {keys_max}"
         self._execute(
-            "CREATE OR REPLACE TEMP TABLE first_rows AS "
-            f"SELECT * FROM (SELECT *, {rank} AS rank FROM differing) WHERE rank <= {keys_max} "
-            f"QUALIFY {cut} <= {keys_max} ORDER BY rank, {order}"
+            f"CREATE OR REPLACE TEMP TABLE first_rows AS SELECT * FROM ({found}) QUALIFY {cut} ORDER BY {order}"
         )
-        found = self._connection.sql("SELECT * FROM first_rows").to_arrow_table()
-        data = found.select(self._columns) if self._columns else found.select([])
-        arrays = [c.cast(f.type) for c, f in zip(data.columns, self._arrow, strict=True)]
-        keys: dict[int, tuple[list[int], list[int]]] = {}
-        for place, (rank_of, n) in enumerate(
-            zip(found["rank"].to_pylist(), found["n"].to_pylist(), strict=True)
-        ):
-            side = keys.setdefault(rank_of, ([], []))[0 if n > 0 else 1]
-            side += [place] * min(abs(int(n)), keys_max)
-        rows = pa.Table.from_arrays(arrays, schema=self._arrow)
-        return rows, tuple(DifferingRows(tuple(s), tuple(b)) for s, b in keys.values())
+        first = _cut(self._connection.sql("SELECT * FROM first_rows").to_arrow_table(), SHOWN_BYTES_MAX)
+        arrays = [first[name].cast(f.type) for name, f in zip(self._columns, self._arrow, strict=True)]
+        keys, counts = (tuple(int(value) for value in first[name].to_pylist()) for name in ("key", "n"))
+        return pa.Table.from_arrays(arrays, schema=self._arrow), keys, counts
+
+    def interrupt(self) -> None:
+        """End the work that is under way with an error, from any thread; harmless once the database is closed."""
+        import duckdb
+
+        with contextlib.suppress(duckdb.Error):
+            self._connection.interrupt()
 
     def _execute(self, text: str) -> Any:
         import duckdb
@@ -202,6 +205,14 @@ class Comparison:
                 f"DuckDB has no memory left to compare the rows: {str(error).splitlines()[0]}",
                 hint="SET 'execution.batch.duckdb-memory-max' to a larger size",
             ) from error
+
+
+def _cut(rows: pa.Table, bytes_max: int) -> pa.Table:
+    """The first rows that fit, and at least one."""
+    count = rows.num_rows
+    while count > 1 and rows.slice(0, count).nbytes > bytes_max:
+        count //= 2
+    return rows.slice(0, count)
 
 
 def _stored_type(t: pa.DataType) -> pa.DataType:
