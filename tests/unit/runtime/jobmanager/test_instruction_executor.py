@@ -122,7 +122,7 @@ def test_each_outcome_is_reported(
         executor.carry_out(RequestTaskManagers(("tm-1",)))
         expected = [expected_job, expected_commit, SinksAborted("j1"), expected_exit]
         expected = [report for report in expected if report is not None]
-        wait_for(lambda count=len(expected): len(reports) >= count)  # type: ignore[misc]
+        wait_for(lambda expected=expected: len(reports) >= len(expected))  # type: ignore[misc]
         assert sorted(map(repr, reports)) == sorted(map(repr, expected))
         reports.clear()
         outside.broken = {"put", "commit", "abort", "request"}
