@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from runtime.jobmanager.events import JobStored, MessageReceived, Send, SubmitRequested, Tick
+from runtime.jobmanager.events import CancelRequested, JobStored, MessageReceived, Send, SubmitRequested, Tick
 from runtime.jobmanager.job_manager import SETTLED_TICK_MS, TICK_MS, JobManager, JobManagerConfig
 from runtime.jobmanager.resource_manager import ResourceManagerConfig
 from sqlstream.graph.job_graph import JobGraph
@@ -20,6 +20,8 @@ from sqlstream.messages.rpc import (
     MetricsReport,
     OfferSlots,
     RegisterTaskManager,
+    RequestSlot,
+    SlotFreed,
     SlotOffer,
     TaskMetrics,
     TaskStateAck,
@@ -142,3 +144,14 @@ def test_the_loss_of_a_task_manager_reaches_the_jobs_that_ran_there(make_job: Ma
     error = manager.dispatcher.details("j1").error
     assert error is not None
     assert (error.code, error.message) == ("SS6001", "TaskManager a#0 at a:1 sent nothing for 3 s")
+
+
+def test_a_request_that_is_withdrawn_lets_the_next_job_in_line_run(make_job: MakeJob) -> None:
+    manager = with_task_manager()
+    for job in (make_job("wide", 1, 1), make_job("j1", 1, 1)):
+        manager.handle(SubmitRequested(job), 0)
+        manager.handle(JobStored(job.job_id), 0)
+    out = manager.handle(CancelRequested("wide"), 1)
+    assert sorted(type(i).__name__ for i in out) == ["JobFinished", "RemoveJob", "Send"]
+    assert messages(out) == [FreeSlot(TM, "rm-1")]
+    assert messages(receive(manager, SlotFreed(TM, "rm-1"))) == [RequestSlot(TM, 0, "rm-2", "j1")]
