@@ -198,3 +198,12 @@ def test_the_order_of_arrival_goes_on_after_a_restore() -> None:
     fresh.restore(before.snapshot())
     feed(fresh, [[A2]], output)
     assert output.rows == []
+
+
+def test_the_time_may_be_the_first_column() -> None:
+    rows = Schema.of(("t", sql.timestamp(3)), ("key", sql.STRING))
+    spec = DeduplicateSpec((1,), Keep.FIRST, 0)
+    output = run_operator(
+        spec, operator_context([rows], rows, output_mode=UPSERT), [[(5, "a"), (3, "a")], [(4, "a")]]
+    )
+    assert output.rows == [("+I", 3, "a")]
