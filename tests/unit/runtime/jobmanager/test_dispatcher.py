@@ -115,8 +115,12 @@ def test_graphs_with_a_hole_are_refused_with_what_is_missing(make_job: MakeJob) 
         with pytest.raises(JobError) as caught:
             check_job_graph(graph)
         assert (caught.value.code, caught.value.reason) == ("SS6010", FailureReason.DEPLOYMENT_FAILED)
-        assert str(caught.value.message) == f'job "insert j1" cannot run: {problem}'
+        assert caught.value.message == f'job "insert j1" cannot run: {problem}'
     check_job_graph(job)
+    uneven = make_job("j1", 2, 1, ExchangeKind.FORWARD)
+    hashed = replace(edge, id=edge.id + 1)
+    with pytest.raises(JobError, match="a FORWARD edge joins vertices of different parallelism"):
+        check_job_graph(replace(uneven, edges=(hashed, *uneven.edges)))
 
 
 def test_a_job_wider_than_the_cluster_can_ever_be_is_refused_at_once(make_job: MakeJob) -> None:
