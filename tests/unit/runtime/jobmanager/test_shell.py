@@ -22,8 +22,7 @@ from runtime.taskmanager.shell import TaskExecutorShell
 from runtime.taskmanager.task_executor import TaskExecutorConfig, TaskStateChanged
 from sqlstream.errors import ErrorInfo, ExternalError, FailureReason, InternalError, UserError
 from sqlstream.graph.job_graph import JobGraph, encode_job_graph
-from sqlstream.messages.job_state import ExecutionState, JobStatus
-from sqlstream.messages.rpc import (
+from sqlstream.messages.client_rpc import (
     CancelJob,
     ClusterOverviewReply,
     JobDetailsReply,
@@ -31,7 +30,6 @@ from sqlstream.messages.rpc import (
     JobGraphReply,
     JobMetricsReply,
     JobOverviewReply,
-    JobStatusReply,
     JobSubmitted,
     RequestClusterOverview,
     RequestFailed,
@@ -41,11 +39,10 @@ from sqlstream.messages.rpc import (
     RequestJobMetrics,
     RequestJobOverview,
     RequestJobStatus,
-    SinkCommittables,
     SubmitJob,
-    TaskDeploymentDescriptor,
-    TaskMetrics,
 )
+from sqlstream.messages.job_state import ExecutionState, JobStatus
+from sqlstream.messages.rpc import JobStatusReply, SinkCommittables, TaskDeploymentDescriptor, TaskMetrics
 
 MakeJob = Callable[..., JobGraph]
 TIMEOUT_S = 20.0
