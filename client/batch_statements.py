@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from client.progress import size_text
+from client.following.progress import size_text
 from client.short_job import answered_texts
 from planner.batch import (
     BatchSources,
@@ -164,11 +164,11 @@ def _distinct(plan: BatchSources) -> list[SourceSpec]:
 
 
 def explain_batch(
-    plan: CompiledBatch, details: tuple[str, ...], cluster: ClusterClient, is_served: bool
+    plan: CompiledBatch, details: tuple[str, ...], cluster: ClusterClient, files: LocalFiles, is_served: bool
 ) -> str:
-    """The stages of a batch statement: relational plans, the engine and why, its SQL and its own plan. `is_served`: this process
-    is a server, which asks no engine itself. UserError SS3001 for details that only streams have, JobError SS6031 when the
-    statement is given up."""
+    """The stages of a batch statement: relational plans, the engine and why, its SQL, how it reads the tables, and its own plan.
+    Only `files` are looked at. `is_served`: this process is a server, which asks no engine itself. UserError SS3001 for details
+    that only streams have, JobError SS6031 when the statement is given up."""
     for detail in details:
         raise UserError(
             "SS3001",
@@ -189,16 +189,18 @@ def explain_batch(
             f"\n-- {t.name}: {t.source.table} ({', '.join(t.source.columns)})" for t in batch.tables
         )
         sections.append((f"SQL of {title}", batch.outputs[0].sql + tables))
-        sections.append((f"Plan of {title}", _engine_plan(vertex, graph, cluster, is_served)))
+        sections.append((f"Plan of {title}", _engine_plan(vertex, graph, cluster, files, is_served)))
     return "\n\n".join(f"== {name} ==\n{text}" for name, text in sections) + "\n"
 
 
-def _engine_plan(vertex: JobVertex, graph: JobGraph, cluster: ClusterClient, is_served: bool) -> str:
+def _engine_plan(
+    vertex: JobVertex, graph: JobGraph, cluster: ClusterClient, files: LocalFiles, is_served: bool
+) -> str:
     """What the engine says of a query. DuckDB is asked here, unless this is a server: it would compute with what users wrote.
     Any other engine is asked where its queries run, since it may be large or take long to start."""
     batch = batch_plan(vertex, graph.job_id, graph.config)
     if batch.engine == "duckdb" and not is_served:
         from runtime.batch.engines import batch_engine
 
-        return batch_engine("duckdb").explain(batch)
+        return batch_engine("duckdb").explain(batch, files)
     return "\n".join(answered_texts(explaining_job(vertex, graph, secrets.token_hex(16)), cluster))

@@ -64,7 +64,8 @@ class LocalClusterClient:
             if self._is_closed:
                 raise UserError("SS6012", "the cluster has ended", hint="open another session")
             if in_process not in self._clusters:
-                from runtime.embedded import EmbeddedCluster, print_to_terminal
+                from runtime.cluster_surroundings import print_to_terminal
+                from runtime.embedded import EmbeddedCluster
 
                 print_lines = self._print_lines or print_to_terminal
                 cluster = EmbeddedCluster(self._config, self._task_managers, in_process, print_lines)

@@ -74,18 +74,12 @@ def command() -> NoReturn:
     flush = threading.Thread(target=lambda: flushed.append(_flush()), daemon=True)
     flush.start()
     flush.join(FLUSH_TIMEOUT_S)
-    _close_engines()
     if code == EXIT_OK and flushed == [False]:
         code = EXIT_BROKEN_PIPE
+    from runtime.host.process_end import leave
+
     # Skip the interpreter's orderly shutdown: a thread that prints to a terminal nobody reads would block it for ever.
-    os._exit(code)
-
-
-def _close_engines() -> None:
-    """Remove what batch engines keep in files. Imports nothing where no engine was used."""
-    engines = sys.modules.get("runtime.batch.engines")
-    if engines is not None:
-        engines.close_engines()
+    leave(code)
 
 
 def _flush() -> bool:
@@ -164,7 +158,7 @@ def _signal_later(number: int) -> None:
 
 def _run(argv: list[str]) -> int:
     from client.commands.word_completion import answer_words, is_asked, words_of_line
-    from client.terminal import escape_terminals
+    from client.rendering.terminal import escape_terminals
     from runtime.host.process import forgo_pandas, open_missing_streams
 
     open_missing_streams()

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from client.catalog.catalogs import memory_catalogs
-from client.lost_rows import RejectedRowsPlace
+from client.following.lost_rows import RejectedRowsPlace
 from sqlstream import config as options
 from sqlstream.catalog import CatalogConflict, SessionCatalog
 from sqlstream.errors import ErrorInfo, ExternalError, UserError
 from sqlstream.expressions import Literal, LiteralValue
-from sqlstream.graph.job_graph import ChainedOperator, JobGraph
+from sqlstream.graph.job_graph import ChainedOperator, JobGraph, written_tables
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.schema import Schema
 from sqlstream.spark_keys import refuse_launch_key
@@ -271,7 +271,7 @@ class Session:
             return explain(plan, details)
         from client.batch_statements import explain_batch
 
-        return explain_batch(plan, details, self.cluster, self._is_served)
+        return explain_batch(plan, details, self.cluster, self.files(), self._is_served)
 
     def bind_context(self) -> BindContext:
         from planner.bind.context import BindContext
@@ -367,7 +367,7 @@ class Session:
 
     def submit_graph(self, graph: JobGraph) -> Job:
         """Start a job."""
-        sinks = [o.spec for v in graph.vertices for o in v.operators if isinstance(o.spec, SinkSpec)]
+        sinks = [spec for _, spec in written_tables(graph)]
         collected = [s.schema for s in sinks if s.connector == COLLECT]
         is_updating = bool(collected) and not _is_insert_only(graph)
         if collected:
@@ -439,8 +439,7 @@ def is_bounded(graph: JobGraph) -> bool:
 
 def _is_insert_only(graph: JobGraph) -> bool:
     """Whether no sink is told of updates."""
-    operators = [o for v in graph.vertices for o in v.operators if isinstance(o.spec, SinkSpec)]
-    return all(mode.is_insert_only for o in operators for mode in o.input_modes)
+    return all(mode.is_insert_only for o, _ in written_tables(graph) for mode in o.input_modes)
 
 
 def literal_rows(graph: JobGraph) -> tuple[Schema, tuple[tuple[LiteralValue, ...], ...]] | None:

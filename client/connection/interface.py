@@ -92,7 +92,7 @@ class StatementResult(ResultFacts, Protocol):
         """The present figures of the job, the final ones once it has ended; empty where no job runs."""
 
     def warnings(self) -> list[str]:
-        """Lines on late, undecodable and dropped rows and on expired state, for a job that has ended (client/lost_rows.py)."""
+        """Lines on late, undecodable and dropped rows and on expired state, for a job that has ended (following/lost_rows.py)."""
 
     def cancel(self) -> None:
         """Cancel the job; harmless when it has ended."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from client.ended_job import ended_error
+from client.following.ended_job import ended_error
 from client.short_job import GIVEN_UP_CHECK_S, awaited_batches
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.messages.job_state import JobStatus

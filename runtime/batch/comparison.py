@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.batch.duckdb import database_config
-from runtime.batch.spill_directory import spill_directory
+from runtime.host.spill_directory import spill_directory
 from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema, without_row_kinds
 from sqlstream.errors import ExternalError
 from sqlstream.schema import Schema

@@ -84,7 +84,8 @@ class BatchQueryReader:
     def _run(self) -> None:
         try:
             if self._is_explained:
-                self.emit(0, pa.record_batch([pa.array([self._engine.explain(self._plan)])], ["result"]))
+                text = self._engine.explain(self._plan, self._files)
+                self.emit(0, pa.record_batch([pa.array([text])], ["result"]))
             else:
                 self._engine.run(self._plan, self)
         except BatchCancelled:

@@ -106,6 +106,13 @@ def read_tables(graph: JobGraph) -> Iterator[tuple[ChainedOperator, SourceSpec]]
             yield operator, operator.spec.source
 
 
+def written_tables(graph: JobGraph) -> Iterator[tuple[ChainedOperator, SinkSpec]]:
+    """Every table that the job writes, with the operator that writes it."""
+    for operator in (o for v in graph.vertices for o in v.operators):
+        if isinstance(operator.spec, SinkSpec):
+            yield operator, operator.spec
+
+
 def encode_job_graph(graph: JobGraph) -> bytes:
     """Versioned msgpack, for the network and the Dispatcher's store. InternalError when a value cannot be encoded."""
     try:

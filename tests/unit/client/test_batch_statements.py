@@ -290,7 +290,7 @@ def test_the_plan_of_a_statement_that_was_given_up_is_not_awaited(session: Sessi
     given_up = threading.Event()
     given_up.set()
     with given_up_by(given_up), pytest.raises(JobError, match="SS6031"):
-        explain_batch(plan, (), served.cluster, is_served=True)
+        explain_batch(plan, (), served.cluster, served.files(), is_served=True)
     (job,) = session.cluster.jobs()
     # It may have been done before it was cancelled; what counts is that it does not run on.
     assert session.cluster.wait(job.job_id, 30).status in (JobStatus.CANCELED, JobStatus.FINISHED)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from plan_harness import compile_script
+from plan_harness import compile_script, plan_batch_script
 
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
@@ -174,3 +174,15 @@ def test_what_cannot_be_looked_up_is_refused_where_it_stands(query: str, code: s
     error = refused(query)
     assert (error.code, error.span is not None) == (code, True)
     assert words in error.message
+    if code == "SS3032":
+        # A batch retracts nothing.
+        assert plan_batch_script(DDL.replace("'stream'", "'table'") + query)
+        return
+    with pytest.raises(UserError) as in_batch:
+        plan_batch_script(DDL + query)
+    assert (in_batch.value.message, in_batch.value.span) == (error.message, error.span)
+
+
+def test_a_batch_plans_what_can_be_looked_up() -> None:
+    (plan,) = plan_batch_script(DDL.replace("'stream'", "'table'") + joined("o.k = d.k"))
+    assert sorted(source.table for found in plan.sources for source in found) == ["dim", "o"]

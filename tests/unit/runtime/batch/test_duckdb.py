@@ -11,6 +11,7 @@ from batch_harness import NUMBERS, KeptRun, numbers, plan
 
 from runtime.batch.duckdb import MEMORY_MAX, DuckDbEngine
 from runtime.batch.engine import BatchCancelled
+from runtime.host.files import LocalFiles
 from sqlstream import types as sql
 from sqlstream.batch_plan import BatchPlan, BatchTable
 from sqlstream.errors import ExternalError, FailureReason, JobError, UserError
@@ -167,7 +168,7 @@ def test_sql_reaches_nothing_but_the_tables_of_its_plan(text: str, tmp_path: Pat
 def test_explain_reads_no_row(tmp_path: Path) -> None:
     table = csv_table(tmp_path / "a.csv", "", NUMBERS)
     (tmp_path / "a.csv").unlink()
-    text = DuckDbEngine().explain(plan("SELECT max(c0) FROM t0", NUMBERS, table))
+    text = DuckDbEngine().explain(plan("SELECT max(c0) FROM t0", NUMBERS, table), LocalFiles())
     assert "max" in text
 
 
