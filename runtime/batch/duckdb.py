@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from runtime.batch.data_errors import data_error
 from runtime.batch.duckdb_tables import DuckDbTables, explained_tables, threads
 from runtime.batch.engine import BatchCancelled, BatchRun
-from runtime.batch.spill_directory import spill_directory
 from runtime.connectors.duckdb.shared_connection import SharedConnection
+from runtime.host.spill_directory import spill_directory
 from sqlstream import config as options
 from sqlstream.batch_plan import BatchPlan
 from sqlstream.errors import ExternalError, FailureReason, JobError, SqlStreamError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 ENGINE = "execution.batch.engine"
 MEMORY_MAX = "execution.batch.duckdb-memory-max"
+DATA_HINT = "guard the expression against such rows, or run it as a stream: SET 'execution.runtime-mode' = 'STREAMING'"
 BATCH_ROWS = 65_536
 
 
@@ -112,10 +114,9 @@ class DuckDbEngine:
                 f"DuckDB has no memory left for the query: {text}",
                 hint=f"SET '{MEMORY_MAX}' to a larger size, or '{ENGINE}' = 'spark'",
             )
-        if "division by zero" in text:
-            from runtime.evaluate.arithmetic import division_by_zero
-
-            return division_by_zero()
+        of_row = data_error(str(error))
+        if of_row is not None:
+            return of_row
         if tables.may_be_of_files(error, text) and (cause := tables.read_again()) is not None:
             return cause
         is_data = isinstance(
@@ -125,6 +126,7 @@ class DuckDbEngine:
             "SS6060",
             f"DuckDB could not run the query: {text}",
             reason=FailureReason.USER_DATA if is_data else FailureReason.OPERATOR_FAILED,
+            hint=DATA_HINT if is_data else "",
         )
 
 

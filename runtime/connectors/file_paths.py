@@ -63,11 +63,6 @@ def staging_directory(path: str, job_id: str, writer_id: str) -> str:
     return os.path.join(path, f".staging-{job_id}-{writer_id}")
 
 
-def staging_pattern(path: str, job_id: str) -> str:
-    """The staging directories of all writers of a job, also of those that have returned no committables."""
-    return staging_directory(path, job_id, "*")
-
-
 def is_pattern(path: str) -> bool:
     return _WILDCARD.search(path) is not None
 

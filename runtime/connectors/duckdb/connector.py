@@ -96,10 +96,16 @@ class DuckDb:
         apply(_written(spec), spec, committables, files)
 
     def abort(self, spec: SinkSpec, job_id: str, committables: list[dict[str, Any]], files: Any) -> None:
+        if read_place(spec.table, spec.options).kind is not PlaceKind.DUCKDB:
+            # No writer has begun.
+            return
+        for directory in files.match_glob(self.staging_directory(spec, job_id, "*")):
+            files.remove(directory)
+
+    def staging_directory(self, spec: SinkSpec, job_id: str, writer_id: str) -> str:
         from runtime.connectors.duckdb.sink import staging_directory
 
-        for directory in files.match_glob(staging_directory(_written(spec).path, job_id, "*")):
-            files.remove(directory)
+        return staging_directory(_written(spec).path, job_id, writer_id)
 
     def batch_relation(
         self, source: SourceSpec, engine: str, files: Any, check_cancelled: Callable[[], None]

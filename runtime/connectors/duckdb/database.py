@@ -3,7 +3,6 @@ read."""
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import functools
 import importlib.util
@@ -13,12 +12,12 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from runtime.batch.spill_directory import spill_directory
 from runtime.connectors.duckdb.filters import quote, text
 from runtime.connectors.duckdb.options import EXTENSIONS, Place
 from runtime.connectors.duckdb.place_kind import PlaceKind
 from runtime.connectors.duckdb.shared_connection import SharedConnection
 from runtime.connectors.file_paths import is_pattern
+from runtime.host.spill_directory import make_spill_directory
 from sqlstream.errors import ExternalError, Retry, SqlStreamError, UserError
 from sqlstream.secrets import MASK
 
@@ -50,12 +49,8 @@ WAL_ENDINGS = ("", ".wal", ".wal.recovery", ".wal.checkpoint")
 _numbers = itertools.count()
 
 
-@functools.cache
-def _spill_root() -> str:
-    """The directory of this process for what its instances spill; one that a killed process left is removed by a later one."""
-    ends = contextlib.ExitStack()
-    atexit.register(ends.close)
-    return ends.enter_context(spill_directory())
+_spill_root = functools.cache(make_spill_directory)
+"""The directory of this process for what its instances spill."""
 
 
 def connect() -> Any:
