@@ -39,8 +39,8 @@ from sqlstream.spi.batch_relation import (
 from sqlstream.types import LogicalType
 
 SCANS_MAX = {"duckdb": 256, "spark": 8}
-"""Scans of one table: files whose constants or layouts differ are scanned apart, and an engine plans each scan by itself. It takes
-DuckDB one millisecond of processor time and Spark a hundred."""
+"""Scans of one table: files whose constants or layouts differ are scanned apart, and an engine plans each scan by itself.
+It takes DuckDB a millisecond of processor time and Spark a hundred."""
 
 FEW_FILES = 16
 SMALL_FILE_BYTES = 128 * 1024
