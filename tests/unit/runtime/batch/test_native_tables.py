@@ -242,6 +242,15 @@ def test_partitions_beyond_what_is_planned_are_read_through_our_reader(
     assert "3 partitions or layouts" in reason(table)
 
 
+def test_many_small_files_are_read_through_our_reader(tmp_path: Path) -> None:
+    for number in range(17):
+        write_file(tmp_path / f"{number}.parquet", {"x": FORTY})
+        table = parquet_table(tmp_path, Schema.of(("x", sql.BIGINT)))
+        if number == 15:
+            assert isinstance(relation(table), DuckDbRelation)
+    assert reason(table) == "its 17 files are small"
+
+
 def test_a_file_that_changes_while_it_is_read_fails_the_statement(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     write_file(path, {"x": FORTY})
