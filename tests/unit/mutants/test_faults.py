@@ -51,6 +51,7 @@ def changed(source: str) -> list[str]:
         ("x -= 1", ["x += 1", "x -= 2"]),
         ("x = True", ["x = False"]),
         ("x = min(a, b)", ["x = max(a, b)"]),
+        ("x = zip(a, b(not c), strict=True)", ["x = zip(a, b(c), strict=True)"]),
         ("x = zip(a + b, c, strict=True)", ["x = zip(a - b, c, strict=True)"]),
         ("a.b(\n    c\n)", ["pass"]),
         ("def f() -> int:\n    return a", ["def f() -> int:\n    return None"]),
