@@ -340,3 +340,16 @@ def test_options_beyond_their_bounds_are_refused(t: LogicalType, options: dict[s
     with pytest.raises(UserError) as caught:
         CONNECTOR.validate("t", Schema.of(("v", t)), written)
     assert caught.value.code == "SS4002"
+
+
+@pytest.mark.parametrize(("length", "count"), [("2", 5), ("3", 3), ("10", 1)])
+def test_a_table_ends_with_the_sequence_of_its_elements(length: str, count: int) -> None:
+    options = {
+        "fields.v.length": length,
+        "fields.v.element.kind": "sequence",
+        "fields.v.element.start": "1",
+        "fields.v.element.end": "10",
+    }
+    rows = [r["v"] for r in all_rows(Schema.of(("v", sql.array(sql.INT))), options)]
+    size = int(length)
+    assert rows == [list(range(n * size + 1, (n + 1) * size + 1)) for n in range(count)]

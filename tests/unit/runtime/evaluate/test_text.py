@@ -286,3 +286,12 @@ def test_a_constant_expression_counts_as_a_constant() -> None:
     assert evaluate(call("SUBSTRING", T, call("NEGATE", n(2))), [("hello",)]) == ["lo"]
     assert evaluate(call("LIKE", T, call("||", s("h"), s("%"))), [("hello",)]) == [True]
     assert evaluate(call("REGEXP_COUNT", T, call("CONCAT", s("l"), s("+"))), [("hello",)]) == [1]
+
+
+def test_every_free_digit_of_a_uuid_is_drawn() -> None:
+    texts = BUILDERS["UUID"](call("UUID"), EvaluationContext())(200).to_pylist()
+    assert len(set(texts)) == 200
+    dashes = [place for place in range(36) if {text[place] for text in texts} == {"-"}]
+    assert dashes == [8, 13, 18, 23]
+    free = [place for place in range(36) if place not in (*dashes, 14, 19)]
+    assert all(len({text[place] for text in texts}) == 16 for place in free)
