@@ -83,11 +83,11 @@ class DuckDb:
 
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:
         from runtime.connectors.duckdb.commit import check_target
-        from runtime.connectors.duckdb.sink import DuckDbSinkWriter
+        from runtime.connectors.staged_rows import StagedRowsWriter
 
         place = _written(spec)
         check_target(place, spec, context.files)
-        return DuckDbSinkWriter(spec, place, mode, context)
+        return StagedRowsWriter(spec, place.path, context)
 
     def commit(self, spec: SinkSpec, committables: list[dict[str, Any]], files: Any) -> None:
         from runtime.connectors.duckdb.commit import apply
@@ -95,10 +95,9 @@ class DuckDb:
         apply(_written(spec), spec, committables, files)
 
     def abort(self, spec: SinkSpec, job_id: str, committables: list[dict[str, Any]], files: Any) -> None:
-        from runtime.connectors.duckdb.sink import staging_directory
+        from runtime.connectors.staged_rows import remove_staging
 
-        for directory in files.match_glob(staging_directory(_written(spec).path, job_id, "*")):
-            files.remove(directory)
+        remove_staging(_written(spec).path, job_id, files)
 
     def paths(self, options: Mapping[str, str]) -> tuple[str, ...]:
         place = read_place("", options)

@@ -6,13 +6,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from runtime.connectors.declared_rows import as_declared
 from runtime.connectors.duckdb.database import INSTANCES, Reading, interrupt
-from runtime.connectors.duckdb.filters import quote, text, where
 from runtime.connectors.duckdb.options import Place
-from runtime.connectors.duckdb.relation import Relation, as_declared, open_relation
-from sqlstream.errors import UserError
+from runtime.connectors.duckdb.relation import Relation, open_relation
+from runtime.connectors.sql_filters import quote, text, where
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import ConnectorContext
+from sqlstream.spi.lookup import too_many_rows
 
 IN_LIST_MAX = 1_000
 """A server's table is scanned by DuckDB itself; up to this many values of the first key are sent along as its filter."""
@@ -40,21 +41,17 @@ class DuckDbLookup:
             source = f"(SELECT {self._columns(relation)} FROM {relation.item}{self._where(keys)})"
             on = " AND ".join(f"t.{quote(k)} = k.{quote(k)}" for k in self._keys)
             query = f"SELECT {relation.select(self._spec.columns, 't.')} FROM {source} AS t JOIN lookup_keys AS k ON {on}"
-            return as_declared(relation, connection.sql(query).to_arrow_table(), self._spec.table)
+            return as_declared(relation.columns, connection.sql(query).to_arrow_table(), self._spec.table)
 
     def load(self, rows_max: int) -> pa.RecordBatch:
         with INSTANCES.reading(self._place, self._files) as reading:
             connection, relation = reading.connection, self._open(reading)
-            condition = where(self._spec.filters, self._spec.columns)
+            condition = where(self._spec.filters, [quote(name) for name in self._spec.columns])
             query = f"SELECT {self._columns(relation)} FROM {relation.item}{condition} LIMIT {rows_max + 1}"
             rows = connection.sql(query).to_arrow_table()
             if rows.num_rows > rows_max:
-                raise UserError(
-                    "SS5064",
-                    f'table "{self._spec.table}" has more than the {rows_max} rows that a FULL cache takes',
-                    hint="raise 'lookup.full-cache.max-rows', or choose 'lookup.cache' = 'PARTIAL'",
-                )
-            return as_declared(relation, rows, self._spec.table)
+                raise too_many_rows(self._spec.table, rows_max)
+            return as_declared(relation.columns, rows, self._spec.table)
 
     def close(self) -> None:
         return None
@@ -69,7 +66,7 @@ class DuckDbLookup:
         return relation.select(self._spec.columns)
 
     def _where(self, keys: pa.RecordBatch) -> str:
-        condition = where(self._spec.filters, self._spec.columns)
+        condition = where(self._spec.filters, [quote(name) for name in self._spec.columns])
         listed = _in_list(keys.column(0)) if self._place.kind.is_server else ""
         if not listed:
             return condition
