@@ -31,6 +31,9 @@ _SETTINGS = {
 }
 """Of each Postgres session. The last two: a query that is repeated gives the rows of an unchanged table in the same order."""
 
+_SECRET_LENGTH_MIN = 4
+"""A shorter password is no secret, and turns up within other words."""
+
 _BUSY_TIMEOUT_MS = 100
 _SIDE_FILES = ("-wal", "-shm", "-journal")
 
@@ -163,7 +166,8 @@ def connect(database: Database, files: Any, *, is_read_only: bool = True) -> Con
 
 
 def _postgres(database: Database) -> Connection:
-    keywords = {"gssencmode": "disable", "passfile": _NO_FILE, "client_encoding": "UTF8"}
+    # Nothing of the surroundings of this process logs in: no variable PGPASSWORD, no file ~/.pgpass, no ticket.
+    keywords = {"password": "", "passfile": _NO_FILE, "gssencmode": "disable", "client_encoding": "UTF8"}
     if "connect_timeout=" not in database.address:
         keywords["connect_timeout"] = str(database.connect_timeout_s)
     if "application_name=" not in database.address:
@@ -308,6 +312,7 @@ def _reason(database: Database, words: str) -> str:
     reason = words.strip().split("\n", 1)[0]
     for prefix in ("IO: ", "[libpq] ", "Failed to connect: ", "[SQLite] "):
         reason = reason.removeprefix(prefix)
-    for secret in (database.password, connection_value(database.password)) if database.password else ():
-        reason = reason.replace(secret, MASK)
+    if len(database.password) >= _SECRET_LENGTH_MIN:
+        for secret in (database.password, connection_value(database.password)[1:-1]):
+            reason = reason.replace(secret, MASK)
     return reason

@@ -190,7 +190,7 @@ def test_what_may_pass_is_tried_again_and_nothing_else(
 
 def test_the_password_is_in_no_error() -> None:
     error = external_error(DATABASE, "no such option it's secret near 'it\\'s secret'")
-    assert error.detail == "no such option ****** near ******"
+    assert error.detail == "no such option ****** near '******'"
 
 
 def test_a_path_of_sqlite_becomes_absolute_and_an_address_stays() -> None:
