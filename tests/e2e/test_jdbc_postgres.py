@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 from changelog_harness import changelogs
-from command_harness import sqlstream
+from command_harness import ROOT, SQLSTREAM, environment, sqlstream
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jdbc_harness import abort, commit, context, look_up, read, sink, source, written
@@ -450,11 +451,13 @@ CREATE TABLE target (k INT, v STRING, PRIMARY KEY (k) NOT ENFORCED) WITH ({targe
 LOOK_UP = "SELECT o.id, d.name FROM orders AS o LEFT JOIN dim FOR SYSTEM_TIME AS OF o.p AS d ON o.k = d.k;"
 
 
-def run(server: Postgres, queries: str, *words: str, **others: str) -> Any:
-    text = SCRIPT.format(
-        dim=sql_options(server.options("dim", **others)), target=sql_options(server.options("w.out"))
-    )
-    return sqlstream("run", "--format", "csv", *words, "-c", text + queries)
+def script(server: Postgres, **others: str) -> str:
+    dim, target = server.options("dim", **others), server.options("w.out")
+    return SCRIPT.format(dim=sql_options(dim), target=sql_options(target))
+
+
+def run(server: Postgres, queries: str, **others: str) -> Any:
+    return sqlstream("run", "--format", "csv", "-c", script(server, **others) + queries)
 
 
 def test_a_job_reads_looks_up_and_writes(out: Postgres) -> None:
@@ -468,13 +471,17 @@ def test_a_job_reads_looks_up_and_writes(out: Postgres) -> None:
 
 
 @pytest.mark.slow
-def test_a_batch_statement_reads_and_writes_with_either_engine(out: Postgres) -> None:
-    for engine in ("duckdb", "spark"):
-        out.sql("TRUNCATE w.out")
-        words = ("--set", "execution.runtime-mode=batch", "--set", f"execution.batch.engine={engine}")
-        done = run(out, "INSERT INTO target SELECT k, MAX(name) FROM dim WHERE k < 4 GROUP BY k;", *words)
-        assert done.returncode == 0, done.stderr
-        assert out.sql("SELECT k, v FROM w.out ORDER BY k") == "1|one\n2|zwei"
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("engine", ["duckdb", "spark"])
+def test_a_batch_statement_reads_and_writes_with_either_engine(out: Postgres, engine: str) -> None:
+    settings = ("--set", "execution.runtime-mode=batch", "--set", f"execution.batch.engine={engine}")
+    query = script(out) + "INSERT INTO target SELECT k, MAX(name) FROM dim WHERE k < 4 GROUP BY k;"
+    done = subprocess.run(
+        [*SQLSTREAM, "run", *settings, "-c", query],
+        cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert out.sql("SELECT k, v FROM w.out ORDER BY k") == "1|one\n2|zwei"
 
 
 @pytest.mark.slow

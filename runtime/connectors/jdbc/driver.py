@@ -166,8 +166,9 @@ def connect(database: Database, files: Any, *, is_read_only: bool = True) -> Con
 
 
 def _postgres(database: Database) -> Connection:
-    # Nothing of the surroundings of this process logs in: no variable PGPASSWORD, no file ~/.pgpass, no ticket.
-    keywords = {"password": "", "passfile": _NO_FILE, "gssencmode": "disable", "client_encoding": "UTF8"}
+    # Nothing of the surroundings of this process logs in: no variable PGPASSWORD, no ~/.pgpass, no certificate, no ticket.
+    keywords = {"password": "", "passfile": _NO_FILE, "sslcert": _NO_FILE, "gssencmode": "disable"}
+    keywords["client_encoding"] = "UTF8"
     if "connect_timeout=" not in database.address:
         keywords["connect_timeout"] = str(database.connect_timeout_s)
     if "application_name=" not in database.address:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from runtime.connectors.jdbc.database import TableName
 from runtime.connectors.jdbc.dialect import Columns
-from runtime.connectors.jdbc.driver import Connection
+from runtime.connectors.jdbc.driver import Connection, transaction
 from runtime.connectors.jdbc.stored_table import Check, Selection, StoredColumn, StoredTable, no_table
 from runtime.connectors.sql_filters import date_text, quote, text
 from sqlstream.types import LogicalType, TypeRoot
@@ -147,10 +147,11 @@ class Sqlite:
         connection.run(f"DROP TABLE IF EXISTS temp.{_KEYS}")
         connection.run(f"CREATE TEMP TABLE {_KEYS} ({', '.join(aliases)})")
         values = [column.cast(pa.string()) if pa.types.is_date(column.type) else column for column in keys]
-        connection.run_many(
-            f"INSERT INTO temp.{_KEYS} VALUES ({', '.join('?' * len(names))})",
-            pa.RecordBatch.from_arrays(values, names=names),
-        )
+        with transaction(connection):
+            connection.run_many(
+                f"INSERT INTO temp.{_KEYS} VALUES ({', '.join('?' * len(names))})",
+                pa.RecordBatch.from_arrays(values, names=names),
+            )
         on = " AND ".join(f"t.{quote(name)} = {alias}" for name, alias in zip(names, aliases, strict=True))
         return f"temp.{_KEYS} JOIN {stored.item} AS t ON {on} WHERE TRUE"
 
