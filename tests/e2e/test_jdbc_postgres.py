@@ -14,7 +14,7 @@ from changelog_harness import changelogs
 from command_harness import ROOT, SQLSTREAM, environment, sqlstream
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from jdbc_harness import abort, commit, context, look_up, read, sink, source, written
+from jdbc_harness import FILES, abort, commit, context, look_up, read, sink, source, written
 from operator_harness import Row, batch
 from postgres_harness import PASSWORD, USER, Postgres, running_postgres, sql_options
 
@@ -281,6 +281,28 @@ def test_keys_of_every_type_are_found(postgres: Postgres) -> None:
     for place, name in enumerate(schema.names):
         assert look_up(spec(postgres, schema, "keyed"), [(row[place],)], by=(name,)) == [row], name
     assert look_up(spec(postgres, schema, "keyed"), [("no uuid",)], by=("u",)) == []
+
+
+def test_a_lookup_connects_again_after_its_connection_was_lost(postgres: Postgres) -> None:
+    looking = connector("jdbc").lookup_source(spec(postgres), ("k",), context())  # type: ignore[attr-defined]
+    keys = batch(Schema.of(("k", sql.BIGINT)), [(1,)])
+    assert looking.lookup(keys).num_rows == 1
+    postgres.sql(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'sqlstream'"
+    )
+    with pytest.raises(ExternalError, match="could not reach the database") as raised:
+        looking.lookup(keys)
+    assert raised.value.retry is Retry.BACKOFF
+    assert looking.lookup(keys).num_rows == 1
+    looking.close()
+
+
+def test_the_size_of_a_table_is_asked_for_and_a_view_counts_as_large(postgres: Postgres) -> None:
+    sizes = [
+        connector("jdbc").input_bytes(spec(postgres, NUMBERS, t), FILES) for t in ("numbers", "two", "none")
+    ]  # type: ignore[attr-defined]
+    assert 300_000 < sizes[0] < 10_000_000
+    assert sizes[1:] == [1 << 62, 0]
 
 
 # -- the sink --------------------------------------------------------------------------------------------------------------

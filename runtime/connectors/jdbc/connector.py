@@ -24,8 +24,8 @@ from sqlstream.types import LogicalType, TypeRoot
 if TYPE_CHECKING:
     from sqlstream.specs import SinkSpec, SourceSpec
 
-_FILE_FACTOR = 4
-"""How much larger rows are than the SQLite file that they are in, at most in most cases."""
+_FACTOR = 4
+"""How much larger rows are than the table or file that they are in, at most in most cases."""
 
 _DIGITS_MAX = 6
 _CLOCKS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
@@ -132,14 +132,16 @@ class Jdbc:
 
     def input_bytes(self, spec: SourceSpec, files: Any) -> int:
         try:
-            database = read_options(spec.options).database
-            if database.is_server:
-                return 1 << 62
-            status = files.status(database.address)
+            options = read_options(spec.options)
+            if options.database.is_server:
+                from runtime.connectors.jdbc.postgres import stored_bytes
+
+                return _FACTOR * stored_bytes(options.database, options.table, files)
+            status = files.status(options.database.address)
         except (SqlStreamError, OSError):
             # The reader says what is wrong.
             return 0
-        return _FILE_FACTOR * status.size if status is not None else 0
+        return _FACTOR * status.size if status is not None else 0
 
 
 def _is_carried(kind: DatabaseKind, t: LogicalType) -> bool:

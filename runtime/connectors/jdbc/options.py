@@ -19,6 +19,7 @@ _DRIVERS = {
 }
 """The classes of JDBC's drivers, in small letters."""
 
+_RANGES_MAX = 10_000
 _PARTITION = (
     "scan.partition.column",
     "scan.partition.num",
@@ -219,6 +220,12 @@ def _partitions(options: Mapping[str, str]) -> Partitions | None:
             "SS4005", f'option "{given[0]}" needs the option "{missing}"', hint=f"add '{missing}' = '…'"
         )
     column, count, lower, upper = (options[key] for key in _PARTITION)
+    if int(count) > _RANGES_MAX:
+        raise UserError(
+            "SS4002",
+            f'option "{_PARTITION[1]}" must be at most {_RANGES_MAX}, not {count}',
+            hint="take a few for each subtask",
+        )
     if int(lower) > int(upper):
         raise UserError(
             "SS4002",

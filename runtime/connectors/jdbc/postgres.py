@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.connectors.jdbc.database import TableName
+from runtime.connectors.jdbc.database import Database, TableName
 from runtime.connectors.jdbc.dialect import Columns
-from runtime.connectors.jdbc.driver import Connection
+from runtime.connectors.jdbc.driver import Connection, connect
 from runtime.connectors.jdbc.postgres_types import AS_TEXTS, INTEGERS, is_as_text, numeric_size
 from runtime.connectors.jdbc.stored_table import Check, Selection, StoredColumn, StoredTable, no_table
 from runtime.connectors.sql_filters import date_expression, quote, text
@@ -55,6 +58,13 @@ WHERE i.indrelid = {oid} AND i.indisunique AND i.indimmediate AND i.indpred IS N
   AND i.indnkeyatts = i.indnatts
 GROUP BY i.indexrelid
 """
+_SIZE = """
+SELECT CASE WHEN c.relkind IN ('r', 'm') THEN pg_table_size(c.oid)
+  WHEN c.relkind = 'p' THEN (SELECT sum(pg_table_size(t.relid))::int8 FROM pg_partition_tree(c.oid) AS t) END AS bytes
+FROM pg_class AS c WHERE c.oid = to_regclass({name})
+"""
+_SIZE_TIMEOUT_S = 2
+_UNKNOWN_BYTES = 1 << 60
 _TABLES = """
 SELECT c.relname::text AS name FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND {schema} ORDER BY 1 LIMIT 1000
@@ -65,8 +75,7 @@ class Postgres:
     """Reads columns of Postgres's own types, of domains over them, and of arrays of one dimension. No state."""
 
     def find_table(self, connection: Connection, name: TableName) -> StoredTable:
-        qualified = f"{quote(name.schema)}.{quote(name.table)}" if name.schema else quote(name.table)
-        found = connection.rows(_TABLE.format(name=text(qualified))).to_pylist()
+        found = connection.rows(_TABLE.format(name=text(_qualified(name)))).to_pylist()
         if not found or found[0]["kind"] not in _RELATIONS:
             schema = (
                 f"n.nspname = {text(name.schema)}"
@@ -127,6 +136,20 @@ class Postgres:
         aliases = [f'"$k{i}"' for i in range(len(names))]
         on = " AND ".join(f"{column} = {alias}" for column, alias in zip(keyed, aliases, strict=True))
         return f"unnest({', '.join(arrays)}) AS keys({', '.join(aliases)}) JOIN {stored.item} AS t ON {on} WHERE TRUE"
+
+
+def stored_bytes(database: Database, name: TableName, files: Any) -> int:
+    """What the table takes on the server's disk; a view, whose rows are not stored, counts as large. The errors of `connect`."""
+    connection = connect(dataclasses.replace(database, connect_timeout_s=_SIZE_TIMEOUT_S), files)
+    try:
+        found = connection.rows(_SIZE.format(name=text(_qualified(name)))).column(0).to_pylist()
+    finally:
+        connection.close()
+    return _UNKNOWN_BYTES if found == [None] else sum(found)
+
+
+def _qualified(name: TableName) -> str:
+    return f"{quote(name.schema)}.{quote(name.table)}" if name.schema else quote(name.table)
 
 
 def _column(row: dict[str, object]) -> StoredColumn:

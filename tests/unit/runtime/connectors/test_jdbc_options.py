@@ -93,6 +93,11 @@ def test_a_value_of_a_url_cannot_bring_another_keyword() -> None:
              "scan.partition.upper-bound": "4"},
             "is 5, which is above",
         ),
+        (
+            {"url": SQLITE, "scan.partition.column": "k", "scan.partition.num": "10001", "scan.partition.lower-bound": "1",
+             "scan.partition.upper-bound": "40000"},
+            "at most 10000, not 10001",
+        ),
         ({"url": SQLITE, "lookup.partial-cache.max-rows": "5"}, "has no use with 'lookup.cache' = 'NONE'"),
     ],
 )  # fmt: skip
