@@ -507,6 +507,23 @@ def test_a_batch_statement_reads_and_writes_with_either_engine(out: Postgres, en
 
 
 @pytest.mark.slow
+def test_subtasks_in_processes_of_their_own_read_and_write_side_by_side(out: Postgres) -> None:
+    numbers = sql_options(out.options("numbers", **RANGES))
+    target = sql_options(out.options("w.out", sink__parallelism="2"))
+    text = f"""
+        SET 'parallelism.default' = '2';
+        CREATE TABLE numbers (k BIGINT) WITH ({numbers});
+        CREATE TABLE target (k BIGINT, v STRING) WITH ({target});
+        INSERT INTO target SELECT k, CAST(k AS STRING) FROM numbers;
+    """
+    done = sqlstream("run", "--task-managers", "2", "-c", text)
+    assert done.returncode == 0, done.stderr
+    assert out.sql("SELECT count(*), count(DISTINCT k), min(k), max(k) FROM w.out") == "4991|4991|10|5000"
+    assert len(out.log.split('CREATE TABLE IF NOT EXISTS "w"."sqlstream_staging_')) >= 3
+    assert tables(out) == ["out", "sqlstream_commits"]
+
+
+@pytest.mark.slow
 def test_a_job_that_fails_leaves_nothing(out: Postgres) -> None:
     done = run(out, "INSERT INTO target SELECT k, CAST(10 / (k - 4) AS STRING) FROM dim;")
     assert done.returncode == 1
@@ -519,7 +536,7 @@ def test_a_server_that_is_down_is_tried_again_until_it_is_back_or_the_job_fails(
     with running_postgres() as server:
         server.sql("CREATE TABLE dim AS SELECT 1 AS k, 'one' AS name")
         server.stop()
-        for queries in (LOOK_UP, "SELECT * FROM dim;"):
+        for queries in (LOOK_UP, "SELECT * FROM dim;", "INSERT INTO target VALUES (1, 'a');"):
             begun_s = time.monotonic()
             done = run(server, queries)
             assert done.returncode == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,18 +11,14 @@ from runtime.connectors.jdbc.postgres import Postgres
 from runtime.connectors.jdbc.postgres_sink import staging_prefix, staging_table
 from runtime.connectors.jdbc.postgres_types import is_as_text
 from runtime.connectors.jdbc.publication import JOURNAL, JOURNAL_DAYS, find_noted, note, publish
+from runtime.connectors.jdbc.retries import tried
 from runtime.connectors.jdbc.stored_table import StoredTable
 from runtime.connectors.sql_filters import quote, text
-from runtime.host.clock import wait_s
-from sqlstream.errors import ExternalError, Retry, UserError
+from sqlstream.errors import ExternalError, UserError
 from sqlstream.specs import SinkSpec
-
-logger = logging.getLogger(__name__)
 
 _LOCK_TIMEOUT = "30s"
 """How long a commit waits for another transaction that has locked the table."""
-
-_PAUSE_S = 0.5
 
 _STAGED = """
 SELECT c.relname::text AS name FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
@@ -39,15 +34,7 @@ def commit_postgres(
     writers = sorted(committables, key=lambda c: (c["subtask"], c["id"]))
     if not writers:
         return
-    for attempt in range(options.sink_retries_max + 1):
-        try:
-            _commit(spec, options, writers, files)
-            return
-        except ExternalError as error:
-            if error.retry is Retry.NEVER or attempt == options.sink_retries_max:
-                raise
-            logger.warning("a commit failed and is tried again: %s", error.message)
-        wait_s(_PAUSE_S * (attempt + 1))
+    tried(lambda _: _commit(spec, options, writers, files), options.sink_retries_max, "a commit failed")
 
 
 def abort_postgres(options: JdbcOptions, job_id: str, files: Any) -> None:

@@ -15,12 +15,12 @@ from runtime.connectors.jdbc.options import JdbcOptions
 from runtime.connectors.jdbc.postgres import Postgres
 from runtime.connectors.jdbc.postgres_types import can_write, sent_type, staging_type
 from runtime.connectors.jdbc.publication import JOURNAL_DAYS, NUMBER_COLUMN, check_key
+from runtime.connectors.jdbc.retries import tried
 from runtime.connectors.jdbc.stored_table import StoredTable, check_columns
 from runtime.connectors.sql_filters import quote, text
 from runtime.connectors.staged_rows import KIND_COLUMN
-from runtime.host.clock import wait_s
 from sqlstream.arrow import row_kinds, without_row_kinds
-from sqlstream.errors import ExternalError, Retry, SqlStreamError
+from sqlstream.errors import ExternalError, SqlStreamError
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.connector import ConnectorContext
 
@@ -31,8 +31,6 @@ _FINISHED = "sqlstream: complete, and waiting for its commit"
 _BUFFER_ROWS_MAX = 1_000_000
 """Rows that wait at most, whatever the options say."""
 
-_PAUSE_S = 0.2
-_PAUSE_MAX_S = 5.0
 _LEFTOVERS_MAX = 100
 _NUMBERS_PER_SUBTASK = 1 << 44
 
@@ -83,14 +81,17 @@ class PostgresSinkWriter:
         self._rows = 0
         self._connection: Connection | None = None
         context.on_cancel(lambda: self._connection.cancel() if self._connection is not None else None)
+        self._target = tried(lambda _: self._opened(), options.sink_retries_max, "a connect failed")
+
+    def _opened(self) -> StoredTable:
         try:
-            self._target = self._opened()
+            return self._prepared(self._connected())
         except BaseException:
             self._close()
             raise
 
-    def _opened(self) -> StoredTable:
-        connection = self._connected()
+    def _prepared(self, connection: Connection) -> StoredTable:
+        """The target, which can take the rows, with a staging table beside it."""
         target = Postgres().find_table(connection, self._options.table)
         fields = [(f.name, f.type) for f in self._spec.schema.fields]
         check_columns(target, self._spec.table, fields, can_write)
@@ -99,7 +100,7 @@ class PostgresSinkWriter:
         _remove_leftovers(connection, target.schema, self._context.job_id)
         columns = [f"{quote(n)} {staging_type(target.columns[n])}" for n, _ in fields]
         connection.run(
-            f"CREATE TABLE {staging_table(target.schema, self._name)}"
+            f"CREATE TABLE IF NOT EXISTS {staging_table(target.schema, self._name)}"
             f" ({', '.join(columns)}, {quote(KIND_COLUMN)} int2, {quote(NUMBER_COLUMN)} int8)"
         )
         return target
@@ -143,26 +144,21 @@ class PostgresSinkWriter:
         if not self._waiting:
             return
         rows = pa.Table.from_batches(self._waiting)
-        first = rows.column(NUMBER_COLUMN)[0].as_py()
-        pause_s = _PAUSE_S
-        for attempt in range(self._options.sink_retries_max + 1):
-            try:
-                connection = self._connected()
-                if attempt:
-                    staging = staging_table(self._target.schema, self._name)
-                    connection.run(f"DELETE FROM {staging} WHERE {quote(NUMBER_COLUMN)} >= {first}")
-                connection.ingest(self._target.schema, self._name, rows)
-                break
-            except ExternalError as error:
-                self._close()
-                if error.retry is Retry.NEVER or attempt == self._options.sink_retries_max:
-                    raise
-                logger.warning("rows could not be written and are written again: %s", error.message)
-            wait_s(pause_s)
-            pause_s = min(2 * pause_s, _PAUSE_MAX_S)
+        tried(lambda attempt: self._sent(rows, attempt > 0), self._options.sink_retries_max, "a write failed")
         self._rows += rows.num_rows
         self._context.count("numBytesOut", rows.nbytes)
         self._waiting, self._waiting_rows = [], 0
+
+    def _sent(self, rows: pa.Table, is_retry: bool) -> None:
+        try:
+            connection = self._connected()
+            if is_retry:
+                staging, first = staging_table(self._target.schema, self._name), rows.column(NUMBER_COLUMN)[0]
+                connection.run(f"DELETE FROM {staging} WHERE {quote(NUMBER_COLUMN)} >= {first.as_py()}")
+            connection.ingest(self._target.schema, self._name, rows)
+        except ExternalError:
+            self._close()
+            raise
 
     def finish(self) -> list[dict[str, Any]]:
         self._flush()
