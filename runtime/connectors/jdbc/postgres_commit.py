@@ -18,7 +18,7 @@ from sqlstream.errors import ExternalError, UserError
 from sqlstream.specs import SinkSpec
 
 _LOCK_TIMEOUT = "30s"
-"""How long a commit waits for another transaction that has locked the table."""
+"""How long a commit or an abort waits for another transaction that has locked the table."""
 
 _STAGED = """
 SELECT c.relname::text AS name FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
@@ -39,7 +39,7 @@ def commit_postgres(
 
 def abort_postgres(options: JdbcOptions, job_id: str, files: Any) -> None:
     """Remove the staged rows of all writers of a job."""
-    connection = connect(options.database, files)
+    connection = _connected(options, files)
     try:
         schema = Postgres().find_table(connection, options.table).schema
         query = _STAGED.format(schema=text(schema), prefix=text(staging_prefix(job_id)))
@@ -52,13 +52,22 @@ def abort_postgres(options: JdbcOptions, job_id: str, files: Any) -> None:
         connection.close()
 
 
+def _connected(options: JdbcOptions, files: Any) -> Connection:
+    connection = connect(options.database, files)
+    try:
+        connection.rows(f"SELECT set_config('lock_timeout', '{_LOCK_TIMEOUT}', false) AS timeout")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
 def _commit(spec: SinkSpec, options: JdbcOptions, writers: Sequence[dict[str, Any]], files: Any) -> None:
     ids = [writer["id"] for writer in writers]
     schema = writers[0]["schema"]
     journal = f"{quote(schema)}.{JOURNAL}"
-    connection = connect(options.database, files)
+    connection = _connected(options, files)
     try:
-        connection.rows(f"SELECT set_config('lock_timeout', '{_LOCK_TIMEOUT}', false) AS timeout")
         with transaction(connection):
             # Two commits that both make the journal would hinder each other.
             connection.rows(
