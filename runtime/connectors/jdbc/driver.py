@@ -104,7 +104,7 @@ class Connection:
             cursor.adbc_ingest(table, rows, mode="append", db_schema_name=schema)
 
     def cancel(self) -> None:
-        """End the statement that another thread waits for; nothing without one. SQLite's driver ends none before its next batch."""
+        """End the statement that another thread waits for; nothing without one. SQLite's driver ends none within a batch."""
         with self._lock:
             if self._cursor is not None:
                 with contextlib.suppress(_adbc_error()):
