@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from jdbc_harness import FILES, read, source
@@ -18,6 +19,7 @@ from sqlstream import types as sql
 from sqlstream.errors import ExternalError, Retry, UserError
 from sqlstream.schema import Schema
 
+TESTS = Path(__file__).parents[3]
 SCHEMA = Schema.of(("k", sql.BIGINT), ("name", sql.STRING))
 POSTGRES = "jdbc:postgresql://host:5433/shop"
 SQLITE = "jdbc:sqlite:/tmp/shop.sqlite"
@@ -160,7 +162,7 @@ def test_a_missing_driver_is_named_with_what_to_install() -> None:
         "except UserError as error: print(error.code, error.message, error.hint)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd="tests", check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=TESTS, check=False
     )
     assert done.stdout == (
         "SS5063 the driver of SQLite is not installed install it: pip install 'sqlstream[jdbc]'\n"
