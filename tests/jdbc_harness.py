@@ -24,10 +24,9 @@ def context(
     batch_rows: int = 3,
     files: Any = FILES,
     job_id: str = "job",
-    now_ms: int = 0,
 ) -> ConnectorContext:
     return ConnectorContext(
-        job_id, "vertex", subtask, parallelism, 0, batch_rows, {}, lambda: now_ms, lambda name, n: None, files
+        job_id, "vertex", subtask, parallelism, 0, batch_rows, {}, lambda: 0, lambda name, n: None, files
     )
 
 

@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import glob
-import logging
 import os
 import uuid
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import Any
 
 import pyarrow as pa
 
-from runtime.host.files import FileStatus, file_error
+from runtime.host.files import file_error
 from sqlstream.arrow import is_changelog, row_kinds, to_arrow_schema, without_row_kinds
 from sqlstream.errors import ExternalError
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.connector import ConnectorContext
 
-logger = logging.getLogger(__name__)
-
 KIND_COLUMN = "$kind"
 _ROWS = "rows.arrow"
-_END = b"ARROW1"
-"""What a complete file ends with."""
-
-_MINUTE_MS = 60_000
-KEPT_MS = 30 * 24 * 60 * _MINUTE_MS
-"""Complete rows may still be committed, by a server that starts again; after this long they are left over."""
 
 
 def staging_directory(path: str, job_id: str, writer_id: str) -> str:
@@ -42,40 +33,13 @@ def remove_staging(path: str, job_id: str, files: Any) -> None:
         files.remove(directory)
 
 
-def remove_leftovers(path: str, context: ConnectorContext) -> None:
-    """Remove what writers into the database at this path have left whose process died: rows that nobody has locked and that are
-    not complete."""
-    files = context.files
-    for directory in files.match_glob(staging_directory(glob.escape(path), "*", "*")):
-        rows = os.path.join(directory, _ROWS)
-        lock = files.lock(rows)
-        if lock is None:
-            continue
-        with lock:
-            status = files.status(rows)
-            age_ms = context.now_ms() - status.modified_ms if status is not None else 0
-            # A writer makes its file before it locks it.
-            if age_ms > (KEPT_MS if _is_complete(lock, status) else _MINUTE_MS):
-                logger.warning("removing the staged rows of a job that died: %s", directory)
-                files.remove(directory)
-
-
-def _is_complete(stream: BinaryIO, status: FileStatus | None) -> bool:
-    if status is None or status.size < len(_END):
-        return False
-    stream.seek(-len(_END), os.SEEK_END)
-    return stream.read(len(_END)) == _END
-
-
 class StagedRowsWriter:
     """Writes the rows in their order, with their kinds, to one Arrow file in a directory of its own.
 
-    State: the open file, which is locked until it is complete or its process ends. An empty writer has a file too, so that a
-    table is made although no row came. What writers of other jobs have left is removed first."""
+    State: the open file. An empty writer has a file too, so that a table is made although no row came."""
 
     def __init__(self, spec: SinkSpec, path: str, context: ConnectorContext) -> None:
         """`path` is the database's."""
-        remove_leftovers(path, context)
         self._context = context
         self._id = uuid.uuid4().hex
         self._directory = staging_directory(path, context.job_id, self._id[:12])
@@ -83,7 +47,6 @@ class StagedRowsWriter:
         data = to_arrow_schema(spec.schema)
         self._schema = data.append(pa.field(KIND_COLUMN, pa.int8()))
         self._stream = context.files.open_write(self._path)
-        self._lock = context.files.lock(self._path)
         self._writer = pa.ipc.new_file(self._stream, self._schema)
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -100,17 +63,11 @@ class StagedRowsWriter:
             self._stream.flush()
             self._context.files.sync(self._stream)
             self._stream.close()
-        self._unlock()
         return [{"id": self._id, "path": self._path, "subtask": self._context.subtask}]
 
     def abort(self) -> None:
         self._stream.close()
-        self._unlock()
         self._context.files.remove(self._directory)
-
-    def _unlock(self) -> None:
-        if self._lock is not None:
-            self._lock.close()
 
 
 def staged_rows(path: str, files: Any) -> pa.Table:
@@ -121,7 +78,7 @@ def staged_rows(path: str, files: Any) -> pa.Table:
             f'could not commit "{path}": the rows written there have vanished',
             hint="run the statement again, and let nothing remove hidden files meanwhile",
         )
-    return pa.ipc.open_file(pa.memory_map(path)).read_all()
+    return pa.ipc.open_file(files.map_read(path)).read_all()
 
 
 @contextlib.contextmanager

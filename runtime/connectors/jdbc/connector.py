@@ -119,6 +119,16 @@ class Jdbc:
 
             remove_staging(options.database.address, job_id, files)
 
+    def staging_directory(self, spec: SinkSpec, job_id: str, writer_id: str) -> str:
+        from runtime.connectors.staged_rows import staging_directory
+
+        database = read_options(spec.options).database
+        if database.is_server:
+            raise UserError(
+                "SS5013", f'rows of table "{spec.table}" are staged in its database, and in no directory'
+            )
+        return staging_directory(database.address, job_id, writer_id)
+
     def paths(self, options: Mapping[str, str]) -> tuple[str, ...]:
         database = read_options(options).database
         return () if database.is_server else (database.address,)

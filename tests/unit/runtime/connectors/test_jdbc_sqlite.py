@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -28,12 +26,11 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ExternalError, Retry, SqlStreamError, UserError
 from sqlstream.expressions import Call, Expression, InputRef, Literal
 from sqlstream.schema import Schema
-from sqlstream.spi.connector import SourceStatus
+from sqlstream.spi.connector import SourceStatus, StagesRows
 
 SCHEMA = Schema.of(("k", sql.BIGINT), ("name", sql.STRING), ("at", sql.timestamp(3)))
 ROWS: list[Row] = [(1, "one", 1_000), (2, "two", 2_000), (2, "zwei", None), (4, None, 4_000)]
 DAY_MS = 86_400_000
-TESTS = Path(__file__).parents[3]
 HOLDER = (
     "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None); c.execute('BEGIN EXCLUSIVE');"
     " print('locked', flush=True); sys.stdin.readline(); c.execute('ROLLBACK')"
@@ -359,42 +356,13 @@ def test_an_abort_leaves_nothing(out: Path) -> None:
     assert stored(out, "SELECT name FROM sqlite_schema") == [("out",)]
 
 
-WRITER = """
-import os, sys
-from jdbc_harness import context, sink
-from operator_harness import batch
-from runtime.connectors import connector
-from sqlstream import types as sql
-from sqlstream.changelog import ChangelogMode
-from sqlstream.schema import Schema
-schema = Schema.of(("k", sql.BIGINT), ("name", sql.STRING))
-spec = sink({"url": f"jdbc:sqlite:{sys.argv[1]}", "table-name": "out"}, schema)
-connector("jdbc").sink(spec, ChangelogMode.INSERT_ONLY, context(job_id="killed")).write(batch(schema, [(1, "a")]))
-os.kill(os.getpid(), 9)
-"""
-
-
-def test_what_a_job_that_died_has_staged_is_removed_and_nothing_else(out: Path) -> None:
-    search = f"{TESTS}{os.pathsep}{TESTS.parent}"
-    killed = subprocess.run(
-        [sys.executable, "-c", WRITER, str(out)],
-        timeout=60,
-        check=False,
-        env={**os.environ, "PYTHONPATH": search},
-    )
-    assert killed.returncode == -9
-    target = sink(options(out, "out"), OUT)
-    written(target, [[(2, "b")]], job_id="complete")
-    living = connector("jdbc").sink(target, ChangelogMode.INSERT_ONLY, context(job_id="living"))
-    hour_ms, month_ms = (int(time.time() + s) * 1000 for s in (3_600, 31 * 86_400))
-    assert [name.split("-")[1] for name in hidden(out.parent)] == ["complete", "killed", "living"]
-    for now_ms, left in ((hour_ms, ["complete", "living"]), (month_ms, ["living"])):
-        connector("jdbc").sink(
-            target, ChangelogMode.INSERT_ONLY, context(job_id="next", now_ms=now_ms)
-        ).abort()
-        assert [name.split("-")[1] for name in hidden(out.parent)] == left
-    living.abort()
-    assert hidden(out.parent) == []
+def test_the_rows_of_a_job_are_staged_where_the_claims_of_dead_jobs_are_looked_for(out: Path) -> None:
+    made, target = connector("jdbc"), sink(options(out, "out"), OUT)
+    assert isinstance(made, StagesRows)
+    (committable,) = written(target, [[(1, "a")]], job_id="a1")
+    assert FILES.match_glob(made.staging_directory(target, "a1", "*")) == [
+        str(Path(committable["path"]).parent)
+    ]
 
 
 @given(
