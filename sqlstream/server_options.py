@@ -61,7 +61,7 @@ _SECURITY = (
                  "Directories, with ; between them, that tables of the connector filesystem may lie in; empty allows all.",
                  scope=_SERVER),
     ConfigOption("sqlstream.server.database-servers.enabled", _B, "false",
-                 "Let tables of the connector duckdb lie in Postgres and MySQL servers, to which this server connects.",
+                 "Let tables of the connectors duckdb and jdbc lie in Postgres and MySQL servers, to which this server connects.",
                  scope=_SERVER),
     ConfigOption("security.ssl.rest.enabled", _B, "false", "Serve HTTPS instead of HTTP.", scope=_SERVER),
     ConfigOption("security.ssl.rest.certificate-file", _S, "",

@@ -1,8 +1,10 @@
-"""The measurement behind `sqlstream bench lookup`: the operator of the lookup join over a DuckDB file, on one core."""
+"""The measurement behind `sqlstream bench lookup`: the operator of the lookup join over a file, on one core."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sqlite3
 import tempfile
 import time
 from collections.abc import Iterator
@@ -65,21 +67,41 @@ class _Counted:
         return None
 
 
-def figures(table_rows: int, probe_rows: int) -> Iterator[LookupFigure]:
-    """Every cache and kind of join over a table of `table_rows` rows; nine in ten of the random keys have a row."""
-    import duckdb
-
+def figures(table_rows: int, probe_rows: int, connector_name: str = "duckdb") -> Iterator[LookupFigure]:
+    """Every cache and kind of join over a table of `table_rows` rows; nine in ten of the random keys have a row. The table lies
+    in a DuckDB file, or for connector `jdbc` in a SQLite file."""
     with tempfile.TemporaryDirectory(prefix="sqlstream-bench-") as directory:
-        path = os.path.join(directory, "dim.duckdb")
-        with duckdb.connect(path) as connection:
-            connection.execute(
-                "CREATE TABLE dim AS SELECT range::BIGINT AS k, 'name of ' || range AS name, (range % 7)::INTEGER AS region"
-                f" FROM range({table_rows})"
-            )
+        make = _sqlite_table if connector_name == "jdbc" else _duckdb_table
+        options = make(directory, table_rows)
         batches = _probes(table_rows, probe_rows)
         for cache in BARS:
             for kind in JoinKind:
-                yield _measure(path, cache, kind, batches)
+                yield measure(connector_name, {**options, "lookup.cache": cache}, kind, batches)
+
+
+def _duckdb_table(directory: str, rows: int) -> dict[str, str]:
+    import duckdb
+
+    path = os.path.join(directory, "dim.duckdb")
+    with duckdb.connect(path) as connection:
+        connection.execute(
+            "CREATE TABLE dim AS SELECT range::BIGINT AS k, 'name of ' || range AS name, (range % 7)::INTEGER AS region"
+            f" FROM range({rows})"
+        )
+    return {"path": path}
+
+
+def _sqlite_table(directory: str, rows: int) -> dict[str, str]:
+    path = os.path.join(directory, "dim.sqlite")
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE dim (k INTEGER PRIMARY KEY, name TEXT, region INTEGER)")
+        connection.execute(
+            "WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ?)"
+            " INSERT INTO dim SELECT i, 'name of ' || i, i % 7 FROM n",
+            [rows - 1],
+        )
+        connection.commit()
+    return {"url": f"jdbc:sqlite:{path}", "table-name": "dim"}
 
 
 def _probes(table_rows: int, probe_rows: int) -> list[pa.RecordBatch]:
@@ -95,9 +117,12 @@ def _probes(table_rows: int, probe_rows: int) -> list[pa.RecordBatch]:
     ]
 
 
-def _measure(path: str, cache: str, kind: JoinKind, batches: list[pa.RecordBatch]) -> LookupFigure:
+def measure(
+    connector_name: str, options: dict[str, str], kind: JoinKind, batches: list[pa.RecordBatch]
+) -> LookupFigure:
     """The first batch warms up: it loads a FULL cache."""
-    operator, output = _operator(path, cache, kind), _Counted()
+    cache = options["lookup.cache"]
+    operator, output = _operator(connector_name, options, kind), _Counted()
     operator.on_batch(batches[0], 0, output)
     output.rows = 0
     begun_s = time.process_time()
@@ -109,16 +134,16 @@ def _measure(path: str, cache: str, kind: JoinKind, batches: list[pa.RecordBatch
     return LookupFigure(cache, kind.value, round(rows / max(used_s, 1e-9)), BARS[cache], rows, output.rows)
 
 
-def _operator(path: str, cache: str, kind: JoinKind) -> LookupJoin:
+def _operator(connector_name: str, options: dict[str, str], kind: JoinKind) -> LookupJoin:
     insert_only = ChangelogMode.INSERT_ONLY
-    made = connector("duckdb")
+    made = connector(connector_name)
     assert isinstance(made, LooksUp)
     spec = LookupJoinSpec(
         kind=kind,
         left_keys=(1,),
         source_keys=(0,),
         right_keys=(0,),
-        source=SourceSpec("dim", "duckdb", {"path": path, "lookup.cache": cache}, TABLE, TABLE.names),
+        source=SourceSpec("dim", connector_name, options, TABLE, TABLE.names),
         projections=tuple(InputRef(i, t) for i, t in enumerate(TABLE.types)),
         right_schema=TABLE,
     )

@@ -212,7 +212,7 @@ def threads(config: Mapping[str, str]) -> int:
 
 def lock_down(connection: duckdb.DuckDBPyConnection, paths: list[str]) -> None:
     """From here on the database reads what was registered, what was attached and these files, and no SQL can change that."""
-    from runtime.connectors.duckdb.filters import text
+    from runtime.connectors.sql_filters import text
 
     if paths:
         connection.execute(f"SET allowed_paths = [{', '.join(text(path) for path in paths)}]")

@@ -16,6 +16,7 @@ CONNECTORS: dict[str, str] = {
     "datagen": "runtime.connectors.datagen:Datagen",
     "duckdb": "runtime.connectors.duckdb.connector:DuckDb",
     "filesystem": "runtime.connectors.filesystem:Filesystem",
+    "jdbc": "runtime.connectors.jdbc.connector:Jdbc",
     "nexmark": "runtime.connectors.nexmark:Nexmark",
     "print": "runtime.connectors.print:Print",
 }

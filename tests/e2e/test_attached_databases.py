@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import getpass
 import os
-import shutil
-import socket
 import sqlite3
 import subprocess
 import threading
@@ -17,9 +14,9 @@ from pathlib import Path
 import pytest
 from command_harness import ROOT, SQLSTREAM, environment, sqlstream
 from peers.install import PeerError, install_duckdb
+from postgres_harness import PASSWORD, Postgres, running_postgres
 
 PEERS = ROOT / ".peers"
-PASSWORD = "it's \\ secret"
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -62,99 +59,13 @@ def test_a_sqlite_table_is_read_and_looked_up(duckdb_path: str, tmp_path: Path) 
     assert (done.returncode, done.stdout) == (0, ANSWER), done.stderr
 
 
-class Postgres:
-    """A server of our own on a free port, with one table. State: its directory."""
-
-    def __init__(self, binaries: Path, directory: Path) -> None:
-        self._binaries = binaries
-        self._data = directory / "data"
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        (directory / "password").write_text(PASSWORD)
-        (directory / "password").chmod(0o644)
-        self._as_user(
-            "initdb",
-            "-D",
-            self._data,
-            "-A",
-            "scram-sha-256",
-            "-U",
-            "shop",
-            f"--pwfile={directory / 'password'}",
-        )
-
-    def start(self) -> None:
-        options = (
-            f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c log_statement=all"
-        )
-        self._as_user("pg_ctl", "-D", self._data, "-o", options, "-l", self._data / "log", "-w", "start")
-
-    def stop(self) -> None:
-        self._as_user("pg_ctl", "-D", self._data, "-m", "immediate", "-w", "stop")
-
-    def sql(self, text: str) -> None:
-        subprocess.run(
-            [
-                self._binaries / "psql",
-                "-h",
-                "127.0.0.1",
-                "-p",
-                str(self.port),
-                "-U",
-                "shop",
-                "-d",
-                "postgres",
-                "-c",
-                text,
-            ],
-            env={**os.environ, "PGPASSWORD": PASSWORD},
-            check=True,
-            capture_output=True,
-            timeout=60,
-        )
-
-    @property
-    def log(self) -> str:
-        return (self._data / "log").read_text()
-
-    def _as_user(self, command: str, *words: object) -> None:
-        """Postgres does not run as root."""
-        user = (
-            ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
-            if getpass.getuser() == "root"
-            else []
-        )
-        subprocess.run(
-            [*user, str(self._binaries / command), *map(str, words)],
-            check=True,
-            timeout=120,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            cwd="/",
-        )
-
-
 @pytest.fixture(scope="module")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
-    found = [p.parent for p in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
-    named = shutil.which("initdb")
-    if not found and named is None:
-        pytest.skip("Postgres is not here: install it (on Debian: apt-get install postgresql)")
-    directory = Path("/tmp") / f"sqlstream-postgres-{os.getpid()}"
-    directory.mkdir()
-    if getpass.getuser() == "root":
-        shutil.chown(directory, "postgres")
-    try:
-        server = Postgres(found[0] if found else Path(str(named)).parent, directory)
-        server.start()
+def postgres() -> Iterator[Postgres]:
+    with running_postgres() as server:
         server.sql(
             "CREATE TABLE dim AS SELECT 3 * i::BIGINT AS k, 'n' || i AS name FROM generate_series(0, 9) AS i"
         )
         yield server
-        server.stop()
-    finally:
-        shutil.rmtree(directory)
 
 
 def options(server: Postgres, password: str = PASSWORD) -> str:

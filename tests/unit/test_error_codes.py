@@ -21,6 +21,7 @@ MEANINGS = {
     "SS2014": "no such catalog or database",
     "SS3001": "a feature that is not supported",
     "SS3019": "a statement that is too large",
+    "SS3030": "a lookup join without a column to look up by",
     "SS3090": "keys and time zones that operators do not take",
     "SS3091": "a Top-N that keeps too many ranks",
     "SS3301": "what a batch engine has no exact counterpart for",

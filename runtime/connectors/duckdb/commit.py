@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 
 from runtime.connectors.duckdb.database import INSTANCES, attach, connect, lock_down, table_of, translated
-from runtime.connectors.duckdb.filters import quote
 from runtime.connectors.duckdb.options import Place
 from runtime.connectors.duckdb.relation import check_columns, described
-from runtime.connectors.duckdb.sink import KIND_COLUMN
 from runtime.connectors.duckdb.types import type_name
+from runtime.connectors.sql_filters import quote
+from runtime.connectors.staged_rows import KIND_COLUMN, staged_rows
 from runtime.host.clock import wait_s
 from sqlstream.changelog import RowKind
 from sqlstream.errors import ExternalError, Retry, UserError
@@ -59,7 +59,7 @@ def apply(place: Place, spec: SinkSpec, committables: Sequence[dict[str, Any]], 
         connection.execute("BEGIN")
         if not _is_applied(connection, writers):
             _check_table(connection, place, spec, _ALIAS, makes=True)
-            staged = pa.concat_tables([_staged(c["path"], files) for c in writers])
+            staged = pa.concat_tables([staged_rows(c["path"], files) for c in writers])
             _write(connection, place, spec, staged)
             _note(connection, writers)
         connection.execute("COMMIT")
@@ -143,17 +143,6 @@ def _definition(spec: SinkSpec) -> str:
     if spec.primary_key:
         columns.append(f"PRIMARY KEY ({', '.join(quote(spec.schema.names[k]) for k in spec.primary_key)})")
     return ", ".join(columns)
-
-
-def _staged(path: str, files: Any) -> pa.Table:
-    """The rows of a writer. ExternalError SS5066 when its file is gone."""
-    if files.status(path) is None:
-        raise ExternalError(
-            "SS5066",
-            f'could not commit "{path}": the rows written there have vanished',
-            hint="run the statement again, and let nothing remove hidden files meanwhile",
-        )
-    return pa.ipc.open_file(files.map_read(path)).read_all()
 
 
 def _write(connection: Any, place: Place, spec: SinkSpec, staged: pa.Table) -> None:

@@ -84,11 +84,11 @@ class DuckDb:
 
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:
         from runtime.connectors.duckdb.commit import check_target
-        from runtime.connectors.duckdb.sink import DuckDbSinkWriter
+        from runtime.connectors.staged_rows import StagedRowsWriter
 
         place = _written(spec)
         check_target(place, spec, context.files)
-        return DuckDbSinkWriter(spec, place, mode, context)
+        return StagedRowsWriter(spec, place.path, context)
 
     def commit(self, spec: SinkSpec, committables: list[dict[str, Any]], files: Any) -> None:
         from runtime.connectors.duckdb.commit import apply
@@ -99,11 +99,12 @@ class DuckDb:
         if read_place(spec.table, spec.options).kind is not PlaceKind.DUCKDB:
             # No writer has begun.
             return
-        for directory in files.match_glob(self.staging_directory(spec, job_id, "*")):
-            files.remove(directory)
+        from runtime.connectors.staged_rows import remove_staging
+
+        remove_staging(_written(spec).path, job_id, files)
 
     def staging_directory(self, spec: SinkSpec, job_id: str, writer_id: str) -> str:
-        from runtime.connectors.duckdb.sink import staging_directory
+        from runtime.connectors.staged_rows import staging_directory
 
         return staging_directory(_written(spec).path, job_id, writer_id)
 

@@ -12,11 +12,12 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from runtime.connectors.duckdb.filters import quote, text
 from runtime.connectors.duckdb.options import EXTENSIONS, Place
 from runtime.connectors.duckdb.place_kind import PlaceKind
 from runtime.connectors.duckdb.shared_connection import SharedConnection
 from runtime.connectors.file_paths import is_pattern
+from runtime.connectors.server_address import connection_value
+from runtime.connectors.sql_filters import quote, text
 from runtime.host.spill_directory import make_spill_directory
 from sqlstream.errors import ExternalError, Retry, SqlStreamError, UserError
 from sqlstream.secrets import MASK
@@ -272,7 +273,7 @@ def attach(connection: Any, place: Place, address: str, alias: str, *, is_read_o
         options.append(f"TYPE {place.kind.value}")
     if place.kind.is_server:
         login = {"user": place.username, "password": place.password}
-        address += "".join(f" {key}={_connection_value(value)}" for key, value in login.items() if value)
+        address += "".join(f" {key}={connection_value(value)}" for key, value in login.items() if value)
         if place.kind is PlaceKind.POSTGRES and "connect_timeout" not in address:
             address += f" connect_timeout={CONNECT_TIMEOUT_S}"
     suffix = f" ({', '.join(options)})" if options else ""
@@ -286,10 +287,6 @@ def interrupt(connection: Any) -> None:
     if connection is not None:
         with contextlib.suppress(duckdb.Error):
             connection.interrupt()
-
-
-def _connection_value(value: str) -> str:
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def load_extension(connection: Any, name: str) -> None:
@@ -344,7 +341,7 @@ def translated(place: Place) -> Iterator[None]:
 def external_error(place: Place, error: Exception) -> SqlStreamError:
     """The error of DuckDB about this place in our words."""
     reason = _first_line(error)
-    for secret in (place.password, _connection_value(place.password)) if place.password else ():
+    for secret in (place.password, connection_value(place.password)) if place.password else ():
         reason = reason.replace(secret, MASK)
     folded = reason.lower()
     where = f'"{place.path}"'

@@ -7,13 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from runtime.connectors.declared_rows import as_declared
 from runtime.connectors.duckdb.database import INSTANCES, interrupt
-from runtime.connectors.duckdb.filters import quote, text, where
 from runtime.connectors.duckdb.options import Place
-from runtime.connectors.duckdb.relation import Relation, as_declared, open_relation
-from sqlstream.errors import UserError
+from runtime.connectors.duckdb.relation import Relation, open_relation
+from runtime.connectors.sql_filters import quote, text, where
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import ConnectorContext
+from sqlstream.spi.lookup import too_many_rows
 
 IN_LIST_MAX = 1_000
 """A server's table is scanned by DuckDB itself; up to this many values of the first key are sent along as its filter."""
@@ -50,15 +51,11 @@ class DuckDbLookup:
 
     def load(self, rows_max: int) -> pa.RecordBatch:
         def answer(connection: Any, relation: Relation) -> pa.Table:
-            condition = where(self._spec.filters, self._spec.columns)
+            condition = where(self._spec.filters, [quote(name) for name in self._spec.columns])
             query = f"SELECT {self._columns(relation)} FROM {relation.item}{condition} LIMIT {rows_max + 1}"
             rows = connection.sql(query).to_arrow_table()
             if rows.num_rows > rows_max:
-                raise UserError(
-                    "SS5064",
-                    f'table "{self._spec.table}" has more than the {rows_max} rows that a FULL cache takes',
-                    hint="raise 'lookup.full-cache.max-rows', or choose 'lookup.cache' = 'PARTIAL'",
-                )
+                raise too_many_rows(self._spec.table, rows_max)
             return rows
 
         return self._answered(answer)
@@ -75,7 +72,7 @@ class DuckDbLookup:
                 rows = answer(reading.connection, self._relation)
                 self._types = rows.schema.types
             assert self._relation is not None
-            return as_declared(self._relation, rows, self._spec.table)
+            return as_declared(self._relation.columns, rows, self._spec.table)
 
     def _answer_of_checked(self, answer: Callable[[Any, Relation], pa.Table]) -> pa.Table | None:
         """The answer of the table as it was checked; None when there is none, and for files, which may be others each time."""
@@ -93,7 +90,7 @@ class DuckDbLookup:
         return relation.select(self._spec.columns)
 
     def _where(self, keys: pa.RecordBatch) -> str:
-        condition = where(self._spec.filters, self._spec.columns)
+        condition = where(self._spec.filters, [quote(name) for name in self._spec.columns])
         listed = _in_list(keys.column(0)) if self._place.kind.is_server else ""
         if not listed:
             return condition

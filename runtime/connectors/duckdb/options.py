@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from runtime.connectors.duckdb.place_kind import PlaceKind
-from runtime.connectors.duckdb.server_address import check_address
 from runtime.connectors.file_paths import is_pattern, local_path
+from runtime.connectors.server_address import check_address
 from sqlstream.config_option import parse_boolean
 from sqlstream.errors import UserError
 from sqlstream.spi.connector import OptionDescriptor, OptionType
@@ -95,7 +95,7 @@ def read_place(table: str, options: Mapping[str, str]) -> Place:
     path = options["path"] if kind.is_server else local_path(options["path"])
     _check_use(kind, options)
     if kind.is_server:
-        check_address(kind, path)
+        check_address(kind.value, path)
     if not kind.is_files and not kind.is_server and is_pattern(path):
         raise UserError(
             "SS4002",

@@ -6,15 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from runtime.connectors.duckdb.database import Reading, table_of
-from runtime.connectors.duckdb.filters import quote, text
 from runtime.connectors.duckdb.options import Place
 from runtime.connectors.duckdb.place_kind import PlaceKind
 from runtime.connectors.duckdb.types import can_read, type_name
-from sqlstream.arrow import to_arrow_type
+from runtime.connectors.sql_filters import quote, text
 from sqlstream.errors import UserError, did_you_mean
 from sqlstream.schema import Field
 from sqlstream.specs import SourceSpec
@@ -75,35 +71,6 @@ def check_columns(
     """UserError SS5062 for a column that is not among the stored ones, or cannot be read as its declared type."""
     for name, declared in wanted:
         _check_column(place, table, name, declared, stored)
-
-
-def as_declared(relation: Relation, rows: pa.Table, table: str) -> pa.RecordBatch:
-    """The rows with the Arrow types of the declared columns. UserError SS5065 for a value that does not fit its type."""
-    columns = []
-    for (name, declared), column in zip(relation.columns, rows.columns, strict=True):
-        array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        columns.append(_cast(array, declared, name, table))
-    names = [name for name, _ in relation.columns]
-    if not names:
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * rows.num_rows, pa.struct([])))
-    return pa.RecordBatch.from_arrays(columns, names=names)
-
-
-def _cast(array: pa.Array, declared: LogicalType, name: str, table: str) -> pa.Array:
-    wanted = to_arrow_type(declared)
-    if array.type == wanted:
-        return array
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    try:
-        return pc.cast(array, wanted)
-    except pa.ArrowInvalid as error:
-        raise UserError(
-            "SS5065",
-            f'a value of column "{name}" of table "{table}" does not fit {declared.with_nullable(True)}',
-            detail=str(error).split("\n", 1)[0],
-            hint="declare the column with the precision that its values have",
-        ) from error
 
 
 def files_item(place: Place, spec: SourceSpec, connection: Any, paths: Sequence[str]) -> str:

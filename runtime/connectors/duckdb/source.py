@@ -7,10 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from runtime.connectors.declared_rows import as_declared
 from runtime.connectors.duckdb.database import INSTANCES, interrupt, translated
-from runtime.connectors.duckdb.filters import where
 from runtime.connectors.duckdb.options import Place
-from runtime.connectors.duckdb.relation import Relation, as_declared, open_relation
+from runtime.connectors.duckdb.relation import Relation, open_relation
+from runtime.connectors.sql_filters import quote, where
 from sqlstream.errors import ExternalError, Retry
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import ConnectorContext, SourceStatus
@@ -100,7 +101,7 @@ class DuckDbReader:
     def _read_block(self) -> Any:
         assert self._relation is not None
         columns = self._relation.select(self._spec.columns) or "1"
-        condition = where(self._spec.filters, self._spec.columns)
+        condition = where(self._spec.filters, [quote(name) for name in self._spec.columns])
         if self._relation.has_row_ids:
             first = self._block * BLOCK_ROWS
             block = f"rowid >= {first} AND rowid < {first + BLOCK_ROWS}"
@@ -122,7 +123,7 @@ class DuckDbReader:
             return None
         assert self._relation is not None
         self._context.count("numBytesIn", batch.nbytes)
-        return as_declared(self._relation, pa.Table.from_batches([batch]), self._spec.table)
+        return as_declared(self._relation.columns, pa.Table.from_batches([batch]), self._spec.table)
 
     def next_poll_ms(self) -> int | None:
         return self._next_try_ms

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from runtime.connectors.duckdb.arrow_types import duckdb_type
-from runtime.connectors.duckdb.filters import text
 from runtime.connectors.native_parquet.refusal import NotNative
+from runtime.connectors.sql_filters import text
 from sqlstream.spark_types import spark_type
 from sqlstream.types import LogicalType
 

@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow as pa
 
 from runtime.connectors.duckdb.database import connect
-from runtime.connectors.duckdb.filters import text
 from runtime.connectors.file_constants import FileConstants
 from runtime.connectors.file_paths import find_files, is_pattern, local_path, table_root
 from runtime.connectors.native_parquet.constants import constant
@@ -25,6 +24,7 @@ from runtime.connectors.native_parquet.expressions import (
 from runtime.connectors.native_parquet.footers import Footer, read_footer
 from runtime.connectors.native_parquet.refusal import NotNative
 from runtime.connectors.native_parquet.statistics import Reading, stored_bytes
+from runtime.connectors.sql_filters import text
 from runtime.host.files import FileStatus
 from sqlstream.errors import ExternalError, Retry
 from sqlstream.spark_types import quote as spark_name

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from client.benches.lookup import BARS, LookupFigure, figures
 
 
-def test_every_cache_answers_the_same_probes() -> None:
-    found = list(figures(table_rows=90, probe_rows=1_000))
+@pytest.mark.parametrize("connector", ["duckdb", "jdbc"])
+def test_every_cache_answers_the_same_probes(connector: str) -> None:
+    found = list(figures(90, 1_000, connector))
     assert [(f.cache, f.kind) for f in found] == [(c, k) for c in BARS for k in ("INNER", "LEFT")]
     assert {f.rows_out for f in found if f.kind == "LEFT"} == {1_000}
     (inner,) = {f.rows_out for f in found if f.kind == "INNER"}

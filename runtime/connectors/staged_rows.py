@@ -1,8 +1,9 @@
-"""Writes rows to a DuckDB table: staged in files by each subtask, applied in one transaction when the job has finished."""
+"""Rows of a sink in a hidden file beside a database that is a file, until they are committed."""
 
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import uuid
 from collections.abc import Iterator
@@ -10,14 +11,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.connectors.duckdb.options import Place
 from runtime.host.files import file_error
 from sqlstream.arrow import is_changelog, row_kinds, to_arrow_schema, without_row_kinds
-from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import ExternalError
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.connector import ConnectorContext
 
 KIND_COLUMN = "$kind"
+_ROWS = "rows.arrow"
 
 
 def staging_directory(path: str, job_id: str, writer_id: str) -> str:
@@ -26,16 +27,23 @@ def staging_directory(path: str, job_id: str, writer_id: str) -> str:
     return os.path.join(directory, f".{name}.staging-{job_id}-{writer_id}")
 
 
-class DuckDbSinkWriter:
+def remove_staging(path: str, job_id: str, files: Any) -> None:
+    """Remove the rows of all writers of a job into the database at this path."""
+    for directory in files.match_glob(staging_directory(glob.escape(path), job_id, "*")):
+        files.remove(directory)
+
+
+class StagedRowsWriter:
     """Writes the rows in their order, with their kinds, to one Arrow file in a directory of its own.
 
     State: the open file. An empty writer has a file too, so that a table is made although no row came."""
 
-    def __init__(self, spec: SinkSpec, place: Place, mode: ChangelogMode, context: ConnectorContext) -> None:
+    def __init__(self, spec: SinkSpec, path: str, context: ConnectorContext) -> None:
+        """`path` is the database's."""
         self._context = context
         self._id = uuid.uuid4().hex
-        self._directory = staging_directory(place.path, context.job_id, self._id[:12])
-        self._path = os.path.join(self._directory, "rows.arrow")
+        self._directory = staging_directory(path, context.job_id, self._id[:12])
+        self._path = os.path.join(self._directory, _ROWS)
         data = to_arrow_schema(spec.schema)
         self._schema = data.append(pa.field(KIND_COLUMN, pa.int8()))
         self._stream = context.files.open_write(self._path)
@@ -60,6 +68,17 @@ class DuckDbSinkWriter:
     def abort(self) -> None:
         self._stream.close()
         self._context.files.remove(self._directory)
+
+
+def staged_rows(path: str, files: Any) -> pa.Table:
+    """The rows of a writer. ExternalError SS5066 when its file is gone."""
+    if files.status(path) is None:
+        raise ExternalError(
+            "SS5066",
+            f'could not commit "{path}": the rows written there have vanished',
+            hint="run the statement again, and let nothing remove hidden files meanwhile",
+        )
+    return pa.ipc.open_file(files.map_read(path)).read_all()
 
 
 @contextlib.contextmanager

@@ -1,14 +1,15 @@
-"""Which conditions DuckDB checks while it reads, and how they stand in its SQL."""
+"""Which conditions a database checks while it reads, and how they stand in its SQL."""
 
 from __future__ import annotations
 
 import pytest
 
-from runtime.connectors.duckdb.filters import quote, text, where
+from runtime.connectors.sql_filters import quote, text, where
 from sqlstream import types as sql
 from sqlstream.expressions import Call, Expression, InputRef, Literal
 
 NAMES = ("n", 'a "b"', "o", "y", "d", "x", "s2")
+COLUMNS = [quote(name) for name in NAMES]
 N = InputRef(0, sql.BIGINT)
 S = InputRef(1, sql.STRING)
 O = InputRef(2, sql.BOOLEAN)  # noqa: E741 (one letter a column)
@@ -59,14 +60,22 @@ def number(value: int) -> Literal:
     ],
     ids=str,
 )
-def test_a_condition_is_duckdbs_where_both_decide_alike(condition: Expression, expected: str | None) -> None:
-    assert where([condition], NAMES) == ("" if expected is None else f" WHERE {expected}")
+def test_a_condition_is_the_databases_where_both_decide_alike(
+    condition: Expression, expected: str | None
+) -> None:
+    assert where([condition], COLUMNS) == ("" if expected is None else f" WHERE {expected}")
 
 
-def test_what_duckdb_cannot_check_is_left_out_and_the_rest_is_joined() -> None:
+def test_what_the_database_cannot_check_is_left_out_and_the_rest_is_joined() -> None:
     conditions = [O, is_("=", X, X), is_("=", N, number(1))]
-    assert where(conditions, NAMES) == ' WHERE "o" AND ("n" = (1))'
-    assert where([], NAMES) == ""
+    assert where(conditions, COLUMNS) == ' WHERE "o" AND ("n" = (1))'
+    assert where([], COLUMNS) == ""
+
+
+def test_a_column_that_the_database_compares_in_another_way_is_left_out() -> None:
+    assert (
+        where([is_("=", N, number(1)), is_("IS NULL", S)], [None, *COLUMNS[1:]]) == ' WHERE "a ""b""" IS NULL'
+    )
 
 
 def test_names_and_texts_are_quoted() -> None:

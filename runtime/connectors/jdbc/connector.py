@@ -1,0 +1,167 @@
+"""The connector `jdbc`: tables of databases, by Flink's options and ADBC's drivers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from runtime.connectors.file_paths import absolute_path
+from runtime.connectors.jdbc.database import DatabaseKind
+from runtime.connectors.jdbc.options import OPTIONS, read_options
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import SqlStreamError, UserError
+from sqlstream.schema import Schema
+from sqlstream.spi.connector import (
+    ConnectorContext,
+    ConnectorDescriptor,
+    LookupSource,
+    SinkWriter,
+    SourceReader,
+)
+from sqlstream.spi.lookup import LookupOptions
+from sqlstream.types import LogicalType, TypeRoot
+
+if TYPE_CHECKING:
+    from sqlstream.specs import SinkSpec, SourceSpec
+
+_FACTOR = 4
+"""How much larger rows are than the table or file that they are in, at most in most cases."""
+
+_DIGITS_MAX = 6
+_CLOCKS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+_NEVER = (
+    *(TypeRoot.MAP, TypeRoot.ROW, TypeRoot.MULTISET, TypeRoot.NULL),
+    *(TypeRoot.INTERVAL_DAY_TIME, TypeRoot.INTERVAL_YEAR_MONTH),
+)
+
+
+class Jdbc:
+    """Tables of PostgreSQL and SQLite: a bounded source, by key, and a sink whose rows are visible when the job has finished, in
+    one transaction."""
+
+    descriptor = ConnectorDescriptor(
+        identifier="jdbc",
+        options=OPTIONS,
+        is_source=True,
+        is_sink=True,
+        filters=True,
+        limits=True,
+        lookups=True,
+        sink_mode=ChangelogMode.UPSERT,
+    )
+
+    def validate(
+        self, table: str, schema: Schema, options: dict[str, str], partition_keys: tuple[str, ...] = ()
+    ) -> None:
+        """Options that fit each other, types that the database has. UserError SS4002, SS4003, SS4005, SS4006."""
+        kind = read_options(options).database.kind
+        LookupOptions.of(options)
+        folded: dict[str, str] = {}
+        for field in schema.fields:
+            if not _is_carried(kind, field.type):
+                raise UserError(
+                    "SS4006",
+                    f'connector "jdbc" carries no {field.type.with_nullable(True)} of {kind.title},'
+                    f' the type of column "{field.name}"',
+                    hint="declare a type that the database has",
+                )
+            other = folded.setdefault(field.name.lower(), field.name)
+            if other != field.name and kind is DatabaseKind.SQLITE:
+                raise UserError(
+                    "SS4006",
+                    f'columns "{other}" and "{field.name}" have one name in SQLite, which knows no case',
+                    hint="rename one of them",
+                )
+
+    def source(
+        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
+    ) -> SourceReader:
+        from runtime.connectors.jdbc.source import JdbcReader
+
+        return JdbcReader(spec, read_options(spec.options), context, splits)
+
+    def lookup_source(
+        self, spec: SourceSpec, keys: tuple[str, ...], context: ConnectorContext
+    ) -> LookupSource:
+        from runtime.connectors.jdbc.lookup import JdbcLookup
+
+        return JdbcLookup(spec, read_options(spec.options), keys, context)
+
+    def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:
+        options = read_options(spec.options)
+        if options.database.is_server:
+            from runtime.connectors.jdbc.postgres_sink import PostgresSinkWriter
+
+            return PostgresSinkWriter(spec, options, context)
+        from runtime.connectors.jdbc.sqlite_sink import sqlite_sink
+
+        return sqlite_sink(spec, options, context)
+
+    def commit(self, spec: SinkSpec, committables: list[dict[str, Any]], files: Any) -> None:
+        options = read_options(spec.options)
+        if options.database.is_server:
+            from runtime.connectors.jdbc.postgres_commit import commit_postgres
+
+            commit_postgres(spec, options, committables, files)
+        else:
+            from runtime.connectors.jdbc.sqlite_sink import commit_sqlite
+
+            commit_sqlite(spec, options, committables, files)
+
+    def abort(self, spec: SinkSpec, job_id: str, committables: list[dict[str, Any]], files: Any) -> None:
+        options = read_options(spec.options)
+        if options.database.is_server:
+            from runtime.connectors.jdbc.postgres_commit import abort_postgres
+
+            abort_postgres(options, job_id, files)
+        else:
+            from runtime.connectors.staged_rows import remove_staging
+
+            remove_staging(options.database.address, job_id, files)
+
+    def staging_directory(self, spec: SinkSpec, job_id: str, writer_id: str) -> str:
+        from runtime.connectors.staged_rows import staging_directory
+
+        database = read_options(spec.options).database
+        if database.is_server:
+            raise UserError(
+                "SS5013", f'rows of table "{spec.table}" are staged in its database, and in no directory'
+            )
+        return staging_directory(database.address, job_id, writer_id)
+
+    def paths(self, options: Mapping[str, str]) -> tuple[str, ...]:
+        database = read_options(options).database
+        return () if database.is_server else (database.address,)
+
+    def with_absolute_paths(self, options: Mapping[str, str], directory: str) -> Mapping[str, str]:
+        # The address of a server is no path.
+        if not self.paths(options):
+            return options
+        path = read_options(options).database.address
+        return {**options, "url": f"jdbc:sqlite:{absolute_path('url', path, directory)}"}
+
+    def input_bytes(self, spec: SourceSpec, files: Any) -> int:
+        try:
+            options = read_options(spec.options)
+            if options.database.is_server:
+                from runtime.connectors.jdbc.postgres import stored_bytes
+
+                return _FACTOR * stored_bytes(options.database, options.table, files)
+            status = files.status(options.database.address)
+        except (SqlStreamError, OSError):
+            # The reader says what is wrong.
+            return 0
+        return _FACTOR * status.size if status is not None else 0
+
+
+def _is_carried(kind: DatabaseKind, t: LogicalType) -> bool:
+    if t.root is TypeRoot.ARRAY:
+        assert t.element is not None
+        return (
+            kind is DatabaseKind.POSTGRES
+            and t.element.root is not TypeRoot.ARRAY
+            and _is_carried(kind, t.element)
+        )
+    if t.root in _CLOCKS and kind is DatabaseKind.POSTGRES:
+        return t.precision <= _DIGITS_MAX
+    return t.root not in _NEVER

@@ -1,0 +1,235 @@
+"""The options of connector `jdbc`, with Flink's names, types and defaults."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from runtime.connectors.jdbc.database import Database, DatabaseKind, TableName
+from runtime.connectors.jdbc.url import parse_url
+from sqlstream.config_option import parse_boolean, parse_duration_ms
+from sqlstream.errors import UserError
+from sqlstream.spi.connector import OptionDescriptor, OptionType
+from sqlstream.spi.lookup import LOOKUP_OPTIONS
+
+_DRIVERS = {
+    "org.postgresql.driver": DatabaseKind.POSTGRES,
+    "org.sqlite.jdbc": DatabaseKind.SQLITE,
+}
+"""The classes of JDBC's drivers, in small letters."""
+
+_RANGES_MAX = 10_000
+_PARTITION = (
+    "scan.partition.column",
+    "scan.partition.num",
+    "scan.partition.lower-bound",
+    "scan.partition.upper-bound",
+)
+
+OPTIONS = (
+    OptionDescriptor(
+        "url",
+        OptionType.STRING,
+        "The database: 'jdbc:postgresql://host:5432/database' or 'jdbc:sqlite:/path/of/file.sqlite'.",
+        is_required=True,
+    ),
+    OptionDescriptor(
+        "table-name",
+        OptionType.STRING,
+        "The table or view in the database, as table or schema.table.",
+        is_required=True,
+    ),
+    OptionDescriptor(
+        "driver",
+        OptionType.STRING,
+        "The class of Flink's driver for the URL, org.postgresql.Driver or org.sqlite.JDBC; the URL says enough.",
+    ),
+    OptionDescriptor("username", OptionType.STRING, "The user of the database; only with a password."),
+    OptionDescriptor("password", OptionType.STRING, "The password of that user; never shown."),
+    OptionDescriptor(
+        "connection.max-retry-timeout",
+        OptionType.DURATION,
+        "How long to wait for a server that does not answer a connect, in whole seconds.",
+        "60s",
+        minimum=1000,
+    ),
+    OptionDescriptor(
+        _PARTITION[0],
+        OptionType.STRING,
+        "A column of numbers by whose ranges the subtasks share the rows; needs the other three.",
+    ),
+    OptionDescriptor(_PARTITION[1], OptionType.INTEGER, "How many ranges there are.", minimum=1),
+    OptionDescriptor(
+        _PARTITION[2], OptionType.LONG, "The smallest value of the first range; rows below it are not read."
+    ),
+    OptionDescriptor(
+        _PARTITION[3], OptionType.LONG, "The largest value of the last range; rows above it are not read."
+    ),
+    OptionDescriptor(
+        "scan.fetch-size",
+        OptionType.INTEGER,
+        "The most rows of a batch that is read; 0 takes `execution.batch-rows`.",
+        "0",
+        minimum=0,
+    ),
+    OptionDescriptor(
+        "scan.auto-commit",
+        OptionType.BOOLEAN,
+        "Whether each range is read in a transaction of its own; otherwise a subtask reads all of its ranges in one.",
+        "true",
+    ),
+    OptionDescriptor(
+        "filter.handling.policy",
+        OptionType.ENUM,
+        "Whether the database checks the conditions that it decides as sqlstream does.",
+        "always",
+        choices=("always", "never"),
+    ),
+    *LOOKUP_OPTIONS,
+    OptionDescriptor(
+        "sink.buffer-flush.max-rows",
+        OptionType.INTEGER,
+        "Rows that wait before they are sent to the database; 0 sets no such limit.",
+        "100",
+        minimum=0,
+    ),
+    OptionDescriptor(
+        "sink.buffer-flush.interval",
+        OptionType.DURATION,
+        "When further rows come, those are sent that have waited for this long; 0 sets no such limit.",
+        "1s",
+        minimum=0,
+    ),
+    OptionDescriptor(
+        "sink.max-retries",
+        OptionType.INTEGER,
+        "How often rows that could not be written for a reason that may pass are written again.",
+        "3",
+        minimum=0,
+    ),
+    OptionDescriptor("sink.parallelism", OptionType.INTEGER, "How many subtasks write.", minimum=1),
+)
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """The ranges of a partitioned scan, from `lower` to `upper`, both included."""
+
+    column: str
+    count: int
+    lower: int
+    upper: int
+
+    def ranges(self) -> list[tuple[int, int, bool]]:
+        """(first value, end, whether the end is included): without gaps, of equal width but for the last values, and not more of
+        them than there are whole numbers.
+
+        >>> Partitions("k", 3, 1, 10).ranges()
+        [(1, 5, False), (5, 8, False), (8, 10, True)]
+        >>> Partitions("k", 5, 7, 8).ranges()
+        [(7, 8, False), (8, 8, True)]
+        """
+        values = self.upper - self.lower + 1
+        count = min(self.count, values)
+        width, wide = divmod(values, count)
+        starts = [self.lower + i * width + min(i, wide) for i in range(count)]
+        return [(s, e, False) for s, e in itertools.pairwise(starts)] + [(starts[-1], self.upper, True)]
+
+
+@dataclass(frozen=True)
+class JdbcOptions:
+    """The options of a table, read."""
+
+    database: Database
+    table: TableName
+    partitions: Partitions | None
+    fetch_rows: int
+    is_auto_commit: bool
+    is_filtering: bool
+    flush_rows_max: int
+    flush_interval_ms: int
+    sink_retries_max: int
+
+
+def read_options(options: Mapping[str, str]) -> JdbcOptions:
+    """UserError SS4002, SS4003 and SS4005 for options that do not fit each other."""
+    url = parse_url(options["url"])
+    _check_driver(url.kind, options.get("driver"))
+    _check_login(url.kind, options)
+    timeout_ms = parse_duration_ms(options.get("connection.max-retry-timeout", "60s"))
+    if timeout_ms % 1000:
+        raise UserError(
+            "SS4002",
+            'option "connection.max-retry-timeout" takes whole seconds',
+            hint="write '60s'",
+        )
+    schema, _, table = options["table-name"].rpartition(".")
+    return JdbcOptions(
+        database=Database(
+            kind=url.kind,
+            url=options["url"],
+            address=url.address,
+            username=options.get("username", ""),
+            password=options.get("password", ""),
+            connect_timeout_s=timeout_ms // 1000,
+        ),
+        table=TableName(schema or url.schema, table),
+        partitions=_partitions(options),
+        fetch_rows=int(options.get("scan.fetch-size", "0")),
+        is_auto_commit=parse_boolean(options.get("scan.auto-commit", "true")),
+        is_filtering=options.get("filter.handling.policy", "always").lower() == "always",
+        flush_rows_max=int(options.get("sink.buffer-flush.max-rows", "100")),
+        flush_interval_ms=parse_duration_ms(options.get("sink.buffer-flush.interval", "1s")),
+        sink_retries_max=int(options.get("sink.max-retries", "3")),
+    )
+
+
+def _check_driver(kind: DatabaseKind, driver: str | None) -> None:
+    if driver is None or _DRIVERS.get(driver.lower()) is kind:
+        return
+    raise UserError(
+        "SS4002",
+        f'option "driver" names the class "{driver}", which is no driver of {kind.title} here',
+        hint="leave it out: no Java class is loaded",
+    )
+
+
+def _check_login(kind: DatabaseKind, options: Mapping[str, str]) -> None:
+    given = [key for key in ("username", "password") if key in options]
+    if kind is DatabaseKind.SQLITE and given:
+        raise UserError(
+            "SS4003",
+            f'option "{given[0]}" has no use for SQLite, whose files have no users',
+            hint="leave it out",
+        )
+    if len(given) == 1:
+        missing = "password" if given == ["username"] else "username"
+        raise UserError(
+            "SS4005", f'option "{given[0]}" needs the option "{missing}"', hint=f"add '{missing}' = '…'"
+        )
+
+
+def _partitions(options: Mapping[str, str]) -> Partitions | None:
+    given = [key for key in _PARTITION if key in options]
+    if not given:
+        return None
+    missing = next((key for key in _PARTITION if key not in options), None)
+    if missing is not None:
+        raise UserError(
+            "SS4005", f'option "{given[0]}" needs the option "{missing}"', hint=f"add '{missing}' = '…'"
+        )
+    column, count, lower, upper = (options[key] for key in _PARTITION)
+    if int(count) > _RANGES_MAX:
+        raise UserError(
+            "SS4002",
+            f'option "{_PARTITION[1]}" must be at most {_RANGES_MAX}, not {count}',
+            hint="take a few for each subtask",
+        )
+    if int(lower) > int(upper):
+        raise UserError(
+            "SS4002",
+            f'option "{_PARTITION[2]}" is {lower}, which is above "{_PARTITION[3]}" of {upper}',
+            hint="exchange the two",
+        )
+    return Partitions(column, int(count), int(lower), int(upper))

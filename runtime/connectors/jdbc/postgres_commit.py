@@ -1,0 +1,113 @@
+"""Brings the staged rows of a finished job into its Postgres table, in one transaction and once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from runtime.connectors.jdbc.driver import Connection, connect, transaction
+from runtime.connectors.jdbc.options import JdbcOptions
+from runtime.connectors.jdbc.postgres import Postgres
+from runtime.connectors.jdbc.postgres_sink import staging_prefix, staging_table
+from runtime.connectors.jdbc.postgres_types import is_as_text
+from runtime.connectors.jdbc.publication import JOURNAL, JOURNAL_DAYS, find_noted, note, publish
+from runtime.connectors.jdbc.retries import tried
+from runtime.connectors.jdbc.stored_table import StoredTable
+from runtime.connectors.sql_filters import quote, text
+from sqlstream.errors import ExternalError, UserError
+from sqlstream.specs import SinkSpec
+
+_LOCK_TIMEOUT = "30s"
+"""How long a commit or an abort waits for another transaction that has locked the table."""
+
+_STAGED = """
+SELECT c.relname::text AS name FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+WHERE n.nspname = {schema} AND c.relkind = 'r' AND starts_with(c.relname, {prefix})
+"""
+
+
+def commit_postgres(
+    spec: SinkSpec, options: JdbcOptions, committables: Sequence[dict[str, Any]], files: Any
+) -> None:
+    """Make the rows of all writers visible, unless they are already. A failure that may pass is tried again: the journal tells
+    whether a commit whose answer was lost took place. ExternalError SS5066 for rows that have vanished."""
+    writers = sorted(committables, key=lambda c: (c["subtask"], c["id"]))
+    if not writers:
+        return
+    tried(lambda _: _commit(spec, options, writers, files), options.sink_retries_max, "a commit failed")
+
+
+def abort_postgres(options: JdbcOptions, job_id: str, files: Any) -> None:
+    """Remove the staged rows of all writers of a job."""
+    connection = _connected(options, files)
+    try:
+        schema = Postgres().find_table(connection, options.table).schema
+        query = _STAGED.format(schema=text(schema), prefix=text(staging_prefix(job_id)))
+        for name in connection.rows(query).column(0).to_pylist():
+            connection.run(f"DROP TABLE IF EXISTS {staging_table(schema, name)}")
+    except UserError:
+        # There is no such table, so that nothing was staged beside it.
+        return
+    finally:
+        connection.close()
+
+
+def _connected(options: JdbcOptions, files: Any) -> Connection:
+    connection = connect(options.database, files)
+    try:
+        connection.rows(f"SELECT set_config('lock_timeout', '{_LOCK_TIMEOUT}', false) AS timeout")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _commit(spec: SinkSpec, options: JdbcOptions, writers: Sequence[dict[str, Any]], files: Any) -> None:
+    ids = [writer["id"] for writer in writers]
+    schema = writers[0]["schema"]
+    journal = f"{quote(schema)}.{JOURNAL}"
+    connection = _connected(options, files)
+    try:
+        with transaction(connection):
+            # Two commits that both make the journal would hinder each other.
+            connection.rows(
+                f"SELECT pg_advisory_xact_lock(hashtextextended({text(journal)}, 0))::text AS locked"
+            )
+            connection.run(
+                f"CREATE TABLE IF NOT EXISTS {journal} (writer text PRIMARY KEY, committed_at timestamptz)"
+            )
+            if connection.rows(find_noted(journal, ids)).column(0)[0].as_py() == 0:
+                target = Postgres().find_table(connection, options.table)
+                _write(connection, spec, target, writers)
+                connection.run(
+                    f"DELETE FROM {journal} WHERE committed_at < now() - INTERVAL '{JOURNAL_DAYS} days'"
+                )
+                connection.run(note(journal, ids, "now()"))
+            for writer in writers:
+                connection.run(f"DROP TABLE IF EXISTS {staging_table(schema, writer['table'])}")
+    finally:
+        connection.close()
+
+
+def _write(
+    connection: Connection, spec: SinkSpec, target: StoredTable, writers: Sequence[dict[str, Any]]
+) -> None:
+    staged = [staging_table(writer["schema"], writer["table"]) for writer in writers]
+    for writer, table in zip(writers, staged, strict=True):
+        found = (
+            connection.rows(f"SELECT to_regclass({text(table)}) IS NOT NULL AS is_there").column(0)[0].as_py()
+        )
+        count = connection.rows(f"SELECT count(*) AS n FROM {table}").column(0)[0].as_py() if found else -1
+        if count != writer["rows"]:
+            raise ExternalError(
+                "SS5066",
+                f"could not commit table {target.name}: rows in its staging table {table} have vanished",
+                hint=f"run the statement again, and let nothing change tables {writer['table'][:18]}… meanwhile",
+            )
+
+    def value(name: str) -> str:
+        stored = target.columns[name]
+        return f"{quote(name)}::{stored.type}" if is_as_text(stored) else quote(name)
+
+    for statement in publish(target.item, spec, staged, value):
+        connection.run(statement)

@@ -1,0 +1,218 @@
+"""Writes rows to a staging table of a Postgres database, where they wait for the commit."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import uuid
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.connectors.jdbc.driver import Connection, connect
+from runtime.connectors.jdbc.options import JdbcOptions
+from runtime.connectors.jdbc.postgres import Postgres
+from runtime.connectors.jdbc.postgres_types import can_write, sent_type, staging_type
+from runtime.connectors.jdbc.publication import JOURNAL_DAYS, NUMBER_COLUMN, check_key
+from runtime.connectors.jdbc.retries import tried
+from runtime.connectors.jdbc.stored_table import StoredTable, check_columns
+from runtime.connectors.sql_filters import quote, text
+from runtime.connectors.staged_rows import KIND_COLUMN
+from sqlstream.arrow import row_kinds, without_row_kinds
+from sqlstream.errors import ExternalError, SqlStreamError
+from sqlstream.specs import SinkSpec
+from sqlstream.spi.connector import ConnectorContext
+
+logger = logging.getLogger(__name__)
+
+STAGING = "sqlstream_staging_"
+_FINISHED = "sqlstream: complete, and waiting for its commit"
+_BUFFER_ROWS_MAX = 1_000_000
+"""Rows that wait at most, whatever the options say."""
+
+_LEFTOVERS_MAX = 100
+_NUMBERS_PER_SUBTASK = 1 << 44
+
+_PRIVILEGES = """
+SELECT has_schema_privilege({schema}, 'CREATE') AS "CREATE in the schema", {others}
+"""
+_LEFTOVERS = """
+SELECT c.relname::text AS name FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+WHERE n.nspname = {schema} AND c.relkind = 'r' AND starts_with(c.relname, '{staging}') AND NOT starts_with(c.relname, {own})
+  AND pg_has_role(c.relowner, 'USAGE') AND (obj_description(c.oid, 'pg_class') IS NULL
+    OR to_timestamp(substring(obj_description(c.oid, 'pg_class') FROM '\\d+$')::float8) < now() - INTERVAL '{days} days')
+LIMIT {most}
+"""
+
+
+def staging_table(schema: str, name: str) -> str:
+    return f"{quote(schema)}.{quote(name)}"
+
+
+def staging_prefix(job_id: str) -> str:
+    """What the names of the staging tables of all writers of a job begin with."""
+    return f"{STAGING}{job_id}_"
+
+
+def job_lock(job_id: str) -> int:
+    """The key of Postgres's advisory lock that each connection of a job's writers holds."""
+    return int.from_bytes(hashlib.sha256(job_id.encode()).digest()[:8], "big", signed=True)
+
+
+class PostgresSinkWriter:
+    """Sends the rows in their order, with their kinds, by COPY to a table of its own. It has the types of the target's columns,
+    so that what does not fit them is refused at once.
+
+    A COPY that fails for a reason that may pass is tried again on a new connection, after the rows that it may have brought have
+    been removed. State: the connection and the rows that wait. While it lives it holds an advisory lock of its job: staging
+    tables whose job holds none, and that are not complete, were left by a process that died, and the next writer removes them."""
+
+    def __init__(self, spec: SinkSpec, options: JdbcOptions, context: ConnectorContext) -> None:
+        self._spec = spec
+        self._options = options
+        self._context = context
+        self._id = uuid.uuid4().hex
+        self._name = f"{staging_prefix(context.job_id)}{self._id[:12]}"
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_rows = 0
+        self._waiting_since_ms = 0
+        self._next_number = context.subtask * _NUMBERS_PER_SUBTASK
+        self._rows = 0
+        self._connection: Connection | None = None
+        context.on_cancel(lambda: self._connection.cancel() if self._connection is not None else None)
+        self._target = tried(lambda _: self._opened(), options.sink_retries_max, "a connect failed")
+
+    def _opened(self) -> StoredTable:
+        try:
+            return self._prepared(self._connected())
+        except BaseException:
+            self._close()
+            raise
+
+    def _prepared(self, connection: Connection) -> StoredTable:
+        """The target, which can take the rows, with a staging table beside it."""
+        target = Postgres().find_table(connection, self._options.table)
+        fields = [(f.name, f.type) for f in self._spec.schema.fields]
+        check_columns(target, self._spec.table, fields, can_write)
+        check_key(target, self._spec)
+        _check_privileges(connection, target, bool(self._spec.primary_key))
+        _remove_leftovers(connection, target.schema, self._context.job_id)
+        columns = [f"{quote(n)} {staging_type(target.columns[n])}" for n, _ in fields]
+        connection.run(
+            f"CREATE TABLE IF NOT EXISTS {staging_table(target.schema, self._name)}"
+            f" ({', '.join(columns)}, {quote(KIND_COLUMN)} int2, {quote(NUMBER_COLUMN)} int8)"
+        )
+        return target
+
+    def _connected(self) -> Connection:
+        """The connection, or one made anew, with the lock of the job."""
+        if self._connection is None:
+            self._connection = connect(self._options.database, self._context.files)
+            self._connection.rows(
+                f"SELECT pg_advisory_lock_shared({job_lock(self._context.job_id)})::text AS locked"
+            )
+        return self._connection
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        if batch.num_rows == 0:
+            return
+        now_ms = self._context.now_ms()
+        if not self._waiting:
+            self._waiting_since_ms = now_ms
+        self._waiting.append(self._numbered(batch))
+        self._waiting_rows += batch.num_rows
+        most, interval_ms = self._options.flush_rows_max, self._options.flush_interval_ms
+        is_full = self._waiting_rows >= (most or _BUFFER_ROWS_MAX) or self._waiting_rows >= _BUFFER_ROWS_MAX
+        if is_full or (interval_ms and now_ms - self._waiting_since_ms >= interval_ms):
+            self._flush()
+
+    def _numbered(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        data = without_row_kinds(batch)
+        fields = self._spec.schema.fields
+        columns = [
+            column.cast(sent_type(self._target.columns[f.name], column.type))
+            for column, f in zip(data.columns, fields, strict=True)
+        ]
+        numbers = np.arange(self._next_number, self._next_number + batch.num_rows)
+        self._next_number += batch.num_rows
+        kinds = pa.array(row_kinds(batch), pa.int16())
+        names = [*self._spec.schema.names, KIND_COLUMN, NUMBER_COLUMN]
+        return pa.RecordBatch.from_arrays([*columns, kinds, pa.array(numbers)], names=names)
+
+    def _flush(self) -> None:
+        if not self._waiting:
+            return
+        rows = pa.Table.from_batches(self._waiting)
+        tried(lambda attempt: self._sent(rows, attempt > 0), self._options.sink_retries_max, "a write failed")
+        self._rows += rows.num_rows
+        self._context.count("numBytesOut", rows.nbytes)
+        self._waiting, self._waiting_rows = [], 0
+
+    def _sent(self, rows: pa.Table, is_retry: bool) -> None:
+        try:
+            connection = self._connected()
+            if is_retry:
+                staging, first = staging_table(self._target.schema, self._name), rows.column(NUMBER_COLUMN)[0]
+                connection.run(f"DELETE FROM {staging} WHERE {quote(NUMBER_COLUMN)} >= {first.as_py()}")
+            connection.ingest(self._target.schema, self._name, rows)
+        except ExternalError:
+            self._close()
+            raise
+
+    def finish(self) -> list[dict[str, Any]]:
+        self._flush()
+        staging = staging_table(self._target.schema, self._name)
+        finished = f"{_FINISHED} {self._context.now_ms() // 1000}"
+        self._connected().run(f"COMMENT ON TABLE {staging} IS {text(finished)}")
+        self._close()
+        table = {"schema": self._target.schema, "table": self._name, "rows": self._rows}
+        return [{"id": self._id, "subtask": self._context.subtask, **table}]
+
+    def abort(self) -> None:
+        try:
+            self._connected().run(f"DROP TABLE IF EXISTS {staging_table(self._target.schema, self._name)}")
+        except SqlStreamError as error:
+            # The next job that writes there removes it.
+            logger.warning("staged rows were left in table %s: %s", self._name, error.message)
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+def _check_privileges(connection: Connection, target: StoredTable, is_upsert: bool) -> None:
+    """ExternalError SS5067 for one that the user lacks."""
+    wanted = ["INSERT", *(("SELECT", "UPDATE") if is_upsert else ())]
+    others = [f"has_any_column_privilege({text(target.item)}, '{p}') AS \"{p}\"" for p in wanted]
+    if is_upsert:
+        others.append(f"has_table_privilege({text(target.item)}, 'DELETE') AS \"DELETE\"")
+    found = connection.rows(
+        _PRIVILEGES.format(schema=text(target.schema), others=", ".join(others))
+    ).to_pylist()[0]
+    lacking = [privilege for privilege, has in found.items() if not has]
+    if lacking:
+        raise ExternalError(
+            "SS5067",
+            f"the user of the database may not write table {target.name}: it lacks {', '.join(lacking)}",
+            hint=f'grant it on {target.item}; rows are staged in tables of schema "{target.schema}"',
+        )
+
+
+def _remove_leftovers(connection: Connection, schema: str, job_id: str) -> None:
+    query = _LEFTOVERS.format(
+        schema=text(schema),
+        staging=STAGING,
+        own=text(staging_prefix(job_id)),
+        days=JOURNAL_DAYS,
+        most=_LEFTOVERS_MAX,
+    )
+    for name in connection.rows(query).column(0).to_pylist():
+        lock = job_lock(name.removeprefix(STAGING).rpartition("_")[0])
+        if connection.rows(f"SELECT pg_try_advisory_lock({lock}) AS is_free").column(0)[0].as_py():
+            logger.warning("removing the staged rows of a job that died: table %s", name)
+            connection.run(f"DROP TABLE IF EXISTS {staging_table(schema, name)}")
+            connection.rows(f"SELECT pg_advisory_unlock({lock}) AS was_held")

@@ -1,0 +1,153 @@
+"""Reads a table of a database from its begin to its end, whole or by ranges of a column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from runtime.connectors.jdbc.dialect import dialect
+from runtime.connectors.jdbc.driver import Connection, connect
+from runtime.connectors.jdbc.opened_table import OpenedTable, open_table
+from runtime.connectors.jdbc.options import JdbcOptions
+from runtime.connectors.sql_filters import quote
+from sqlstream.errors import ExternalError, Retry, UserError
+from sqlstream.specs import SourceSpec
+from sqlstream.spi.connector import ConnectorContext, SourceStatus
+
+TRIES_MAX = 5
+PAUSE_MS = 100
+"""A query that cannot begin for a reason that may pass is tried again, after pauses that double: 3 s in all."""
+
+_SNAPSHOTS = {True: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", False: "BEGIN"}
+"""By whether it is a server: a transaction whose queries see one moment."""
+
+
+class JdbcReader:
+    """The ranges of a partitioned scan are shared among the subtasks, every n-th to one; a table without ranges is read by the
+    first subtask in one query, so that all rows are of one moment. Ranges are of one moment each, and with `scan.auto-commit` off
+    those of a subtask together.
+
+    State: the ranges that are left, and how many rows of the first one were returned. A snapshot has these; a reader that resumes
+    reads the range again, whose rows come in the same order while nobody changes the table, and skips that many."""
+
+    def __init__(
+        self,
+        spec: SourceSpec,
+        options: JdbcOptions,
+        context: ConnectorContext,
+        splits: list[dict[str, Any]] | None,
+    ) -> None:
+        self._spec = spec
+        self._options = options
+        self._context = context
+        self._ranges = options.partitions.ranges() if options.partitions is not None else []
+        if splits is None:
+            count = max(1, len(self._ranges))
+            splits = [{"range": i, "rows": 0} for i in range(context.subtask, count, context.parallelism)]
+        self._left = [(int(split["range"]), int(split["rows"])) for split in splits]
+        self._connection: Connection | None = None
+        self._opened: OpenedTable | None = None
+        self._batches: Iterator[pa.RecordBatch] | None = None
+        self._skip_rows = 0
+        self._has_read = False
+        self._limit = spec.limit
+        self._tries = 0
+        self._next_try_ms: int | None = None
+        context.on_cancel(lambda: self._connection.cancel() if self._connection is not None else None)
+
+    def poll(self) -> pa.RecordBatch | SourceStatus:
+        while self._left and self._limit != 0:
+            if self._batches is None and not self._has_begun():
+                return SourceStatus.NOTHING_YET
+            assert self._batches is not None
+            batch = next(self._batches, None)
+            if batch is None:
+                self._batches = None
+                self._has_read = True
+                self._left.pop(0)
+            elif (kept := self._kept(batch)) is not None:
+                return kept
+        self.close()
+        return SourceStatus.END
+
+    def _has_begun(self) -> bool:
+        """Begin to read the first range that is left; returns False when that is to be tried again."""
+        number, self._skip_rows = self._left[0]
+        try:
+            self._batches = self._begun(number)
+        except ExternalError as error:
+            self.close()
+            self._tries += 1
+            # A later range of a transaction would be of another moment.
+            is_late = not self._options.is_auto_commit and self._has_read
+            if error.retry is Retry.NEVER or self._tries >= TRIES_MAX or is_late:
+                raise
+            self._next_try_ms = self._context.now_ms() + (PAUSE_MS << self._tries)
+            return False
+        self._tries = 0
+        return True
+
+    def _begun(self, number: int) -> Iterator[pa.RecordBatch]:
+        if self._connection is None:
+            self._connection = connect(self._options.database, self._context.files)
+            if not self._options.is_auto_commit:
+                self._connection.run(_SNAPSHOTS[self._options.database.is_server])
+            self._opened = open_table(self._connection, self._options, self._spec)
+            self._check_partition_column(self._opened)
+        assert self._opened is not None
+        opened = self._opened
+        condition = opened.where(self._of_range(number))
+        limit = f" LIMIT {self._limit + self._skip_rows}" if self._limit > 0 else ""
+        query = opened.selection.query(f"{opened.stored.item}{condition}{limit}")
+        batches = self._connection.batches(query, self._options.fetch_rows or self._context.batch_rows)
+        return opened.without_rows_ahead(batches)
+
+    def _of_range(self, number: int) -> str:
+        partitions = self._options.partitions
+        if partitions is None:
+            return ""
+        first, end, is_included = self._ranges[number]
+        column = quote(partitions.column)
+        return f"{column} >= {first} AND {column} {'<=' if is_included else '<'} {end}"
+
+    def _check_partition_column(self, opened: OpenedTable) -> None:
+        partitions = self._options.partitions
+        if partitions is None:
+            return
+        stored = opened.stored.columns.get(partitions.column)
+        if stored is None or not dialect(self._options.database.kind).is_number(stored):
+            raise UserError(
+                "SS5062",
+                f'table {opened.stored.name} has no column of numbers "{partitions.column}"',
+                hint="check the option 'scan.partition.column'",
+            )
+
+    def _kept(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        """The rows that were not returned before this reader resumed, as declared."""
+        skipped = min(self._skip_rows, batch.num_rows)
+        self._skip_rows -= skipped
+        batch = batch.slice(skipped)
+        if self._limit > 0:
+            batch = batch.slice(0, self._limit)
+            self._limit -= batch.num_rows
+        number, returned = self._left[0]
+        self._left[0] = (number, returned + batch.num_rows)
+        if batch.num_rows == 0:
+            return None
+        assert self._opened is not None
+        self._context.count("numBytesIn", batch.nbytes)
+        return self._opened.selection.declared(pa.Table.from_batches([batch]))
+
+    def next_poll_ms(self) -> int | None:
+        return self._next_try_ms
+
+    def snapshot(self) -> list[dict[str, Any]]:
+        return [{"range": number, "rows": rows} for number, rows in self._left]
+
+    def close(self) -> None:
+        self._batches = None
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()

@@ -1,0 +1,137 @@
+"""Writes rows to a table of a SQLite file: staged in hidden files beside it, applied in one transaction at the commit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.connectors.declared_rows import value_error
+from runtime.connectors.jdbc.driver import Connection, connect, transaction
+from runtime.connectors.jdbc.options import JdbcOptions
+from runtime.connectors.jdbc.publication import (
+    JOURNAL,
+    JOURNAL_DAYS,
+    NUMBER_COLUMN,
+    check_key,
+    find_noted,
+    note,
+    publish,
+)
+from runtime.connectors.jdbc.sqlite import Sqlite
+from runtime.connectors.jdbc.stored_table import StoredColumn, check_columns, check_range
+from runtime.connectors.sql_filters import quote
+from runtime.connectors.staged_rows import KIND_COLUMN, StagedRowsWriter, staged_rows
+from sqlstream.specs import SinkSpec
+from sqlstream.spi.connector import ConnectorContext, SinkWriter
+from sqlstream.types import LogicalType, TypeRoot
+
+COMMIT_TIMEOUT_MS = 10_000
+"""How long a commit waits for another process that has the database locked."""
+
+_STAGED = "temp.sqlstream_staged"
+_EXACT_DIGITS = 15
+"""A column of NUMERIC affinity keeps a decimal as REAL, which is exact up to this many digits."""
+
+_WHOLE = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INTEGER, TypeRoot.BIGINT, TypeRoot.BOOLEAN)
+_NUMBERS = ("INTEGER", "NUMERIC", "REAL", "BLOB")
+
+
+def sqlite_sink(spec: SinkSpec, options: JdbcOptions, context: ConnectorContext) -> SinkWriter:
+    """UserError SS5062 and SS5069 for a table that cannot take the rows."""
+    connection = connect(options.database, context.files)
+    try:
+        stored = Sqlite().find_table(connection, options.table)
+        fields = spec.schema.fields
+        check_columns(stored, spec.table, [(f.name, f.type) for f in fields], can_write)
+        check_key(stored, spec)
+    finally:
+        connection.close()
+    return StagedRowsWriter(spec, options.database.address, context)
+
+
+def can_write(stored: StoredColumn, declared: LogicalType) -> bool:
+    """Whether a column of this affinity keeps the values as they are."""
+    match declared.root:
+        case root if root in _WHOLE:
+            return stored.base in ("INTEGER", "NUMERIC", "BLOB")
+        case TypeRoot.FLOAT | TypeRoot.DOUBLE:
+            return stored.base in _NUMBERS
+        case TypeRoot.DECIMAL:
+            return stored.base in ("TEXT", "BLOB") or declared.precision <= _EXACT_DIGITS
+        case TypeRoot.CHAR | TypeRoot.VARCHAR:
+            return stored.base in ("TEXT", "BLOB")
+        case TypeRoot.DATE | TypeRoot.TIME | TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
+            return stored.base in ("TEXT", "BLOB", "NUMERIC")
+    return True
+
+
+def commit_sqlite(
+    spec: SinkSpec, options: JdbcOptions, committables: Sequence[dict[str, Any]], files: Any
+) -> None:
+    """Make the rows of all writers visible, unless they are already. ExternalError SS5061 when another process keeps the database
+    locked, SS5066 for rows that have vanished."""
+    writers = sorted(committables, key=lambda c: (c["subtask"], c["id"]))
+    if not writers:
+        return
+    ids = [writer["id"] for writer in writers]
+    connection = connect(options.database, files, is_read_only=False)
+    try:
+        connection.rows(f"PRAGMA busy_timeout = {COMMIT_TIMEOUT_MS}")
+        with transaction(connection, "BEGIN IMMEDIATE"):
+            journal = f"main.{JOURNAL}"
+            connection.run(
+                f"CREATE TABLE IF NOT EXISTS {journal} (writer TEXT PRIMARY KEY, committed_at TEXT)"
+            )
+            if connection.rows(find_noted(journal, ids)).column(0)[0].as_py() == 0:
+                _write(connection, spec, options, [staged_rows(w["path"], files) for w in writers])
+                connection.run(
+                    f"DELETE FROM {journal} WHERE committed_at < datetime('now', '-{JOURNAL_DAYS} days')"
+                )
+                connection.run(note(journal, ids, "datetime('now')"))
+    finally:
+        connection.close()
+    for writer in writers:
+        files.remove(os.path.dirname(writer["path"]))
+
+
+def _write(connection: Connection, spec: SinkSpec, options: JdbcOptions, parts: list[pa.Table]) -> None:
+    stored = Sqlite().find_table(connection, options.table)
+    names = [*spec.schema.names, KIND_COLUMN, NUMBER_COLUMN]
+    connection.run(f"CREATE TABLE {_STAGED} ({', '.join(quote(name) for name in names)})")
+    insert = f"INSERT INTO {_STAGED} VALUES ({', '.join('?' * len(names))})"
+    rows = 0
+    for part in parts:
+        for batch in part.to_batches():
+            connection.run_many(insert, _storable(batch, spec, rows))
+            rows += batch.num_rows
+    for statement in publish(stored.item, spec, [_STAGED]):
+        connection.run(statement)
+
+
+def _storable(batch: pa.RecordBatch, spec: SinkSpec, first_number: int) -> pa.RecordBatch:
+    """The rows in SQLite's types, with their numbers."""
+    columns = [_stored(batch.column(i), f.type, f.name, spec.table) for i, f in enumerate(spec.schema.fields)]
+    kinds = batch.column(batch.num_columns - 1).cast(pa.int64())
+    numbers = pa.array(np.arange(first_number, first_number + batch.num_rows))
+    names = [*spec.schema.names, KIND_COLUMN, NUMBER_COLUMN]
+    return pa.RecordBatch.from_arrays([*columns, kinds, numbers], names=names)
+
+
+def _stored(column: pa.Array, declared: LogicalType, name: str, table: str) -> pa.Array:
+    """UserError SS5065 for values that SQLite would not give back: NaN, which it takes for NULL, and dates that have no text of
+    four digits for the year."""
+    if declared.root in _WHOLE:
+        return column.cast(pa.int64())
+    if declared.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+        if pc.any(pc.is_nan(column)).as_py():
+            raise value_error(name, table, declared, "NaN, which SQLite cannot store")
+        return column.cast(pa.float64())
+    if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+        return column
+    check_range(pa.chunked_array([column]), name, table, declared)
+    return column.cast(pa.string())

@@ -1,0 +1,91 @@
+"""Tables of connector `jdbc`: one reader, writer or lookup of literal rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from operator_harness import Row, batch, rows_of
+
+from runtime.connectors import connector
+from runtime.host.files import LocalFiles
+from sqlstream.changelog import ChangelogMode
+from sqlstream.expressions import Expression
+from sqlstream.schema import Schema
+from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.spi.connector import AbortsCommittables, ConnectorContext, LooksUp, SourceStatus
+
+FILES = LocalFiles()
+
+
+def context(
+    subtask: int = 0,
+    parallelism: int = 1,
+    batch_rows: int = 3,
+    files: Any = FILES,
+    job_id: str = "job",
+) -> ConnectorContext:
+    return ConnectorContext(
+        job_id, "vertex", subtask, parallelism, 0, batch_rows, {}, lambda: 0, lambda name, n: None, files
+    )
+
+
+def source(
+    options: dict[str, str],
+    schema: Schema,
+    columns: tuple[str, ...] | None = None,
+    filters: tuple[Expression, ...] = (),
+    limit: int = -1,
+) -> SourceSpec:
+    wanted = schema.names if columns is None else columns
+    return SourceSpec("dim", "jdbc", options, schema, wanted, filters=filters, limit=limit)
+
+
+def read(spec: SourceSpec, splits: list[dict[str, Any]] | None = None, **surroundings: Any) -> list[Row]:
+    reader, rows = connector("jdbc").source(spec, context(**surroundings), splits), list[Row]()
+    try:
+        while (polled := reader.poll()) is not SourceStatus.END:
+            if isinstance(polled, pa.RecordBatch):
+                polled.validate(full=True)
+                rows += rows_of(polled)
+    finally:
+        reader.close()
+    return rows
+
+
+def look_up(spec: SourceSpec, keys: list[Row], by: tuple[str, ...] = ("k",), files: Any = FILES) -> list[Row]:
+    made = connector("jdbc")
+    assert isinstance(made, LooksUp)
+    schema = spec.schema.select(tuple(spec.schema.index_of(name) for name in by))
+    looking = made.lookup_source(spec, by, context(files=files))
+    try:
+        return sorted(rows_of(looking.lookup(batch(schema, keys))), key=repr)
+    finally:
+        looking.close()
+
+
+def sink(options: dict[str, str], schema: Schema, primary_key: tuple[int, ...] = ()) -> SinkSpec:
+    return SinkSpec("out", "jdbc", options, schema, primary_key)
+
+
+def written(
+    spec: SinkSpec,
+    batches: list[list[Row]],
+    mode: ChangelogMode = ChangelogMode.INSERT_ONLY,
+    **surroundings: Any,
+) -> list[dict[str, Any]]:
+    """The committables of one writer."""
+    writer = connector("jdbc").sink(spec, mode, context(**surroundings))
+    for rows in batches:
+        writer.write(batch(spec.schema, rows, mode))
+    return writer.finish()
+
+
+def commit(spec: SinkSpec, committables: list[dict[str, Any]]) -> None:
+    connector("jdbc").commit(spec, committables, FILES)
+
+
+def abort(spec: SinkSpec, committables: list[dict[str, Any]], job_id: str = "job") -> None:
+    made = connector("jdbc")
+    assert isinstance(made, AbortsCommittables)
+    made.abort(spec, job_id, committables, FILES)
