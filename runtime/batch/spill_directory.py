@@ -16,11 +16,11 @@ YOUNG_S = 60.0
 
 
 @contextmanager
-def spill_directory() -> Iterator[str]:
-    """A directory that only this user may enter, below that for temporary files. Those of processes that were killed are
-    removed first: their locks went with them."""
-    _remove_abandoned(tempfile.gettempdir())
-    directory = tempfile.mkdtemp(prefix=PREFIX)
+def spill_directory(parent: str | None = None) -> Iterator[str]:
+    """A directory that only this user may enter, below `parent` or else that for temporary files. Those of processes that were
+    killed are removed first: their locks went with them."""
+    _remove_abandoned(parent or tempfile.gettempdir())
+    directory = tempfile.mkdtemp(prefix=PREFIX, dir=parent)
     lock = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

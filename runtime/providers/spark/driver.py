@@ -11,7 +11,6 @@ import threading
 from typing import BinaryIO
 
 from runtime.batch.spark.session import RunningSpark, SparkStart, check_reachable
-from runtime.batch.spark.settings import MASTER
 from runtime.host.clock import steady_s
 from runtime.host.process import ignore_interrupts
 from runtime.providers.spark.launched import LaunchedTaskManager
@@ -29,6 +28,7 @@ from runtime.providers.spark.messages import (
 )
 from runtime.taskmanager.task_manager_options import TaskManagerOptions
 from sqlstream.errors import ErrorInfo, ExternalError, SqlStreamError
+from sqlstream.spark_keys import MASTER
 
 _ALIVE_CHECK_S = 0.5
 """How often the driver looks whether Spark and its own parent are still there."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from runtime.batch.spark.settings import MASTER, is_of_this_machine, launch_keys, spark_keys
+from runtime.batch.spark.connect.address import is_connect
+from runtime.batch.spark.settings import is_of_this_machine, launch_keys, spark_keys
 from sqlstream import config as options
 from sqlstream.errors import UserError
+from sqlstream.spark_keys import MASTER
 
 _SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -46,6 +48,12 @@ def driver_settings(config: Mapping[str, str]) -> dict[str, str]:
     """The `spark.*` settings of a cluster with `execution.target` = spark. UserError SS4052 and SS4053 as for batch, SS4072 for
     settings that are missing or wrong for TaskManagers."""
     given = launch_keys(spark_keys(config))
+    if is_connect(given):
+        raise UserError(
+            "SS4053",
+            "execution.target = spark does not work over Spark Connect: TaskManagers are tasks of a driver of their own",
+            hint=f"SET '{MASTER}' to the cluster's master: spark://HOST:PORT, yarn or k8s://…",
+        )
     if MASTER not in given:
         raise UserError(
             "SS4072",

@@ -105,7 +105,7 @@ def test_the_engine_is_chosen_by_the_size_of_the_input(session: Session) -> None
         "its input has about 97.7 KiB, at most 10.0 GiB"
         in in_batch(session, "SELECT auction FROM bids").reason
     )
-    if is_spark_there():
+    if is_spark_there({}):
         put(session, "execution.batch.duckdb-bytes-max", "1 kb")
         chosen = list(_choices(session, "SELECT auction FROM bids"))
         assert [choice.engine for choice in chosen] == ["spark", "duckdb"]
