@@ -59,7 +59,7 @@ class ConnectServer:
         self._cores = cores
         self.token = secrets.token_hex(8)
         self.port = 0
-        self._process_id = 0
+        self.process_id = 0
 
     @property
     def url(self) -> str:
@@ -121,18 +121,18 @@ class ConnectServer:
                 process_group=0,
             )
         assert self._shell.stdout is not None
-        self._process_id = int(self._shell.stdout.readline())
+        self.process_id = int(self._shell.stdout.readline())
         self.port = self._awaited_port(log)
 
     def kill(self) -> None:
         """As a machine that loses its power."""
-        os.kill(self._process_id, signal.SIGKILL)
+        os.kill(self.process_id, signal.SIGKILL)
 
     def pause(self) -> None:
-        os.kill(self._process_id, signal.SIGSTOP)
+        os.kill(self.process_id, signal.SIGSTOP)
 
     def resume(self) -> None:
-        os.kill(self._process_id, signal.SIGCONT)
+        os.kill(self.process_id, signal.SIGCONT)
 
     def stop(self) -> None:
         """End it and its workers. Harmless when repeated."""
@@ -145,7 +145,7 @@ class ConnectServer:
     def _awaited_port(self, log: Path) -> int:
         deadline_s = time.monotonic() + START_TIMEOUT_S
         while (found := _PLACE.search(log.read_bytes())) is None:
-            if time.monotonic() > deadline_s or not Path(f"/proc/{self._process_id}").exists():
+            if time.monotonic() > deadline_s or not Path(f"/proc/{self.process_id}").exists():
                 self.stop()
                 raise AssertionError(f"the server did not start:\n{log.read_text()}")
             time.sleep(0.05)

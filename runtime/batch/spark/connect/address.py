@@ -21,7 +21,7 @@ TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 PORT = 15002
 """That of a server which is not told another one."""
 
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 LAUNCH_KEYS = frozenset({REMOTE, MASTER, TOKEN, API_MODE})
 """Those that concern the connection; all others that Spark starts with are the server's."""
 
@@ -51,7 +51,7 @@ class ConnectAddress:
 
     @property
     def is_loopback(self) -> bool:
-        return self.host in _LOOPBACK
+        return self.host in LOOPBACK_NAMES
 
 
 def is_connect(given: Mapping[str, str]) -> bool:

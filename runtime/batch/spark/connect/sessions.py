@@ -73,6 +73,7 @@ class ConnectSession:
                     # The server's owner has set what would change what our SQL means.
                     self.spark.conf.unset(key)
             self.spark.conf._set_all({**_DEFAULTS, **SPARK_SQL_SETTINGS}, silent=True)
+            self.settings_of_server: dict[str, str] = settings
             self._settings = {**settings, **_DEFAULTS}
             _add_our_code(self.spark)
         except BaseException as error:
