@@ -20,7 +20,7 @@ from runtime.connectors import connector
 from runtime.host.files import LocalFiles
 from sqlstream import types as sql
 from sqlstream.batch_plan import BatchTable
-from sqlstream.errors import ExternalError, InternalError, JobError, SqlStreamError, UserError
+from sqlstream.errors import ExternalError, InternalError, JobError, UserError
 from sqlstream.schema import Schema
 
 pytestmark = pytest.mark.timeout(300)
@@ -245,9 +245,3 @@ def test_a_server_that_is_not_there_is_said_soon(on: Statements) -> None:
         on.run("SELECT 1 AS n", config={REMOTE: "sc://127.0.0.1:9"})
     assert caught.value.code == "SS5112"
     assert time.monotonic() - started_s < 6
-
-
-def failure(on: Statements, query: str, **options: Any) -> SqlStreamError:
-    with pytest.raises(SqlStreamError) as caught:
-        on.run(query, **options)
-    return caught.value

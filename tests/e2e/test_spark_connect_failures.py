@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import functools
 import os
+import signal
 import socket
 import ssl
 import subprocess
@@ -20,12 +22,13 @@ import trustme
 from pyspark.sql.connect.proto import base_pb2, base_pb2_grpc
 from spark_connect_harness import ConnectServer
 from spark_harness import RecordedRun, plan_of, wait_until
+from spark_processes_harness import descendants
 
 from runtime.batch.engine import BatchCancelled
 from runtime.batch.spark.connect.address import REMOTE
 from runtime.batch.spark.engine import SparkEngine
 from sqlstream import types as sql
-from sqlstream.errors import ExternalError, JobError, SqlStreamError
+from sqlstream.errors import ExternalError, JobError
 from sqlstream.schema import Schema
 
 pytestmark = pytest.mark.timeout(400)
@@ -182,6 +185,7 @@ def test_a_server_of_another_release_is_refused(engine: SparkEngine) -> None:
     assert "has Spark 3.5.1" in caught.value.message
 
 
+@pytest.mark.slow
 def test_something_else_that_listens_there_is_said_soon(engine: SparkEngine) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
@@ -241,9 +245,11 @@ def copy(source: socket.socket, target: socket.socket) -> None:
             one.shutdown(socket.SHUT_RDWR)
 
 
+SETTINGS = ("execution.runtime-mode=BATCH", "execution.batch.engine=spark")
+
+
 def run_sqlstream(text: str, url: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    settings = ("execution.runtime-mode=BATCH", "execution.batch.engine=spark", f"spark.remote={url}")
-    words = [word for setting in settings for word in ("--set", setting)]
+    words = [word for setting in (*SETTINGS, f"spark.remote={url}") for word in ("--set", setting)]
     return subprocess.run(
         [sys.executable, "-m", "sqlstream", "run", *words, "--format", "csv", "-c", text],
         capture_output=True,
@@ -294,7 +300,37 @@ def test_commands_without_java_run_and_verify_on_the_server_by_tls(tmp_path: Pat
         proxy.close()
 
 
-def failure(engine: SparkEngine, url: str) -> SqlStreamError:
-    with pytest.raises(SqlStreamError) as caught:
-        rows(engine, url)
-    return caught.value
+ENDLESS_SQL = (
+    TABLE.replace("10000", "10000000")
+    + "; SELECT COUNT(*) AS n FROM g a JOIN g b ON MOD(a.id * b.id, 7919) = 3"
+)
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_a_command_and_its_query_at_the_server(tmp_path: Path) -> None:
+    with ConnectServer(tmp_path) as server:
+        words = [w for s in (*SETTINGS, f"spark.remote={server.url}") for w in ("--set", s)]
+        command = subprocess.Popen(
+            [sys.executable, "-m", "sqlstream", "run", *words, "-c", ENDLESS_SQL],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=os.environ,
+        )
+        try:
+            workers = functools.partial(descendants, server.process_id, "pyspark")
+            assert wait_until(lambda: len(workers()) > 1, 200)
+            started_s = time.monotonic()
+            command.send_signal(signal.SIGINT)
+            command.wait(30)
+            # Two seconds, and what ends the command itself.
+            assert time.monotonic() - started_s < 5
+            assert command.returncode == 130
+        finally:
+            command.kill()
+            command.communicate()
+        engine = SparkEngine()
+        started_s = time.monotonic()
+        assert rows(engine, server.url, "SELECT count(*) AS n FROM range(0, 1000, 1, 4)") == [(1000,)]
+        # Both cores of the server are free again.
+        assert time.monotonic() - started_s < 60
+        engine.close()

@@ -73,7 +73,7 @@ class SparkEngine:
         with self._cancellation(plan.job_id) as cancelled:
             if address is not None:
                 with self._remote.session(address, given, _say_nothing, cancelled.is_set) as session:
-                    from runtime.batch.spark.connect.statement import explain as explain_remotely
+                    from runtime.batch.spark.connect.tables import explain as explain_remotely
 
                     return explain_remotely(session, plan)
             from runtime.batch.spark.statement import explain

@@ -69,7 +69,7 @@ class ConnectSession:
             settings = dict(self.spark.conf.getAll)
             self.is_of_this_machine = address.is_loopback and is_of_this_machine(settings.get(MASTER, ""))
             for key in settings:
-                if is_of_meaning(key):
+                if is_of_meaning(key) and self.spark.conf.isModifiable(key):
                     # The server's owner has set what would change what our SQL means.
                     self.spark.conf.unset(key)
             self.spark.conf._set_all({**_DEFAULTS, **SPARK_SQL_SETTINGS}, silent=True)
