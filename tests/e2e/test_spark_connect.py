@@ -23,7 +23,7 @@ from sqlstream.batch_plan import BatchTable
 from sqlstream.errors import ExternalError, InternalError, JobError, UserError
 from sqlstream.schema import Schema
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(500)
 
 PEOPLE = Schema.of(("id", sql.BIGINT), ("name", sql.STRING))
 NUMBERS = Schema.of(("id", sql.BIGINT))

@@ -25,7 +25,7 @@ from sqlstream.errors import ErrorInfo, ExternalError, UserError
 from sqlstream.spark_keys import MASTER
 
 _LOOK_S = 0.3
-_ASK_AGAIN_S = 5.0
+_ASK_AGAIN_S = 3.0
 """How often the server is asked whether it still has the session, which also keeps it from forgetting it."""
 
 _ANSWER_TIMEOUT_S = 60.0
