@@ -1,4 +1,5 @@
 """As a program: runs the golden scripts and Nexmark queries in batch on an engine, and prints each outcome as a line of JSON.
+Its words are the engine, and settings as `key=value`.
 
 A program of its own, since Spark starts once in a process and stays."""
 
@@ -21,10 +22,11 @@ ORDER_OF_ARRIVAL = ("q12", "q19")
 """Windows of processing time, and ties: q19 may keep either of two bids of one price."""
 
 
-def main(engine_name: str) -> None:
+def main(engine_name: str, *words: str) -> None:
     with tempfile.TemporaryDirectory() as directory:
         engine = Engine(Path(directory))
         settings = {"execution.runtime-mode": "AUTOMATIC", "execution.batch.engine": engine_name}
+        settings |= dict(word.split("=", 1) for word in words)
         for script in SCRIPTS:
             if script.stem == "late_rows":
                 continue
@@ -57,4 +59,4 @@ def say(name: str, text: str, streamed: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

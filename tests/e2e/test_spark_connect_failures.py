@@ -20,6 +20,7 @@ import grpc
 import pytest
 import trustme
 from pyspark.sql.connect.proto import base_pb2, base_pb2_grpc
+from server_harness import RunningServer
 from spark_connect_harness import ConnectServer
 from spark_harness import RecordedRun, plan_of, wait_until
 from spark_processes_harness import descendants
@@ -334,3 +335,18 @@ def test_ctrl_c_ends_a_command_and_its_query_at_the_server(tmp_path: Path) -> No
         # Both cores of the server are free again.
         assert time.monotonic() - started_s < 60
         engine.close()
+
+
+@pytest.mark.slow
+def test_a_server_of_ours_runs_its_sessions_there_and_refuses_them_another(tmp_path: Path) -> None:
+    with ConnectServer(tmp_path) as connect:
+        words = [w for s in (*SETTINGS, f"spark.remote={connect.url}") for w in ("-D", s)]
+        with RunningServer(tmp_path / "data", *words) as server:
+            session = server.open_session()
+            server.execute(session, TABLE)
+            found = server.execute(session, QUERY)
+            assert [",".join(str(value) for value in row) for row in found] == ANSWER[1:]
+            with pytest.raises(AssertionError, match="SS4055"):
+                server.execute(session, "SET 'spark.remote' = 'sc://127.0.0.1:9'")
+        log = "".join(f.read_text() for f in (tmp_path / "data").rglob("*.log"))
+        assert connect.token not in log + server.errors()
