@@ -19,6 +19,7 @@ from pathlib import Path
 import grpc
 import pytest
 import trustme
+from command_harness import ROOT, environment
 from pyspark.sql.connect.proto import base_pb2, base_pb2_grpc
 from server_harness import RunningServer
 from spark_connect_harness import ConnectServer
@@ -249,14 +250,17 @@ def copy(source: socket.socket, target: socket.socket) -> None:
 SETTINGS = ("execution.runtime-mode=BATCH", "execution.batch.engine=spark")
 
 
-def run_sqlstream(text: str, url: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_sqlstream(
+    text: str, url: str, directory: Path = ROOT, **variables: str
+) -> subprocess.CompletedProcess[str]:
     words = [word for setting in (*SETTINGS, f"spark.remote={url}") for word in ("--set", setting)]
     return subprocess.run(
         [sys.executable, "-m", "sqlstream", "run", *words, "--format", "csv", "-c", text],
         capture_output=True,
         text=True,
         timeout=300,
-        env={**os.environ, **environment},
+        cwd=directory,
+        env=environment(**variables),
         check=False,
     )
 
@@ -290,6 +294,11 @@ def test_commands_without_java_run_and_verify_on_the_server_by_tls(tmp_path: Pat
         verified = run_sqlstream(f"{TABLE}; VERIFY {QUERY} USING spark", url, **no_java)
         assert verified.returncode == 0, verified.stderr
         assert "equal: 5 rows as a stream" in verified.stdout
+        (tmp_path / "here").mkdir()
+        (tmp_path / "here" / "lines.csv").write_text("1\n2\n")
+        lines = "CREATE TABLE l (n INT) WITH ('connector'='filesystem', 'path'='lines.csv', 'format'='csv')"
+        relative = run_sqlstream(f"{lines}; SELECT SUM(n) AS s FROM l", url, tmp_path / "here", **no_java)
+        assert relative.stdout.splitlines() == ["s", "3"]
         explained = run_sqlstream(f"{TABLE}; EXPLAIN {QUERY}; SET", url, **no_java)
         assert "== Plan of Spark ==" in explained.stdout
         assert "HashAggregate" in explained.stdout
