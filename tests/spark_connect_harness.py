@@ -53,11 +53,8 @@ _UNTIL_INPUT_ENDS = '"$@" & echo $!; cat > /dev/null; kill -9 $!; wait'
 class ConnectServer:
     """Runs from `with` to its end. Its workers find no sqlstream but what is shipped to them: an installed one raises."""
 
-    def __init__(
-        self, directory: Path, cores: int = 2, working_directory: Path | None = None, **settings: str
-    ) -> None:
+    def __init__(self, directory: Path, cores: int = 2, **settings: str) -> None:
         self._directory = directory
-        self._working_directory = working_directory or directory
         self._settings = {key.replace("__", "."): value for key, value in settings.items()}
         self._cores = cores
         self.token = secrets.token_hex(8)
@@ -120,7 +117,7 @@ class ConnectServer:
                     "PYSPARK_PYTHON": sys.executable,
                     "PYTHONPATH": str(directory / "installed"),
                 },
-                cwd=self._working_directory,
+                cwd=directory,
                 process_group=0,
             )
         assert self._shell.stdout is not None

@@ -27,8 +27,7 @@ def test_the_golden_scripts_and_nexmark_have_the_rows_of_the_stream() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(TIMEOUT_S)
 def test_they_have_them_at_a_spark_connect_server_too(tmp_path: Path) -> None:
-    # The scripts have relative paths, which sessions make absolute, and jobs that tests submit themselves do not.
-    with ConnectServer(tmp_path, working_directory=RESULTS) as server:
+    with ConnectServer(tmp_path) as server:
         _check([json.loads(line) for line in _printed("spark", f"spark.remote={server.url}")])
 
 
