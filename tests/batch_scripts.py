@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -19,6 +20,7 @@ from oracle import Engine, Finished, assert_same_rows, rows_of
 from client.absolute_paths import with_absolute_paths
 from planner.batch import CompiledBatch
 from planner.compile import CompiledPlan
+from runtime.batch.engines import close_engines
 
 EVENTS = 20_000
 ORDER_OF_ARRIVAL = ("q12", "q19")
@@ -70,3 +72,7 @@ def say(name: str, text: str, streamed: int) -> None:
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
+    # As commands end (client.main).
+    close_engines()
+    sys.stdout.flush()
+    os._exit(0)

@@ -37,7 +37,9 @@ IDLE_MAX = 4
 IDLE_S = 1200.0
 """For how long. The server itself forgets a session after an hour."""
 
-_CLOSE_TIMEOUT_S = 2.0
+_CLOSE_TIMEOUT_S = 6.0
+"""How long the end of the process waits for servers that are slow to forget a session: gRPC's threads should have ended."""
+
 _LOOK_S = 0.05
 
 _DEFAULTS = {
@@ -132,6 +134,7 @@ class ConnectSession:
         """Let the server forget it, with all that it runs. Harmless when repeated."""
         self.is_broken = True
         with contextlib.suppress(Exception):  # a server that is gone has forgotten it
+            check_reachable(self.address)
             self.spark.client.release_session()
         with contextlib.suppress(Exception):
             self.spark.client.close()
