@@ -19,8 +19,8 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | int | None
     """Rows under their columns, as wide as the terminal; a column of numbers is aligned as such."""
     import pyarrow as pa
 
-    from client.render import make_renderer
-    from client.terminal import columns_of
+    from client.rendering.render import make_renderer
+    from client.rendering.terminal import columns_of
     from sqlstream.schema import Schema
 
     values = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in columns]
@@ -36,7 +36,8 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | int | None
 
 
 def _are_numbers(column: Sequence[object]) -> bool:
-    return bool(column) and all(isinstance(value, int) for value in column)
+    known = [value for value in column if value is not None]
+    return bool(known) and all(isinstance(value, int) for value in known)
 
 
 def moment_text(time_ms: int) -> str:

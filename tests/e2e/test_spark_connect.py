@@ -221,8 +221,9 @@ def test_a_setting_of_the_server_is_refused_by_name(on: Statements) -> None:
 
 def test_explain_shows_the_server_s_plan(on: Statements, people: str) -> None:
     table = file_table("t0", people, PEOPLE)
-    text = on.engine.explain(plan_of("SELECT count(*) AS n FROM t0", table, config=on.config))
-    assert text.startswith("== Physical Plan ==")
+    text = on.engine.explain(plan_of("SELECT count(*) AS n FROM t0", table, config=on.config), LocalFiles())
+    assert text.startswith("t0: through sqlstream's reader: over Spark Connect")
+    assert "== Physical Plan ==" in text
     assert "HashAggregate" in text
 
 

@@ -24,6 +24,7 @@ from planner.lower.duckdb.types import (
     type_,
 )
 from planner.lower.duckdb.wrapping import BITS, wrapped
+from planner.lower.failed_cast import SHOWN_CHARACTERS, shown_type
 from planner.lower.java_pattern import SQL_DATE, SQL_TIME, SQL_TIMESTAMP
 from sqlstream import types as sql
 from sqlstream.time_units import DAY_MS
@@ -34,6 +35,9 @@ _FLOAT = rf"{_NUMBER}|NaN|[+-]?Infinity"
 _INTEGER = r"[+-]?[0-9]+(\.[0-9]*)?"
 _TRUE = ("t", "true", "y", "yes", "1")
 _FALSE = ("f", "false", "n", "no", "0")
+
+_BIGINT_DIGITS = 18
+"""Every whole number of so many digits is a BIGINT."""
 
 _NUMBERS = (TypeRoot.BOOLEAN, TypeRoot.DECIMAL, *sql.INTEGER_ROOTS, *sql.APPROXIMATE_ROOTS)
 _DATETIME = (TypeRoot.DATE, TypeRoot.TIME, *sql.TIMESTAMP_ROOTS)
@@ -79,7 +83,10 @@ def _to_integer(value: exp.Expr, source: LogicalType, target: LogicalType) -> ex
     if source.root in sql.APPROXIMATE_ROOTS:
         return bound(tree.cast(value, exp.DataType(this=exp.DType.DOUBLE)), lambda v: _saturated(v, target))
     if source.root is TypeRoot.DECIMAL:
-        return tree.cast(tree.call("trunc", value), made)
+        whole = tree.call("trunc", value)
+        if target.root is TypeRoot.BIGINT or source.precision - source.scale > _BIGINT_DIGITS:
+            return tree.cast(whole, made)
+        return wrapped(whole, target.root)
     if BITS.get(source.root, 0) <= BITS[target.root]:
         return tree.cast(value, made)
     return wrapped(value, target.root)
@@ -275,9 +282,13 @@ def _written_float(value: exp.Expr) -> exp.Expr:
 def _from_text(value: exp.Expr, target: LogicalType, time_zone: str, is_try: bool) -> exp.Expr:
     """What cannot be read is NULL with TRY_CAST, and else an error."""
     made = type_(target)
-    fail = failure(f"cannot cast text to {made.sql(dialect='duckdb')}", made)
 
     def read(value: exp.Expr) -> exp.Expr:
+        shown = tree.call("substr", value, tree.number(1), tree.number(SHOWN_CHARACTERS))
+        message = tree.operate(
+            exp.DPipe, tree.text('cannot cast "'), shown, tree.text(f'" to {shown_type(target)}')
+        )
+        fail = failure(message, made)
         if target.root in _DATETIME:
             point = _read_time(value, target, time_zone)
             return point if is_try else bound(point, lambda p: _unless_lost(value, p, fail))

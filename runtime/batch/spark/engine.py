@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from runtime.batch.engine import BatchRun
 from runtime.batch.spark.connect.address import ConnectAddress, connect_address
@@ -66,7 +67,7 @@ class SparkEngine:
             for cancelled in self._cancelled.get(job_id, ()):
                 cancelled.set()
 
-    def explain(self, plan: BatchPlan) -> str:
+    def explain(self, plan: BatchPlan, files: Any) -> str:
         """BatchCancelled while Spark starts; what Spark's planner does is not interrupted."""
         given = spark_keys(plan.config)
         address = connect_address(given)
@@ -79,7 +80,7 @@ class SparkEngine:
             from runtime.batch.spark.statement import explain
 
             with self._sessions.session(given, _say_nothing, cancelled.is_set) as (spark, local):
-                return explain(spark, local, plan)
+                return explain(spark, local, plan, files, cancelled.is_set)
 
     @contextlib.contextmanager
     def _cancellation(self, job_id: str) -> Iterator[threading.Event]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from runtime.batch.native_tables import described_relation
 from runtime.batch.spark.arrow_types import spark_ddl
 from runtime.batch.spark.code_archive import ARCHIVE
 from runtime.batch.spark.connect import shipped
@@ -19,6 +20,7 @@ from runtime.batch.spark.tasks import Figures
 from runtime.host.rooted_files import FilePlaces
 from sqlstream.batch_plan import BatchOutput, BatchPlan, BatchTable
 from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.spi.batch_relation import ThroughReader
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.dataframe import DataFrame
@@ -131,10 +133,12 @@ class ConnectTables:
 
 
 def explain(session: ConnectSession, plan: BatchPlan) -> str:
-    """Spark's plan of every output. SqlStreamError."""
+    """How each table is read, and Spark's plan of every output. SqlStreamError."""
     tables = ConnectTables(session, plan, None, "explain")
     try:
-        return "\n".join(tables.explain(output) for output in plan.outputs)
+        reader = ThroughReader("over Spark Connect all tables are read so")
+        lines = [described_relation(table, reader) for table in plan.tables]
+        return "\n".join([*lines, *(tables.explain(output) for output in plan.outputs)])
     except Exception as error:
         raise described_at(session.address, error) from error
     finally:

@@ -12,6 +12,7 @@ from spark_harness import SMALL, RecordedRun, plan_of, spark_engine, wait_until
 from runtime.batch.engine import BatchCancelled
 from runtime.batch.spark.engine import SparkEngine
 from runtime.batch.spark.session import RunningSpark, SparkSessions
+from runtime.host.files import LocalFiles
 from runtime.net.socket_directory import SOCKET_PATH_BYTES_MAX
 from sqlstream.batch_plan import BatchPlan
 from sqlstream.errors import ExternalError, UserError
@@ -106,7 +107,7 @@ def test_explain_is_cancelled_while_spark_starts(monkeypatch: pytest.MonkeyPatch
 
     def explain() -> None:
         try:
-            engine.explain(plan)
+            engine.explain(plan, LocalFiles())
         except BaseException as error:
             caught.append(error)
 
