@@ -6,7 +6,7 @@ import dataclasses
 import importlib.util
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from client.following.progress import size_text
@@ -100,7 +100,7 @@ def _compile(plan: BatchSources, context: BindContext, job_id: str, files: Local
 
 
 def engine_choices(plan: BatchSources, context: BindContext, files: LocalFiles) -> Iterator[EngineChoice]:
-    """The engines to try, best first; Spark only where it can be started. A second one is there for what the first cannot answer
+    """The engines to try, best first; Spark only where it can be used. A second one is there for what the first cannot answer
     exactly."""
     chosen = str(options.get(context.config, ENGINE))
     if chosen != "auto":
@@ -119,21 +119,25 @@ def engine_choices(plan: BatchSources, context: BindContext, files: LocalFiles) 
     if is_small:
         yield EngineChoice("duckdb", reason)
         # Asked when DuckDB has no answer, and not before: it takes a quarter of a second.
-        if is_spark_there():
+        if is_spark_there(context.config):
             yield EngineChoice("spark", "DuckDB cannot answer exactly")
-    elif is_spark_there():
+    elif is_spark_there(context.config):
         yield EngineChoice("spark", reason)
         yield EngineChoice("duckdb", "Spark cannot answer exactly")
     else:
         yield EngineChoice("duckdb", f"{reason}, but Spark is not installed")
 
 
-def is_spark_there() -> bool:
-    """Whether Spark can be started here without installing anything."""
+def is_spark_there(config: Mapping[str, str]) -> bool:
+    """Whether Spark can be used from here without installing anything."""
+    from runtime.batch.spark.connect.address import is_connect
+    from runtime.batch.spark.connect.packages import missing_packages
     from runtime.host.java import find_java
 
     if importlib.util.find_spec("pyspark") is None:
         return False
+    if is_connect(config):
+        return not missing_packages()
     try:
         find_java(os.environ)
     except ExternalError:

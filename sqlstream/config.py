@@ -36,7 +36,7 @@ OPTIONS: dict[str, ConfigOption] = {
                      "Memory that DuckDB takes for one query; beyond it, rows are written to temporary files.",
                      minimum=64 * 2**20),
         ConfigOption("execution.batch.duckdb-threads", _I, "-1",
-                     "Threads of DuckDB for one query; -1 takes one for each processor.", minimum=-1, maximum=1024),
+                     "Threads of DuckDB for one query; -1 or 0 takes one for each processor.", minimum=-1, maximum=1024),
         ConfigOption("execution.batch.native-relations.enabled", _B, "true",
                      "Whether batch engines read tables by themselves, where the rows are those of sqlstream's readers."),
         ConfigOption("execution.batch.spark-files-are-shared", _B, "false",

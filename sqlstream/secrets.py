@@ -17,6 +17,8 @@ _PAIR = re.compile(
 _BARE_PAIR = re.compile(
     r"""\bSET\s+(?P<key>[^\s'"=]+)\s*=\s*(?P<v>['"]?)(?P<value>(?:[^;\n'"]|(?!(?P=v))['"])*)""", re.IGNORECASE
 )
+_URL_TOKEN = re.compile(r"""\bsc://[^\s'"]*?;token=(?P<value>[^;\s'"]+)""", re.IGNORECASE)
+"""The address of a Spark Connect server may hold the token."""
 
 
 def is_secret(key: str) -> bool:
@@ -30,14 +32,30 @@ def is_secret(key: str) -> bool:
 
 
 def masked(key: str, value: str) -> str:
-    """The value of an option as messages, SHOW and SET show it."""
-    return MASK if is_secret(key) else value
+    """The value of an option as messages, SHOW and SET show it.
+
+    >>> masked("spark.remote", "sc://host/;token=abc;use_ssl=true")
+    'sc://host/;token=******;use_ssl=true'
+    """
+    return MASK if is_secret(key) else _with_masks(value, _token_ranges(value))
 
 
 def secret_ranges(text: str) -> list[tuple[int, int]]:
-    """The spans of secret values in SQL, in order: `'key' = 'value'`, and the unquoted form of SET."""
+    """The spans of secret values in SQL, in order: `'key' = 'value'`, the unquoted form of SET, and tokens within addresses."""
     found = (match for pattern in (_PAIR, _BARE_PAIR) for match in pattern.finditer(text))
-    return sorted({m.span("value") for m in found if m["value"] and is_secret(m["key"])})
+    ranges = {m.span("value") for m in found if m["value"] and is_secret(m["key"])}
+    tokens = {t for t in _token_ranges(text) if not any(start <= t[0] < end for start, end in ranges)}
+    return sorted(ranges | tokens)
+
+
+def _token_ranges(text: str) -> list[tuple[int, int]]:
+    return [match.span("value") for match in _URL_TOKEN.finditer(text)]
+
+
+def _with_masks(text: str, ranges: list[tuple[int, int]]) -> str:
+    for start, end in reversed(ranges):
+        text = text[:start] + MASK + text[end:]
+    return text
 
 
 def without_secrets(text: str, script: str = "") -> str:
@@ -46,8 +64,7 @@ def without_secrets(text: str, script: str = "") -> str:
     >>> without_secrets("WITH ('api-key' = 'k''1', 'path' = 'p')")
     "WITH ('api-key' = '******', 'path' = 'p')"
     """
-    for start, end in reversed(secret_ranges(text)):
-        text = text[:start] + MASK + text[end:]
+    text = _with_masks(text, secret_ranges(text))
     values = {script[start:end] for start, end in secret_ranges(script)}
     for value in sorted(values, key=len, reverse=True):
         # A shorter one, or a switch, is no secret, and would turn up within other words.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlstream.errors import UserError
 
 PREFIX = "spark."
+MASTER = "spark.master"
 
 _SQL_PREFIX = "spark.sql."
 _OF_THE_START = (

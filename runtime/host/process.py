@@ -114,6 +114,11 @@ def forgo_pandas_once() -> None:
         forgo_pandas()
 
 
+def permit_pandas() -> None:
+    """Undo `forgo_pandas`, for a library that does not run without it."""
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _NoPandas)]
+
+
 def give_back_memory() -> None:
     """Return to the system what this process has freed and its allocators have kept."""
     import ctypes

@@ -21,20 +21,20 @@ _locks: dict[str, int] = {}
 
 
 @contextmanager
-def spill_directory() -> Iterator[str]:
+def spill_directory(parent: str | None = None) -> Iterator[str]:
     """A directory as `make_spill_directory` makes it, for the time of one run."""
-    directory = make_spill_directory()
+    directory = make_spill_directory(parent)
     try:
         yield directory
     finally:
         _remove(directory)
 
 
-def make_spill_directory() -> str:
-    """A directory that only this user may enter, below that for temporary files; it is removed before the process ends. Those of
-    processes that were killed are removed first: their locks went with them."""
-    _remove_abandoned(tempfile.gettempdir())
-    directory = tempfile.mkdtemp(prefix=PREFIX)
+def make_spill_directory(parent: str | None = None) -> str:
+    """A directory that only this user may enter, below `parent` or else that for temporary files; it is removed before the
+    process ends. Those of processes that were killed are removed first: their locks went with them."""
+    _remove_abandoned(parent or tempfile.gettempdir())
+    directory = tempfile.mkdtemp(prefix=PREFIX, dir=parent)
     _locks[directory] = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
     with suppress(OSError):
         fcntl.flock(_locks[directory], fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from runtime.net.endpoint import Endpoint, job_manager_endpoint
 from runtime.providers.provider import MakeProvider
 from sqlstream import config as options
+from sqlstream.spark_keys import MASTER
 
 TARGET = "execution.target"
 SPARK = "spark"
@@ -33,6 +34,11 @@ def is_on_one_host(config: Mapping[str, str]) -> bool:
     """Whether all TaskManagers run on the host of the JobManager, so that they see its files."""
     if options.get(config, TARGET) != SPARK:
         return True
-    from runtime.batch.spark.settings import MASTER, is_of_this_machine
+    from runtime.batch.spark.connect.address import LOOPBACK_NAMES, connect_address
+    from runtime.batch.spark.settings import is_of_this_machine, spark_keys
 
+    server = connect_address(spark_keys(config))
+    if server is not None:
+        # A server here may have executors elsewhere; those that meet the JobManager on this host do not.
+        return server.is_loopback and options.get(config, "jobmanager.rpc.address") in ("", *LOOPBACK_NAMES)
     return is_of_this_machine(config.get(MASTER, "local"))

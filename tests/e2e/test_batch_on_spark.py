@@ -6,9 +6,11 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_harness import ROOT, environment
+from spark_connect_harness import ConnectServer
 
 RESULTS = ROOT / "tests" / "golden" / "results"
 TIMEOUT_S = 600
@@ -19,8 +21,19 @@ NOT_EXACT = {"group": 1, "ordered_aggregates": 1}
 @pytest.mark.slow
 @pytest.mark.timeout(TIMEOUT_S)
 def test_the_golden_scripts_and_nexmark_have_the_rows_of_the_stream() -> None:
+    _check([json.loads(line) for line in _printed("spark")])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(TIMEOUT_S)
+def test_they_have_them_at_a_spark_connect_server_too(tmp_path: Path) -> None:
+    with ConnectServer(tmp_path) as server:
+        _check([json.loads(line) for line in _printed("spark", f"spark.remote={server.url}")])
+
+
+def _printed(*words: str) -> list[str]:
     ended = subprocess.run(
-        [sys.executable, str(ROOT / "tests" / "batch_scripts.py"), "spark"],
+        [sys.executable, str(ROOT / "tests" / "batch_scripts.py"), *words],
         cwd=RESULTS,
         env=environment(PYTHONPATH=f"{ROOT}:{ROOT / 'tests'}"),
         capture_output=True,
@@ -29,7 +42,10 @@ def test_the_golden_scripts_and_nexmark_have_the_rows_of_the_stream() -> None:
         check=False,
     )
     assert ended.returncode == 0, ended.stderr[-3000:]
-    outcomes = [json.loads(line) for line in ended.stdout.splitlines()]
+    return ended.stdout.splitlines()
+
+
+def _check(outcomes: list[dict[str, Any]]) -> None:
     assert len(outcomes) == len(list(RESULTS.glob("*.sql"))) - 1 + 11
     wrong = [outcome for outcome in outcomes if outcome["text"] != _expected(outcome["name"])]
     assert wrong == []

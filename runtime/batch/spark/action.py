@@ -2,51 +2,30 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
+
+from runtime.batch.spark.threaded_call import Result, ThreadedCall
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-Result = TypeVar("Result")
 
-
-class SparkAction(Generic[Result]):
-    """Calls a function whose jobs are those of a job group. State: the thread, then the result or the failure."""
+class SparkAction(ThreadedCall[Result]):
+    """Calls a function whose jobs are those of a job group."""
 
     def __init__(
         self, context: SparkContext, group: str, description: str, function: Callable[[], Result]
     ) -> None:
         self._context = context
         self._group = group
-        self._description = description
-        self._function = function
-        self._result: Result | None = None
-        self._failure: BaseException | None = None
-        self._is_done = False
-        self._thread = threading.Thread(target=self._run, name="spark-action", daemon=True)
-        self._thread.start()
 
-    def _run(self) -> None:
-        try:
+        def grouped() -> Result:
             # PySpark gives each thread of Python one of the JVM, so this concerns no other statement.
-            self._context.setJobGroup(self._group, self._description, interruptOnCancel=True)
-            self._result = self._function()
-        except BaseException as error:  # the thread's boundary: `result` raises it
-            self._failure = error
-        self._is_done = True
+            context.setJobGroup(group, description, interruptOnCancel=True)
+            return function()
 
-    def wait(self, timeout_s: float) -> bool:
-        """Whether the action has ended, after at most that long."""
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
-
-    def result(self) -> Result | None:
-        """What the function has returned; None while it runs. Raises what it has raised."""
-        if self._failure is not None:
-            raise self._failure
-        return self._result if self._is_done else None
+        super().__init__(grouped, "spark-action")
 
     def progress(self) -> tuple[int, int]:
         """Finished tasks and all tasks of the jobs that Spark has begun so far."""

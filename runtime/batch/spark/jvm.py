@@ -214,7 +214,7 @@ def _write_files(settings: Mapping[str, str], directory: str) -> None:
     }
     for name, text in texts.items():
         Path(directory, name).write_text(text)
-    for name in ("local", "sockets", "tmp"):
+    for name in ("local", "tmp"):
         Path(directory, name).mkdir(exist_ok=True)
 
 

@@ -8,6 +8,7 @@ import os
 import socket
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,6 @@ from runtime.batch.spark.errors import described, first_line
 from runtime.batch.spark.jvm import SparkJvm
 from runtime.batch.spark.quiet_pyspark import quiet_accumulators
 from runtime.batch.spark.settings import (
-    MASTER,
     is_of_this_machine,
     launch_keys,
     launch_settings,
@@ -28,8 +28,9 @@ from runtime.batch.spark.settings import (
 from runtime.host.clock import steady_s
 from runtime.host.process import memory_bytes
 from runtime.host.spill_directory import spill_directory
+from runtime.net.socket_directory import SOCKET_PATH_BYTES_MAX
 from sqlstream.errors import ExternalError, Retry, UserError
-from sqlstream.spark_keys import is_launch_key
+from sqlstream.spark_keys import MASTER, is_launch_key
 from sqlstream.spark_settings import SPARK_SQL_SETTINGS
 
 if TYPE_CHECKING:
@@ -47,6 +48,9 @@ CONNECT_TIMEOUT_S = 5.0
 
 ANSWER_TIMEOUT_S = 60.0
 """A JVM that is silent for so long is replaced; collecting garbage takes less."""
+
+SOCKET_NAME_BYTES = 50
+"""Spark names its sockets by a UUID."""
 
 _GIVE_UP_TIMEOUT_S = 1.0
 """How long `close` waits for a start that it has given up; one that takes longer removes what is left by itself."""
@@ -83,7 +87,10 @@ class RunningSpark:
         self._is_stopped = False
         self._is_lost = False
         try:
-            settings = launch_settings(launch, self._directory, len(os.sched_getaffinity(0)), memory_bytes())
+            self.socket_directory = self._ends.enter_context(_socket_directory(self._directory))
+            settings = launch_settings(
+                launch, self._directory, self.socket_directory, len(os.sched_getaffinity(0)), memory_bytes()
+            )
             logger.info("starting Spark: %s", shown_settings(settings))
             started_s = steady_s()
             self.is_of_this_machine = is_of_this_machine(settings[MASTER])
@@ -174,14 +181,16 @@ class RunningSpark:
 class SparkSessions:
     """Gives each statement a session of its own, with its own settings and views, of the one Spark of this process. Thread-safe.
 
-    State: the running Spark and how many statements use it. It ends by `close`, or when a statement with other launch
-    settings comes while nothing uses it."""
+    State: the running Spark, how many statements use it, and the statements that wait for one, in their order. It ends by
+    `close`, or when a statement with other launch settings comes while nothing uses it. Only the first one of those that wait
+    may start it anew, so that it serves the statement that it was started for."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._running: RunningSpark | None = None
         self._starting: SparkStart | None = None
         self._users = 0
+        self._waiting: deque[object] = deque()
         self._is_closed = False
 
     @contextlib.contextmanager
@@ -233,32 +242,53 @@ class SparkSessions:
     def _started(
         self, launch: dict[str, str], state: Callable[[str], None], is_cancelled: Callable[[], bool]
     ) -> RunningSpark:
-        start: SparkStart | None = None
-        has_waited = False
+        ticket = object()
         with self._changed:
-            while True:
-                if is_cancelled() or self._is_closed:
-                    raise BatchCancelled
-                if start is not None and start.failure is not None:
-                    raise start.failure
-                if self._starting is None and (running := self._usable(launch)) is not None:
-                    break
-                if not has_waited:
-                    state(STARTING)
-                    has_waited = True
-                if self._starting is not None and self._starting.launch == launch:
-                    start = self._starting
-                self._changed.wait(_LOOK_S)
-            self._users += 1
+            self._waiting.append(ticket)
+            try:
+                running, has_waited = self._awaited(ticket, launch, state, is_cancelled)
+                self._users += 1
+            finally:
+                self._waiting.remove(ticket)
+                self._changed.notify_all()
         if has_waited:
             state("")
         return running
 
-    def _usable(self, launch: dict[str, str]) -> RunningSpark | None:
-        """The Spark with these settings; else it begins to start. Called with the lock held, while none starts."""
+    def _awaited(
+        self,
+        ticket: object,
+        launch: dict[str, str],
+        state: Callable[[str], None],
+        is_cancelled: Callable[[], bool],
+    ) -> tuple[RunningSpark, bool]:
+        """The Spark with these settings, and whether the statement of the ticket has waited for it. Called with the lock held."""
+        start: SparkStart | None = None
+        has_waited = False
+        while True:
+            if is_cancelled() or self._is_closed:
+                raise BatchCancelled
+            if start is not None and start.failure is not None:
+                raise start.failure
+            if self._starting is None:
+                running = self._usable(launch, is_first=self._waiting[0] is ticket)
+                if running is not None:
+                    return running, has_waited
+            if not has_waited:
+                state(STARTING)
+                has_waited = True
+            if self._starting is not None and self._starting.launch == launch:
+                start = self._starting
+            self._changed.wait(_LOOK_S)
+
+    def _usable(self, launch: dict[str, str], is_first: bool) -> RunningSpark | None:
+        """The Spark with these settings; else it begins to start when the statement is the first of those that wait. Called with
+        the lock held, while none starts."""
         running = self._running
         if running is not None and running.launch == launch and running.is_alive:
             return running
+        if not is_first:
+            return None
         if running is not None and running.is_alive and self._users:
             differing = sorted(
                 k for k in {*launch, *running.launch} if launch.get(k) != running.launch.get(k)
@@ -298,6 +328,19 @@ class SparkSessions:
         with self._changed:
             self._starting = None
             self._changed.notify_all()
+
+
+@contextlib.contextmanager
+def _socket_directory(directory: str) -> Iterator[str]:
+    """Where this Spark and its workers meet on Unix sockets: below its directory, or below /tmp where the paths of sockets would
+    be longer than systems take."""
+    sockets = os.path.join(directory, "sockets")
+    if len(os.fsencode(sockets)) + SOCKET_NAME_BYTES > SOCKET_PATH_BYTES_MAX:
+        with spill_directory("/tmp") as short:
+            yield short
+        return
+    os.mkdir(sockets, 0o700)
+    yield sockets
 
 
 def _new_session(running: RunningSpark, given: Mapping[str, str]) -> SparkSession:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from runtime.net.socket_directory import SOCKET_PATH_BYTES_MAX
+from runtime.batch.spark.connect.address import API_MODE, REMOTE, connect_address, is_connect
 from sqlstream.errors import UserError
 from sqlstream.secrets import masked
-from sqlstream.spark_keys import is_launch_key, is_spark_key
+from sqlstream.spark_keys import MASTER, is_launch_key, is_spark_key
 from sqlstream.spark_settings import SPARK_SQL_SETTINGS, is_of_meaning
 
-MASTER = "spark.master"
 LOOPBACK = "127.0.0.1"
 
 RESULTS_PORT = "spark.sqlstream.results.port"
@@ -29,9 +27,6 @@ _MEMORY_BYTES_MAX = 8 * _GIB
 
 _PARTITIONS_PER_CORE = 4
 """Small enough for the overhead of tasks, large enough that a shuffle spills little; AQE merges what is too small."""
-
-_SOCKET_NAME_BYTES = 50
-"""Spark names them by a UUID."""
 
 _MASTERS = re.compile(r"local(\[.*\])?|local-cluster\[.*\]|spark://.+|yarn|k8s://.+")
 
@@ -65,9 +60,10 @@ def launch_keys(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def launch_settings(
-    given: Mapping[str, str], directory: str, cores: int, memory_bytes: int
+    given: Mapping[str, str], directory: str, sockets: str, cores: int, memory_bytes: int
 ) -> dict[str, str]:
-    """All settings of a Spark with these launch keys and temporary files below `directory`, on a machine of that size."""
+    """All settings of a Spark with these launch keys, temporary files below `directory` and Unix sockets in `sockets`, on a
+    machine of that size."""
     master = given.get(MASTER, f"local[{cores}]")
     settings = {
         MASTER: master,
@@ -89,7 +85,9 @@ def launch_settings(
             "spark.driver.host": LOOPBACK,
             "spark.driver.memory": f"{_driver_memory_mib(memory_bytes)}m",
             "spark.local.dir": f"{directory}/local",
-            **_sockets(directory),
+            # Spark and the workers meet there, where no other user can enter.
+            "spark.python.unix.domain.socket.enabled": "true",
+            "spark.python.unix.domain.socket.dir": sockets,
             "spark.sql.shuffle.partitions": str(cores * _PARTITIONS_PER_CORE),
         }
         if master.startswith("local["):
@@ -99,6 +97,16 @@ def launch_settings(
     # The user's options stand behind ours, so that they win where both say something.
     java_options = " ".join((settings[key], given.get(key, ""))).rstrip()
     return {**settings, **given, **SPARK_SQL_SETTINGS, key: java_options}
+
+
+def has_our_directory(config: Mapping[str, str]) -> bool:
+    """Whether the tasks of a batch on Spark run in the directory of this process, so that relative paths are the same there.
+
+    >>> has_our_directory({}), has_our_directory({"spark.remote": "sc://host"}), has_our_directory({"spark.master": "yarn"})
+    (True, False, False)
+    """
+    master = config.get(MASTER, "local")
+    return not is_connect(config) and (master == "local" or master.startswith("local["))
 
 
 def is_of_this_machine(master: str) -> bool:
@@ -141,13 +149,16 @@ def _check_results_port(given: Mapping[str, str]) -> None:
 
 
 def _check_master(given: Mapping[str, str]) -> None:
-    master = given.get(MASTER, "local[*]")
-    if master.startswith("sc://") or "spark.remote" in given or "spark.api.mode" in given:
+    mode = "connect" if is_connect(given) else "classic"
+    if given.get(API_MODE, mode) != mode:
         raise UserError(
             "SS4053",
-            "Spark Connect is not supported: sqlstream drives Spark from its own process",
-            hint=f"SET '{MASTER}' = 'local[*]', 'spark://HOST:PORT', 'yarn' or 'k8s://…'",
+            f'option "{API_MODE}" cannot be "{given[API_MODE]}": whether Spark Connect is used follows from the address',
+            hint=f"RESET '{API_MODE}', and SET '{REMOTE}' = 'sc://HOST:PORT' to use a Spark Connect server",
         )
+    if connect_address(given) is not None:
+        return
+    master = given.get(MASTER, "local[*]")
     if not _MASTERS.fullmatch(master):
         raise _wrong_master(master)
     if master.startswith("spark://"):
@@ -164,19 +175,12 @@ def _wrong_master(master: str) -> UserError:
     return UserError(
         "SS4053",
         f'"{master}" is no master of Spark',
-        hint=f"SET '{MASTER}' = 'local[*]', 'spark://HOST:PORT', 'yarn' or 'k8s://…'",
+        hint=f"SET '{MASTER}' = 'local[*]', 'spark://HOST:PORT', 'yarn' or 'k8s://…', or '{REMOTE}' = 'sc://HOST:PORT'",
     )
 
 
 def _driver_memory_mib(memory_bytes: int) -> int:
     return max(_GIB, min(memory_bytes // _MEMORY_SHARE, _MEMORY_BYTES_MAX)) >> 20
-
-
-def _sockets(directory: str) -> dict[str, str]:
-    """Spark and the workers meet on Unix sockets, which no other user can enter, where the path is short enough for them."""
-    key, place = "spark.python.unix.domain.socket", f"{directory}/sockets"
-    is_short = len(os.fsencode(place)) + _SOCKET_NAME_BYTES <= SOCKET_PATH_BYTES_MAX
-    return {f"{key}.enabled": "true", f"{key}.dir": place} if is_short else {}
 
 
 def _java_options(directory: str) -> str:

@@ -293,7 +293,7 @@ def places_of(files: Any) -> FilePlaces | None:
 def _receiver(spark: RunningSpark) -> PartitionReceiver:
     """Where tasks reach this process: a socket in our directory on one machine, else where they reach Spark's driver."""
     if spark.is_of_this_machine:
-        path = os.path.join(spark.directory, "sockets", random_id()[:8])
+        path = os.path.join(spark.socket_directory, random_id()[:8])
         return PartitionReceiver(path, spark.directory)
     settings = dict(spark.session.sparkContext.getConf().getAll())
     listening, host = results_address(settings)

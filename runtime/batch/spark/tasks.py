@@ -28,6 +28,7 @@ OUTPUT = "output"
 LINES = "lines"
 
 WRITTEN_DDL = "committables STRING"
+WRITTEN_SCHEMA = pa.schema([("committables", pa.string())])
 SENT_DDL = "partition INT, attempt BIGINT"
 
 
@@ -72,7 +73,7 @@ def _write(
     context = connector_context(share, files_at(told.places), figures.count, figures.print_lines)
     committables = write_rows(told.sink, batches, context)
     add_figures({(OUTPUT, subtask): figures.as_data()})
-    yield pa.record_batch([[msgspec.json.encode(committables).decode()]], names=["committables"])
+    yield pa.record_batch([[msgspec.json.encode(committables).decode()]], schema=WRITTEN_SCHEMA)
 
 
 def _send(

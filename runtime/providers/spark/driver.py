@@ -10,11 +10,10 @@ import sys
 import threading
 from typing import BinaryIO
 
-from runtime.batch.spark.session import RunningSpark, SparkStart, check_reachable
-from runtime.batch.spark.settings import MASTER
+from runtime.batch.spark.connect.address import is_connect
 from runtime.host.clock import steady_s
 from runtime.host.process import ignore_interrupts
-from runtime.providers.spark.launched import LaunchedTaskManager
+from runtime.providers.spark.launcher import Launched, Launcher
 from runtime.providers.spark.messages import (
     DriverFailed,
     DriverStarted,
@@ -28,7 +27,7 @@ from runtime.providers.spark.messages import (
     encode_line,
 )
 from runtime.taskmanager.task_manager_options import TaskManagerOptions
-from sqlstream.errors import ErrorInfo, ExternalError, SqlStreamError
+from sqlstream.errors import ErrorInfo, SqlStreamError
 
 _ALIVE_CHECK_S = 0.5
 """How often the driver looks whether Spark and its own parent are still there."""
@@ -38,72 +37,70 @@ _END_TIMEOUT_S = 4.0
 
 
 class SparkDriver:
-    """A SparkContext, and the TaskManagers that run in tasks of it. State: both, until `stop`."""
+    """A connection to Spark, and the TaskManagers that run in tasks there. State: both, until `stop`."""
 
     def __init__(self, output: BinaryIO) -> None:
         self._output = output
         self._writing = threading.Lock()
         self._lines: queue.SimpleQueue[ToDriver] = queue.SimpleQueue()
         self._is_over = threading.Event()
-        self._running: RunningSpark | None = None
-        self._task_managers: dict[str, LaunchedTaskManager] = {}
+        self._launcher: Launcher | None = None
+        self._task_managers: dict[str, Launched] = {}
         self._lock = threading.Lock()
 
     def run(self, settings: dict[str, str]) -> int:
         """Until standard input ends (0) or Spark does (1)."""
         threading.Thread(target=self._read, name="read", daemon=True).start()
         try:
-            check_reachable(settings[MASTER])
-            self._running = running = RunningSpark(settings, SparkStart(settings))
+            self._launcher = launcher = _launcher(settings)
         except SqlStreamError as error:
             self._send(DriverFailed(ErrorInfo.of(error)))
             return 1
-        self._send(DriverStarted(running.session.sparkContext.applicationId))
+        self._send(DriverStarted(launcher.application_id))
         try:
-            return self._obey(running)
+            return self._obey(launcher)
         finally:
-            self._stop(running)
+            self._stop(launcher)
 
     def _read(self) -> None:
         while line := sys.stdin.buffer.readline():
             self._lines.put(decode_to_driver(line))
         self._is_over.set()
-        if self._running is None:
-            # The JVM that is starting ends with the pipe that we hold.
+        if self._launcher is None:
+            # A JVM that is starting ends with the pipe that we hold.
             os._exit(0)
 
-    def _obey(self, running: RunningSpark) -> int:
+    def _obey(self, launcher: Launcher) -> int:
         while not self._is_over.is_set():
-            if not running.is_alive:
-                self._send(DriverFailed(_spark_ended(running.jvm.last_words())))
+            failure = launcher.failure()
+            if failure is not None:
+                self._send(DriverFailed(failure))
                 return 1
             with contextlib.suppress(queue.Empty):
-                self._carry_out(running, self._lines.get(timeout=_ALIVE_CHECK_S))
+                self._carry_out(launcher, self._lines.get(timeout=_ALIVE_CHECK_S))
         return 0
 
-    def _carry_out(self, running: RunningSpark, line: ToDriver) -> None:
+    def _carry_out(self, launcher: Launcher, line: ToDriver) -> None:
         match line:
             case StartTaskManager(options):
-                self._start(running, options)
+                self._start(launcher, options)
             case EndTaskManager(resource_id):
                 with self._lock:
                     released = self._task_managers.get(resource_id)
                 if released is not None:
                     released.release()
 
-    def _start(self, running: RunningSpark, options: TaskManagerOptions) -> None:
-        context = running.session.sparkContext
+    def _start(self, launcher: Launcher, options: TaskManagerOptions) -> None:
         # Under the lock: one that ends at once is put in before it is taken out.
         with self._lock:
-            launched = LaunchedTaskManager(context, options, running.has_our_code, self._on_end)
-            self._task_managers[options.resource_id] = launched
+            self._task_managers[options.resource_id] = launcher.launch(options, self._on_end)
 
     def _on_end(self, resource_id: str, error: ErrorInfo) -> None:
         self._send(TaskManagerEnded(resource_id, error))
         with self._lock:
             self._task_managers.pop(resource_id, None)
 
-    def _stop(self, running: RunningSpark) -> None:
+    def _stop(self, launcher: Launcher) -> None:
         with self._lock:
             left = list(self._task_managers.values())
         for task_manager in left:
@@ -111,7 +108,7 @@ class SparkDriver:
         deadline_s = steady_s() + _END_TIMEOUT_S
         for task_manager in left:
             task_manager.join(max(0.0, deadline_s - steady_s()))
-        running.stop()
+        launcher.stop()
 
     def _send(self, line: FromDriver) -> None:
         with self._writing:
@@ -123,15 +120,15 @@ class SparkDriver:
                 return
 
 
-def _spark_ended(last_words: str) -> ErrorInfo:
-    return ErrorInfo.of(
-        ExternalError(
-            "SS6075",
-            "Spark ended while it ran TaskManagers",
-            detail=f"its last lines are\n{last_words}" if last_words else "",
-            hint="look at the logs of the Spark cluster: it ends an application whose executors fail again and again",
-        )
-    )
+def _launcher(settings: dict[str, str]) -> Launcher:
+    """SqlStreamError when there is no connection to be had."""
+    if is_connect(settings):
+        from runtime.providers.spark.connect_launcher import ConnectLauncher
+
+        return ConnectLauncher(settings)
+    from runtime.providers.spark.context_launcher import ContextLauncher
+
+    return ContextLauncher(settings)
 
 
 def main() -> int:

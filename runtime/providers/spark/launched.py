@@ -80,18 +80,13 @@ class LaunchedTaskManager:
             texts = self._action.result()
         except Exception as error:
             if self._is_released.is_set():
-                return _failure(self.resource_id, "was released")
+                return task_manager_failure(self.resource_id, "was released")
             loss = None
             with contextlib.suppress(Exception):
                 loss = self._lost()
             reason = first_line(described(error)).removeprefix("Spark could not run the query: ")
-            return loss or _failure(self.resource_id, f"could not run in Spark: {reason}")
-        result = msgspec.json.decode((texts or ["{}"])[0], type=LaunchResult)
-        if result.problems:
-            return _unusable_worker(result)
-        if result.error is not None:
-            return _at(result.error, result.host)
-        return _failure(self.resource_id, "was lost, and Spark has restarted its task")
+            return loss or task_manager_failure(self.resource_id, f"could not run in Spark: {reason}")
+        return end_of(self.resource_id, texts)
 
     def _lost(self) -> ErrorInfo | None:
         """The cause when Spark's task has failed at least once."""
@@ -114,6 +109,16 @@ class LaunchedTaskManager:
             return ""
 
 
+def end_of(resource_id: str, texts: list[str] | None) -> ErrorInfo:
+    """What became of a TaskManager whose task has ended and given these texts."""
+    result = msgspec.json.decode((texts or ["{}"])[0], type=LaunchResult)
+    if result.problems:
+        return _unusable_worker(result)
+    if result.error is not None:
+        return _at(result.error, result.host)
+    return task_manager_failure(resource_id, "was lost, and Spark has restarted its task")
+
+
 def needed_packages() -> dict[str, str]:
     return {name: importlib.metadata.version(name) for name in NEEDED}
 
@@ -130,7 +135,7 @@ def lost_executor(resource_id: str, messages: str) -> ErrorInfo:
     else:
         line = messages.strip().partition("\n")[0]
         what = f"was lost: {line or 'its task in Spark has failed'}"
-    return _failure(
+    return task_manager_failure(
         resource_id,
         what,
         "look at the executor's log: it has often run out of memory (spark.executor.memoryOverhead)",
@@ -147,7 +152,7 @@ def _unusable_worker(result: LaunchResult) -> ErrorInfo:
     )
 
 
-def _failure(resource_id: str, what: str, hint: str = "") -> ErrorInfo:
+def task_manager_failure(resource_id: str, what: str, hint: str = "") -> ErrorInfo:
     return ErrorInfo(
         "SS6074", f"TaskManager {resource_id} {what}", reason=FailureReason.TASK_MANAGER_LOST, hint=hint
     )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from runtime.batch.spark.settings import MASTER, is_of_this_machine, launch_keys, spark_keys
+from runtime.batch.spark.connect.address import REMOTE, ConnectAddress, connect_address
+from runtime.batch.spark.settings import is_of_this_machine, launch_keys, spark_keys
 from sqlstream import config as options
 from sqlstream.errors import UserError
+from sqlstream.spark_keys import MASTER
 
 _SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -38,6 +40,8 @@ _FIXED = {
 _ENCRYPTED = {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
 """For a cluster of several hosts: the secret of the TaskManagers goes through Spark's connections."""
 
+JOB_MANAGER = "jobmanager.rpc.address"
+
 _FIXED_NUMBER = "spark.executor.instances"
 _DYNAMIC = "spark.dynamicAllocation.enabled"
 
@@ -46,11 +50,15 @@ def driver_settings(config: Mapping[str, str]) -> dict[str, str]:
     """The `spark.*` settings of a cluster with `execution.target` = spark. UserError SS4052 and SS4053 as for batch, SS4072 for
     settings that are missing or wrong for TaskManagers."""
     given = launch_keys(spark_keys(config))
+    address = connect_address(given)
+    if address is not None:
+        _check_connect(address, options.get(config, JOB_MANAGER))
+        return given
     if MASTER not in given:
         raise UserError(
             "SS4072",
             f'option "{MASTER}" is not set, but jobs go to a Spark cluster',
-            hint=f"give -D {MASTER}=spark://HOST:PORT, yarn or k8s://…",
+            hint=f"give -D {MASTER}=spark://HOST:PORT, yarn or k8s://…, or -D {REMOTE}=sc://HOST:PORT",
         )
     for key, value in _FIXED.items():
         if given.get(key, value) != value:
@@ -63,17 +71,34 @@ def driver_settings(config: Mapping[str, str]) -> dict[str, str]:
     if given.get(_FIXED_NUMBER) is not None and _DYNAMIC not in given:
         settings[_DYNAMIC] = "false"
     if not is_of_this_machine(given[MASTER]):
-        settings |= _of_several_hosts(given, options.get(config, "jobmanager.rpc.address"))
+        settings |= _of_several_hosts(given, options.get(config, JOB_MANAGER))
     return {**settings, **given}
 
 
-def _of_several_hosts(given: Mapping[str, str], job_manager: str) -> dict[str, str]:
-    if not job_manager:
+def _check_connect(address: ConnectAddress, job_manager: str) -> None:
+    """What a server starts with is its own; the way there is ours."""
+    if address.is_loopback:
+        return
+    _check_job_manager(job_manager)
+    if not address.is_encrypted:
         raise UserError(
             "SS4072",
-            'option "jobmanager.rpc.address" is not set, but the Spark cluster has other machines',
+            f'the secret of the TaskManagers would go to "{address}" without encryption',
+            hint="add ;use_ssl=true to the address",
+        )
+
+
+def _check_job_manager(address: str) -> None:
+    if not address:
+        raise UserError(
+            "SS4072",
+            f'option "{JOB_MANAGER}" is not set, but the Spark cluster has other machines',
             hint="give the name under which they reach this one, and certificates (security.ssl.internal.*)",
         )
+
+
+def _of_several_hosts(given: Mapping[str, str], job_manager: str) -> dict[str, str]:
+    _check_job_manager(job_manager)
     for key, value in _ENCRYPTED.items():
         if given.get(key, value).lower() != value:
             raise UserError(

@@ -53,3 +53,19 @@ def make_launch(
         return iter([launch_task_manager(options)])
 
     return launch
+
+
+def make_arrow_launch(
+    options: str, packages: dict[str, str], archive: str
+) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """The same for `mapInArrow`."""
+    launch = make_launch(options, packages, archive)
+
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        for batch in batches:
+            del batch
+        yield pa.record_batch([pa.array(list(launch(iter(()))), pa.string())], names=["result"])
+
+    return run

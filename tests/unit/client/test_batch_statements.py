@@ -105,7 +105,7 @@ def test_the_engine_is_chosen_by_the_size_of_the_input(session: Session) -> None
         "its input has about 97.7 KiB, at most 10.0 GiB"
         in in_batch(session, "SELECT auction FROM bids").reason
     )
-    if is_spark_there():
+    if is_spark_there({}):
         put(session, "execution.batch.duckdb-bytes-max", "1 kb")
         chosen = list(_choices(session, "SELECT auction FROM bids"))
         assert [choice.engine for choice in chosen] == ["spark", "duckdb"]
@@ -309,3 +309,11 @@ def test_the_plan_of_another_engine_is_asked_for_by_a_job(session: Session) -> N
 def test_explain_refuses_what_only_streams_have(session: Session) -> None:
     with pytest.raises(UserError, match="EXPLAIN CHANGELOG_MODE is not supported in batch"):
         session.execute(parse_statement("EXPLAIN CHANGELOG_MODE SELECT auction FROM bids"))
+
+
+def test_a_connect_server_needs_no_java_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", "")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("runtime.host.java._PACKAGE", "no_such_package")
+    assert not is_spark_there({})
+    assert is_spark_there({"spark.remote": "sc://node7/;use_ssl=true"})

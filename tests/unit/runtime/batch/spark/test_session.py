@@ -7,14 +7,15 @@ import time
 from pathlib import Path
 
 import pytest
-from spark_harness import spark_engine
+from spark_harness import SMALL, RecordedRun, plan_of, spark_engine, wait_until
 
 from runtime.batch.engine import BatchCancelled
 from runtime.batch.spark.engine import SparkEngine
-from runtime.batch.spark.session import SparkSessions
+from runtime.batch.spark.session import RunningSpark, SparkSessions
 from runtime.host.files import LocalFiles
+from runtime.net.socket_directory import SOCKET_PATH_BYTES_MAX
 from sqlstream.batch_plan import BatchPlan
-from sqlstream.errors import ExternalError
+from sqlstream.errors import ExternalError, UserError
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -118,3 +119,56 @@ def test_explain_is_cancelled_while_spark_starts(monkeypatch: pytest.MonkeyPatch
     thread.join(5)
     assert [type(error) for error in caught] == [BatchCancelled]
     engine.close()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_spark_is_started_for_the_first_one_that_waits_and_serves_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A process has one Spark at most.
+    spark_engine().close()
+    spark_engine.cache_clear()
+    sessions = SparkSessions()
+    other = {**SMALL, "spark.master": "local[1]"}
+    may_end = threading.Event()
+    served: list[RunningSpark] = []
+
+    def first() -> None:
+        with _session(sessions, SMALL) as (running, _):
+            served.append(running)
+            may_end.wait(120)
+
+    thread = threading.Thread(target=first, daemon=True)
+    thread.start()
+    assert wait_until(lambda: sessions._starting is not None, 30)
+    # It waits while Spark starts for the other one, and does not start it anew before that one was served.
+    with pytest.raises(UserError) as caught, _session(sessions, other):
+        pass
+    assert caught.value.code == "SS4054"
+    assert wait_until(lambda: len(served) == 1, 60)
+    may_end.set()
+    thread.join(30)
+    with _session(sessions, other) as (running, _):
+        assert running is not served[0]
+    sessions.close()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+def test_a_long_path_for_temporary_files_is_no_obstacle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = tmp_path / ("x" * 120)
+    long.mkdir()
+    spark_engine().close()
+    spark_engine.cache_clear()
+    monkeypatch.setattr("tempfile.tempdir", str(long))
+    engine = SparkEngine()
+    run = RecordedRun()
+    engine.run(plan_of("SELECT id AS n FROM range(3) ORDER BY n"), run)
+    assert run.rows() == [(0,), (1,), (2,)]
+    running = engine._sessions._running
+    assert running is not None
+    assert len(running.socket_directory) < SOCKET_PATH_BYTES_MAX - 50
+    engine.close()
+    assert list(long.iterdir()) == []
+    assert not Path(running.socket_directory).exists()

@@ -54,8 +54,6 @@ def test_giving_the_needed_value_is_no_fault() -> None:
 @pytest.mark.parametrize(
     "config",
     [
-        {"spark.master": "sc://localhost:15002"},
-        {"spark.remote": "sc://localhost"},
         {"spark.master": "mesos://x:1"},
         {"spark.master": "spark://"},
         {"spark.master": "spark://host"},
@@ -104,7 +102,7 @@ def test_a_wrong_port_for_results_is_the_user_s_fault(port: str) -> None:
 
 
 def test_by_default_spark_is_local_closed_and_within_the_cores() -> None:
-    settings = launch_settings({}, "/tmp/x", 3, 24 * GIB)
+    settings = launch_settings({}, "/tmp/x", "/tmp/x/sockets", 3, 24 * GIB)
     assert settings["spark.master"] == "local[3]"
     assert settings["spark.driver.bindAddress"] == settings["spark.driver.host"] == "127.0.0.1"
     assert settings["spark.authenticate"] == "true"
@@ -119,27 +117,29 @@ def test_by_default_spark_is_local_closed_and_within_the_cores() -> None:
 
 @pytest.mark.parametrize(("memory", "heap"), [(2 * GIB, "1024m"), (8 * GIB, "2048m"), (512 * GIB, "8192m")])
 def test_spark_takes_a_share_of_the_memory(memory: int, heap: str) -> None:
-    assert launch_settings({}, "/tmp/x", 2, memory)["spark.driver.memory"] == heap
+    assert launch_settings({}, "/tmp/x", "/tmp/x/sockets", 2, memory)["spark.driver.memory"] == heap
 
 
 def test_a_cluster_decides_about_its_own_addresses_and_secrets() -> None:
-    settings = launch_settings({"spark.master": "spark://node7:7077"}, "/tmp/x", 2, 24 * GIB)
+    settings = launch_settings(
+        {"spark.master": "spark://node7:7077"}, "/tmp/x", "/tmp/x/sockets", 2, 24 * GIB
+    )
     for key in ("spark.driver.bindAddress", "spark.driver.host", "spark.authenticate", "spark.local.dir"):
         assert key not in settings
 
 
 def test_the_user_s_settings_win_but_for_those_that_the_sql_needs() -> None:
     given = {"spark.ui.enabled": "true", "spark.driver.extraJavaOptions": "-Dx=1"}
-    settings = launch_settings(given, "/tmp/x", 2, 24 * GIB)
+    settings = launch_settings(given, "/tmp/x", "/tmp/x/sockets", 2, 24 * GIB)
     assert settings["spark.ui.enabled"] == "true"
     assert settings["spark.driver.extraJavaOptions"].startswith("-Dlog4j2.configurationFile=file:/tmp/x/")
     assert settings["spark.driver.extraJavaOptions"].endswith(" -Dx=1")
 
 
-def test_unix_sockets_are_left_out_where_their_paths_would_be_too_long() -> None:
-    key = "spark.python.unix.domain.socket.enabled"
-    assert launch_settings({}, "/tmp/x", 2, GIB)[key] == "true"
-    assert key not in launch_settings({}, "/tmp/" + "x" * 60, 2, GIB)
+def test_spark_meets_its_workers_on_unix_sockets() -> None:
+    settings = launch_settings({}, "/tmp/x", "/tmp/y", 2, GIB)
+    assert settings["spark.python.unix.domain.socket.enabled"] == "true"
+    assert settings["spark.python.unix.domain.socket.dir"] == "/tmp/y"
 
 
 def test_secrets_are_masked_in_the_log() -> None:

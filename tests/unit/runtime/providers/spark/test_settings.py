@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from runtime.providers.providers import is_on_one_host
 from runtime.providers.spark.settings import driver_settings
 from sqlstream.errors import UserError
 
@@ -59,3 +60,46 @@ def test_what_task_managers_cannot_run_under_is_refused(config: dict[str, str], 
     with pytest.raises(UserError, match=reason) as error:
         driver_settings(config)
     assert error.value.code == "SS4072"
+
+
+def test_a_connect_server_keeps_its_own_settings() -> None:
+    here = {"spark.remote": "sc://localhost:7/;token=t", "execution.target": "spark"}
+    assert driver_settings(here) == {"spark.remote": "sc://localhost:7/;token=t"}
+    with pytest.raises(UserError) as caught:
+        driver_settings({**here, "spark.executor.memory": "1g"})
+    assert caught.value.code == "SS4058"
+
+
+@pytest.mark.parametrize(
+    ("config", "hint"),
+    [
+        ({"spark.remote": "sc://node7/;use_ssl=true"}, "give the name under which they reach this one"),
+        (
+            {"spark.remote": "sc://node7/;use_ssl=false", "jobmanager.rpc.address": "head"},
+            "add ;use_ssl=true to the address",
+        ),
+    ],
+)
+def test_what_a_connect_server_on_another_host_needs(config: dict[str, str], hint: str) -> None:
+    with pytest.raises(UserError) as caught:
+        driver_settings(config)
+    assert caught.value.code == "SS4072"
+    assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("config", "is_here"),
+    [
+        ({"spark.remote": "sc://localhost"}, True),
+        ({"spark.remote": "sc://localhost", "jobmanager.rpc.address": "127.0.0.1"}, True),
+        ({"spark.remote": "sc://localhost", "jobmanager.rpc.address": "head"}, False),
+        ({"spark.remote": "sc://node7/;use_ssl=true"}, False),
+        ({"spark.master": "local[2]"}, True),
+        ({"spark.master": "yarn"}, False),
+    ],
+)
+def test_task_managers_see_the_files_of_this_host_where_all_processes_are_on_it(
+    config: dict[str, str], is_here: bool
+) -> None:
+    assert is_on_one_host({"execution.target": "spark", **config}) is is_here
+    assert is_on_one_host(config)

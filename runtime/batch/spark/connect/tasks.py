@@ -1,0 +1,38 @@
+"""Our tasks within the workers of a Spark Connect server, where figures travel as rows: it has no accumulators for clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import pyarrow as pa
+
+from runtime.batch.spark.arrow_types import spark_arrow_schema
+from runtime.batch.spark.connect.figures import FIGURES, encode_figures
+from runtime.batch.spark.task_arguments import ReadArguments
+from runtime.batch.spark.tasks import WRITTEN_SCHEMA, Figures, run_task
+
+
+def run_task_with_figures(
+    name: str, arguments: str, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a task with one more column, which is NULL in all of them, and behind them one row with nothing but the figures
+    of the task in that column. Our errors are raised as TaskFailed."""
+    figures: Figures = {}
+    for batch in run_task(name, arguments, figures.update, batches):
+        yield _widened(batch, pa.nulls(batch.num_rows, pa.string()))
+    if figures:
+        yield _widened(_one_row_of_nulls(name, arguments), pa.array([encode_figures(figures)]))
+
+
+def _widened(batch: pa.RecordBatch, figures: pa.Array) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([*batch.columns, figures], [*batch.schema.names, FIGURES])
+
+
+def _one_row_of_nulls(name: str, arguments: str) -> pa.RecordBatch:
+    schema = (
+        spark_arrow_schema(msgspec.json.decode(arguments, type=ReadArguments).table.schema)
+        if name == "read"
+        else WRITTEN_SCHEMA
+    )
+    return pa.RecordBatch.from_arrays([pa.nulls(1, field.type) for field in schema], schema=schema)
