@@ -11,7 +11,7 @@ import pytest
 from command_harness import ROOT, environment
 
 RESULTS = ROOT / "tests" / "golden" / "results"
-TIMEOUT_S = 600
+TIMEOUT_S = 1800
 NOT_EXACT = {"group": 1, "ordered_aggregates": 1}
 """Statements that depend on the order of rows, which AUTOMATIC runs as streams: how many of a script."""
 

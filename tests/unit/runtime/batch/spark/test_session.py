@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from spark_harness import spark_engine
+from spark_harness.engine import end_spark
 
 from runtime.batch.engine import BatchCancelled
 from runtime.batch.spark.engine import SparkEngine
@@ -62,8 +62,7 @@ def test_the_failure_of_a_start_that_nobody_waits_for_is_dropped() -> None:
 
 def test_closing_gives_up_a_start_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # A process has one Spark at most.
-    spark_engine().close()
-    spark_engine.cache_clear()
+    end_spark()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     sessions = SparkSessions()
     has_directory = threading.Event()
