@@ -73,11 +73,6 @@ class LocalClusterClient:
             return self._clusters[in_process]
 
     def submit(self, graph: JobGraph) -> None:
-        if self._is_on_spark:
-            from client.absolute_paths import with_absolute_paths
-
-            # Executors run in directories of their own.
-            graph = with_absolute_paths(graph)
         cluster = self.cluster(self._runs_in_process(graph))
         cluster.submit(graph)
         with self._lock:

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import msgspec
 
+from runtime.absolute_paths import is_of_spark, with_absolute_paths
 from runtime.host.clock import now_ms, steady_ms, steady_s
 from runtime.host.random import random_id, random_token
 from runtime.host.rooted_files import FilePlaces, files_at
@@ -28,7 +29,7 @@ from runtime.net.attached_clients import AttachedClients
 from runtime.net.endpoint import Endpoint
 from runtime.net.results import JobResults, PrintLines, ResultStore
 from runtime.providers.child_output import PassOn, print_errors
-from runtime.providers.providers import endpoint_of, is_on_one_host, provider_of
+from runtime.providers.providers import SPARK, TARGET, endpoint_of, is_on_one_host, provider_of
 from runtime.sink_committer import ConnectorCommitter
 from runtime.taskmanager.task_manager_options import TaskManagerOptions
 from runtime.transport import Transport
@@ -139,6 +140,7 @@ class EmbeddedCluster:
         self._usage = ProcessUsage(lambda: self._task_managers.process_ids)
         self._print_errors: dict[str, OSError] = {}
         self._is_started = False
+        self._is_on_spark = not in_process and options.get(self._config, TARGET) == SPARK
         self._is_on_one_host = in_process or is_on_one_host(self._config)
         self._cluster_id = random_id()[:8]
         self._provisioning = (
@@ -244,6 +246,9 @@ class EmbeddedCluster:
 
     def submit(self, graph: JobGraph) -> None:
         """Submit a job. UserError or JobError when it cannot run."""
+        if self._is_on_spark or is_of_spark(graph):
+            # Executors run in directories of their own.
+            graph = with_absolute_paths(graph)
         # Encoded as for the network: a job that cannot be sent to a TaskManager fails here, before it affects others.
         encoded = encode_job_graph(graph)
         self.check_job(graph, len(encoded))

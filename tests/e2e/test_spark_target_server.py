@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 from server_harness import RunningServer
-from spark_harness.jobs import ENDLESS, SUMS, SUMS_ROW, on_spark, rows, run, run_command
+from spark_harness.jobs import ENDLESS, SUMS, SUMS_ROW, on_spark, rows, run, run_command, write_settings
 from spark_harness.processes import (
     DRIVER,
     EXECUTOR,
@@ -37,10 +37,7 @@ def statements(text: str) -> list[str]:
 def server(spark_cluster: StandaloneCluster, tmp_path: Path) -> RunningServer:
     """Of two cores in the cluster each job takes one."""
     config = {**on_spark(**spark_cluster.settings), "parallelism.default": "1"}
-    settings = tmp_path / "settings.yaml"
-    settings.touch(0o600)
-    settings.write_text("".join(f"{key}: '{value}'\n" for key, value in config.items()))
-    return RunningServer(tmp_path / "data", "--config", str(settings))
+    return RunningServer(tmp_path / "data", "--config", str(write_settings(config, tmp_path)))
 
 
 def endless_job(server: RunningServer, session: str) -> str:

@@ -39,13 +39,18 @@ def nexmark(query: str, events: int = 200_000) -> str:
     return definitions.replace("CREATE TABLE bid", "DROP TABLE IF EXISTS bid;\nCREATE TABLE bid") + select
 
 
-def run_command(config: dict[str, str], directory: Path, sql: str, seen_as: Path | None = None) -> list[str]:
-    """`sqlstream run` of a script with these settings, both in files of `directory`, as some settings are secrets. The command
-    sees the directory as `seen_as`."""
-    seen_as = seen_as or directory
+def write_settings(config: dict[str, str], directory: Path) -> Path:
+    """A file, as some settings are secrets."""
     file = directory / "settings.yaml"
     file.touch(0o600)
     file.write_text("".join(f"{key}: '{value}'\n" for key, value in config.items()))
+    return file
+
+
+def run_command(config: dict[str, str], directory: Path, sql: str, seen_as: Path | None = None) -> list[str]:
+    """`sqlstream run` of a script with these settings, both in files of `directory`, which the command sees as `seen_as`."""
+    seen_as = seen_as or directory
+    file = write_settings(config, directory)
     (directory / "script.sql").write_text(sql)
     return [*SQLSTREAM, "run", "--quiet", "--config", str(seen_as / file.name), str(seen_as / "script.sql")]
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from client.absolute_paths import with_absolute_paths
 from client.local_session import local_session
 from client.server.guarded_cluster import check_paths
 from client.session import Session
 from planner.dialect.parser import parse_script, parse_statement
+from runtime.absolute_paths import with_absolute_paths
 from runtime.host.rooted_files import FilePlaces, RootedFiles
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import JobGraph, read_tables
