@@ -201,6 +201,7 @@ class EmbeddedCluster:
             options.get(self._config, "taskmanager.numberOfTaskSlots"),
             options.get(self._config, "taskmanager.memory.network.max"),
             options.get(self._config, "task.cancellation.timeout"),
+            options.get(self._config, "taskmanager.registration.timeout"),
             options.get(self._config, "sqlstream.log.level") if is_logging else QUIET_LEVEL,
             options.get(self._config, "sqlstream.log.format"),
             places,
