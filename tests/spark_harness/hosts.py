@@ -18,7 +18,7 @@ SHARED = Path("/mnt")
 
 _NETWORK = "10.77.0"
 _CLONE_NEWNET = 0x40000000
-_TOOLS = ("ip", "unshare", "nsenter")
+_TOOLS = ("ip", "unshare", "nsenter", "setpriv")
 _START_TIMEOUT_S = 20.0
 
 _SWITCH = "ip link add br0 type bridge && ip link set br0 up && echo ready && exec cat"
@@ -62,7 +62,9 @@ class Host:
         self._network_id = os.stat(self._network).st_ino
 
     def command(self, words: Sequence[str]) -> list[str]:
-        return ["nsenter", "-t", str(self._holder.pid), "-n", "-m", "-u", "--", *words]
+        # It ends with the process that runs it, as does what it starts.
+        alone = ["setpriv", "--pdeathsig", "KILL", "--"]
+        return [*alone, "nsenter", "-t", str(self._holder.pid), "-n", "-m", "-u", "--", *words]
 
     def within(self, directory: str | Path, words: Sequence[str]) -> list[str]:
         """As `command`, in a directory that only hosts may have."""
