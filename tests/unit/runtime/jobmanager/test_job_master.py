@@ -11,6 +11,7 @@ from runtime.jobmanager.events import (
     CommitSinks,
     GiveUpTaskManager,
     JobFinished,
+    JobStored,
     MetricsReceived,
     MetricsRequested,
     NoTaskManagerLeft,
@@ -54,7 +55,7 @@ SOURCE, SINK = "j1-0-0-0", "j1-1-0-0"
 
 def started(job: JobGraph) -> JobMaster:
     master = JobMaster(job, CONFIG, 0)
-    assert master.start(0) == [RequestSlots("j1", master.slots.needed)]
+    assert master.handle(JobStored("j1"), 0) == [RequestSlots("j1", master.slots.needed)]
     return master
 
 
