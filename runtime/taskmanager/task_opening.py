@@ -22,7 +22,7 @@ from runtime.taskmanager.task_loop import NetworkInput, SourceInput, TaskInput, 
 from sqlstream import config
 from sqlstream.graph.job_graph import ChainedOperator
 from sqlstream.messages.rpc import ResultPartitionDescriptor, SinkCommittables, TaskDeploymentDescriptor
-from sqlstream.specs import BatchQuerySpec, LookupJoinSpec, SinkSpec, SourceSpec, ValuesSpec
+from sqlstream.specs import BatchQuerySpec, InferTableSpec, LookupJoinSpec, SinkSpec, SourceSpec, ValuesSpec
 from sqlstream.spi.connector import ConnectorContext, LooksUp, SourceReader
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class TaskOpening:
     def open(self) -> None:
         """SqlStreamError of whatever cannot be opened."""
         head, *behind = self._descriptor.vertex.operators
-        if isinstance(head.spec, SourceSpec | ValuesSpec):
+        if isinstance(head.spec, SourceSpec | ValuesSpec | InferTableSpec):
             self._opened.position.current = head
             self._chain.add_source(head)
             self._set_source(head, self._open_reader(head))
@@ -125,6 +125,10 @@ class TaskOpening:
             from runtime.taskmanager.values_reader import ValuesReader
 
             return ValuesReader(spec, chained.output_schema, self._descriptor.subtask, self._batch_rows())
+        if isinstance(spec, InferTableSpec):
+            from runtime.inference.inference_reader import InferenceReader
+
+            return InferenceReader(spec, self._surroundings.files)
         assert isinstance(spec, SourceSpec)
         from runtime.connectors import connector
 
@@ -180,6 +184,7 @@ class TaskOpening:
             now_ms=self._surroundings.now_ms,
             count=counters.count,
             pause_ms=self._surroundings.pause_ms,
+            on_cancel=self._surroundings.cancellation.add_interrupt,
         )
         match chained.spec:
             case LookupJoinSpec():

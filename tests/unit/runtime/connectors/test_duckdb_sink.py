@@ -220,6 +220,9 @@ def test_a_table_that_does_not_fit_is_refused_before_the_job_runs(tmp_path: Path
 def test_only_duckdb_files_are_written(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="only DuckDB files are written"):
         written(spec(tmp_path / "a.csv"), [])
+    made = connector("duckdb")
+    assert isinstance(made, AbortsCommittables)
+    made.abort(spec(tmp_path / "a.csv"), "job", [], FILES)
 
 
 def test_a_commit_waits_for_another_process_that_has_the_file_open(tmp_path: Path) -> None:

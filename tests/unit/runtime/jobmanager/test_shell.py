@@ -22,18 +22,9 @@ from runtime.taskmanager.shell import TaskExecutorShell
 from runtime.taskmanager.task_executor import TaskExecutorConfig, TaskStateChanged
 from sqlstream.errors import ErrorInfo, ExternalError, FailureReason, InternalError, UserError
 from sqlstream.graph.job_graph import JobGraph, encode_job_graph
+from sqlstream.messages.client_rpc import CancelJob, JobSubmitted, RequestFailed, RequestJobStatus, SubmitJob
 from sqlstream.messages.job_state import ExecutionState, JobStatus
-from sqlstream.messages.rpc import (
-    CancelJob,
-    JobStatusReply,
-    JobSubmitted,
-    RequestFailed,
-    RequestJobStatus,
-    SinkCommittables,
-    SubmitJob,
-    TaskDeploymentDescriptor,
-    TaskMetrics,
-)
+from sqlstream.messages.rpc import JobStatusReply, SinkCommittables, TaskDeploymentDescriptor, TaskMetrics
 
 MakeJob = Callable[..., JobGraph]
 TIMEOUT_S = 20.0
