@@ -153,7 +153,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "CEIL(TIME '12:34:56' TO HOUR)",
     ),
     "CEILING": ("CEILING(x)", "CEILING(d)"),
-    "ROUND": ("ROUND(x)", "ROUND(x, 2)", "ROUND(d, 1)", "ROUND(d)", "ROUND(j, -1)", "ROUND(g, 3)", "ROUND(x, 0)", "ROUND(d, -1)", "ROUND(d, 5)", "ROUND(f, 1)", "ROUND(i, -2)"),
+    "ROUND": ("ROUND(x)", "ROUND(x, 2)", "ROUND(d, 1)", "ROUND(d)", "ROUND(j, -1)", "ROUND(g, 3)", "ROUND(x, 0)", "ROUND(d, -1)", "ROUND(d, 5)", "ROUND(f, 1)", "ROUND(i, -2)", "ROUND(n, -1)", "ROUND(i, -9)"),
     "TRUNCATE": ("TRUNCATE(x, 1)", "TRUNCATE(d, 1)", "TRUNCATE(d)", "TRUNCATE(i, -2)", "TRUNCATE(x)", "TRUNCATE(g, 3)", "TRUNCATE(d, -1)", "TRUNCATE(j, 2)", "TRUNCATE(f, 1)"),
     "POWER": ("POWER(x, 2)", "POWER(x, z)", "POWER(j, 0.5)", "POWER(0, -1)"),
     "ATAN2": ("ATAN2(x, z)", "ATAN2(j, n)"),
@@ -250,7 +250,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "CAST": (
         *("CAST(i AS STRING)", "CAST(d AS STRING)", "CAST(g AS STRING)", "CAST(x AS STRING)", "CAST(f AS STRING)", "CAST(o AS STRING)", "CAST(y AS STRING)", "CAST(ts AS STRING)"),
         *("CAST(us AS STRING)", "CAST(lt AS STRING)", "CAST(h AS STRING)", "CAST(bs AS STRING)", "CAST(s AS BYTES)", "CAST(s AS CHAR(2))", "CAST(s AS VARCHAR(1))", "CAST(c AS STRING)"),
-        *("CAST(j AS TINYINT)", "CAST(i AS SMALLINT)", "CAST(l AS INT)", "CAST(x AS INT)", "CAST(x AS BIGINT)", "CAST(d AS INT)", "CAST(g AS BIGINT)", "CAST(x AS DECIMAL(12, 2))", "CAST(x AS TINYINT)"),
+        *("CAST(j AS TINYINT)", "CAST(i AS SMALLINT)", "CAST(l AS INT)", "CAST(x AS INT)", "CAST(x AS BIGINT)", "CAST(d AS INT)", "CAST(g AS BIGINT)", "CAST(x AS DECIMAL(12, 2))", "CAST(x AS TINYINT)", "CAST(d AS TINYINT)", "CAST(d AS SMALLINT)"),
         *("CAST(d AS DECIMAL(4, 1))", "CAST(g AS DECIMAL(30, 2))", "CAST(i AS DECIMAL(5, 1))", "CAST(l AS DECIMAL(20, 3))", "CAST(d AS DOUBLE)", "CAST(l AS FLOAT)", "CAST(x AS FLOAT)", "CAST(i AS DOUBLE)"),
         *("CAST(i AS BOOLEAN)", "CAST(d AS BOOLEAN)", "CAST(x AS BOOLEAN)", "CAST(o AS INT)", "CAST(o AS DECIMAL(3, 1))", "CAST(o AS DOUBLE)"),
         *("CAST(y AS TIMESTAMP(3))", "CAST(ts AS DATE)", "CAST(us AS TIMESTAMP(3))", "CAST(us AS TIMESTAMP(0))", "CAST(ts AS TIMESTAMP(6))", "CAST(lt AS TIMESTAMP(3))", "CAST(ts AS TIMESTAMP_LTZ(3))"),

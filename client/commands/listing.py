@@ -36,7 +36,8 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | int | None
 
 
 def _are_numbers(column: Sequence[object]) -> bool:
-    return bool(column) and all(isinstance(value, int) for value in column)
+    known = [value for value in column if value is not None]
+    return bool(known) and all(isinstance(value, int) for value in known)
 
 
 def moment_text(time_ms: int) -> str:

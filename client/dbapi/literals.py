@@ -112,13 +112,13 @@ def _decimal(value: decimal.Decimal) -> str:
 
 
 def _timestamp(value: datetime.datetime) -> str:
+    if value != value:  # pandas.NaT
+        return "NULL"
     if getattr(value, "nanosecond", 0):
         raise DataError(
             "a parameter has nanoseconds, which Python's datetime cannot carry",
             hint="round it to microseconds",
         )
-    if value != value:  # pandas.NaT
-        return "NULL"
     if value.tzinfo is None:
         return f"TIMESTAMP '{value.isoformat(sep=' ', timespec='microseconds')}'"
     moment = value.astimezone(datetime.timezone.utc).replace(tzinfo=None)  # noqa: UP017

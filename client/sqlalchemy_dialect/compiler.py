@@ -43,12 +43,12 @@ class SqlStreamCompiler(compiler.SQLCompiler):
     def visit_is_distinct_from_binary(
         self, binary: elements.BinaryExpression[Any], operator: Any, **kw: Any
     ) -> str:
-        return f"{self.process(binary.left)} IS DISTINCT FROM {self.process(binary.right)}"
+        return f"{self.process(binary.left, **kw)} IS DISTINCT FROM {self.process(binary.right, **kw)}"
 
     def visit_is_not_distinct_from_binary(
         self, binary: elements.BinaryExpression[Any], operator: Any, **kw: Any
     ) -> str:
-        return f"{self.process(binary.left)} IS NOT DISTINCT FROM {self.process(binary.right)}"
+        return f"{self.process(binary.left, **kw)} IS NOT DISTINCT FROM {self.process(binary.right, **kw)}"
 
     def visit_now_func(self, function: Any, **kw: Any) -> str:
         return "CURRENT_TIMESTAMP"

@@ -11,7 +11,6 @@ from planner.relational.nodes import Filter, Join, Project, RelationalNode
 from sqlstream.expressions import Call, Expression, Literal, LiteralValue, transform
 from sqlstream.time_range import timestamp_bounds_ns
 from sqlstream.types import (
-    BINARY_ROOTS,
     INTEGER_ROOTS,
     TIMESTAMP_ROOTS,
     LogicalType,
@@ -254,8 +253,6 @@ def _fold_cast(node: Call) -> Expression:
 def _cast_value(arg: Literal, target: LogicalType) -> LiteralValue:
     """The value in the target's encoding where the cast is exact and cannot fail; None leaves it to the runtime."""
     value, root = arg.value, target.root
-    if isinstance(value, bool) or arg.type.root in BINARY_ROOTS:
-        return None
     if isinstance(value, int) and is_integer(arg.type):
         if root in _INTEGER_BITS:
             limit = 1 << _INTEGER_BITS[root]

@@ -131,8 +131,7 @@ def test_random_queries_have_the_same_rows_as_streams_and_in_batch(first: int, v
 def test_a_share_of_all_has_the_same_rows_on_spark(verifier: Verifier) -> None:
     settings = {**TOLERANCE, **SMALL}
     check_nexmark(verifier, "q5", EVENTS, "spark", settings)
-    for seed in (5000, 5001):
-        check_seed(verifier, seed, "spark", settings)
+    check_seed(verifier, 5000, "spark", settings)
 
 
 @pytest.mark.slow

@@ -36,6 +36,9 @@ _INTEGER = r"[+-]?[0-9]+(\.[0-9]*)?"
 _TRUE = ("t", "true", "y", "yes", "1")
 _FALSE = ("f", "false", "n", "no", "0")
 
+_BIGINT_DIGITS = 18
+"""Every whole number of so many digits is a BIGINT."""
+
 _NUMBERS = (TypeRoot.BOOLEAN, TypeRoot.DECIMAL, *sql.INTEGER_ROOTS, *sql.APPROXIMATE_ROOTS)
 _DATETIME = (TypeRoot.DATE, TypeRoot.TIME, *sql.TIMESTAMP_ROOTS)
 
@@ -80,7 +83,10 @@ def _to_integer(value: exp.Expr, source: LogicalType, target: LogicalType) -> ex
     if source.root in sql.APPROXIMATE_ROOTS:
         return bound(tree.cast(value, exp.DataType(this=exp.DType.DOUBLE)), lambda v: _saturated(v, target))
     if source.root is TypeRoot.DECIMAL:
-        return tree.cast(tree.call("trunc", value), made)
+        whole = tree.call("trunc", value)
+        if target.root is TypeRoot.BIGINT or source.precision - source.scale > _BIGINT_DIGITS:
+            return tree.cast(whole, made)
+        return wrapped(whole, target.root)
     if BITS.get(source.root, 0) <= BITS[target.root]:
         return tree.cast(value, made)
     return wrapped(value, target.root)

@@ -16,6 +16,7 @@ from planner.lower.duckdb.handler import Handler, constant_number, named, of_arg
 from planner.lower.duckdb.refusals import refuse
 from planner.lower.duckdb.times import floor_or_ceil_to_unit, moved_point, time_between
 from planner.lower.duckdb.types import DOUBLE, HUGEINT, TEXT, decimal, failure, in_type, type_
+from planner.lower.duckdb.wrapping import wrapped
 from sqlstream import types as sql
 from sqlstream.expressions import Call, Literal
 from sqlstream.functions.merging import as_decimal
@@ -242,7 +243,9 @@ def _rounded_integer(value: exp.Expr, zeros: int, call: Call) -> exp.Expr:
         step = tree.operate(exp.Mul, tree.call("sign", value), unit)
         is_up = tree.operate(exp.GTE, twice, unit)
         rounded = tree.operate(exp.Add, whole, tree.case([(is_up, step)], tree.number(0)))
-        return tree.cast(rounded, type_(call.type))
+        if call.type.root is TypeRoot.BIGINT:
+            return tree.cast(rounded, type_(call.type))
+        return wrapped(rounded, call.type.root)
 
     return bound(wide, to_unit)
 

@@ -13,6 +13,8 @@ from client.local_session import local_session
 from planner.compile import CompiledPlan, explain
 from planner.dialect.parser import parse_script, parse_statement
 from planner.dialect.statements import Query
+from planner.physical import planning
+from planner.physical.node import walk_plan
 from planner.relational.nodes import RelationalNode, rewrite
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, InputRef
@@ -104,6 +106,16 @@ def test_what_would_grow_without_bound_is_refused(
         compiled(ctes(link, count), config)
     assert caught.value.code == "SS3019"
     assert caught.value.hint
+
+
+def test_a_statement_may_need_as_many_operators_as_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    query = "SELECT v, COUNT(*) FROM t GROUP BY v"
+    count = len(list(walk_plan(compiled(query).physical)))
+    monkeypatch.setattr(planning, "OPERATORS_MAX", count)
+    compiled(query)
+    monkeypatch.setattr(planning, "OPERATORS_MAX", count - 1)
+    with pytest.raises(UserError, match=f"needs more than {count - 1} operators"):
+        compiled(query)
 
 
 @pytest.mark.parametrize(

@@ -86,3 +86,52 @@ def test_a_malformed_literal_is_refused_with_a_position(written: str) -> None:
     with pytest.raises(UserError) as raised:
         parse_expression(written)
     assert raised.value.span is not None
+
+
+@pytest.mark.parametrize(
+    ("written", "message", "hint"),
+    [
+        ("INTERVAL 'x' DAY", "illegal interval literal 'x' for DAY", "write it such as INTERVAL '10' DAY"),
+        (
+            "INTERVAL 'x' YEAR TO MONTH",
+            "illegal interval literal 'x' for YEAR TO MONTH",
+            "write it such as INTERVAL '2-3' YEAR TO MONTH",
+        ),
+        (
+            "INTERVAL 'x' DAY TO SECOND",
+            "illegal interval literal 'x' for DAY TO SECOND",
+            "write it such as INTERVAL '1 10:30:15' DAY TO SECOND",
+        ),
+        (
+            "INTERVAL 'x' DAY TO HOUR",
+            "illegal interval literal 'x' for DAY TO HOUR",
+            "write it such as INTERVAL '1 10' DAY TO HOUR",
+        ),
+        (
+            "INTERVAL 'x' MINUTE TO SECOND",
+            "illegal interval literal 'x' for MINUTE TO SECOND",
+            "write it such as INTERVAL '30:15' MINUTE TO SECOND",
+        ),
+        ("INTERVAL '2147483648' MONTH", "interval '2147483648' MONTH is too long", "write fewer digits"),
+        (
+            "INTERVAL '9223372036854776' SECOND",
+            "interval '9223372036854776' SECOND is too long",
+            "write fewer digits",
+        ),
+    ],
+)
+def test_the_error_of_an_interval_shows_its_form(written: str, message: str, hint: str) -> None:
+    with pytest.raises(UserError) as raised:
+        parse_expression(written)
+    assert (raised.value.code, raised.value.message, raised.value.hint) == ("SS1001", message, hint)
+
+
+def test_the_longest_intervals_are_read() -> None:
+    for written, value in (
+        ("INTERVAL '2147483647' MONTH", 2**31 - 1),
+        ("INTERVAL -'2147483647' MONTH", -(2**31) + 1),
+        ("INTERVAL '9223372036854775.807' SECOND", 2**63 - 1),
+    ):
+        node = parse_expression(written)
+        assert isinstance(node, IntervalLiteral)
+        assert interval_value(node)[1] == value

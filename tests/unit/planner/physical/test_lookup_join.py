@@ -186,3 +186,25 @@ def test_what_cannot_be_looked_up_is_refused_where_it_stands(query: str, code: s
 def test_a_batch_plans_what_can_be_looked_up() -> None:
     (plan,) = plan_batch_script(DDL.replace("'stream'", "'table'") + joined("o.k = d.k"))
     assert sorted(source.table for found in plan.sources for source in found) == ["dim", "o"]
+
+
+@pytest.mark.parametrize(
+    ("condition", "select", "keys"),
+    [
+        # A row has one match at most where the whole primary key is looked up.
+        ("o.k = d.k", "o.k, o.c, d.s", {(0,)}),
+        # Else a key of the table tells the matches apart.
+        ("o.s = d.s", "o.k, o.c, d.s, d.k", {(0, 3)}),
+        ("o.s = d.s", "o.k, o.c, d.s", set()),
+    ],
+)
+def test_a_key_of_the_left_side_holds_where_a_row_has_one_match(
+    condition: str, select: str, keys: set[tuple[int, ...]]
+) -> None:
+    ddl = """CREATE TABLE keyed (k INT, s STRING, PRIMARY KEY (k) NOT ENFORCED)
+        WITH ('connector' = 'keyed', 'lookup.cache' = 'FULL');"""
+    left = "(SELECT k, MAX(s) AS s, COUNT(*) AS c, PROCTIME() AS p FROM o GROUP BY k)"
+    query = f"SELECT {select} FROM {left} AS o JOIN keyed FOR SYSTEM_TIME AS OF o.p AS d ON {condition}"
+    (plan,) = compile_script(DDL + ddl + query)
+    found = plan.physical[0].inputs[0].node.traits.keys
+    assert {tuple(sorted(key)) for key in found} == keys

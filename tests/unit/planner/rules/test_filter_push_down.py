@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
 from planner_harness import Planner
 from rule_harness import after
 
+from planner.relational.nodes import Filter, Join, RelationalJoinKind, Values
 from planner.rules.filter_merge import merge_filters
 from planner.rules.filter_push_down import push_filters_down
 from planner.rules.join_condition import simplify_join_condition
+from sqlstream import types as sql
+from sqlstream.expressions import TRUE, Call, InputRef, Literal
+from sqlstream.schema import Schema
 
 RULES = (merge_filters, push_filters_down, simplify_join_condition)
 
@@ -74,3 +79,14 @@ def test_a_condition_that_is_never_true_reads_nothing(planner: Planner) -> None:
     plan = after(planner, "SELECT a FROM t WHERE 1 = 2", fold_constants, *RULES)
     assert "TableScan" not in plan
     assert "Values" in plan
+
+
+@pytest.mark.parametrize("kind", [RelationalJoinKind.SEMI, RelationalJoinKind.ANTI])
+def test_a_semi_or_anti_join_is_filtered_on_its_left_side(kind: RelationalJoinKind) -> None:
+    row = Values(rows=((1,),), schema=Schema.of(("a", sql.INT)))
+    join = Join(left=row, right=row, kind=kind, condition=TRUE, schema=row.schema)
+    condition = Call(">", (InputRef(0, sql.INT), Literal(1, sql.INT)), sql.BOOLEAN)
+    pushed = push_filters_down(Filter(input=join, condition=condition, schema=row.schema))
+    assert isinstance(pushed, Join)
+    assert (pushed.kind, pushed.right) == (kind, row)
+    assert pushed.left == Filter(input=row, condition=condition, schema=row.schema)

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 from planner_harness import TABLES, Planner
+from sqlglot import exp
 
+from planner.lower import tree
+from planner.lower.expression import lower_expression
 from planner.lower.spark import lower_spark
+from planner.lower.spark.dialect import SparkDialect
 from planner.lower.spark.types import spark_type, text
+from planner.relational.nodes import Project
 from sqlstream import spark_types
 from sqlstream import types as sql
 from sqlstream.errors import UserError
@@ -54,6 +59,19 @@ def test_nested_guards_do_not_make_the_text_grow_exponentially() -> None:
     for _ in range(30):
         expression = f"({expression}) / a"
     assert len(spark_sql(f"SELECT {expression} FROM t")) < 20_000
+
+
+def test_deep_parts_of_an_expression_are_text_already() -> None:
+    nested = "a"
+    for _ in range(12):
+        nested = f"(1 + {nested})"
+    planner = Planner()
+    planner.run(TABLES)
+    project = planner.bind(f"SELECT {nested} + b FROM t")
+    assert isinstance(project, Project)
+    lowered = lower_expression(project.expressions[0], SparkDialect(), tree.input_column)
+    assert len(list(lowered.find_all(exp.Var))) == 1
+    assert tree.size(lowered) < 60
 
 
 def test_whole_numbers_are_divided_as_whole_numbers() -> None:
