@@ -13,6 +13,7 @@ from sqlstream import config
 from sqlstream.config_option import Scope
 from sqlstream.errors import UserError, did_you_mean
 from sqlstream.flink_tuning import TUNING
+from sqlstream.network_options import network_note
 
 VARIABLE_PREFIX = "SQLSTREAM_"
 
@@ -104,7 +105,8 @@ def load_configuration(
     for setting in (*_of_file(path), *_of_environment(variables), *_of_words(words)):
         _check(setting)
         given[setting.key] = setting
-    return Configuration(given, tuple(unknown_variables(variables)))
+    network = network_note({key: setting.value for key, setting in given.items()})
+    return Configuration(given, (*unknown_variables(variables), *([network] if network else [])))
 
 
 def settings_of_words(words: Sequence[str]) -> dict[str, str]:

@@ -74,11 +74,6 @@ class LocalClusterClient:
             return self._clusters[in_process]
 
     def submit(self, graph: JobGraph) -> None:
-        if self._is_on_spark or (graph.is_batch and _runs_elsewhere(graph)):
-            from client.absolute_paths import with_absolute_paths
-
-            # Executors run in directories of their own.
-            graph = with_absolute_paths(graph)
         cluster = self.cluster(self._runs_in_process(graph))
         cluster.submit(graph)
         with self._lock:
@@ -182,9 +177,3 @@ def is_small(graph: JobGraph, input_bytes_max: int) -> bool:
         if total > input_bytes_max:
             return False
     return True
-
-
-def _runs_elsewhere(graph: JobGraph) -> bool:
-    from runtime.batch.spark.settings import has_our_directory
-
-    return not has_our_directory(graph.config)

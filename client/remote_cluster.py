@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 from pyarrow import flight
 
-from client.absolute_paths import with_absolute_paths
 from client.remote_results import RemoteResults
+from runtime.absolute_paths import with_absolute_paths
 from runtime.host.random import random_id
 from runtime.job_end import tell_end
 from runtime.net.flight import FlightConnections

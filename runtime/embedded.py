@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 
+from runtime.absolute_paths import is_of_spark, with_absolute_paths
 from runtime.client_messages import ClientMessages
 from runtime.cluster_surroundings import ClusterSurroundings, TaskManagers, print_to_terminal
 from runtime.host.clock import now_ms, steady_ms, steady_s
@@ -21,7 +22,7 @@ from runtime.metrics import ProcessUsage
 from runtime.net.attached_clients import AttachedClients
 from runtime.net.endpoint import Endpoint
 from runtime.net.results import JobResults, PrintLines, ResultStore
-from runtime.providers.providers import endpoint_of, is_on_one_host, provider_of
+from runtime.providers.providers import SPARK, TARGET, endpoint_of, is_on_one_host, provider_of
 from runtime.sink_committer import ConnectorCommitter
 from runtime.staging_claims import ClaimingStore
 from runtime.taskmanager.task_manager_options import TaskManagerOptions
@@ -77,6 +78,7 @@ class EmbeddedCluster:
         self._usage = ProcessUsage(lambda: self._task_managers.process_ids)
         self._print_errors: dict[str, OSError] = {}
         self._is_started = False
+        self._is_on_spark = not in_process and options.get(self._config, TARGET) == SPARK
         self._is_on_one_host = in_process or is_on_one_host(self._config)
         self._cluster_id = random_id()[:8]
         self._provisioning = (
@@ -140,6 +142,7 @@ class EmbeddedCluster:
             options.get(self._config, "taskmanager.numberOfTaskSlots"),
             options.get(self._config, "taskmanager.memory.network.max"),
             options.get(self._config, "task.cancellation.timeout"),
+            options.get(self._config, "taskmanager.registration.timeout"),
             options.get(self._config, "sqlstream.log.level") if is_logging else QUIET_LEVEL,
             options.get(self._config, "sqlstream.log.format"),
             places,
@@ -185,6 +188,9 @@ class EmbeddedCluster:
 
     def submit(self, graph: JobGraph) -> None:
         """Submit a job. UserError or JobError when it cannot run."""
+        if self._is_on_spark or is_of_spark(graph):
+            # Executors run in directories of their own.
+            graph = with_absolute_paths(graph)
         # Encoded as for the network: a job that cannot be sent to a TaskManager fails here, before it affects others.
         encoded = encode_job_graph(graph)
         self.check_job(graph, len(encoded))

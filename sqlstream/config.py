@@ -126,6 +126,9 @@ OPTIONS: dict[str, ConfigOption] = {
         ConfigOption("resourcemanager.taskmanager-timeout", _D, "30 s",
                      "A TaskManager that no job uses is ended after this long; the first ones stay.", minimum=1,
                      scope=Scope.CLUSTER),
+        ConfigOption("taskmanager.registration.timeout", _D, "5 min",
+                     "A TaskManager that for this long finds no JobManager, at its start or after it has heard nothing for "
+                     "heartbeat.timeout, ends itself.", minimum=1, scope=Scope.CLUSTER),
         ConfigOption("resourcemanager.taskmanager-registration.timeout", _D, "5 min",
                      "A TaskManager that has not registered this long after its start is ended and replaced.", minimum=1,
                      scope=Scope.CLUSTER),

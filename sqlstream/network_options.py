@@ -3,6 +3,8 @@ names others reach them, and their certificates."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sqlstream.config_option import ConfigOption, ConfigType, Scope
 
 _B, _I, _S = ConfigType.BOOLEAN, ConfigType.INTEGER, ConfigType.STRING
@@ -36,3 +38,25 @@ NETWORK_OPTIONS = (
                  "The name in the certificate of every process, for one certificate on all hosts; empty: each certificate names "
                  "its host.", scope=_CLUSTER),
 )  # fmt: skip
+
+NEED_AN_ADDRESS = ("jobmanager.rpc.port", "jobmanager.bind-host", "taskmanager.host", "taskmanager.bind-host")
+"""Settings that mean something only beside jobmanager.rpc.address."""
+
+
+def network_note(config: Mapping[str, str]) -> str:
+    """What to tell the user of these settings where `config`, which holds no defaults, keeps jobs on this machine; empty for
+    none.
+
+    >>> network_note({"jobmanager.rpc.address": "head", "jobmanager.rpc.port": "0"})
+    "note: 'jobmanager.rpc.address' has no effect: processes of one machine meet on Unix sockets ('execution.target' is 'local')"
+    >>> network_note({"jobmanager.rpc.address": "head", "execution.target": "spark"})
+    ''
+    """
+    if config.get("execution.target", "local").lower() != "local":
+        return ""
+    given = [f"'{o.key}'" for o in NETWORK_OPTIONS if config.get(o.key, o.default) != o.default]
+    if not given:
+        return ""
+    have = "has" if len(given) == 1 else "have"
+    why = "processes of one machine meet on Unix sockets ('execution.target' is 'local')"
+    return f"note: {', '.join(given)} {have} no effect: {why}"

@@ -12,12 +12,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+from client.absolute_paths import with_absolute_paths
 from differential.nexmark_batch import BATCH_SQL
 from differential.test_nexmark import answer
 from golden.test_results import SCRIPTS, printed
 from oracle import Engine, Finished, assert_same_rows, rows_of
 
-from client.absolute_paths import with_absolute_paths
 from planner.batch import CompiledBatch
 from planner.compile import CompiledPlan
 from runtime.batch.engines import close_engines

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -22,10 +23,18 @@ POLL_S = 0.05
 
 class RunningServer:
     """A server on free ports of loopback with the data directory `directory`, from `with` to its end, when it is killed unless
-    it has ended."""
+    it has ended. `prefix` is a command that runs the one behind it."""
 
-    def __init__(self, directory: Path, *words: str, port: str | None = "0", **variables: str) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *words: str,
+        port: str | None = "0",
+        prefix: Sequence[str] = (),
+        **variables: str,
+    ) -> None:
         self.directory = directory
+        self._prefix = prefix
         self._words = ["--data-dir", str(directory), *words]
         if port is not None:
             self._words += ["--port", port]
@@ -40,7 +49,7 @@ class RunningServer:
         self.directory.parent.mkdir(parents=True, exist_ok=True)
         self._errors = open(f"{self.directory}.err", "ab")  # noqa: SIM115 (closed in __exit__)
         self.process = subprocess.Popen(
-            [*SQLSTREAM, "server", *self._words],
+            [*self._prefix, *SQLSTREAM, "server", *self._words],
             cwd=ROOT,
             env=environment(**self._variables),
             stdin=subprocess.DEVNULL,

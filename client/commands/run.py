@@ -92,8 +92,10 @@ def execute(arguments: argparse.Namespace) -> int:
         with line.cleared(sys.stderr if is_error else sys.stdout):
             print_to_terminal(job_id, lines, is_error)
 
-    settings = configuration_of(arguments).for_target
-    with target_session(settings, arguments.task_managers, print_lines) as session:
+    configuration = configuration_of(arguments)
+    for note in configuration.notes:
+        _tell(note, arguments)
+    with target_session(configuration.for_target, arguments.task_managers, print_lines) as session:
         for key in session.config:
             _tell(tuning_note(key), arguments)
         return run_scripts(texts, session, arguments, line)

@@ -76,7 +76,10 @@ def _verify_all(texts: list[str], arguments: argparse.Namespace, found: list[Ver
     from client.target_session import target_session
     from sqlstream import config
 
-    with target_session(configuration_of(arguments).for_target, arguments.task_managers) as session:
+    configuration = configuration_of(arguments)
+    for note in configuration.notes:
+        print(note, file=sys.stderr)
+    with target_session(configuration.for_target, arguments.task_managers) as session:
         for key, value in _settings(arguments).items():
             config.option(key).parse(value)
             session.config[key] = value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 
 from client.connection.async_interface import AsyncSessionConnection, AsyncStatementResult
@@ -31,6 +32,7 @@ def connect(url: str, *, token: str = "", config: Mapping[str, str] | None = Non
     if address.is_embedded:
         from client.connection.embedded import embedded_connection
 
+        _warn_of_network(settings)
         return embedded_connection(settings)
     from client.connection.http_connection import HttpConnection
 
@@ -50,11 +52,20 @@ async def connect_async(
         from client.connection.embedded import embedded_connection
         from client.connection.threaded import ThreadedConnection
 
+        _warn_of_network(settings)
         return await ThreadedConnection.open(lambda: embedded_connection(settings))
     from client.connection.async_http import AsyncHttpConnection
 
     _check_settings(settings)
     return await AsyncHttpConnection.open(address, settings)
+
+
+def _warn_of_network(settings: Mapping[str, str]) -> None:
+    """A Python warning for settings of the network that have no effect."""
+    from sqlstream.network_options import network_note
+
+    if note := network_note(settings):
+        warnings.warn(note.removeprefix("note: "), stacklevel=3)
 
 
 def _check_settings(settings: Mapping[str, str]) -> None:

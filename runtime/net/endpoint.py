@@ -12,6 +12,7 @@ import msgspec
 from runtime.net.tls import TlsFiles, TlsIdentity, read_identity
 from sqlstream import config as options
 from sqlstream.errors import ExternalError, UserError
+from sqlstream.network_options import NEED_AN_ADDRESS
 
 PLAIN = "grpc://"
 ENCRYPTED = "grpc+tls://"
@@ -45,7 +46,8 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 def job_manager_endpoint(config: Mapping[str, str]) -> Endpoint | None:
     """Where the JobManager listens for TaskManagers of other hosts; None when all are on this machine and meet on Unix sockets.
-    UserError SS4070 for wrong certificates, SS4071 for what strangers could read or enter, SS4073 for TLS without an address."""
+    UserError SS4070 for wrong certificates, SS4071 for what strangers could read or enter, SS4073 for settings that have no
+    effect without an address."""
     host, tls = options.get(config, "jobmanager.rpc.address"), internal_tls(config)
     if not host:
         if tls is not None:
@@ -54,6 +56,13 @@ def job_manager_endpoint(config: Mapping[str, str]) -> Endpoint | None:
                 'option "security.ssl.internal.enabled" is true, but processes meet on Unix sockets, which have no TLS',
                 hint="set jobmanager.rpc.address, or leave TLS off",
             )
+        for key in NEED_AN_ADDRESS:
+            if options.get(config, key) != options.get({}, key):
+                raise UserError(
+                    "SS4073",
+                    f'option "{key}" is set, but processes meet on Unix sockets, which have no hosts and ports',
+                    hint=f"set jobmanager.rpc.address, or leave {key} out",
+                )
         return None
     if tls is not None:
         # A wrong file is told before anything starts.

@@ -59,13 +59,15 @@ FINISHED_EXECUTIONS_MAX = 4096
 
 @dataclass(frozen=True)
 class TaskExecutorConfig:
-    """`resource_id` names the process; `address` is where it listens."""
+    """`resource_id` names the process; `address` is where it listens. One that is not registered for `registration_timeout_ms`
+    ends; None: never."""
 
     resource_id: str
     address: str
     slots: int
     resend_ms: int = 500
     cancellation_timeout_ms: int = 180_000
+    registration_timeout_ms: int | None = None
     process_id: int = 0
     cores: int = 0
     memory_bytes: int = 0
@@ -167,7 +169,8 @@ class TaskExecutor:
     """Runs each task that its JobManager deploys once, and repeats its reports until they are acknowledged.
 
     Repeated messages change nothing. A TaskManager that loses its JobManager (no heartbeat, or UnknownTaskManager
-    received) ends all tasks, frees all slots, and registers under its next incarnation. State: the registration, the slot
+    received) ends all tasks, frees all slots, and registers under its next incarnation; it terminates when that takes longer
+    than `registration_timeout_ms`. State: the registration, the slot
     table, one entry per execution until its end is acknowledged, and the ids of ended executions up to a bound.
     """
 
@@ -184,6 +187,7 @@ class TaskExecutor:
         self._last_message_ms = 0
         self._heartbeat_timeout_ms = 0
         self._register_sent_ms: int | None = None
+        self._unregistered_since_ms: int | None = None
         self._offers_sent_ms = 0
         self._metrics_sequence = 0
         self._metrics_ms = 0
@@ -253,6 +257,7 @@ class TaskExecutor:
         if not self.is_connected:
             self.story.add(now_ms, f"registered as {self.task_manager_id}")
         self.is_connected = True
+        self._unregistered_since_ms = None
         self._heartbeat_timeout_ms = message.heartbeat_timeout_ms
 
     def _on_refused(self, message: RegistrationRefused, now_ms: int) -> None:
@@ -452,6 +457,12 @@ class TaskExecutor:
     # --- the connection to the JobManager
 
     def _register(self, now_ms: int) -> None:
+        if self._unregistered_since_ms is None:
+            self._unregistered_since_ms = now_ms
+        timeout_ms = self.config.registration_timeout_ms
+        if timeout_ms is not None and now_ms - self._unregistered_since_ms > timeout_ms:
+            self._terminate(_unregistered(timeout_ms))
+            return
         if self._register_sent_ms is not None and now_ms - self._register_sent_ms < self.config.resend_ms:
             return
         self._register_sent_ms = now_ms
@@ -527,3 +538,12 @@ class TaskExecutor:
         self._ended[execution_id] = None
         while len(self._ended) > FINISHED_EXECUTIONS_MAX:
             self._ended.popitem(last=False)
+
+
+def _unregistered(timeout_ms: int) -> ErrorInfo:
+    return ErrorInfo(
+        code="SS6018",
+        message=f"no JobManager has answered this TaskManager's registration for {timeout_ms / 1000:g} s",
+        reason=FailureReason.TASK_MANAGER_LOST,
+        hint="taskmanager.registration.timeout sets how long it tries",
+    )

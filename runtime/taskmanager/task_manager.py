@@ -64,7 +64,11 @@ class TaskManager:
         )
         self._shell = TaskExecutorShell(
             executor_config(
-                options.resource_id, self._server.address, options.slots, options.cancellation_timeout_ms
+                options.resource_id,
+                self._server.address,
+                options.slots,
+                options.cancellation_timeout_ms,
+                options.registration_timeout_ms,
             ),
             options.job_manager_address,
             self._transport,

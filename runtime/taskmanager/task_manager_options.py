@@ -21,6 +21,7 @@ class TaskManagerOptions(msgspec.Struct, frozen=True):
     slots: int
     network_memory_bytes: int
     cancellation_timeout_ms: int
+    registration_timeout_ms: int
     log_level: str = QUIET_LEVEL
     log_format: str = "TEXT"
     places: FilePlaces | None = None

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 from oracle import Differential, Engine
-from spark_harness import spark_engine
-from spark_sql_harness import spark_session
+from spark_harness.sql import spark_session
 
 
 @pytest.fixture(scope="session")
@@ -26,8 +25,5 @@ def differential(engine: Engine) -> Differential:
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:
-    """A Spark session (about 5 s). A process has one Spark at most: that of the tests of the engine ends before."""
-    spark_engine().close()
-    spark_engine.cache_clear()
     with spark_session() as session:
         yield session

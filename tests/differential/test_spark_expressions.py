@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from expression_fuzzer import EDGES, ExpressionFuzzer, plain_values, run
 from planner_harness import Planner
-from spark_sql_harness import Guarded, evaluate_in_spark, is_same, plain
+from spark_harness.sql import Guarded, evaluate_in_spark, is_same, plain
 
 from planner.lower import tree
 from planner.lower.expression import lower_expression

@@ -14,7 +14,7 @@ import pytest
 from expression_fuzzer import plain_values
 from function_examples import COLUMNS, EXAMPLES, rows
 from planner_harness import Planner
-from spark_sql_harness import Guarded, evaluate_in_spark, is_same, plain
+from spark_harness.sql import Guarded, evaluate_in_spark, is_same, plain
 
 from planner.lower import tree
 from planner.lower.expression import lower_expression
@@ -146,13 +146,13 @@ def test_functions_have_the_values_of_the_stream(spark: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_functions_have_the_values_of_the_stream_in_all_examples(spark: Any) -> None:
     assert differences(spark, [e for function in FUNCTIONS for e in EXAMPLES[function]], "UTC") == []
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "GMT-03:30", "Australia/Lord_Howe", "Asia/Kathmandu"])
 def test_local_times_are_those_of_the_stream(zone: str, spark: Any) -> None:
     examples = [e for function in FUNCTIONS for e in EXAMPLES[function] if "lt" in e or "LTZ" in e]

@@ -8,7 +8,7 @@ import pytest
 from differential.random_query import RandomQuery
 from differential.test_queries import QUERIES, TABLES
 from oracle import Engine, Row, Tables, assert_same_rows, duckdb_answer
-from spark_sql_harness import create_view, spark_answer
+from spark_harness.sql import create_view, spark_answer
 
 from planner.dialect.parser import parse_statements
 from planner.dialect.statements import Query

@@ -13,7 +13,7 @@ from differential.nexmark_batch import BATCH_SQL
 from differential.random_query import RandomQuery
 from differential.test_nexmark import create_tables
 from golden.test_results import RESULTS, SCRIPTS, printed
-from spark_harness import SMALL
+from spark_harness.engine import SMALL
 from verify_harness import TOLERANCE, Verifier, assert_equal
 
 from client.verification.outcome import Verification, verification_text
@@ -143,7 +143,7 @@ def test_more_random_queries_have_the_same_rows(first: int, verifier: Verifier) 
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("first", range(6000, 6200, SEEDS_A_TEST))
 def test_random_queries_have_the_same_rows_on_spark(first: int, verifier: Verifier) -> None:
     for seed in range(first, first + SEEDS_A_TEST):
@@ -151,14 +151,14 @@ def test_random_queries_have_the_same_rows_on_spark(first: int, verifier: Verifi
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_nexmark_query_has_the_same_rows_on_spark(query: str, verifier: Verifier) -> None:
     check_nexmark(verifier, query, MANY_EVENTS, "spark")
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("script", SCRIPTS, ids=[s.stem for s in SCRIPTS])
 def test_a_golden_script_has_the_same_rows_on_spark(script: Path, verifier: Verifier) -> None:
     check_script(verifier, script, "spark")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from spark_harness.standalone import StandaloneCluster
 
 
 @pytest.fixture
@@ -18,3 +22,12 @@ def script(tmp_path: Path) -> Callable[[str], str]:
         return str(path)
 
     return write
+
+
+@pytest.fixture(scope="module")
+def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
+    """A master and two workers on loopback."""
+    from spark_harness.standalone import StandaloneCluster
+
+    with StandaloneCluster(tmp_path_factory.mktemp("spark")) as running:
+        yield running

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from command_harness import ROOT, SQLSTREAM, environment
-from spark_harness import SMALL
+from spark_harness.engine import SMALL
 
 from client.benches.batch import EngineOrder
 

@@ -18,7 +18,7 @@ from native_relation_harness import (
     parquet_table,
     write_file,
 )
-from spark_harness import SMALL, RecordedRun, plan_of, spark_engine
+from spark_harness.engine import SMALL, RecordedRun, plan_of, spark_engine
 
 from runtime.host.files import LocalFiles
 from runtime.host.rooted_files import FilePlaces, RootedFiles

@@ -14,7 +14,7 @@ import pytest
 import trustme
 from command_harness import sqlstream
 from server_harness import RunningServer, wait_until_ended
-from spark_processes_harness import wait_until
+from spark_harness.processes import wait_until
 
 GENERATOR = "CREATE TABLE g (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '10')"
 PRINTED = "CREATE TABLE p (n BIGINT) WITH ('connector' = 'print')"

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 from msgspec.structs import replace
-from spark_harness import (
+from spark_harness.engine import (
     SMALL,
     RecordedRun,
     datagen_table,
@@ -22,8 +22,8 @@ from spark_harness import (
     file_table,
     plan_of,
     spark_engine,
-    wait_until,
 )
+from spark_harness.processes import is_gone, wait_until
 
 from runtime.batch.engine import BatchCancelled
 from runtime.connectors import connector
@@ -118,7 +118,7 @@ def test_a_query_of_two_minutes_is_cancelled_long_before_its_end() -> None:
 
     thread = threading.Thread(target=execute, daemon=True)
     thread.start()
-    assert wait_until(lambda: any(total > 0 for _, total in run.reports), 60)
+    wait_until(lambda: any(total > 0 for _, total in run.reports), 60)
     spark_engine().cancel(plan.job_id)
     thread.join(20)
     assert [type(error) for error in caught] == [BatchCancelled]
@@ -190,7 +190,7 @@ def test_a_statement_with_another_master_waits_for_nobody_and_names_the_setting(
 
     thread = threading.Thread(target=execute, daemon=True)
     thread.start()
-    assert wait_until(lambda: any(total > 0 for _, total in run.reports), 60)
+    wait_until(lambda: any(total > 0 for _, total in run.reports), 60)
     with pytest.raises(UserError) as caught:
         run_query("SELECT 1 AS n", config={**SMALL, "spark.master": "local[1]"})
     assert caught.value.code == "SS4054"
@@ -232,7 +232,7 @@ def test_the_master_must_be_reachable() -> None:
 CHILD = """
 import sys, time
 sys.path.insert(0, {tests!r})
-from spark_harness import RecordedRun, SMALL, plan_of, spark_engine
+from spark_harness.engine import RecordedRun, SMALL, plan_of, spark_engine
 engine = spark_engine()
 engine.run(plan_of("SELECT 1 AS n"), RecordedRun())
 with engine._sessions.session(SMALL, print, lambda: False) as (spark, _):
@@ -262,7 +262,7 @@ def test_the_jvm_dies_with_the_process_and_ctrl_c_does_not_reach_it() -> None:
         child.send_signal(signal.SIGKILL)
         child.wait(10)
     for process in (jvm, *workers):
-        assert wait_until(lambda p=process: not p.is_running() or p.status() == psutil.STATUS_ZOMBIE, 20)
+        wait_until(lambda p=process: is_gone(p), 20)
 
 
 @pytest.mark.slow
@@ -281,7 +281,7 @@ def test_a_jvm_that_hangs_holds_up_no_cancellation_and_is_replaced(monkeypatch: 
 
     thread = threading.Thread(target=execute, daemon=True)
     thread.start()
-    assert wait_until(lambda: any(t.name == "ask-spark" for t in threading.enumerate()), 20)
+    wait_until(lambda: any(t.name == "ask-spark" for t in threading.enumerate()), 20)
     run.cancelled.set()
     thread.join(20)
     assert [type(error) for error in errors] == [BatchCancelled]
@@ -303,7 +303,7 @@ def test_a_jvm_that_is_killed_fails_the_statement_and_the_next_one_starts_spark_
 
     thread = threading.Thread(target=execute, daemon=True)
     thread.start()
-    assert wait_until(lambda: any(total > 0 for _, total in run.reports), 60)
+    wait_until(lambda: any(total > 0 for _, total in run.reports), 60)
     with spark_engine()._sessions.session(SMALL, lambda words: None, lambda: False) as (spark, _):
         os.kill(spark.jvm.process_id, signal.SIGKILL)
     thread.join(30)

@@ -10,9 +10,9 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from spark_harness import FAST_JVM
+from spark_harness.processes import FAST_JVM
 
-pytestmark = pytest.mark.timeout(200)
+pytestmark = pytest.mark.timeout(400)
 
 TABLE = (
     "CREATE TABLE g (id BIGINT, v INT, ts TIMESTAMP(3)) WITH ('connector'='datagen', 'number-of-rows'='10000',"
@@ -30,7 +30,7 @@ def run_sqlstream(
         [sys.executable, "-m", "sqlstream", "run", *words, "--format", "csv", "-c", text],
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=360,
         env={**os.environ, **(environment or {})},
         check=False,
     )

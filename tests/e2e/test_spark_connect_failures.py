@@ -23,8 +23,8 @@ from command_harness import ROOT, environment
 from pyspark.sql.connect.proto import base_pb2, base_pb2_grpc
 from server_harness import RunningServer
 from spark_connect_harness import ConnectServer
-from spark_harness import RecordedRun, plan_of, wait_until
-from spark_processes_harness import descendants
+from spark_harness.engine import RecordedRun, plan_of
+from spark_harness.processes import descendants, wait_until
 
 from runtime.batch.engine import BatchCancelled
 from runtime.batch.spark.connect.address import REMOTE
@@ -62,7 +62,7 @@ class Running:
         self.errors: list[BaseException] = []
         self._thread = threading.Thread(target=self._execute, daemon=True)
         self._thread.start()
-        assert wait_until(lambda: any(total > 0 for _, total in self._run.reports), 120)
+        wait_until(lambda: any(total > 0 for _, total in self._run.reports), 120)
 
     def _execute(self) -> None:
         try:
@@ -335,7 +335,7 @@ def test_ctrl_c_ends_a_command_and_its_query_at_the_server(tmp_path: Path) -> No
         )
         try:
             workers = functools.partial(descendants, server.process_id, "pyspark")
-            assert wait_until(lambda: len(workers()) > 1, 200)
+            wait_until(lambda: len(workers()) > 1, 200)
             started_s = time.monotonic()
             command.send_signal(signal.SIGINT)
             command.wait(30)

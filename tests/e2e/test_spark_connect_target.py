@@ -12,7 +12,7 @@ import psutil
 import pytest
 from command_harness import SQLSTREAM, environment
 from spark_connect_harness import ConnectServer
-from spark_processes_harness import descendants, is_gone, wait_until
+from spark_harness.processes import descendants, is_gone, wait_until
 
 from client.session import Job, Session
 from client.target_session import target_session

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
 import trustme
-from command_harness import ROOT, SQLSTREAM, environment
-from spark_processes_harness import StandaloneCluster, descendants, is_gone, wait_until
+from command_harness import ROOT
+from spark_harness.jobs import ENDLESS, LOCAL, SUMS, SUMS_ROW, nexmark, on_spark, rows, run
+from spark_harness.processes import DRIVER, EXECUTOR, TASK_MANAGER, descendants, is_gone, wait_until
+from spark_harness.standalone import StandaloneCluster
 
 from client.local_cluster import LocalClusterClient
 from client.session import Job, Session
@@ -21,18 +22,6 @@ from planner.dialect.parser import parse_script
 from sqlstream.errors import UserError
 from sqlstream.messages.job_state import JobStatus
 
-RUN_S = 280
-SUMS = """
-CREATE TABLE numbers (n BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '100000', 'rows-per-second' = '10000000',
-  'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '100000');
-SELECT n % 3 AS k, COUNT(*) AS c, SUM(n) AS s FROM numbers GROUP BY n % 3;
-"""
-ENDLESS = """
-CREATE TABLE ticks (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '100',
-  'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '1000000000');
-CREATE TABLE sums (k BIGINT, s BIGINT, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector' = 'blackhole');
-INSERT INTO sums SELECT n % 7, SUM(n) FROM ticks GROUP BY n % 7;
-"""
 LOOKUP = """
 CREATE TABLE dim (n BIGINT) WITH ('connector' = 'duckdb', 'path' = 'dim.csv');
 CREATE TABLE keys (n BIGINT, p AS PROCTIME()) WITH ('connector' = 'datagen', 'number-of-rows' = '1');
@@ -42,29 +31,6 @@ FILES = """
 CREATE TABLE files (n BIGINT) WITH ('connector' = 'filesystem', 'path' = '/data', 'format' = 'csv');
 SELECT * FROM files;
 """
-LOCAL = {"execution.target": "local"}
-
-
-def run(config: dict[str, str], directory: Path, sql: str) -> subprocess.CompletedProcess[str]:
-    """`sqlstream run` with these settings in a file, as some are secrets."""
-    file, script = directory / "settings.yaml", directory / "script.sql"
-    file.write_text("".join(f"{key}: '{value}'\n" for key, value in config.items()))
-    script.write_text(sql)
-    return subprocess.run(
-        [*SQLSTREAM, "run", "--quiet", "--config", str(file), str(script)],
-        cwd=directory,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=RUN_S,
-        check=False,
-    )
-
-
-def rows(result: subprocess.CompletedProcess[str]) -> list[str]:
-    """The lines of all results, and of what is said of late rows."""
-    assert result.returncode == 0, result.stderr
-    return sorted([*result.stdout.splitlines(), *result.stderr.splitlines()])
 
 
 def submit(session: Session, text: str) -> Job:
@@ -76,7 +42,7 @@ def submit(session: Session, text: str) -> Job:
 
 
 def task_managers(process_id: int) -> list[psutil.Process]:
-    return descendants(process_id, "-m runtime.taskmanager")
+    return descendants(process_id, TASK_MANAGER)
 
 
 @pytest.fixture
@@ -99,10 +65,10 @@ def tls(tmp_path: Path) -> dict[str, str]:
 def test_tasks_of_spark_give_the_rows_of_local_processes_over_tls(
     tls: dict[str, str], tmp_path: Path
 ) -> None:
-    config = {"execution.target": "spark", "spark.master": "local[2]", "parallelism.default": "2", **tls}
+    config = on_spark(**{"spark.master": "local[2]"}, **tls)
     there = run(config, tmp_path, SUMS)
     assert rows(there) == rows(run(LOCAL, tmp_path, SUMS))
-    assert any("33334 | 1666716667" in line for line in there.stdout.splitlines())
+    assert any(SUMS_ROW in line for line in there.stdout.splitlines())
 
 
 @pytest.mark.timeout(60)
@@ -137,33 +103,17 @@ def test_a_local_file_that_is_read_by_key_is_refused_on_several_hosts(tls: dict[
 # --- a cluster of its own processes
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
-    with StandaloneCluster(tmp_path_factory.mktemp("spark")) as running:
-        yield running
-
-
-def on(cluster: StandaloneCluster, **more: str) -> dict[str, str]:
-    return {"execution.target": "spark", "parallelism.default": "2", **cluster.settings, **more}
-
-
-def nexmark(query: str) -> str:
-    """The query of a file, over 200,000 events, with its rows as the result."""
-    text = (ROOT / "queries" / "nexmark" / f"{query}.sql").read_text()
-    text = text.replace("'nexmark.events' = '1000000'", "'nexmark.events' = '200000'")
-    definitions, _, select = text.partition(f"INSERT INTO nexmark_{query}\n")
-    assert select
-    return definitions.replace("CREATE TABLE bid", "DROP TABLE IF EXISTS bid;\nCREATE TABLE bid") + select
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_nexmark_and_the_demo_give_the_rows_of_local_processes(
-    cluster: StandaloneCluster, tmp_path: Path
+    spark_cluster: StandaloneCluster, tmp_path: Path
 ) -> None:
     script = (ROOT / "queries" / "getting_started.sql").read_text() + nexmark("q5") + nexmark("q18")
     found = []
-    for name, config in (("here", {**LOCAL, "parallelism.default": "2"}), ("there", on(cluster))):
+    for name, config in (
+        ("here", {**LOCAL, "parallelism.default": "2"}),
+        ("there", on_spark(**spark_cluster.settings)),
+    ):
         directory = tmp_path / name
         directory.mkdir()
         # Relative paths are those of the command, wherever its tasks run.
@@ -175,14 +125,16 @@ def test_nexmark_and_the_demo_give_the_rows_of_local_processes(
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_executors_come_and_go_with_the_task_managers_and_none_is_kept(cluster: StandaloneCluster) -> None:
-    config = on(
-        cluster,
+def test_executors_come_and_go_with_the_task_managers_and_none_is_kept(
+    spark_cluster: StandaloneCluster,
+) -> None:
+    config = on_spark(
+        **spark_cluster.settings,
         **{"resourcemanager.taskmanager-timeout": "1 s", "spark.dynamicAllocation.executorIdleTimeout": "1s"},
     )
 
     def executors() -> list[psutil.Process]:
-        return [p for w in cluster.workers for p in descendants(w.pid, "CoarseGrainedExecutorBackend")]
+        return [p for w in spark_cluster.workers for p in descendants(w.pid, EXECUTOR)]
 
     with target_session(config) as session:
         for _ in range(2):
@@ -195,7 +147,7 @@ def test_executors_come_and_go_with_the_task_managers_and_none_is_kept(cluster: 
 
 
 def kill_executor(cluster: StandaloneCluster) -> str:
-    victim = descendants(cluster.workers[0].pid, "CoarseGrainedExecutorBackend")[0]
+    victim = descendants(cluster.workers[0].pid, EXECUTOR)[0]
     victim.kill()
     return r"was lost with its executor: executor \d+ exited.*137"
 
@@ -212,7 +164,7 @@ def kill_task_manager(cluster: StandaloneCluster) -> str:
 
 
 def kill_driver(cluster: StandaloneCluster) -> str:
-    (victim,) = descendants(os.getpid(), "runtime.providers.spark.driver")
+    (victim,) = descendants(os.getpid(), DRIVER)
     victim.kill()
     return rf"Spark's driver \(process {victim.pid}\) was killed by signal 9, and all TaskManagers with it"
 
@@ -224,34 +176,36 @@ KILLS: list[Callable[[StandaloneCluster], str]] = [kill_executor, kill_task_mana
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("kill", KILLS, ids=lambda kill: kill.__name__)
 def test_a_job_that_loses_a_process_fails_with_the_reason_and_leaves_none(
-    cluster: StandaloneCluster, kill: Callable[[StandaloneCluster], str]
+    spark_cluster: StandaloneCluster, kill: Callable[[StandaloneCluster], str]
 ) -> None:
-    while len(cluster.workers) < 2:
-        cluster.start_worker(f"worker-{len(cluster.processes)}")
-    with target_session(on(cluster)) as session:
+    while len(spark_cluster.workers) < 2:
+        spark_cluster.start_worker(f"worker-{len(spark_cluster.processes)}")
+    with target_session(on_spark(**spark_cluster.settings)) as session:
         job = submit(session, ENDLESS)
         wait_until(lambda: job.cluster.details(job.id).status is JobStatus.RUNNING)
         wait_until(lambda: job.metrics().total.get("numRecordsRead", 0) > 0)
-        ours = descendants(os.getpid()) + [p for w in cluster.workers for p in descendants(w.pid)]
-        assert sum(p in ours for w in cluster.workers for p in task_managers(w.pid)) == 2
-        reason = kill(cluster)
+        ours = descendants(os.getpid()) + [p for w in spark_cluster.workers for p in descendants(w.pid)]
+        assert sum(p in ours for w in spark_cluster.workers for p in task_managers(w.pid)) == 2
+        reason = kill(spark_cluster)
         # The timeout of heartbeats is 50 s: Spark tells sooner.
         status, error = job.wait(45)
         assert status is JobStatus.FAILED
         assert error is not None
         assert re.search(reason, error.message), error.message
-    kept = {p.pid for p in cluster.processes}
+    kept = {p.pid for p in spark_cluster.processes}
     wait_until(lambda: all(is_gone(p) for p in ours if p.pid not in kept), 60)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.xfail(raises=UserError, strict=True, reason="jobs do not restart after a failure")
-def test_a_job_that_loses_an_executor_goes_on_with_another(cluster: StandaloneCluster) -> None:
-    while len(cluster.workers) < 2:
-        cluster.start_worker(f"worker-{len(cluster.processes)}")
-    with target_session(on(cluster, **{"restart-strategy.type": "fixed-delay"})) as session:
+def test_a_job_that_loses_an_executor_goes_on_with_another(spark_cluster: StandaloneCluster) -> None:
+    while len(spark_cluster.workers) < 2:
+        spark_cluster.start_worker(f"worker-{len(spark_cluster.processes)}")
+    with target_session(
+        on_spark(**spark_cluster.settings, **{"restart-strategy.type": "fixed-delay"})
+    ) as session:
         job = submit(session, SUMS.replace("'10000000'", "'5000'"))
         wait_until(lambda: job.metrics().total.get("numRecordsRead", 0) > 0)
-        kill_executor(cluster)
+        kill_executor(spark_cluster)
         assert job.wait(120) == (JobStatus.FINISHED, None)

@@ -99,16 +99,6 @@ def launch_settings(
     return {**settings, **given, **SPARK_SQL_SETTINGS, key: java_options}
 
 
-def has_our_directory(config: Mapping[str, str]) -> bool:
-    """Whether the tasks of a batch on Spark run in the directory of this process, so that relative paths are the same there.
-
-    >>> has_our_directory({}), has_our_directory({"spark.remote": "sc://host"}), has_our_directory({"spark.master": "yarn"})
-    (True, False, False)
-    """
-    master = config.get(MASTER, "local")
-    return not is_connect(config) and (master == "local" or master.startswith("local["))
-
-
 def is_of_this_machine(master: str) -> bool:
     """Whether every process of this Spark runs on this machine."""
     if master.startswith("spark://"):

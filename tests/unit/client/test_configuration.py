@@ -142,6 +142,17 @@ def test_variables_that_stand_for_nothing_are_noted_and_not_refused() -> None:
     )
 
 
+def test_addresses_for_a_spark_cluster_are_noted_where_jobs_stay_on_this_machine(tmp_path: Path) -> None:
+    path = write(tmp_path / "c.yaml", "jobmanager.rpc.address: head\nspark.master: spark://head:7077\n")
+    words = ["taskmanager.host=worker", "jobmanager.rpc.port=0"]
+    assert load_configuration(path, words, {}).notes == (
+        "note: 'jobmanager.rpc.address', 'taskmanager.host' have no effect: processes of one machine meet on Unix sockets"
+        " ('execution.target' is 'local')",
+    )
+    assert load_configuration(path, [*words, "execution.target=spark"], {}).notes == ()
+    assert load_configuration(path, [*words, "execution.target=remote"], {}).notes == ()
+
+
 def test_the_file_is_looked_for_where_users_expect_it(tmp_path: Path) -> None:
     home = {"XDG_CONFIG_HOME": str(tmp_path / "home")}
     assert find_config_file(None, home) is None

@@ -51,13 +51,17 @@ def test_every_setting_is_read_somewhere() -> None:
 
 
 def test_every_setting_of_a_task_executor_reaches_it() -> None:
-    given = TaskManagerOptions("tm", "unix:/d/jm", "token", 7, 11, 13)
+    given = TaskManagerOptions("tm", "unix:/d/jm", "token", 7, 11, 13, 17)
     decoded = decode_options(encode_options(given))
     config = executor_config(
-        decoded.resource_id, "unix:/d/tm", decoded.slots, decoded.cancellation_timeout_ms
+        decoded.resource_id,
+        "unix:/d/tm",
+        decoded.slots,
+        decoded.cancellation_timeout_ms,
+        decoded.registration_timeout_ms,
     )
     assert (config.resource_id, config.address, config.slots) == ("tm", "unix:/d/tm", 7)
-    assert config.cancellation_timeout_ms == 13
+    assert (config.cancellation_timeout_ms, config.registration_timeout_ms) == (13, 17)
     defaults = TaskExecutorConfig("", "", 0)
     same = {f for f in defaults.__dataclass_fields__ if getattr(config, f) == getattr(defaults, f)}
     assert same == CONSTANTS

@@ -130,6 +130,16 @@ def test_tls_without_an_address_is_refused() -> None:
     assert error.value.code == "SS4073"
 
 
+@pytest.mark.parametrize(
+    "key", ["jobmanager.rpc.port", "jobmanager.bind-host", "taskmanager.host", "taskmanager.bind-host"]
+)
+def test_hosts_and_ports_without_an_address_are_refused(key: str) -> None:
+    assert job_manager_endpoint({"jobmanager.rpc.port": "0", "taskmanager.host": ""}) is None
+    with pytest.raises(UserError, match=f'option "{key}" is set, but') as error:
+        job_manager_endpoint({key: "6123"})
+    assert error.value.code == "SS4073"
+
+
 def test_plain_tcp_is_refused_beyond_loopback() -> None:
     assert job_manager_endpoint({"jobmanager.rpc.address": "127.0.0.1"}) == Endpoint("127.0.0.1", "127.0.0.1")
     for config in (

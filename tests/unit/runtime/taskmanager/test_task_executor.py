@@ -103,6 +103,28 @@ def test_a_refused_task_manager_ends_itself() -> None:
     assert executor.handle(Tick(), 1000) == []
 
 
+def test_a_task_manager_that_finds_no_job_manager_in_time_ends_itself() -> None:
+    config = TaskExecutorConfig("a", "a:1", 1, registration_timeout_ms=5000)
+    executor = TaskExecutor(config)
+    executor.handle(Tick(), 0)
+    assert [type(i) for i in executor.handle(Tick(), 5000)] == [SendToJobManager]
+    (ended,) = executor.handle(Tick(), 5001)
+    assert isinstance(ended, Terminate)
+    assert ended.error.message == "no JobManager has answered this TaskManager's registration for 5 s"
+
+
+def test_one_that_has_lost_its_job_manager_has_as_much_time_again() -> None:
+    executor = TaskExecutor(TaskExecutorConfig("a", "a:1", 1, registration_timeout_ms=5000))
+    executor.handle(Tick(), 0)
+    tell(executor, RegistrationAccepted(TM, 1000, 3000), 4000)
+    executor.handle(Tick(), 7000)
+    assert executor.is_connected
+    executor.handle(Tick(), 7001)
+    assert not executor.is_connected
+    assert not any(isinstance(i, Terminate) for i in executor.handle(Tick(), 12_001))
+    assert any(isinstance(i, Terminate) for i in executor.handle(Tick(), 12_002))
+
+
 def test_heartbeats_are_answered_with_the_slots() -> None:
     assert tell(connected(), Heartbeat(TM, 7), 5) == says(HeartbeatReply(TM, 7, (SlotStatus(0),)))
 

@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from spark_harness import SMALL, RecordedRun, plan_of, spark_engine, wait_until
+from spark_harness.engine import SMALL, RecordedRun, end_spark, plan_of
+from spark_harness.processes import wait_until
 
 from runtime.batch.engine import BatchCancelled
 from runtime.batch.spark.engine import SparkEngine
@@ -64,8 +65,7 @@ def test_the_failure_of_a_start_that_nobody_waits_for_is_dropped() -> None:
 
 def test_closing_gives_up_a_start_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # A process has one Spark at most.
-    spark_engine().close()
-    spark_engine.cache_clear()
+    end_spark()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     sessions = SparkSessions()
     has_directory = threading.Event()
@@ -125,8 +125,7 @@ def test_explain_is_cancelled_while_spark_starts(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.timeout(300)
 def test_spark_is_started_for_the_first_one_that_waits_and_serves_it(monkeypatch: pytest.MonkeyPatch) -> None:
     # A process has one Spark at most.
-    spark_engine().close()
-    spark_engine.cache_clear()
+    end_spark()
     sessions = SparkSessions()
     other = {**SMALL, "spark.master": "local[1]"}
     may_end = threading.Event()
@@ -139,12 +138,12 @@ def test_spark_is_started_for_the_first_one_that_waits_and_serves_it(monkeypatch
 
     thread = threading.Thread(target=first, daemon=True)
     thread.start()
-    assert wait_until(lambda: sessions._starting is not None, 30)
+    wait_until(lambda: sessions._starting is not None, 30)
     # It waits while Spark starts for the other one, and does not start it anew before that one was served.
     with pytest.raises(UserError) as caught, _session(sessions, other):
         pass
     assert caught.value.code == "SS4054"
-    assert wait_until(lambda: len(served) == 1, 60)
+    wait_until(lambda: len(served) == 1, 60)
     may_end.set()
     thread.join(30)
     with _session(sessions, other) as (running, _):
@@ -159,8 +158,7 @@ def test_a_long_path_for_temporary_files_is_no_obstacle(
 ) -> None:
     long = tmp_path / ("x" * 120)
     long.mkdir()
-    spark_engine().close()
-    spark_engine.cache_clear()
+    end_spark()
     monkeypatch.setattr("tempfile.tempdir", str(long))
     engine = SparkEngine()
     run = RecordedRun()

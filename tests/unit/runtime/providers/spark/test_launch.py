@@ -22,7 +22,7 @@ from runtime.providers.spark.shipped import make_launch
 from runtime.taskmanager.task_manager_options import TaskManagerOptions, encode_options
 from sqlstream.errors import ErrorInfo, FailureReason
 
-OPTIONS = TaskManagerOptions("tm-1", "unix:/nowhere/a", "secret", 1, 0, 1000)
+OPTIONS = TaskManagerOptions("tm-1", "unix:/nowhere/a", "secret", 1, 0, 1000, 5000)
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_an_executor_that_may_not_enter_the_directory_of_sockets_says_so(task: T
 
 
 def test_an_executor_that_does_not_reach_the_job_manager_says_so() -> None:
-    options = TaskManagerOptions("tm-1", "grpc://127.0.0.1:1", "secret", 1, 0, 1000)
+    options = TaskManagerOptions("tm-1", "grpc://127.0.0.1:1", "secret", 1, 0, 1000, 5000)
     found = json.loads(launch_task_manager(encode_options(options).decode()))
     assert found["error"]["message"].startswith("could not reach the JobManager at 127.0.0.1:1: ")
 

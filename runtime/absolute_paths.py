@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from runtime.connectors import connector
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph
-from sqlstream.specs import LookupJoinSpec, SinkSpec, SourceSpec
+from sqlstream.specs import BatchQuerySpec, LookupJoinSpec, SinkSpec, SourceSpec
 from sqlstream.spi.connector import NamesPaths
 
 Table = TypeVar("Table", bound=SourceSpec | SinkSpec)
@@ -29,6 +29,12 @@ def with_absolute_paths(graph: JobGraph) -> JobGraph:
 
     vertices = tuple(replace(v, operators=tuple(map(changed, v.operators))) for v in graph.vertices)
     return replace(graph, vertices=vertices)
+
+
+def is_of_spark(graph: JobGraph) -> bool:
+    """Whether Spark computes the job, whose executors run in directories of their own."""
+    specs = (o.spec for v in graph.vertices for o in v.operators)
+    return any(isinstance(spec, BatchQuerySpec) and spec.engine == "spark" for spec in specs)
 
 
 def _in_directory(spec: Table, directory: str) -> Table:

@@ -1,28 +1,24 @@
-"""One SparkEngine for each process of tests, and runs of hand-written plans on it."""
+"""The SparkEngine of this process, and runs of hand-written plans on it."""
 
 from __future__ import annotations
 
-import atexit
-import functools
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 
+from runtime.batch import engines
 from runtime.batch.engine import BatchCancelled
 from runtime.batch.spark import SparkEngine
 from runtime.host.files import LocalFiles
 from runtime.host.random import random_id
+from spark_harness.processes import FAST_JVM
 from sqlstream import types as sql
 from sqlstream.batch_plan import BatchOutput, BatchPlan, BatchTable
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
-
-FAST_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Half the processor time of a short life."""
 
 SMALL = {
     "spark.master": "local[2]",
@@ -32,21 +28,18 @@ SMALL = {
 }
 
 
-@functools.cache
 def spark_engine() -> SparkEngine:
-    """Started at the first use, ended with the process."""
-    engine = SparkEngine()
-    atexit.register(engine.close)
+    """That of the product, so that a process has one Spark at most: started at the first use, ended with the process."""
+    engine = engines.batch_engine("spark")
+    assert isinstance(engine, SparkEngine)
     return engine
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
-    deadline_s = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline_s:
-            return False
-        time.sleep(0.05)
-    return True
+def end_spark() -> None:
+    """End the Spark of this process, for a test that starts one by itself."""
+    engine = engines._made.pop("spark", None)
+    if engine is not None:
+        engine.close()
 
 
 class RecordedRun:

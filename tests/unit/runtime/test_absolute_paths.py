@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from client.absolute_paths import with_absolute_paths
 from client.local_session import local_session
 from client.server.guarded_cluster import check_paths
 from client.session import Session
 from planner.dialect.parser import parse_script, parse_statement
+from runtime.absolute_paths import is_of_spark, with_absolute_paths
 from runtime.host.rooted_files import FilePlaces, RootedFiles
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import JobGraph, read_tables
@@ -63,3 +63,13 @@ def test_a_table_that_is_read_by_key_has_its_path_made_absolute_too(session: Ses
     query = "SELECT l.n FROM lines AS l JOIN dim FOR SYSTEM_TIME AS OF l.p AS d ON l.n = d.n"
     graph = with_absolute_paths(graph_of(session, query))
     assert sorted(read_paths(graph)) == [f"{tmp_path}/in/dim.csv", f"{tmp_path}/in/lines.csv"]
+
+
+@pytest.mark.parametrize(("engine", "is_spark"), [("spark", True), ("duckdb", False)])
+def test_a_batch_statement_on_spark_runs_in_other_directories(
+    session: Session, tmp_path: Path, engine: str, is_spark: bool
+) -> None:
+    session.config |= {"execution.runtime-mode": "BATCH", "execution.batch.engine": engine}
+    graph = graph_of(session, "SELECT n FROM lines")
+    assert is_of_spark(graph) is is_spark
+    assert read_paths(with_absolute_paths(graph)) == [f"{tmp_path}/in/lines.csv"]

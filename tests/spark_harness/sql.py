@@ -1,11 +1,9 @@
-"""Spark in this process for tests: one session, tables from Arrow, and many expressions in one job."""
+"""Lowered SQL in the Spark of this process: tables from Arrow, and many expressions in one job."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-import os
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -21,47 +19,22 @@ from planner.lower.expression import lower_expression
 from planner.lower.relation import lower, to_sql
 from planner.lower.spark.dialect import SparkDialect
 from planner.relational.nodes import RelationalNode
-from runtime.batch.spark.session import forget_context
+from spark_harness.engine import SMALL, spark_engine
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema, to_arrow_type
 from sqlstream.expressions import Expression
 from sqlstream.schema import Schema
-from sqlstream.spark_settings import SPARK_SQL_SETTINGS
 from sqlstream.types import LogicalType, TypeRoot
 
-LAUNCH = {
-    "spark.ui.enabled": "false",
-    "spark.driver.memory": "512m",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.catalogImplementation": "in-memory",
-    "spark.log.level": "OFF",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-}
 ROW_NUMBER = "row_number_"
 
 
 @contextmanager
 def spark_session() -> Iterator[Any]:
-    """A local session with the lowering's settings."""
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from pyspark.sql import SparkSession
-
-        builder = SparkSession.builder.master("local[1]").appName("tests")
-        for key, value in {**LAUNCH, **SPARK_SQL_SETTINGS}.items():
-            builder = builder.config(key, value)
-        session = builder.getOrCreate()
-    gateway = session.sparkContext._gateway
-    try:
+    """A session with the lowering's settings, of the one Spark of this process (about 5 s when it has to start)."""
+    config = {**SMALL, "spark.sql.shuffle.partitions": "1"}
+    with spark_engine()._sessions.session(config, lambda words: None, lambda: False) as (_, session):
         yield session
-    finally:
-        session.stop()
-        forget_context()
-        gateway.shutdown()
-        gateway.proc.stdin.close()
 
 
 def spark_column(column: pa.Array, t: LogicalType) -> pa.Array:
