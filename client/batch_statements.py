@@ -6,18 +6,18 @@ import dataclasses
 import importlib.util
 import os
 import secrets
-import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from client.progress import size_text
+from client.following.progress import size_text
+from client.short_job import answered_texts
 from planner.batch import (
     BatchSources,
     CompiledBatch,
     compile_batch,
     explaining_job,
-    is_bounded,
     plan_batch_sources,
+    scans_of,
 )
 from planner.compile import CompiledPlan, compile_statements
 from planner.explain import inferred_sections
@@ -25,23 +25,18 @@ from planner.relational.explain import explain_relation
 from planner.relational.nodes import Sink
 from sqlstream import config as options
 from sqlstream.batch_plan import batch_plan
-from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.graph.job_graph import JobGraph, JobVertex
 from sqlstream.specs import SourceSpec
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from client.cluster_client import ClusterClient
     from planner.bind.context import BindContext
     from runtime.host.files import LocalFiles
-    from runtime.net.results import JobResults
 
 ENGINE = "execution.batch.engine"
 DUCKDB_BYTES_MAX = "execution.batch.duckdb-bytes-max"
 NO_EXACT_ANSWER = "SS3301"
-GIVEN_UP_CHECK_S = 0.2
 TITLES = {"duckdb": "DuckDB", "spark": "Spark"}
 
 
@@ -62,19 +57,23 @@ def compile_in_mode(
     UserError SS3302 for an unbounded table under BATCH, SS3301 for what the engine cannot answer exactly."""
     from client.session import literal_rows
 
+    def as_stream(reason: str) -> CompiledPlan:
+        return dataclasses.replace(compile_statements(sinks, context, job_id), reason=reason)
+
     is_automatic = options.get(context.config, "execution.runtime-mode") == "AUTOMATIC"
-    if is_automatic and not is_bounded(sinks):
-        return compile_statements(sinks, context, job_id)
+    endless = [scan.table.path.name for sink in sinks for scan in scans_of(sink) if not scan.is_bounded]
+    if is_automatic and endless:
+        return as_stream(f'table "{endless[0]}" never ends')
     plan = plan_batch_sources(sinks, context)
     if not any(plan.sources):
-        streamed = compile_statements(sinks, context, job_id)
+        streamed = as_stream("it reads no table, so it needs no batch engine")
         if literal_rows(streamed.job_graph) is not None:
             return streamed
     try:
         return _compile(plan, context, job_id, files)
     except UserError as error:
         if is_automatic and error.code == NO_EXACT_ANSWER:
-            return compile_statements(sinks, context, job_id)
+            return as_stream(f"no batch engine answers it exactly: {error.message}")
         raise
 
 
@@ -165,11 +164,11 @@ def _distinct(plan: BatchSources) -> list[SourceSpec]:
 
 
 def explain_batch(
-    plan: CompiledBatch, details: tuple[str, ...], cluster: ClusterClient, is_served: bool
+    plan: CompiledBatch, details: tuple[str, ...], cluster: ClusterClient, files: LocalFiles, is_served: bool
 ) -> str:
-    """The stages of a batch statement: relational plans, the engine and why, its SQL and its own plan. `is_served`: this process
-    is a server, which asks no engine itself. UserError SS3001 for details that only streams have, JobError SS6031 when the
-    statement is given up."""
+    """The stages of a batch statement: relational plans, the engine and why, its SQL, how it reads the tables, and its own plan.
+    Only `files` are looked at. `is_served`: this process is a server, which asks no engine itself. UserError SS3001 for details
+    that only streams have, JobError SS6031 when the statement is given up."""
     for detail in details:
         raise UserError(
             "SS3001",
@@ -190,42 +189,18 @@ def explain_batch(
             f"\n-- {t.name}: {t.source.table} ({', '.join(t.source.columns)})" for t in batch.tables
         )
         sections.append((f"SQL of {title}", batch.outputs[0].sql + tables))
-        sections.append((f"Plan of {title}", _engine_plan(vertex, graph, cluster, is_served)))
+        sections.append((f"Plan of {title}", _engine_plan(vertex, graph, cluster, files, is_served)))
     return "\n\n".join(f"== {name} ==\n{text}" for name, text in sections) + "\n"
 
 
-def _engine_plan(vertex: JobVertex, graph: JobGraph, cluster: ClusterClient, is_served: bool) -> str:
+def _engine_plan(
+    vertex: JobVertex, graph: JobGraph, cluster: ClusterClient, files: LocalFiles, is_served: bool
+) -> str:
     """What the engine says of a query. DuckDB is asked here, unless this is a server: it would compute with what users wrote.
     Any other engine is asked where its queries run, since it may be large or take long to start."""
     batch = batch_plan(vertex, graph.job_id, graph.config)
     if batch.engine == "duckdb" and not is_served:
         from runtime.batch.engines import batch_engine
 
-        return batch_engine("duckdb").explain(batch)
-    asking = explaining_job(vertex, graph, secrets.token_hex(16))
-    cluster.submit(asking)
-    rows = cluster.results(asking.job_id)
-    try:
-        texts = [text for batch in _awaited(rows) for text in batch.column(0).to_pylist()]
-    except BaseException:
-        rows.close()
-        cluster.cancel(asking.job_id)
-        raise
-    ended = cluster.wait(asking.job_id)
-    if ended.error is not None:
-        raise ended.error.to_error()
-    return "\n".join(texts)
-
-
-def _awaited(rows: JobResults) -> Iterator[pa.RecordBatch]:
-    """All batches as they come. JobError SS6031 soon after nobody awaits the statement."""
-    while not rows.is_ended:
-        check_not_given_up()
-        batch = rows.poll()
-        if batch is not None:
-            yield batch
-            continue
-        is_ready = threading.Event()
-        rows.when_ready(is_ready.set)
-        while not is_ready.wait(GIVEN_UP_CHECK_S):
-            check_not_given_up()
+        return batch_engine("duckdb").explain(batch, files)
+    return "\n".join(answered_texts(explaining_job(vertex, graph, secrets.token_hex(16)), cluster))

@@ -64,7 +64,8 @@ class LocalClusterClient:
             if self._is_closed:
                 raise UserError("SS6012", "the cluster has ended", hint="open another session")
             if in_process not in self._clusters:
-                from runtime.embedded import EmbeddedCluster, print_to_terminal
+                from runtime.cluster_surroundings import print_to_terminal
+                from runtime.embedded import EmbeddedCluster
 
                 print_lines = self._print_lines or print_to_terminal
                 cluster = EmbeddedCluster(self._config, self._task_managers, in_process, print_lines)
@@ -95,7 +96,8 @@ class LocalClusterClient:
             # A batch engine has threads or processes of its own, and is warm for the next statement.
             return True
         if self._is_on_spark:
-            return False
+            # An executor starts no Spark of its own.
+            return graph.is_on_spark
         input_max = options.get(graph.config, IN_PROCESS_INPUT) if self._task_managers is None else 0
         return input_max > 0 and is_small(graph, input_max)
 

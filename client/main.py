@@ -1,4 +1,4 @@
-"""The `sqlstream` command: sub-commands, their help, and exit codes (0 done, 1 a job failed, 2 SQL or usage error)."""
+"""The `sqlstream` command: sub-commands, their help, and how it ends."""
 
 from __future__ import annotations
 
@@ -14,13 +14,8 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import Any, NoReturn
 
+from client.exit_codes import EXIT_BROKEN_PIPE, EXIT_FAILED, EXIT_OK, EXIT_SIGNALLED, EXIT_USAGE, exit_code_of
 from sqlstream import __version__
-
-EXIT_OK = 0
-EXIT_JOB_FAILED = 1
-EXIT_USAGE = 2
-EXIT_SIGNALLED = 128
-"""Added to the number of the signal that ended the command, as in a shell."""
 
 END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -61,8 +56,8 @@ examples:
   sqlstream jobs --server http://localhost:8083
   sqlstream bench nexmark --queries q0,q5 --events 10000000 --parallelism 2
 
-`sqlstream COMMAND --help` has the details. Exit codes: 0 done, 1 a job failed, 2 SQL or usage error, 130 interrupted,
-143 terminated.
+`sqlstream COMMAND --help` has the details. Exit codes: 0 done, 1 something that ran failed, 2 refused before it ran
+(wrong SQL, setting or usage), 130 interrupted, 141 whoever read the output closed it, 143 terminated.
 """
 
 
@@ -75,27 +70,29 @@ def command() -> NoReturn:
     # From here on a signal has nothing left to end.
     for number in END_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-    flush = threading.Thread(target=_flush, daemon=True)
+    flushed: list[bool] = []
+    flush = threading.Thread(target=lambda: flushed.append(_flush()), daemon=True)
     flush.start()
     flush.join(FLUSH_TIMEOUT_S)
-    _close_engines()
+    if code == EXIT_OK and flushed == [False]:
+        code = EXIT_BROKEN_PIPE
+    from runtime.host.process_end import leave
+
     # Skip the interpreter's orderly shutdown: a thread that prints to a terminal nobody reads would block it for ever.
-    os._exit(code)
+    leave(code)
 
 
-def _close_engines() -> None:
-    """Remove what batch engines keep in files. Imports nothing where no engine was used."""
-    engines = sys.modules.get("runtime.batch.engines")
-    if engines is not None:
-        engines.close_engines()
-
-
-def _flush() -> None:
+def _flush() -> bool:
+    """Whether there was a reader for all of the output."""
+    is_read = True
     for stream in (sys.stderr, sys.stdout):
         try:
             stream.flush()
+        except BrokenPipeError:
+            is_read = False
         except OSError:
             continue
+    return is_read
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -161,7 +158,7 @@ def _signal_later(number: int) -> None:
 
 def _run(argv: list[str]) -> int:
     from client.commands.word_completion import answer_words, is_asked, words_of_line
-    from client.terminal import escape_terminals
+    from client.rendering.terminal import escape_terminals
     from runtime.host.process import forgo_pandas, open_missing_streams
 
     open_missing_streams()
@@ -173,27 +170,23 @@ def _run(argv: list[str]) -> int:
     argv = argv or [DEFAULT_COMMAND]
     parser = _parser(argv)
     arguments = parser.parse_args(argv)
-    from sqlstream.errors import JobError, SqlStreamError, UserError, render_error
+    from sqlstream.errors import SqlStreamError, render_error
 
     try:
         return int(arguments.execute(arguments))
     except BrokenPipeError:
         # The reader of our output has closed it (`| head`): nothing more is written, not even at interpreter exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_OK
+        return EXIT_BROKEN_PIPE
     except OSError as error:
         print(
             f"error[SS5001]: could not write the output: {(error.strerror or str(error)).lower()}",
             file=sys.stderr,
         )
-        return EXIT_JOB_FAILED
+        return EXIT_FAILED
     except SqlStreamError as error:
         print(render_error(error), file=sys.stderr)
-        return (
-            EXIT_USAGE
-            if isinstance(error, UserError) and not isinstance(error, JobError)
-            else EXIT_JOB_FAILED
-        )
+        return exit_code_of(error)
 
 
 def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:

@@ -21,7 +21,7 @@ from runtime.net.results import JobResults
 from sqlstream import __version__
 from sqlstream.errors import ErrorInfo, ExternalError, InternalError, SqlStreamError
 from sqlstream.graph.job_graph import JobGraph
-from sqlstream.messages.rpc import (
+from sqlstream.messages.client_rpc import (
     AttachClient,
     AwaitJobEnd,
     CancelJob,
@@ -32,17 +32,13 @@ from sqlstream.messages.rpc import (
     ClientRequest,
     ClusterOverviewReply,
     DetachClient,
-    JobDetails,
     JobDetailsReply,
     JobEnded,
     JobExceptionsReply,
     JobGraphReply,
-    JobMetrics,
     JobMetricsReply,
-    JobOverviewEntry,
     JobOverviewReply,
     JobPrinted,
-    JobStatusReply,
     JobSubmitted,
     RequestClusterOverview,
     RequestFailed,
@@ -53,9 +49,15 @@ from sqlstream.messages.rpc import (
     RequestJobOverview,
     RequestJobStatus,
     SubmitJob,
-    TaskManagerOverview,
     decode_client_event,
     decode_client_reply,
+)
+from sqlstream.messages.rpc import (
+    JobDetails,
+    JobMetrics,
+    JobOverviewEntry,
+    JobStatusReply,
+    TaskManagerOverview,
     encode_message,
 )
 
@@ -147,7 +149,7 @@ class RemoteClusterClient:
             return
         try:
             if self._print_lines is None:
-                from runtime.embedded import print_to_terminal
+                from runtime.cluster_surroundings import print_to_terminal
 
                 self._print_lines = print_to_terminal
             self._print_lines(job_id, lines, is_error)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from client.catalog.catalogs import memory_catalogs
-from client.lost_rows import RejectedRowsPlace
+from client.following.lost_rows import RejectedRowsPlace
 from sqlstream import config as options
 from sqlstream.catalog import CatalogConflict, SessionCatalog
 from sqlstream.errors import ErrorInfo, ExternalError, UserError
 from sqlstream.expressions import Literal, LiteralValue
-from sqlstream.graph.job_graph import ChainedOperator, JobGraph
+from sqlstream.graph.job_graph import ChainedOperator, JobGraph, written_tables
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.schema import Schema
 from sqlstream.spark_keys import refuse_launch_key
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from runtime.net.results import JobResults
     from sqlstream.catalog import CatalogManager
     from sqlstream.messages.rpc import JobMetrics, JobStatusReply
+    from sqlstream.spi.inference import FileInference
 
 CONFLICTS_MAX = 100
 """How often a DDL statement is planned anew because another session has changed the same object of a catalog."""
@@ -270,7 +271,7 @@ class Session:
             return explain(plan, details)
         from client.batch_statements import explain_batch
 
-        return explain_batch(plan, details, self.cluster, self._is_served)
+        return explain_batch(plan, details, self.cluster, self.files(), self._is_served)
 
     def bind_context(self) -> BindContext:
         from planner.bind.context import BindContext
@@ -278,7 +279,6 @@ class Session:
         from runtime.connectors import descriptors
         from runtime.evaluate.check import check_expression
         from runtime.formats import descriptors as format_descriptors
-        from runtime.inference.file_inference import LocalFileInference
 
         return BindContext(
             self.catalog.snapshot(),
@@ -288,8 +288,18 @@ class Session:
             self.catalog.current_catalog,
             self.catalog.current_database,
             check_expression=check_expression,
-            files=FileDefinitions(LocalFileInference(self.files())),
+            files=FileDefinitions(self._inference()),
         )
+
+    def _inference(self) -> FileInference:
+        """What tells the columns of files; the process of a server reads no files itself."""
+        if self._is_served:
+            from client.served_inference import ServedInference
+
+            return ServedInference(self.cluster)
+        from runtime.inference.file_inference import LocalFileInference
+
+        return LocalFileInference(self.files())
 
     def _apply(self, statement: Statement) -> Rows:
         from planner.statements.execute import execute_ddl
@@ -353,8 +363,11 @@ class Session:
 
     def submit(self, plan: CompiledPlan | CompiledBatch) -> Job:
         """Start the job of a plan."""
-        graph = plan.job_graph
-        sinks = [o.spec for v in graph.vertices for o in v.operators if isinstance(o.spec, SinkSpec)]
+        return self.submit_graph(plan.job_graph)
+
+    def submit_graph(self, graph: JobGraph) -> Job:
+        """Start a job."""
+        sinks = [spec for _, spec in written_tables(graph)]
         collected = [s.schema for s in sinks if s.connector == COLLECT]
         is_updating = bool(collected) and not _is_insert_only(graph)
         if collected:
@@ -426,8 +439,7 @@ def is_bounded(graph: JobGraph) -> bool:
 
 def _is_insert_only(graph: JobGraph) -> bool:
     """Whether no sink is told of updates."""
-    operators = [o for v in graph.vertices for o in v.operators if isinstance(o.spec, SinkSpec)]
-    return all(mode.is_insert_only for o in operators for mode in o.input_modes)
+    return all(mode.is_insert_only for o, _ in written_tables(graph) for mode in o.input_modes)
 
 
 def literal_rows(graph: JobGraph) -> tuple[Schema, tuple[tuple[LiteralValue, ...], ...]] | None:

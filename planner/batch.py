@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
@@ -12,9 +12,10 @@ from planner.bind.context import BindContext
 from planner.compile import job_name
 from planner.depth import refuse_depth
 from planner.physical.connectors import find_connector
+from planner.physical.looked_up_table import looked_up_table
 from planner.physical.sink import sink_spec
 from planner.physical.source import source_spec
-from planner.relational.nodes import RelationalNode, Sink, TableScan, rewrite
+from planner.relational.nodes import LookupJoin, RelationalNode, Sink, TableScan, rewrite
 from planner.rules import optimise
 from sqlstream import config
 from sqlstream.batch_plan import table_names
@@ -57,9 +58,12 @@ class CompiledBatch:
 
 @refuse_depth
 def plan_batch_sources(nodes: tuple[Sink, ...], context: BindContext) -> BatchSources:
-    """The optimised plan and what it reads. UserError SS3302 when a table never ends, SS3010 for one that cannot be read."""
+    """The optimised plan and what it reads. UserError SS3302 when a table never ends, SS3010 for one that cannot be read, and
+    those of `looked_up_table`, so that a statement is refused in both modes or in none."""
     is_reuse_enabled = bool(config.get(context.config, "table.optimizer.reuse-sub-plan-enabled"))
     optimised = optimise(nodes, context.connectors, is_reuse_enabled, has_watermarks=False)
+    for join in (node for sink in optimised for node in _nodes_below(sink) if isinstance(node, LookupJoin)):
+        looked_up_table(join, context.connectors)
     scans = tuple(scans_of(sink) for sink in optimised)
     sources = tuple(tuple(_source(scan, context) for scan in found) for found in scans)
     return BatchSources(nodes, optimised, scans, sources)
@@ -108,7 +112,11 @@ def explaining_job(vertex: JobVertex, graph: JobGraph, job_id: str) -> JobGraph:
 
 def scans_of(sink: Sink) -> tuple[TableScan, ...]:
     """The distinct scans below a sink, in the order of the statement."""
-    found: dict[TableScan, None] = {}
+    return tuple(dict.fromkeys(node for node in _nodes_below(sink) if isinstance(node, TableScan)))
+
+
+def _nodes_below(sink: Sink) -> Iterator[RelationalNode]:
+    """Each node once, in the order of the statement."""
     seen: set[int] = set()
     pending: list[RelationalNode] = [sink]
     while pending:
@@ -116,10 +124,8 @@ def scans_of(sink: Sink) -> tuple[TableScan, ...]:
         if id(node) in seen:
             continue
         seen.add(id(node))
-        if isinstance(node, TableScan):
-            found.setdefault(node)
+        yield node
         pending.extend(reversed(node.inputs))
-    return tuple(found)
 
 
 def lower(engine: str) -> Lower:

@@ -27,13 +27,14 @@ EXPLAIN_DETAILS = ("CHANGELOG_MODE", "JSON_EXECUTION_PLAN")
 
 @dataclasses.dataclass(frozen=True)
 class CompiledPlan:
-    """A statement set at every stage."""
+    """A statement set at every stage. `reason` says why it is a stream where the settings would let it run in batch."""
 
     relational: tuple[Sink, ...]
     optimised: tuple[Sink, ...]
     physical: tuple[PhysicalNode, ...]
     stream_graph: StreamGraph
     job_graph: JobGraph
+    reason: str = ""
 
 
 @refuse_depth
@@ -73,6 +74,8 @@ def explain(plan: CompiledPlan, details: tuple[str, ...] = ()) -> str:
                 hint=f"choose one of {', '.join(EXPLAIN_DETAILS)}",
             )
     text = explain_plan(plan.relational, plan.optimised, plan.physical, plan.stream_graph, plan.job_graph)
+    if plan.reason:
+        text += f"\n== Runtime Mode ==\nstreaming: {plan.reason}\n"
     if "JSON_EXECUTION_PLAN" in details:
         text += f"\n== Physical Execution Plan ==\n{explain_json(plan.stream_graph)}\n"
     return text

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
 
-import msgspec
-
+from runtime.client_messages import ClientMessages
+from runtime.cluster_surroundings import ClusterSurroundings, TaskManagers, print_to_terminal
 from runtime.host.clock import now_ms, steady_ms, steady_s
 from runtime.host.random import random_id, random_token
 from runtime.host.rooted_files import FilePlaces, files_at
 from runtime.job_end import tell_end
-from runtime.jobmanager.client_requests import answer_request
-from runtime.jobmanager.collaborators import Committer, JobStore, KeepNothing
-from runtime.jobmanager.events import EndedJob
 from runtime.jobmanager.job_manager import JobManagerConfig
 from runtime.jobmanager.job_master import JobMasterConfig
 from runtime.jobmanager.provisioning import ProvisioningConfig
@@ -27,33 +21,26 @@ from runtime.metrics import ProcessUsage
 from runtime.net.attached_clients import AttachedClients
 from runtime.net.endpoint import Endpoint
 from runtime.net.results import JobResults, PrintLines, ResultStore
-from runtime.providers.child_output import PassOn, print_errors
 from runtime.providers.providers import endpoint_of, is_on_one_host, provider_of
 from runtime.sink_committer import ConnectorCommitter
+from runtime.staging_claims import ClaimingStore
 from runtime.taskmanager.task_manager_options import TaskManagerOptions
-from runtime.transport import Transport
 from sqlstream import config as options
-from sqlstream.errors import ErrorInfo, FailureReason, InternalError, SqlStreamError
-from sqlstream.graph.job_graph import JobGraph, decode_job_graph, encode_job_graph, read_tables
+from sqlstream.errors import ErrorInfo, InternalError, SqlStreamError
+from sqlstream.graph.job_graph import (
+    JobGraph,
+    decode_job_graph,
+    encode_job_graph,
+    read_tables,
+    written_tables,
+)
 from sqlstream.messages.rpc import (
-    AwaitJobEnd,
-    CancelJob,
-    ClientDetached,
-    ClientReply,
-    ClientRequest,
-    DetachClient,
     JobDetails,
     JobMetrics,
     JobOverviewEntry,
     JobStatusReply,
-    JobSubmitted,
-    RequestFailed,
-    SubmitJob,
     TaskManagerOverview,
     ToJobManager,
-    decode_attach_client,
-    decode_client_request,
-    encode_message,
 )
 from sqlstream.specs import SinkSpec, SourceSpec
 
@@ -65,55 +52,6 @@ IN_PROCESS_SLOTS = 16
 
 END_JOBS_TIMEOUT_S = 3.0
 """How long `close` waits for the jobs that it cancels."""
-
-
-def print_to_terminal(job_id: str, lines: list[str], is_error: bool) -> None:
-    """Where the connector `print` writes unless the client says otherwise."""
-    stream = sys.stderr if is_error else sys.stdout
-    stream.write("".join(f"{line}\n" for line in lines))
-    stream.flush()
-
-
-class TaskManagers(Protocol):
-    """The part of a cluster that runs tasks: child processes, or threads of this process."""
-
-    @property
-    def address(self) -> str:
-        """Where clients of this machine reach the JobManager."""
-
-    @property
-    def result_address(self) -> str:
-        """The address to which result sinks send rows for the client."""
-
-    @property
-    def transport(self) -> Transport: ...
-
-    @property
-    def process_ids(self) -> tuple[int, ...]:
-        """The process ids of the TaskManagers, without this process."""
-
-    def start(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-    def request_task_manager(self, resource_id: str) -> None: ...
-
-    def release_task_manager(self, resource_id: str, is_lost: bool) -> None: ...
-
-
-@dataclass(frozen=True)
-class ClusterSurroundings:
-    """What a cluster that outlives its jobs has around it: where it keeps jobs, which ones have ended before, where files may
-    lie (None: anywhere), what takes the output of its children, what is called when its JobManager breaks off, and with the
-    name of the message and the job id when a client in another process submits or cancels a job."""
-
-    store: JobStore = field(default_factory=KeepNothing)
-    committer: Committer | None = None
-    ended: tuple[EndedJob, ...] = ()
-    places: FilePlaces | None = None
-    pass_on: PassOn = print_errors
-    on_crash: Callable[[], None] = lambda: None
-    on_client_change: Callable[[str, str], None] = lambda message, job_id: None
 
 
 class EmbeddedCluster:
@@ -173,8 +111,8 @@ class EmbeddedCluster:
                 receive=self._receive,
                 on_exit=lambda resource_id, error: self._shell.task_manager_exited(resource_id, error),
                 on_release=self._usage.measure,
-                on_request=self._answer,
-                on_attach=self._attach,
+                on_request=lambda data: self._client_messages.answer(data),
+                on_attach=lambda data, is_gone: self._client_messages.attach(data, is_gone),
                 pass_on=around.pass_on,
             )
         self._shell = JobManagerShell(
@@ -182,12 +120,15 @@ class EmbeddedCluster:
             self._task_managers.transport,
             steady_ms,
             now_ms,
-            around.store,
+            ClaimingStore(around.store, files),
             around.committer or ConnectorCommitter(files),
             self._task_managers,
             self._on_crash,
         )
         self._shell.remember(around.ended)
+        self._client_messages = ClientMessages(
+            self, self._shell, self._attached, around.on_client_change, self._results.forget
+        )
 
     def _child_options(self, places: FilePlaces | None, endpoint: Endpoint | None) -> TaskManagerOptions:
         """The options of every child but its id and the address of the JobManager."""
@@ -353,57 +294,6 @@ class EmbeddedCluster:
         """Where the JobManager listens; `token` is what its clients must present."""
         return self._task_managers.address
 
-    # --- clients in other processes
-
-    def _attach(self, data: bytes, is_gone: Callable[[], bool]) -> Iterator[bytes]:
-        """What a client is sent while it is attached; a refusal is the only event."""
-        try:
-            for event in self._attached.stream(decode_attach_client(data), is_gone):
-                yield encode_message(event)
-        except (msgspec.MsgspecError, SqlStreamError) as error:
-            yield encode_message(RequestFailed(_refusal(error)))
-
-    def _answer(self, data: bytes) -> bytes:
-        """Answer a request of a client in another process."""
-        try:
-            return encode_message(self._answered(decode_client_request(data)))
-        except (msgspec.MsgspecError, RecursionError, SqlStreamError) as error:
-            return encode_message(RequestFailed(_refusal(error)))
-
-    def _answered(self, request: ClientRequest) -> ClientReply:
-        match request:
-            case SubmitJob(job_graph, client_id):
-                self._around.on_client_change(type(request).__name__, job_graph.job_id)
-                # The results of the job must be open before it runs.
-                self._submit_of(client_id, job_graph)
-                return JobSubmitted(job_graph.job_id)
-            case AwaitJobEnd(job_id, client_id):
-                self.when_ended(job_id, lambda reply: self._attached.tell_end(client_id, reply))
-                return self.status(job_id)
-            case DetachClient(client_id):
-                self._attached.detach(client_id)
-                return ClientDetached()
-            case CancelJob(job_id):
-                self._around.on_client_change(type(request).__name__, job_id)
-                self._results.forget(job_id)
-        return answer_request(self._shell, request)
-
-    def _submit_of(self, client_id: str, graph: JobGraph) -> None:
-        """Submit the job of an attached client, or of one that gives no id."""
-        if not client_id:
-            self.submit(graph)
-            return
-        self._attached.adopt(client_id, graph.job_id, graph.is_query)
-        try:
-            self.submit(graph)
-        except SqlStreamError:
-            self._attached.release(graph.job_id)
-            raise
-        if graph.is_query and not self._attached.has_client(graph.job_id):
-            # Its client was lost before the job was there to be cancelled.
-            self.cancel(graph.job_id)
-        self.when_ended(graph.job_id, lambda reply: self._attached.release(reply.job_id))
-
     def _on_unprinted(self, job_id: str, error: OSError) -> None:
         self._print_errors[job_id] = error
         self.cancel(job_id)
@@ -420,12 +310,4 @@ class EmbeddedCluster:
 
 def _tables(graph: JobGraph) -> Iterator[SourceSpec | SinkSpec]:
     yield from (spec for _, spec in read_tables(graph))
-    yield from (o.spec for v in graph.vertices for o in v.operators if isinstance(o.spec, SinkSpec))
-
-
-def _refusal(error: Exception) -> ErrorInfo:
-    """What a client in another process is told when its request fails."""
-    if isinstance(error, SqlStreamError):
-        return ErrorInfo.of(error)
-    reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-    return ErrorInfo("SS6014", f"the request cannot be read: {reason}", reason=FailureReason.USER_DATA)
+    yield from (spec for _, spec in written_tables(graph))

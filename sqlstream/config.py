@@ -37,6 +37,8 @@ OPTIONS: dict[str, ConfigOption] = {
                      minimum=64 * 2**20),
         ConfigOption("execution.batch.duckdb-threads", _I, "-1",
                      "Threads of DuckDB for one query; -1 takes one for each processor.", minimum=-1, maximum=1024),
+        ConfigOption("execution.batch.native-relations.enabled", _B, "true",
+                     "Whether batch engines read tables by themselves, where the rows are those of sqlstream's readers."),
         ConfigOption("execution.batch.spark-files-are-shared", _B, "false",
                      "Whether all machines of a Spark cluster see the same files below the paths of tables."),
         ConfigOption("execution.target", _E, "local",

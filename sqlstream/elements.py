@@ -35,16 +35,8 @@ class CheckpointBarrier(msgspec.Struct, frozen=True, tag_field="element", tag="b
     is_savepoint: bool = False
 
 
-class LatencyMarker(msgspec.Struct, frozen=True, tag_field="element", tag="latency"):
-    """Sent by a source at `emitted_ms` (its clock); each operator that sees it records the time it took."""
-
-    emitted_ms: int
-    vertex_id: str
-    subtask: int
-
-
 class EndOfInput(msgspec.Struct, frozen=True, tag_field="element", tag="end"):
     """The channel is finished; nothing follows."""
 
 
-Element = Watermark | WatermarkStatus | CheckpointBarrier | LatencyMarker | EndOfInput
+Element = Watermark | WatermarkStatus | CheckpointBarrier | EndOfInput

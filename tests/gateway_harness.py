@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
+import pytest
 import uvicorn
 
 from client.catalog.catalogs import memory_catalogs
@@ -22,10 +23,14 @@ from client.gateway.service import GatewayService
 from client.rest.app import ServerInfo, rest_routes
 from client.session import Session
 from runtime.embedded import EmbeddedCluster
+from sqlstream.errors import SqlStreamError
 from sqlstream.messages.job_state import JobStatus
+
+Running = tuple[GatewayService, EmbeddedCluster]
 
 TIMEOUT_S = 30
 
+BLACKHOLE = "CREATE TEMPORARY TABLE sink (id BIGINT) WITH ('connector'='blackhole')"
 UNBOUNDED = "CREATE TEMPORARY TABLE u (id BIGINT) WITH ('connector'='datagen', 'rows-per-second'='{rate}')"
 
 
@@ -176,3 +181,30 @@ def running_jobs(cluster: EmbeddedCluster) -> int:
 
 def statuses(cluster: EmbeddedCluster) -> list[JobStatus]:
     return [job.status for job in cluster.jobs()]
+
+
+def run(service: GatewayService, session: str, *statements: str) -> Operation:
+    """Execute statements; the last one's operation, settled."""
+    for text in statements:
+        operation = settled(service.execute(session, text))
+    return operation
+
+
+def rows(operation: Operation) -> list[tuple[Any, ...]]:
+    """All rows of a result, which ends."""
+    pages = operation.result().pages
+    found: list[tuple[Any, ...]] = []
+    ready = threading.Event()
+    while not (page := pages.page(pages.token)).is_end:
+        for batch in page.batches:
+            found += zip(*(c.to_pylist() for c in batch.columns), strict=True)
+        ready.clear()
+        pages.when_ready(ready.set)
+        assert ready.wait(30)
+    return found
+
+
+def failure(operation: Operation) -> SqlStreamError:
+    with pytest.raises(SqlStreamError) as raised:
+        settled(operation).result()
+    return raised.value

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from client.local_cluster import LocalClusterClient
-from client.render import final_rows
+from client.rendering.render import final_rows
 from client.session import Outcome, Session
 from planner.batch import CompiledBatch
 from planner.bind.sink import bind_insert

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
+from planner.batch import BatchSources, plan_batch_sources
 from planner.bind.context import BindContext
 from planner.bind.sink import bind_insert, bind_select_sink
 from planner.compile import CompiledPlan, compile_statements
 from planner.dialect.parser import parse_statements
 from planner.dialect.statements import Insert, Query, Statement, StatementSet
+from planner.relational.nodes import Sink
 from planner.statements.execute import execute_ddl
 from planner.statements.result import SetConfig
 from sqlstream.catalog import PutObject, SessionCatalog
@@ -14,6 +19,8 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.spi.connector import Boundedness, ConnectorDescriptor, OptionDescriptor, OptionType
 from sqlstream.spi.format import FormatDescriptor
 from sqlstream.spi.lookup import LOOKUP_OPTIONS
+
+Plan = TypeVar("Plan")
 
 PARALLELISM = tuple(
     OptionDescriptor(key, OptionType.INTEGER, "Subtasks.") for key in ("scan.parallelism", "sink.parallelism")
@@ -53,11 +60,27 @@ def compile_script(
     """One plan for each SELECT, INSERT and statement set of the script."""
     settings = dict(config or {})
     context = BindContext(SessionCatalog(), CONNECTORS | (connectors or {}), formats or {}, settings)
+    return _planned(text, context, settings, compile_statements)
+
+
+def plan_batch_script(text: str) -> list[BatchSources]:
+    """The same, for a batch engine that is not chosen yet."""
+    settings: dict[str, str] = {}
+    context = BindContext(SessionCatalog(), CONNECTORS, {}, settings)
+    return _planned(text, context, settings, plan_batch_sources)
+
+
+def _planned(
+    text: str,
+    context: BindContext,
+    settings: dict[str, str],
+    plan: Callable[[tuple[Sink, ...], BindContext], Plan],
+) -> list[Plan]:
     plans = []
     for statement in parse_statements(text):
         sinks = _bind(statement, context)
         if sinks:
-            plans.append(compile_statements(sinks, context))
+            plans.append(plan(sinks, context))
             continue
         for change in execute_ddl(statement, context).changes:
             if isinstance(change, PutObject):

@@ -91,6 +91,9 @@ class RecordedRun:
     def count(self, table: str, metric: str, n: int) -> None:
         self.counts[table, metric] += n
 
+    def blame(self, table: str) -> None:
+        self.blamed = table
+
     def print_lines(self, lines: list[str], is_error: bool) -> None:
         self.lines += lines
 

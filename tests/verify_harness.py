@@ -12,6 +12,7 @@ from client.verification.outcome import Verification, verification_text
 from client.verification.statements import verifications
 from planner.dialect.parser import parse_statements
 from planner.dialect.statements import Insert, Query, Statement, StatementSet, Verify
+from planner.verification import NAME
 from sqlstream.errors import UserError
 
 TOLERANCE = {"sqlstream.verify.float-tolerance": "1e-9"}
@@ -36,10 +37,10 @@ class Verifier(Engine):
         return found
 
     def processes_of_last_stream(self) -> set[str]:
-        """The TaskManagers that ran a subtask of the stream of the last verification."""
-        jobs = sorted(self._clusters.jobs(), key=lambda job: job.start_ms)
-        streams = [d for job in jobs if not (d := self._clusters.details(job.job_id)).is_batch]
-        return {subtask.task_manager_id for v in streams[-1].vertices for subtask in v.subtasks}
+        """The TaskManagers that ran the last verification, but for its vertices of one subtask."""
+        last = max((j for j in self._clusters.jobs() if j.name == NAME), key=lambda job: job.start_ms)
+        stream = (v for v in self._clusters.details(last.job_id).vertices if v.parallelism > 1)
+        return {subtask.task_manager_id for vertex in stream for subtask in vertex.subtasks}
 
     def verified(self, statement: Statement, engine: str) -> list[Verification] | list[UserError]:
         assert isinstance(statement, Query | Insert | StatementSet)

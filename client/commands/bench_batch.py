@@ -18,10 +18,10 @@ from client.commands.bench_figures import (
     chosen,
     write_json,
 )
-from client.live_line import LiveLine
+from client.rendering.live_line import LiveLine
 
 if TYPE_CHECKING:
-    from client.batch_bench import BatchFigure, EngineOrder, EngineStart, MeasuredEngine
+    from client.benches.batch import BatchFigure, EngineOrder, EngineStart, MeasuredEngine
 
 EPILOG = """\
 examples:
@@ -77,7 +77,7 @@ def execute(arguments: argparse.Namespace) -> int:
     """0 when every engine has answered or refused every query, and the answers agree."""
     import msgspec
 
-    from client.batch_bench import ENGINES, batch_queries
+    from client.benches.batch import ENGINES, batch_queries
     from client.commands.bench_batch_table import markdown
 
     queries = chosen(arguments.queries, batch_queries(), "query")
@@ -99,8 +99,8 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _orders(arguments: argparse.Namespace, engines: list[str], queries: list[str]) -> list[EngineOrder]:
     """What the process of each engine is told. UserError for a wrong setting, SS5001 without flights."""
-    from client.batch_bench import FLIGHTS, EngineOrder, flights_folder
-    from client.bench_script import EVENT_TIME_SPAN_S
+    from client.benches.batch import FLIGHTS, EngineOrder, flights_folder
+    from client.benches.script import EVENT_TIME_SPAN_S
 
     flights = flights_folder(arguments.flights) if set(queries) & set(FLIGHTS) else ""
     given = bench_settings(arguments)
@@ -125,7 +125,7 @@ def _measure(
     out: IO[str],
 ) -> None:
     """Add what is measured to `starts` and `figures`, and print it as it comes."""
-    from client.batch_bench import MeasuredEngine, compared
+    from client.benches.batch import MeasuredEngine, compared
     from client.commands.bench_batch_table import COLUMNS, WIDTH, figure_line, start_line
 
     live = LiveLine()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from client.batch_bench import BatchFigure, EngineStart
+from client.benches.batch import BatchFigure, EngineStart
 from client.commands.bench_figures import cells_line
 from sqlstream.errors import ErrorInfo
 

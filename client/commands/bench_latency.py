@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """0 when every figure is within its bar, else 1."""
-    from client.latency_bench import Figure, figures
+    from client.benches.latency import Figure, figures
 
     out = sys.stderr if arguments.json == "-" else sys.stdout
     print(_line(("", "p50 ms", "p99 ms", "max ms", "bar ms", "count")), file=out, flush=True)
@@ -58,8 +58,8 @@ def execute(arguments: argparse.Namespace) -> int:
 @contextlib.contextmanager
 def _server(arguments: argparse.Namespace) -> Iterator[str]:
     """The URL of the given server with its token, or of one that lives as long as the measurement."""
+    from client.benches.latency import own_server
     from client.connection.address import read_token
-    from client.latency_bench import own_server
 
     if arguments.server is None:
         with own_server() as url:

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """0 when every figure reaches its bar, else 1."""
-    from client.lookup_bench import LookupFigure, figures
+    from client.benches.lookup import LookupFigure, figures
 
     out = sys.stderr if arguments.json == "-" else sys.stdout
     print(_line(("cache", "join", "rows/CPU-s", "bar", "rows out")), file=out, flush=True)

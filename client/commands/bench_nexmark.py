@@ -14,7 +14,7 @@ from client.commands.bench_figures import (
     chosen,
     write_json,
 )
-from client.live_line import LiveLine
+from client.rendering.live_line import LiveLine
 
 EPILOG = """\
 examples:
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """0 when every query ran, 1 when a job failed or an answer is not DuckDB's."""
-    from client.nexmark_bench import AGAINST_COLUMNS, COLUMNS, GENERATOR, NexmarkBench, available_queries
+    from client.benches.nexmark import AGAINST_COLUMNS, COLUMNS, GENERATOR, NexmarkBench, available_queries
 
     available, columns = available_queries(), COLUMNS
     if arguments.against:

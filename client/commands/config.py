@@ -80,8 +80,8 @@ def describe(configuration: Any, key: str) -> dict[str, str]:
 def _print_table(rows: list[dict[str, str]]) -> None:
     import pyarrow as pa
 
-    from client.render import make_renderer
-    from client.terminal import columns_of
+    from client.rendering.render import make_renderer
+    from client.rendering.terminal import columns_of
     from sqlstream import types as sql
     from sqlstream.schema import Schema
 

@@ -19,7 +19,7 @@ examples:
   sqlstream explain tables.sql -c "SELECT COUNT(*) FROM clicks"
 
 Prints every stage down to the JobGraph for each query and INSERT, with the changelog mode, distribution, watermark and
-state of every operator. DDL and SET statements take effect, jobs do not run.
+state of every operator. DDL and SET statements take effect; jobs do not run, so VERIFY is left out, and so is STOP JOB.
 """
 
 
@@ -48,12 +48,15 @@ def execute(arguments: argparse.Namespace) -> int:
 def _explain(text: str, session: Session) -> None:
     from client.script_text import parsed
     from client.session import Rows, Text
-    from planner.dialect.statements import Explain, Insert, Query, StatementSet
+    from planner.dialect.statements import Explain, Insert, Query, StatementSet, StopJob, Verify, VerifyJob
 
     for statement in parsed(text):
         if isinstance(statement, Query | Insert | StatementSet):
             line, _ = line_and_column(text, statement.span.start)
             print(f"-- statement at line {line}\n{session.explain(statement)}\n")
+            continue
+        if isinstance(statement, Verify | VerifyJob | StopJob):
+            # It would run jobs, or end one.
             continue
         outcome = session.execute(statement)
         if isinstance(outcome, Text) and isinstance(statement, Explain):

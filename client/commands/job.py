@@ -47,7 +47,7 @@ def execute(arguments: argparse.Namespace) -> int:
 def _print_job(job: dict[str, Any], totals: dict[str, Any], exceptions: dict[str, Any]) -> None:
     from client.commands.listing import duration_text, moment_text, print_table
     from client.connection.job_calls import failure_of
-    from client.progress import size_text
+    from client.following.progress import size_text
     from sqlstream.errors import render_error
     from sqlstream.terminal_text import shown
 

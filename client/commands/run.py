@@ -8,16 +8,16 @@ import sys
 from typing import TYPE_CHECKING
 
 from client.arguments import add_configuration_arguments, add_script_arguments, configuration_of, count
-from client.live_line import LiveLine
-from client.render import FORMATS
+from client.rendering.live_line import LiveLine
+from client.rendering.render import FORMATS
+from client.rendering.terminal import columns_of
 from client.script_text import parsed, read_script
-from client.terminal import columns_of
 from sqlstream.errors import UserError, render_error
 from sqlstream.terminal_text import shown
 
 if TYPE_CHECKING:
-    from client.followed_job import JobEnd
-    from client.render import Renderer
+    from client.following.followed_job import JobEnd
+    from client.rendering.render import Renderer
     from client.session import Job, Outcome, Session
     from planner.dialect.statements import Statement
     from sqlstream.schema import Schema
@@ -87,7 +87,7 @@ def execute(arguments: argparse.Namespace) -> int:
     line = LiveLine()
 
     def print_lines(job_id: str, lines: list[str], is_error: bool) -> None:
-        from runtime.embedded import print_to_terminal
+        from runtime.cluster_surroundings import print_to_terminal
 
         with line.cleared(sys.stderr if is_error else sys.stdout):
             print_to_terminal(job_id, lines, is_error)
@@ -185,7 +185,7 @@ def _renderer(
     is_answer: bool = False,
 ) -> Renderer:
     """The renderer of --format. `is_answer`: the rows come from SHOW, DESCRIBE and the like, and nothing of them is cut."""
-    from client.render import make_renderer
+    from client.rendering.render import make_renderer
     from sqlstream import config
 
     width = None
@@ -205,8 +205,8 @@ def _renderer(
 def _follow(job: Job, text: str, session: Session, arguments: argparse.Namespace, line: LiveLine) -> int:
     """Print a job's rows and progress until it has ended. Ctrl-C cancels it, then interrupts the script."""
     from client.connection.embedded import EmbeddedResult
-    from client.followed_job import cancel_and_wait, follow
-    from client.progress import Progress
+    from client.following.followed_job import cancel_and_wait, follow
+    from client.following.progress import Progress
 
     result = EmbeddedResult(job)
     progress = Progress(job.label, job.metrics, line) if not arguments.quiet else contextlib.nullcontext()
@@ -229,7 +229,7 @@ def _follow(job: Job, text: str, session: Session, arguments: argparse.Namespace
 
 def _print_warnings(end: JobEnd, arguments: argparse.Namespace) -> None:
     """Lost rows are reported also with --quiet, expired state is not."""
-    from client.lost_rows import expired_state_text
+    from client.following.lost_rows import expired_state_text
 
     left_out = expired_state_text(end.total) if arguments.quiet else []
     for words in end.warnings:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from client.arguments import add_configuration_arguments, count
+from runtime.host.process_end import leave
 
 if TYPE_CHECKING:
     from client.configuration import Configuration
@@ -27,6 +27,10 @@ beginning. Beyond this machine a token is required: the first one is printed at 
 
 SIGTERM and Ctrl-C stop the server within ten seconds, a second one at once.
 """
+
+
+LEAVE_TIMEOUT_S = 1.0
+"""What a second signal leaves for removing temporary files."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,8 +79,8 @@ def serve(configuration: Configuration, task_managers: int | None) -> int:
 def _stop_at_signals(server: Server) -> None:
     def stop(number: int, frame: FrameType | None) -> None:
         if server.stopped.is_set():
-            # Children end with us: the pipe that each of them reads is closed.
-            os._exit(128 + number)
+            # Children end with us, and close their engines: the pipe that each of them reads is closed.
+            leave(128 + number, LEAVE_TIMEOUT_S)
         server.stopped.set()
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from client.arguments import add_configuration_arguments, configuration_of, count
 from client.commands.server_arguments import URL_VARIABLE
+from client.exit_codes import EXIT_SIGNALLED
 from client.shell.display import Display
 from client.shell.opening import OpeningConnection
 from client.shell.shell import Failed, Shell
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from client.configuration import Configuration
     from client.connection import Connection
     from client.shell.prompt import Prompt
-
-EXIT_SIGNALLED = 128
 
 EPILOG = """\
 examples:

@@ -72,6 +72,7 @@ def _run(statement: Statement, text: str, connection: Connection, arguments: arg
                     return show.job(text, arguments.detached)
                 case ResultKind.CONFIRMATION | ResultKind.TEXT:
                     show.text()
+                    return 1 if result.is_failure else 0
                 case _:
                     show.rows()
     except UserError as error:
@@ -111,8 +112,8 @@ class _Shown:
     def rows(self) -> None:
         """Print the final rows. UserError SS4045 for a query that has none."""
         from client.held_rows import held_final_rows
-        from client.render import make_renderer
-        from client.terminal import columns_of
+        from client.rendering.render import make_renderer
+        from client.rendering.terminal import columns_of
 
         result, schema = self._result, self._result.schema
         assert schema is not None
@@ -150,9 +151,9 @@ class _Shown:
         return self._follow(text)
 
     def _follow(self, text: str) -> int:
-        from client.followed_job import follow
-        from client.live_line import LiveLine
-        from client.progress import Progress
+        from client.following.followed_job import follow
+        from client.following.progress import Progress
+        from client.rendering.live_line import LiveLine
 
         result = self._result
         try:

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from client.arguments import add_configuration_arguments, add_script_arguments, configuration_of, count
+from client.exit_codes import EXIT_FAILED, EXIT_OK, exit_code_of
 from sqlstream.errors import SqlStreamError, UserError, line_and_column, render_error
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ tables of INSERTs. DDL and SET statements take effect, other statements are left
 Where rows differ it prints the first keys with both rows, the rows of the tables that they were made of, and what may explain it:
 late, undecodable, dropped and expired rows, ties, and sums of floats.
 
-Exit code: 0 all are equal, 1 rows differ or a job failed, 2 a wrong statement.
+Exit code: 0 all are equal, 1 rows differ or a job failed, 2 a statement was refused.
 """
 
 
@@ -84,8 +85,8 @@ def _verify_all(texts: list[str], arguments: argparse.Namespace, found: list[Ver
                 _verify(text, session, arguments, found)
             except SqlStreamError as error:
                 print(render_error(error, text), file=sys.stderr)
-                return 2 if type(error) is UserError else 1
-    return 0 if all(each.is_equal for each in found) else 1
+                return exit_code_of(error)
+    return EXIT_OK if all(each.is_equal for each in found) else EXIT_FAILED
 
 
 def _settings(arguments: argparse.Namespace) -> dict[str, str]:

@@ -6,22 +6,21 @@ import asyncio
 import contextlib
 import weakref
 from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from client.connection.address import Address
+from client.connection.conversation import converse_async
 from client.connection.http import AsyncHttpClient, naming_url
-from client.connection.http_connection import HEARTBEAT_S
 from client.connection.http_result import ResultOverHttp
-from client.connection.interface import ResultKind
-from client.connection.job_calls import (
-    metrics_of,
-    no_metrics,
-    poll_intervals_s,
-    status_of,
+from client.connection.session_calls import (
+    HEARTBEAT_S,
+    close_session,
+    keep_open,
+    open_session,
+    submit_statement,
 )
-from client.connection.wire import session_path
-from sqlstream.errors import SqlStreamError, UserError
-from sqlstream.messages.job_state import JobStatus
+from client.connection.wire import closed_error
+from sqlstream.errors import SqlStreamError
 from sqlstream.messages.rpc import JobMetrics, JobStatusReply
 
 if TYPE_CHECKING:
@@ -42,13 +41,12 @@ class AsyncHttpConnection:
     @staticmethod
     async def open(address: Address, config: Mapping[str, str]) -> AsyncHttpConnection:
         client = AsyncHttpClient(address)
-        body = {"sessionName": "sqlstream", "properties": dict(config)}
         try:
-            answer = await client.call("POST", session_path("").rstrip("/"), body)
+            session = await converse_async(client, open_session(config, "sqlstream"))
         except BaseException:
             await client.close()
             raise
-        return AsyncHttpConnection(client, str(answer["sessionHandle"]))
+        return AsyncHttpConnection(client, session)
 
     @property
     def name(self) -> str:
@@ -56,10 +54,9 @@ class AsyncHttpConnection:
 
     async def execute(self, text: str) -> AsyncHttpResult:
         if self._is_closed:
-            raise UserError("SS4042", "the connection is closed", hint="open another one")
-        path = session_path(self._session, "/statements")
-        answer = await self._client.call("POST", path, {"statement": text})
-        result = await AsyncHttpResult.open(self._client, self._session, str(answer["operationHandle"]))
+            raise closed_error()
+        operation = await converse_async(self._client, submit_statement(self._session, text))
+        result = await AsyncHttpResult.open(self._client, self._session, operation)
         self._results.add(result)
         return result
 
@@ -70,15 +67,13 @@ class AsyncHttpConnection:
         self._heart.cancel()
         for result in list(self._results):
             await result.close()
-        with contextlib.suppress(SqlStreamError):
-            await self._client.call("DELETE", session_path(self._session))
+        await converse_async(self._client, close_session(self._session))
         await self._client.close()
 
     async def _beat(self) -> None:
         while True:
             await asyncio.sleep(HEARTBEAT_S)
-            with contextlib.suppress(SqlStreamError):
-                await self._client.call("POST", session_path(self._session, "/heartbeat"))
+            await converse_async(self._client, keep_open(self._session))
 
 
 class AsyncHttpResult(ResultOverHttp):
@@ -139,43 +134,17 @@ class AsyncHttpResult(ResultOverHttp):
             await self._response.aclose()
 
     async def wait(self, timeout_s: float | None = None) -> JobStatusReply:
-        job_id = self._running_job_id
-        if job_id is None:
-            return self._finished()
         async with asyncio.timeout(timeout_s):
-            for interval_s in poll_intervals_s():
-                answer = await self._client.call("GET", self._job_path("/status"))
-                reply = status_of(job_id, answer, None)
-                if reply.status.is_terminal:
-                    break
-                await asyncio.sleep(interval_s)
-        if reply.status is JobStatus.FAILED:
-            exceptions = await self._client.call("GET", self._job_path("/exceptions"))
-            return status_of(job_id, answer, exceptions)
-        return reply
+            return await converse_async(self._client, self._wait_for_end())
 
     async def metrics(self) -> JobMetrics:
-        if self.job_id is None:
-            return no_metrics()
-        return metrics_of(self.job_id, await self._totals())
+        return await converse_async(self._client, self._read_metrics())
 
     async def warnings(self) -> list[str]:
-        needs_totals = self.kind is not ResultKind.QUERY and self.job_id is not None
-        return self._warnings(await self._totals() if needs_totals else None)
-
-    async def _totals(self) -> dict[str, Any]:
-        return dict(await self._client.call("GET", self._job_path("/totals")))
+        return await converse_async(self._client, self._read_warnings())
 
     async def cancel(self) -> None:
-        job_id = self._running_job_id
-        if job_id is None:
-            return
-        try:
-            await self._client.call("PATCH", self._job_path(), mode="cancel")
-        except SqlStreamError:
-            answer = await self._client.call("GET", self._job_path("/status"))
-            if not status_of(job_id, answer, None).status.is_terminal:
-                raise
+        await converse_async(self._client, self._cancel_job())
 
     async def close(self) -> None:
         if self._is_closed:
@@ -186,8 +155,4 @@ class AsyncHttpResult(ResultOverHttp):
         await self._response.aclose()
 
     async def _free(self) -> None:
-        """See HttpResult."""
-        path = self._close_path_once()
-        if path is not None:
-            with contextlib.suppress(SqlStreamError):
-                await self._client.call("DELETE", path)
+        await converse_async(self._client, self._free_once())

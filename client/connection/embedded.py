@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from client.connection.exit_closing import close_at_exit, forget
 from client.connection.interface import ResultKind
-from client.ended_job import ended_error
-from client.lost_rows import job_warnings
+from client.following.ended_job import ended_error
+from client.following.lost_rows import job_warnings
 from client.session import Job, LiteralJob, Rows, Text
 from sqlstream.cancellation import given_up_by
 from sqlstream.errors import UserError
@@ -144,6 +144,7 @@ class EmbeddedResult:
     def __init__(self, outcome: Outcome) -> None:
         self.kind = _kind(outcome)
         self.text = _text(outcome, self.kind)
+        self.is_failure = isinstance(outcome, Text) and outcome.is_failure
         self.note = outcome.note if isinstance(outcome, Rows) else ""
         self.schema: Schema | None = None
         self._rows: tuple[pa.RecordBatch, ...] = ()

@@ -13,7 +13,7 @@ import httpx
 import msgspec
 
 from client.connection.address import Address
-from client.connection.wire import START_HINT, answered_error
+from client.connection.wire import START_HINT, answered_error, closed_error
 from client.http_api.media import DETAILED
 from sqlstream import __version__
 from sqlstream.errors import ExternalError, Retry, UserError
@@ -82,7 +82,7 @@ def _reason(error: Exception) -> str:
 def naming_url(url: str, client: httpx.Client | httpx.AsyncClient | None = None) -> Iterator[None]:
     """Raise what goes wrong on the way as an ExternalError that names the URL. UserError SS4042 when `client` is closed."""
     if client is not None and client.is_closed:
-        raise UserError("SS4042", "the connection is closed", hint="open another one")
+        raise closed_error()
     try:
         yield
     except httpx.ConnectError as error:

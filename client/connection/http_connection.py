@@ -4,36 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from client.connection.address import Address
+from client.connection.conversation import converse
 from client.connection.http import HttpClient, naming_url
 from client.connection.http_result import ResultOverHttp
-from client.connection.interface import ResultKind
-from client.connection.job_calls import (
-    OVERVIEW,
-    job_path,
-    metrics_of,
-    no_metrics,
-    overview_of,
-    poll_intervals_s,
-    status_of,
+from client.connection.job_calls import OVERVIEW, job_path, overview_of
+from client.connection.session_calls import (
+    HEARTBEAT_S,
+    close_session,
+    keep_open,
+    open_session,
+    submit_statement,
 )
-from client.connection.wire import session_path
-from sqlstream.errors import SqlStreamError, UserError
-from sqlstream.messages.job_state import JobStatus
+from client.connection.wire import closed_error, session_path
+from sqlstream.errors import SqlStreamError
 from sqlstream.messages.rpc import JobMetrics, JobOverviewEntry, JobStatusReply
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from client.completion import Candidate
-
-HEARTBEAT_S = 60.0
-"""How often a session that may be idle is kept open; the server's default closes it after 10 minutes."""
 
 CLOSE_TIMEOUT_S = 5.0
 
@@ -48,11 +42,8 @@ class HttpConnection:
     def __init__(self, address: Address, config: Mapping[str, str], session_name: str = "sqlstream") -> None:
         self._client = HttpClient(address)
         self._is_closed = threading.Event()
-        body = {"sessionName": session_name, "properties": dict(config)}
         try:
-            self._session = str(
-                self._client.call("POST", session_path("").rstrip("/"), body)["sessionHandle"]
-            )
+            self._session = converse(self._client, open_session(config, session_name))
         except BaseException:
             self._client.close()
             raise
@@ -69,8 +60,7 @@ class HttpConnection:
 
     def execute(self, text: str) -> HttpResult:
         self._check_open()
-        path = session_path(self._session, "/statements")
-        operation = self._client.call("POST", path, {"statement": text})["operationHandle"]
+        operation = converse(self._client, submit_statement(self._session, text))
         return HttpResult(self._client, self._session, operation)
 
     def complete(self, text: str, position: int) -> tuple[Candidate, ...]:
@@ -102,21 +92,17 @@ class HttpConnection:
         if self._is_closed.is_set():
             return
         self._is_closed.set()
-        # The server may be gone, and closes the session itself when it is idle for too long.
-        with contextlib.suppress(SqlStreamError):
-            self._client.call("DELETE", session_path(self._session))
+        converse(self._client, close_session(self._session))
         self._heart.join(CLOSE_TIMEOUT_S)
         self._client.close()
 
     def _check_open(self) -> None:
         if self._is_closed.is_set():
-            raise UserError("SS4042", "the connection is closed", hint="open another one")
+            raise closed_error()
 
     def _beat(self) -> None:
         while not self._is_closed.wait(HEARTBEAT_S):
-            # The next statement reports what is wrong; a server that restarts may be back by then.
-            with contextlib.suppress(SqlStreamError):
-                self._client.call("POST", session_path(self._session, "/heartbeat"))
+            converse(self._client, keep_open(self._session))
 
     def __enter__(self) -> HttpConnection:
         return self
@@ -188,42 +174,16 @@ class HttpResult(ResultOverHttp):
                 self._is_waiting = False
 
     def wait(self, timeout_s: float | None = None) -> JobStatusReply:
-        job_id = self._running_job_id
-        if job_id is None:
-            return self._finished()
-        deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
-        for interval_s in poll_intervals_s():
-            answer = self._client.call("GET", self._job_path("/status"))
-            reply = status_of(job_id, answer, None)
-            if reply.status.is_terminal:
-                break
-            if deadline_s is not None and time.monotonic() + interval_s > deadline_s:
-                raise TimeoutError(f"job {job_id} has not ended")
-            time.sleep(interval_s)
-        if reply.status is JobStatus.FAILED:
-            exceptions = self._client.call("GET", self._job_path("/exceptions"))
-            return status_of(job_id, answer, exceptions)
-        return reply
+        return converse(self._client, self._wait_for_end(timeout_s))
 
     def metrics(self) -> JobMetrics:
-        return no_metrics() if self.job_id is None else metrics_of(self.job_id, self._totals())
+        return converse(self._client, self._read_metrics())
 
     def warnings(self) -> list[str]:
-        needs_totals = self.kind is not ResultKind.QUERY and self.job_id is not None
-        return self._warnings(self._totals() if needs_totals else None)
-
-    def _totals(self) -> dict[str, Any]:
-        return dict(self._client.call("GET", self._job_path("/totals")))
+        return converse(self._client, self._read_warnings())
 
     def cancel(self) -> None:
-        if self._running_job_id is None:
-            return
-        try:
-            self._client.call("PATCH", self._job_path(), mode="cancel")
-        except SqlStreamError:
-            # A job that has ended cannot be cancelled, which is no error here.
-            if not self.wait(0).status.is_terminal:
-                raise
+        converse(self._client, self._cancel_job())
 
     def close(self) -> None:
         with self._lock:
@@ -237,11 +197,7 @@ class HttpResult(ResultOverHttp):
             self._response.close()
 
     def _free(self) -> None:
-        """Let the server forget the operation; it cancels the job of a query. It does so itself when it cannot be reached."""
-        path = self._close_path_once()
-        if path is not None:
-            with contextlib.suppress(SqlStreamError):
-                self._client.call("DELETE", path)
+        converse(self._client, self._free_once())
 
     def __enter__(self) -> HttpResult:
         return self

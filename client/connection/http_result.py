@@ -1,15 +1,19 @@
-"""What is known of a result that comes over HTTP, and what its client may ask next. Nothing is sent here."""
+"""What is known of a result that comes over HTTP, and the conversations about it. Nothing is sent here."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import contextlib
+import time
+from typing import TYPE_CHECKING
 
+from client.connection.conversation import Call, Conversation, Pause
 from client.connection.interface import ResultKind
-from client.connection.job_calls import job_path
+from client.connection.job_calls import job_path, metrics_of, no_metrics, poll_intervals_s, status_of
 from client.connection.result_stream import ResultStream
 from client.connection.wire import ResultHead, operation_path
+from sqlstream.errors import SqlStreamError
 from sqlstream.messages.job_state import JobStatus
-from sqlstream.messages.rpc import JobStatusReply
+from sqlstream.messages.rpc import JobMetrics, JobStatusReply
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,6 +76,10 @@ class ResultOverHttp:
     def is_updating(self) -> bool:
         return self._head.is_updating
 
+    @property
+    def is_failure(self) -> bool:
+        return self._head.is_failure
+
     # -- the stream --------------------------------------------------------------------------------
 
     @property
@@ -96,12 +104,13 @@ class ResultOverHttp:
         self._stream.finish()
         self._is_whole = self.kind is ResultKind.QUERY
 
-    def _close_path_once(self) -> str | None:
-        """The path to DELETE so that the server forgets the operation; None when that was done."""
+    def _free_once(self) -> Conversation[None]:
+        """Let the server forget the operation; it cancels the job of a query. It does so itself when it cannot be reached."""
         if self._is_freed:
-            return None
+            return
         self._is_freed = True
-        return operation_path(self._session, self._operation, "/close")
+        with contextlib.suppress(SqlStreamError):
+            yield Call("DELETE", operation_path(self._session, self._operation, "/close"))
 
     # -- the job -----------------------------------------------------------------------------------
 
@@ -110,15 +119,48 @@ class ResultOverHttp:
         """The job that may still run."""
         return None if self._is_whole else self.job_id
 
-    def _finished(self) -> JobStatusReply:
-        return JobStatusReply(self.job_id or "", JobStatus.FINISHED)
+    def _wait_for_end(self, timeout_s: float | None = None) -> Conversation[JobStatusReply]:
+        """The final status of the job. TimeoutError when the next look would come after `timeout_s`."""
+        job_id = self._running_job_id
+        if job_id is None:
+            return JobStatusReply(self.job_id or "", JobStatus.FINISHED)
+        deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+        for interval_s in poll_intervals_s():
+            answer = yield Call("GET", job_path(job_id, "/status"))
+            reply = status_of(job_id, answer, None)
+            if reply.status.is_terminal:
+                break
+            if deadline_s is not None and time.monotonic() + interval_s > deadline_s:
+                raise TimeoutError(f"job {job_id} has not ended")
+            yield Pause(interval_s)
+        if reply.status is JobStatus.FAILED:
+            exceptions = yield Call("GET", job_path(job_id, "/exceptions"))
+            return status_of(job_id, answer, exceptions)
+        return reply
 
-    def _job_path(self, rest: str = "") -> str:
-        assert self.job_id is not None
-        return job_path(self.job_id, rest)
+    def _read_metrics(self) -> Conversation[JobMetrics]:
+        if self.job_id is None:
+            return no_metrics()
+        totals = yield Call("GET", job_path(self.job_id, "/totals"))
+        return metrics_of(self.job_id, totals)
 
-    def _warnings(self, totals: dict[str, Any] | None) -> list[str]:
+    def _read_warnings(self) -> Conversation[list[str]]:
         """Those of a query come with its rows, those of another job with its totals."""
         if self.kind is ResultKind.QUERY:
             return list(self._stream.warnings)
-        return [] if totals is None else list(totals["warnings"])
+        if self.job_id is None:
+            return []
+        totals = yield Call("GET", job_path(self.job_id, "/totals"))
+        return list(totals["warnings"])
+
+    def _cancel_job(self) -> Conversation[None]:
+        job_id = self._running_job_id
+        if job_id is None:
+            return
+        try:
+            yield Call("PATCH", job_path(job_id), parameters={"mode": "cancel"})
+        except SqlStreamError:
+            # A job that has ended cannot be cancelled, which is no error here.
+            answer = yield Call("GET", job_path(job_id, "/status"))
+            if not status_of(job_id, answer, None).status.is_terminal:
+                raise

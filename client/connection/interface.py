@@ -65,6 +65,10 @@ class ResultFacts(Protocol):
     def is_updating(self) -> bool:
         """Whether the batches carry row kinds: the query updates and retracts rows that it emitted."""
 
+    @property
+    def is_failure(self) -> bool:
+        """Whether the statement is VERIFY, and has found a difference."""
+
 
 class StatementResult(ResultFacts, Protocol):
     """The answer to one statement.
@@ -88,7 +92,7 @@ class StatementResult(ResultFacts, Protocol):
         """The present figures of the job, the final ones once it has ended; empty where no job runs."""
 
     def warnings(self) -> list[str]:
-        """Lines on late, undecodable and dropped rows and on expired state, for a job that has ended (client/lost_rows.py)."""
+        """Lines on late, undecodable and dropped rows and on expired state, for a job that has ended (following/lost_rows.py)."""
 
     def cancel(self) -> None:
         """Cancel the job; harmless when it has ended."""

@@ -90,6 +90,10 @@ class ThreadedResult:
     def is_updating(self) -> bool:
         return self._result.is_updating
 
+    @property
+    def is_failure(self) -> bool:
+        return self._result.is_failure
+
     async def batches(self) -> AsyncIterator[pa.RecordBatch]:
         batches = self._result.batches()
         while (batch := await self._connection.call(next, batches, None)) is not None:

@@ -59,6 +59,7 @@ class ResultHead:
     job_id: str | None
     is_bounded: bool
     is_updating: bool
+    is_failure: bool
 
     @property
     def schema(self) -> Schema | None:
@@ -84,6 +85,7 @@ def read_head(schema: pa.Schema) -> ResultHead:
             found.get("jobID"),
             said["isBounded"],
             said["isUpdating"],
+            said.get("isFailure", False),
         )
     except (KeyError, TypeError) as error:
         raise ValueError(f"the result's head lacks {error}") from error
@@ -110,6 +112,11 @@ def job_failure(error: Mapping[str, Any]) -> JobError:
         detail=str(error.get("detail", "")),
         hint=str(error.get("hint", "")),
     )
+
+
+def closed_error() -> UserError:
+    """The error of a connection that was closed on this side."""
+    return UserError("SS4042", "the connection is closed", hint="open another one")
 
 
 def answered_error(status: int, body: bytes, url: str) -> SqlStreamError:

@@ -18,8 +18,8 @@ def answer(outcome: Outcome, time_zone: str, options: GatewayOptions) -> Operati
     match outcome:
         case Rows():
             return _rows(outcome, time_zone, options)
-        case Text(text):
-            info = StatementInfo("TEXT")
+        case Text(text, is_failure):
+            info = StatementInfo("TEXT", is_failure=is_failure)
             return _listed(RESULT, text, ResultKind.SUCCESS_WITH_CONTENT, info, time_zone, options)
         case Job() if outcome.schema is None:
             info = StatementInfo("JOB", outcome.label, is_bounded=outcome.is_bounded)

@@ -96,4 +96,6 @@ def _statement_json(result: OperationResult) -> dict[str, Any]:
     info = result.info
     statement = {"kind": info.kind, "label": info.label, "text": info.text, "note": info.note}
     bounds = {"isBounded": info.is_bounded, "isUpdating": info.is_updating}
+    if info.is_failure:
+        bounds["isFailure"] = True
     return {"columns": columns_json(result.schema), "statement": {**statement, **bounds}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from client.ended_job import ended_error
+from client.following.ended_job import ended_error
 from client.gateway.answers import answer
 from client.gateway.operations import Operation, OperationResult
 from client.gateway.options import GatewayOptions

@@ -55,7 +55,7 @@ class ResultKind(enum.Enum):
 @dataclasses.dataclass(frozen=True)
 class StatementInfo:
     """What clients of sqlstream learn beyond Flink's protocol. `kind` is ROWS, QUERY, JOB, CONFIRMATION or TEXT; `text` belongs
-    to a CONFIRMATION; `label` names the job to the user."""
+    to a CONFIRMATION; `label` names the job to the user; `is_failure`: VERIFY has found a difference."""
 
     kind: str
     label: str = ""
@@ -63,6 +63,7 @@ class StatementInfo:
     note: str = ""
     is_bounded: bool = True
     is_updating: bool = False
+    is_failure: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

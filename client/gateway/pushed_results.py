@@ -117,7 +117,7 @@ class PushedResults(StreamingResponse):
 
 def _ending(result: OperationResult) -> tuple[str, list[str]]:
     """The final status of the query's job, and warnings of rows that it lost; a statement without a job is FINISHED."""
-    from client.lost_rows import job_warnings
+    from client.following.lost_rows import job_warnings
 
     job = result.job if result.is_query else None
     if job is None:

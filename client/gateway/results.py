@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from client.ended_job import ended_error
+from client.following.ended_job import ended_error
 from sqlstream.errors import UserError
 from sqlstream.messages.job_state import JobStatus
 

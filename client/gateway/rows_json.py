@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from client.sql_text import sql_texts
+from client.rendering.sql_text import sql_texts
 from runtime.formats.json_writer import JsonWriter, quote
 from runtime.formats.text_values import joined_lines
 from sqlstream.arrow import row_kinds, without_row_kinds

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
+from client.following.lost_rows import job_warnings
 from client.http_api.answers import json_answer
-from client.lost_rows import job_warnings
 from client.rest.cluster_view import ClusterView
 from client.rest.parameters import checked_id
 from client.rest.route import RestRoute

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from runtime.cluster_surroundings import ClusterSurroundings
 from runtime.connectors import connector
-from runtime.embedded import ClusterSurroundings, EmbeddedCluster
+from runtime.embedded import EmbeddedCluster
 from runtime.host.rooted_files import RootedFiles
 from runtime.net.results import PrintLines
 from sqlstream.errors import UserError
-from sqlstream.graph.job_graph import ChainedOperator, JobGraph, read_tables
+from sqlstream.graph.job_graph import ChainedOperator, JobGraph, read_tables, written_tables
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.connector import NamesPaths
 
@@ -58,8 +59,10 @@ def check_plan_size(size: int, bytes_max: int) -> None:
 
 def check_paths(graph: JobGraph, files: RootedFiles) -> None:
     """UserError SS5030, with the place in the statement, for a table outside of the allowed directories."""
-    tables: list[tuple[ChainedOperator, SourceSpec | SinkSpec]] = [*read_tables(graph)]
-    tables += [(o, o.spec) for v in graph.vertices for o in v.operators if isinstance(o.spec, SinkSpec)]
+    tables: list[tuple[ChainedOperator, SourceSpec | SinkSpec]] = [
+        *read_tables(graph),
+        *written_tables(graph),
+    ]
     for operator, spec in tables:
         named = connector(spec.connector)
         if not isinstance(named, NamesPaths):

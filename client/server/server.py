@@ -33,7 +33,7 @@ from client.server.tokens import Tokens
 from client.server.warm_up import warm_up
 from client.server_file import ServerFile
 from client.session import Session
-from runtime.embedded import ClusterSurroundings
+from runtime.cluster_surroundings import ClusterSurroundings
 from runtime.host.clock import now_ms
 from runtime.host.rooted_files import FilePlaces, files_at
 from runtime.logs import install_handler

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from client.connection import ResultKind
-from client.ended_job import end_text
-from client.followed_job import CANCEL_TIMEOUT_S, cancel_and_wait, follow
-from client.progress import Progress
+from client.following.ended_job import ended_error
+from client.following.followed_job import CANCEL_TIMEOUT_S, cancel_and_wait, follow
+from client.following.progress import Progress
 from client.shell.detached import DetachedJobs
 from client.shell.display import Display
 from sqlstream import config
@@ -21,7 +21,7 @@ from sqlstream.terminal_text import shown
 if TYPE_CHECKING:
     from client.connection import Connection, StatementResult
     from client.held_rows import HeldRows
-    from client.render import Renderer
+    from client.rendering.render import Renderer
     from client.shell.output_file import OutputFile
     from sqlstream.schema import Schema
 
@@ -86,10 +86,8 @@ class Answers:
             self._display.tell(end.closing)
         for words in end.warnings:
             self._display.remark(words)
-        if end.reply.error is not None:
-            raise end.reply.error.to_job_error()
         if not end.is_finished:
-            self._display.remark(end_text(end.reply))
+            raise ended_error(end.reply)
 
     # -- queries ----------------------------------------------------------------------------------------
 
@@ -197,7 +195,7 @@ class Answers:
         is_cut: bool = True,
         out: object = None,
     ) -> Renderer:
-        from client.render import make_renderer
+        from client.rendering.render import make_renderer
 
         settings = self._settings
         max_width = None
@@ -245,7 +243,7 @@ class FileWriting:
         self._thread.start()
 
     def _run(self) -> None:
-        from client.render import final_rows
+        from client.rendering.render import final_rows
 
         batches = self._result.batches()
         try:

@@ -92,7 +92,7 @@ def _use(shell: Shell, words: list[str]) -> None:
 
 
 def _jobs(shell: Shell, words: list[str]) -> None:
-    from client.table_layout import cut
+    from client.rendering.table_layout import cut
 
     jobs = shell.connection.jobs()
     now_ms = time.time() * 1000

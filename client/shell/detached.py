@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from client.ended_job import end_text
-from client.progress import closing_text
+from client.following.ended_job import end_text
+from client.following.progress import closing_text
 from sqlstream.errors import SqlStreamError, render_error
 from sqlstream.messages.job_state import JobStatus
 

@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from client.rendering.terminal import columns_of
 from client.shell.pager import paged, pager_command
-from client.terminal import columns_of
 from sqlstream.terminal_text import shown
 
 if TYPE_CHECKING:
-    from client.live_line import LiveLine
+    from client.rendering.live_line import LiveLine
 
 
 @dataclasses.dataclass
@@ -32,7 +32,7 @@ class Display:
     @functools.cached_property
     def line(self) -> LiveLine:
         """The line of progress below the rows."""
-        from client.live_line import LiveLine
+        from client.rendering.live_line import LiveLine
 
         return LiveLine()
 
@@ -48,7 +48,7 @@ class Display:
 
     def print_lines(self, job_id: str, lines: list[str], is_error: bool) -> None:
         """The lines of connector `print`, above the prompt or the line of progress."""
-        from runtime.embedded import print_to_terminal
+        from runtime.cluster_surroundings import print_to_terminal
 
         stream = sys.stderr if is_error else sys.stdout
         if stream.isatty():

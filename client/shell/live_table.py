@@ -10,7 +10,7 @@ from prompt_toolkit.application import Application
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout import FormattedTextControl, Layout, Window
 
-from client.table_layout import (
+from client.rendering.table_layout import (
     CELL_COLUMNS_MIN,
     NUMBER_ROOTS,
     can_be_cut,
@@ -20,7 +20,7 @@ from client.table_layout import (
     frame_line,
     table_line,
 )
-from client.tables import NULL_TEXT, text_columns
+from client.rendering.tables import NULL_TEXT, text_columns
 from sqlstream.errors import InternalError, SqlStreamError
 from sqlstream.terminal_text import display_width, shown
 

@@ -10,20 +10,19 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from client.exit_codes import EXIT_FAILED, exit_code_of
 from client.shell.commands import Leave, run_command
 from client.shell.display import Display
 from client.shell.input_text import VERTICAL_END, Input, is_command, is_complete, split_input
 from client.shell.opening import OpeningConnection
 from client.shell.terminal_io import without_echo
-from sqlstream.errors import JobError, Span, SqlStreamError, UserError, render_error
+from sqlstream.errors import Span, SqlStreamError, UserError, render_error
 
 if TYPE_CHECKING:
     from client.connection import Connection
     from client.shell.detached import DetachedJobs
     from client.shell.prompt import Prompt
 
-EXIT_JOB_FAILED = 1
-EXIT_USAGE = 2
 SOURCE_DEPTH_MAX = 10
 CANCEL_WORD = "cancelled"
 
@@ -169,14 +168,16 @@ class Shell:
             except KeyboardInterrupt:
                 answers.cancel(result)
                 if self.display.is_interactive:
-                    raise Failed(EXIT_JOB_FAILED) from None
+                    raise Failed(EXIT_FAILED) from None
                 raise
+            if result.is_failure:
+                # VERIFY has found a difference, and has shown it.
+                raise Failed(EXIT_FAILED)
 
     def _fail(self, error: SqlStreamError, text: str | None) -> None:
         with self.display.line.cleared(sys.stderr):
             print(render_error(error, text), file=sys.stderr, flush=True)
-        is_usage = isinstance(error, UserError) and not isinstance(error, JobError)
-        raise Failed(EXIT_USAGE if is_usage else EXIT_JOB_FAILED) from None
+        raise Failed(exit_code_of(error)) from None
 
     # -- the end ------------------------------------------------------------------------------------
 

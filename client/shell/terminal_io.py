@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, TextIO, cast
 
-from client.terminal import unescaped
+from client.rendering.terminal import unescaped
 
 if TYPE_CHECKING:
     from prompt_toolkit.input import Input

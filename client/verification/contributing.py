@@ -28,11 +28,22 @@ ENGINE = "execution.batch.engine"
 TABLES_MAX = 16
 """How many tables are read for one row; a plan that reads one table often may have many more scans."""
 
+BYTES_MAX = 4 * 1024 * 1024
+"""Rows of one table that are held for one key, and at least one of them."""
+
 NO_KEY = "no column of the table follows from the row"
 _NOT_COMPARED = frozenset(
     {TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.ARRAY, TypeRoot.MULTISET, TypeRoot.MAP, TypeRoot.ROW, TypeRoot.NULL}
 )  # fmt: skip
 _NS_OF_UNIT = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadRows:
+    """`is_whole`: the query has no other rows, which BYTES_MAX would have cut off."""
+
+    rows: pa.RecordBatch
+    is_whole: bool
 
 
 class Tracer:
@@ -75,34 +86,46 @@ class Tracer:
         """The rows of a scan where the conditions hold; those of the statement are left out where DuckDB lacks them."""
         of_key = tuple(c for c in conditions if c.is_of_key)
         try:
-            rows = self._rows(scan, conditions)
+            read = self._rows(scan, conditions)
         except SqlStreamError as error:
             if error.code != "SS3301" or len(of_key) == len(conditions):
                 raise
-            rows = self._rows(scan, of_key)
+            read = self._rows(scan, of_key)
         schema = collecting_sink(scan, self._context).schema
         time_zone = str(options.get(self._context.config, "table.local-time-zone"))
-        shown = shown_rows(rows.slice(0, self._rows_max), schema, time_zone)
-        return ContributingTable(scan.table.path.name, shown, rows.num_rows <= self._rows_max)
+        shown = shown_rows(read.rows.slice(0, self._rows_max), schema, time_zone)
+        is_complete = read.is_whole and read.rows.num_rows <= self._rows_max
+        return ContributingTable(scan.table.path.name, shown, is_complete)
 
-    def _rows(self, scan: RelationalNode, conditions: tuple[Condition, ...]) -> pa.RecordBatch:
+    def _rows(self, scan: RelationalNode, conditions: tuple[Condition, ...]) -> ReadRows:
         condition = conjunction([c.expression for c in conditions])
         assert condition is not None
         node = Filter(input=scan, condition=condition, schema=scan.schema)
         return self.read(Sort(input=node, order=(), fetch=self._rows_max + 1, schema=scan.schema))
 
-    def read(self, node: RelationalNode) -> pa.RecordBatch:
-        """All rows of a small query in batch."""
+    def read(self, node: RelationalNode) -> ReadRows:
+        """The rows of a small query in batch."""
         sink = collecting_sink(node, self._context)
         plan = compile_in_batch((sink,), self._context, secrets.token_hex(16), self._session.files())
-        batches: list[pa.RecordBatch] = []
-        run_to_end(self._session.submit(plan), batches.append)
-        table = pa.Table.from_batches(batches, to_arrow_schema(sink.schema)).combine_chunks()
-        return (
-            table.to_batches()[0]
-            if table.num_rows
-            else pa.RecordBatch.from_pylist([], to_arrow_schema(sink.schema))
-        )
+        kept: list[pa.RecordBatch] = []
+        given = 0
+
+        def keep(batch: pa.RecordBatch) -> None:
+            nonlocal given
+            given += batch.num_rows
+            if (room := BYTES_MAX - sum(each.nbytes for each in kept)) > 0:
+                kept.append(_fitting(batch, room))
+
+        run_to_end(self._session.submit(plan), keep)
+        rows = pa.Table.from_batches(kept, to_arrow_schema(sink.schema)).combine_chunks()
+        whole = rows.to_batches()[0] if rows.num_rows else pa.RecordBatch.from_pylist([], rows.schema)
+        return ReadRows(whole, rows.num_rows == given)
+
+
+def _fitting(batch: pa.RecordBatch, bytes_max: int) -> pa.RecordBatch:
+    """The first rows of a batch, of about so many bytes, and at least one."""
+    rows_max = max(1, bytes_max * batch.num_rows // max(1, batch.nbytes))
+    return batch.slice(0, rows_max)
 
 
 def literal(value: pa.Scalar, type: LogicalType) -> Literal:

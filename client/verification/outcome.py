@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import msgspec
 import pyarrow as pa
 
-from client.render import make_renderer
-from client.tables import text_columns
+from client.rendering.render import make_renderer
+from client.rendering.tables import text_columns
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.schema import Field, Schema
 from sqlstream.types import STRING

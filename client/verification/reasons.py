@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from client.verification.contributing import Tracer
 from client.verification.outcome import Reason
 from planner.relational import nodes as plan
+from planner.verification import BATCH_IDS
 from sqlstream import types as sql
 from sqlstream.errors import JobError, SqlStreamError
 from sqlstream.expressions import AggregateCall, Call, Expression, InputRef, Literal, walk
@@ -28,23 +29,32 @@ _LOST = (
 """Kind, metric, and what became of the rows."""
 
 
-def run_reasons(stream: JobMetrics, batch: JobMetrics) -> Iterator[Reason]:
+def run_reasons(metrics: JobMetrics) -> Iterator[Reason]:
     """The rows that the stream has lost, and those that the batch has lost in another number."""
     for kind, metric, words in _LOST:
-        streamed, batched = int(stream.total.get(metric, 0)), int(batch.total.get(metric, 0))
+        streamed, batched = _lost(metrics, metric, is_batch=False), _lost(metrics, metric, is_batch=True)
         if not streamed and not batched:
             continue
         text = f"{_were(streamed)} {words}"
         if batched:
             text += f" in the stream, {batched:,} in batch"
         yield Reason(kind, text)
-    expired = int(stream.total.get("numStateEntriesExpired", 0))
+    expired = _lost(metrics, "numStateEntriesExpired", is_batch=False)
     if expired:
         yield Reason(
             "expired-state",
             f"{expired:,} {'entry' if expired == 1 else 'entries'} of the stream's state expired (table.exec.state.ttl); a "
             "batch forgets nothing",
         )
+
+
+def _lost(metrics: JobMetrics, metric: str, *, is_batch: bool) -> int:
+    """A figure of all operators of one side of a verifying job."""
+    return sum(
+        int(figures.get(metric, 0))
+        for id, figures in metrics.operators.items()
+        if (id >= BATCH_IDS) is is_batch
+    )
 
 
 def near_reason(count: int, tolerance: float) -> Reason:
@@ -95,9 +105,8 @@ def _ties(
     several = Call(">", (InputRef(len(columns), count), Literal(1, count)), BOOLEAN.not_null())
     found = plan.Filter(input=grouped, condition=several, schema=grouped.schema)
     try:
-        tied = Tracer(session, context, 1).read(
-            plan.Sort(input=found, order=(), fetch=1, schema=grouped.schema)
-        )
+        first = plan.Sort(input=found, order=(), fetch=1, schema=grouped.schema)
+        tied = Tracer(session, context, 1).read(first).rows
     except JobError:
         raise
     except SqlStreamError as error:

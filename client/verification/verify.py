@@ -1,18 +1,17 @@
-"""Runs one query as a stream and in batch, compares the rows, and finds what the differing ones were made of."""
+"""Runs one query as a stream and in batch, in one job that compares the rows, and finds what the differing ones were made of."""
 
 from __future__ import annotations
 
 import dataclasses
 import secrets
-import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from client.batch_statements import compile_in_batch
-from client.verification.comparison import Comparison, Differences, comparison
 from client.verification.contributing import Tracer
+from client.verification.found_rows import FoundRows, found_rows
 from client.verification.outcome import Difference, Reason, Verification, shown_rows
 from client.verification.reasons import near_reason, plan_reasons, run_reasons
 from client.verification.run import run_to_end
@@ -21,9 +20,11 @@ from planner.bind.sink import collecting_sink
 from planner.compile import compile_statements
 from planner.relational.nodes import Sink
 from planner.result_key import result_key
+from planner.verification import verifying_job
 from sqlstream import config as options
-from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
+from sqlstream.specs import CompareRowsSpec
+from sqlstream.specs.compare_rows import EXPLAINED_BY_FLOATS, ComparisonReport
 from sqlstream.specs.sink import COLLECT
 
 if TYPE_CHECKING:
@@ -36,16 +37,6 @@ ENGINE = "execution.batch.engine"
 KEYS_MAX = "sqlstream.verify.keys-max"
 CONTRIBUTING_MAX = "sqlstream.verify.contributing-rows-max"
 TOLERANCE = "sqlstream.verify.float-tolerance"
-NEAR = 1e-9
-"""The tolerance within which differing floats are explained by the order of addition."""
-
-
-@dataclasses.dataclass(frozen=True)
-class _Ran:
-    """A side that has finished."""
-
-    seconds: float
-    metrics: JobMetrics
 
 
 def verify_sinks(
@@ -66,30 +57,33 @@ def _verify(session: Session, sink: Sink, context: BindContext) -> Verification:
     # Both are planned before either runs, so that what cannot be compared is refused at once.
     batch = _in_batch(collected, context, session.files())
     stream = compile_statements((collected,), context, secrets.token_hex(16))
-    with comparison(collected.schema, context.config) as rows:
-        streamed = _run(session, stream, rows, "stream")
-        batched = _run(session, batch, rows, "batch")
-        key = result_key(batch.optimised[0])
-        tolerance = float(options.get(context.config, TOLERANCE))
-        found = rows.differences(key, tolerance, int(options.get(context.config, KEYS_MAX)))
-        is_equal = not found.surplus and not found.missing
-        return Verification(
-            statement=_name(sink),
-            is_equal=is_equal,
-            engine=batch.engine,
-            stream_rows=rows.count("stream"),
-            batch_rows=rows.count("batch"),
-            stream_seconds=streamed.seconds,
-            batch_seconds=batched.seconds,
-            surplus_rows=found.surplus,
-            missing_rows=found.missing,
-            near_rows=found.near,
-            tolerance=tolerance,
-            differences=() if is_equal else _differences(session, batch, context, key, found),
-            reasons=()
-            if is_equal
-            else _reasons(session, batch, context, (streamed.metrics, batched.metrics), rows, tolerance),
-        )
+    spec = CompareRowsSpec(
+        schema=collected.schema,
+        key=result_key(batch.optimised[0]),
+        tolerance=float(options.get(context.config, TOLERANCE)),
+        keys_max=int(options.get(context.config, KEYS_MAX)),
+    )
+    graph = verifying_job(stream.job_graph, batch.job_graph, spec, secrets.token_hex(16))
+    batches: list[pa.RecordBatch] = []
+    metrics = run_to_end(session.submit_graph(graph), batches.append)
+    found = found_rows(batches, spec)
+    report = found.report
+    is_equal = not report.surplus and not report.missing
+    return Verification(
+        statement=_name(sink),
+        is_equal=is_equal,
+        engine=batch.engine,
+        stream_rows=report.stream_rows,
+        batch_rows=report.batch_rows,
+        stream_seconds=report.stream_ms / 1000,
+        batch_seconds=report.batch_ms / 1000,
+        surplus_rows=report.surplus,
+        missing_rows=report.missing,
+        near_rows=report.near,
+        tolerance=spec.tolerance,
+        differences=() if is_equal else _differences(session, batch, context, spec.key, found),
+        reasons=() if is_equal else _reasons(session, batch, context, metrics, report),
+    )
 
 
 def _refuse_unbounded(sink: Sink) -> None:
@@ -125,19 +119,12 @@ def _name(sink: Sink) -> str:
     return "SELECT" if is_query else f"INSERT INTO {sink.table.path.name}"
 
 
-def _run(session: Session, plan: object, rows: Comparison, side: str) -> _Ran:
-    started = time.monotonic()
-    job = session.submit(plan)  # type: ignore[arg-type]
-    metrics = run_to_end(job, lambda batch: rows.add(side, batch))
-    return _Ran(time.monotonic() - started, metrics)
-
-
 def _differences(
     session: Session,
     batch: CompiledBatch,
     context: BindContext,
     key: tuple[int, ...] | None,
-    found: Differences,
+    found: FoundRows,
 ) -> tuple[Difference, ...]:
     """The first differing keys with their rows, and what these were made of."""
     (sink,) = batch.optimised
@@ -145,8 +132,7 @@ def _differences(
     time_zone = str(options.get(context.config, "table.local-time-zone"))
     made = []
     for rows in found.keys:
-        places = [*rows.stream, *rows.batch]
-        taken = _batch(found.rows.take(pa.array(places, pa.int64())), sink)
+        taken = found.rows.take(pa.array([*rows.stream, *rows.batch], pa.int64()))
         shown = shown_rows(taken, sink.schema, time_zone)
         made.append(
             Difference(
@@ -159,21 +145,14 @@ def _differences(
     return tuple(made)
 
 
-def _batch(table: pa.Table, sink: Sink) -> pa.RecordBatch:
-    columns = [column.combine_chunks() for column in table.columns]
-    arrays = [c.chunk(0) if isinstance(c, pa.ChunkedArray) else c for c in columns]
-    return pa.RecordBatch.from_arrays(arrays, schema=to_arrow_schema(sink.schema))
-
-
 def _reasons(
     session: Session,
     batch: CompiledBatch,
     context: BindContext,
-    metrics: tuple[JobMetrics, JobMetrics],
-    rows: Comparison,
-    tolerance: float,
+    metrics: JobMetrics,
+    report: ComparisonReport,
 ) -> tuple[Reason, ...]:
-    reasons = [*run_reasons(*metrics), *plan_reasons(session, batch.optimised[0], context)]
-    if not tolerance and (near := rows.differences(None, NEAR, 1).near):
-        reasons.append(near_reason(near, NEAR))
+    reasons = [*run_reasons(metrics), *plan_reasons(session, batch.optimised[0], context)]
+    if report.explained:
+        reasons.append(near_reason(report.explained, EXPLAINED_BY_FLOATS))
     return tuple(reasons)

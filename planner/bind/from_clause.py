@@ -33,11 +33,12 @@ def bind_from(select: exp.Select, namespace: Namespace) -> FromItem:
         check_hints_used(read_lookup_hints(select), select)
         return FromItem(single_row(namespace.span(select)), Scope())
     hints = read_lookup_hints(select)
-    check_hints_used(hints, select)
     refuse_system_time(clause.this, namespace)
     item = bind_item(clause.this, namespace)
     for join in select.args.get("joins") or ():
         item = _bind_join(item, join, hints, namespace)
+    # Last: a table that does not exist is the reason why a hint finds none.
+    check_hints_used(hints, select)
     return item
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from sqlglot import Token, Tokenizer, TokenType
 from sqlglot.errors import TokenError
+from sqlglot.tokenizer_core import TokenizerCore
 
 from planner.without_collection import without_collection
 from sqlstream.cancellation import check_not_given_up
@@ -54,6 +55,16 @@ _PREFIXED_STRING = re.compile(r"(?:[xXnN]|[uU]&)(?=')")
 _UNICODE_ESCAPE = re.compile(r"\\(\\|[0-9a-fA-F]{4}|)")
 
 
+class _Core(TokenizerCore):
+    """Stops within a long text whose statement is given up."""
+
+    __slots__ = ()
+
+    def _add(self, token_type: TokenType, text: str | None = None) -> None:
+        check_not_given_up()
+        super()._add(token_type, text)
+
+
 class FlinkTokenizer(Tokenizer):
     """sqlglot's tokenizer for Flink SQL.
 
@@ -84,6 +95,12 @@ class FlinkTokenizer(Tokenizer):
     NESTED_COMMENTS = False
     COMMENTS_TERMINATE_AT_NEWLINE_ONLY = True
 
+    def _init_core(self) -> TokenizerCore:
+        core = super()._init_core()
+        # sqlglot makes the core from a table of its own, and has no place to name another class.
+        core.__class__ = _Core
+        return core
+
     def tokenize(self, sql: str) -> list[Token]:
         return list(self.read(sql))
 
@@ -94,6 +111,7 @@ class FlinkTokenizer(Tokenizer):
             with without_collection():
                 raw = super().tokenize(text)
         except TokenError:
+            check_not_given_up()
             raw, is_failed = self.tokens, True
         position, in_hint = 0, False
         for token in _joined(raw):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 import msgspec
 
@@ -22,7 +23,18 @@ from planner.relational.nodes import (
     Watermark,
     WindowTvf,
 )
-from sqlstream.expressions import Call, Expression, InputRef, SortKey, conjuncts, inputs_of, remap, walk
+from sqlstream.cancellation import check_not_given_up
+from sqlstream.expressions import (
+    Call,
+    Expression,
+    InputRef,
+    LiteralValue,
+    SortKey,
+    conjuncts,
+    inputs_of,
+    remap,
+    walk,
+)
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType, TypeRoot, is_numeric, is_rowtime
 
@@ -311,5 +323,16 @@ def _trim_scan(node: TableScan, wanted: Columns) -> Trimmed:
 
 def _trim_values(node: Values, wanted: Columns) -> Trimmed:
     kept = tuple(sorted(wanted))
-    rows = tuple(tuple(row[i] for i in kept) for row in node.rows)
-    return dataclasses.replace(node, rows=rows, schema=node.schema.select(kept)), _places(kept)
+    if len(kept) == len(node.schema):
+        return node, _places(kept)
+    return dataclasses.replace(
+        node, rows=tuple(_chosen(node.rows, kept)), schema=node.schema.select(kept)
+    ), _places(kept)
+
+
+def _chosen(
+    rows: tuple[tuple[LiteralValue, ...], ...], kept: tuple[int, ...]
+) -> Iterator[tuple[LiteralValue, ...]]:
+    for row in rows:
+        check_not_given_up()
+        yield tuple(row[i] for i in kept)

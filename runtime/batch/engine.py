@@ -66,8 +66,9 @@ class BatchEngine(Protocol):
     def cancel(self, job_id: str) -> None:
         """Interrupt the runs of a job, from any thread; harmless when there are none."""
 
-    def explain(self, plan: BatchPlan) -> str:
-        """The engine's own plan of every output, as text; reads no rows."""
+    def explain(self, plan: BatchPlan, files: Any) -> str:
+        """How each table is read, then the engine's own plan of every output, as text; reads no rows. `files` decides which files
+        may be looked at."""
 
     def close(self) -> None:
         """Cancel what runs and free everything; harmless when repeated."""

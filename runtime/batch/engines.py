@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
 import importlib
 import threading
 
 from runtime.batch.engine import BatchCancelled, BatchEngine
+from runtime.host.process_end import before_end
 from sqlstream.errors import InternalError
 
 ENGINES: dict[str, str] = {
@@ -36,9 +36,7 @@ def batch_engine(name: str) -> BatchEngine:
 
 
 def close_engines() -> None:
-    """End all engines, and take no more jobs. Harmless when repeated.
-
-    For processes that leave by `os._exit`, and for engines whose files must be gone when a process has ended."""
+    """End all engines, whose files are gone then, and take no more jobs. Harmless when repeated."""
     global _is_over
     with _making:
         _is_over = True
@@ -48,4 +46,4 @@ def close_engines() -> None:
         engine.close()
 
 
-atexit.register(close_engines)
+before_end(close_engines)

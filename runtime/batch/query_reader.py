@@ -55,9 +55,9 @@ class BatchQueryReader:
         blame: Callable[[str], None] = lambda table: None,
         is_explained: bool = False,
     ) -> None:
-        """`counters` are those of the tables by their name in the plan, of the query as `query`, and of the sink as `output`.
-        `blame` is called with the name of a table before `poll` raises a failure to read it. `is_explained`: the only row is the
-        engine's plan."""
+        """`counters` are those of the tables by their name in the plan, of the query as `query`, and of the sink as `output` if
+        the task has one. `blame` is called with the name of a table before `poll` raises a failure to read it. `is_explained`:
+        the only row is the engine's plan."""
         self._plan = plan
         self._engine = engine
         self._attempt = attempt
@@ -84,7 +84,8 @@ class BatchQueryReader:
     def _run(self) -> None:
         try:
             if self._is_explained:
-                self.emit(0, pa.record_batch([pa.array([self._engine.explain(self._plan)])], ["result"]))
+                text = self._engine.explain(self._plan, self._files)
+                self.emit(0, pa.record_batch([pa.array([text])], ["result"]))
             else:
                 self._engine.run(self._plan, self)
         except BatchCancelled:
@@ -229,7 +230,8 @@ def open_batch_query(
 
     named = {name: counters[id] for name, id in ids.items()}
     named["query"] = counters[head.id]
-    named["output"] = next(counters[o.id] for o in vertex.operators if isinstance(o.spec, SinkSpec))
+    for sink in (o for o in vertex.operators if isinstance(o.spec, SinkSpec)):
+        named["output"] = counters[sink.id]
 
     def blame(table: str) -> None:
         position.current = operators[ids[table]]

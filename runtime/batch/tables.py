@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from runtime.batch.engine import BatchCancelled
-from runtime.host.clock import now_ms
+from runtime.host.clock import now_ms, wait_s
 from sqlstream import config as options
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.batch_plan import BatchTable
@@ -76,8 +75,8 @@ def read_table(
                     yield _shaped(polled, schema)
             else:
                 due_ms = reader.next_poll_ms()
-                wait_s = PAUSE_MAX_S if due_ms is None else (due_ms - context.now_ms()) / 1000
-                time.sleep(min(max(wait_s, 0.001), PAUSE_MAX_S))
+                pause_s = PAUSE_MAX_S if due_ms is None else (due_ms - context.now_ms()) / 1000
+                wait_s(min(max(pause_s, 0.001), PAUSE_MAX_S))
     finally:
         reader.close()
 

@@ -63,11 +63,6 @@ def staging_directory(path: str, job_id: str, writer_id: str) -> str:
     return os.path.join(path, f".staging-{job_id}-{writer_id}")
 
 
-def staging_pattern(path: str, job_id: str) -> str:
-    """The staging directories of all writers of a job, also of those that have returned no committables."""
-    return staging_directory(path, job_id, "*")
-
-
 def is_pattern(path: str) -> bool:
     return _WILDCARD.search(path) is not None
 
@@ -79,6 +74,13 @@ def root_of(path: str) -> str:
     parts = path.split("/")
     fixed = next(i for i, part in enumerate(parts) if is_pattern(part))
     return "/".join(parts[:fixed]) or ("/" if path.startswith("/") else ".")
+
+
+def table_root(path: str, files: Any) -> str:
+    """The directory below which names of directories may stand for columns."""
+    status = files.status(root_of(path))
+    is_file = status is not None and not status.is_directory
+    return os.path.dirname(path) or "." if is_file else root_of(path)
 
 
 def rejected_rows_path(path: str) -> str:

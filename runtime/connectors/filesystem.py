@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -17,7 +17,7 @@ from runtime.connectors.file_paths import (
     local_path,
     pattern_below,
     root_of,
-    staging_pattern,
+    staging_directory,
 )
 from runtime.connectors.rejected_rows import REJECTED_ROWS_PATH, rejected_rows_directory
 from runtime.formats import format_of, format_options
@@ -27,6 +27,7 @@ from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
+from sqlstream.spi.batch_relation import BatchRelation, ThroughReader
 from sqlstream.spi.connector import (
     Boundedness,
     ConnectorContext,
@@ -157,6 +158,16 @@ class Filesystem:
 
         return FileSourceReader(spec, context, splits)
 
+    def batch_relation(
+        self, source: SourceSpec, engine: str, files: Any, check_cancelled: Callable[[], None]
+    ) -> BatchRelation:
+        if source.options["format"] != "parquet":
+            # How texts become values is ours alone.
+            return ThroughReader()
+        from runtime.connectors.native_parquet.relation import parquet_relation
+
+        return parquet_relation(source, engine, files, check_cancelled)
+
     def paths(self, options: Mapping[str, str]) -> tuple[str, ...]:
         named = (options["path"], options.get(REJECTED_ROWS_PATH, ""))
         return tuple(root_of(local_path(path)) for path in named if path)
@@ -194,14 +205,7 @@ class Filesystem:
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:
         from runtime.connectors.filesystem_sink import FileSinkWriter
 
-        path = local_path(spec.options["path"])
-        if is_pattern(path):
-            raise UserError(
-                "SS5013",
-                f'table "{spec.table}" cannot be written: its path is the pattern "{path}"',
-                hint="declare another table whose path is a directory",
-            )
-        return FileSinkWriter(spec, path, context)
+        return FileSinkWriter(spec, _written_path(spec), context)
 
     def commit(self, spec: SinkSpec, committables: list[dict[str, Any]], files: Any) -> None:
         """Move every hidden file to its name, all or none. What has been moved already is left alone."""
@@ -214,8 +218,23 @@ class Filesystem:
     def abort(self, spec: SinkSpec, job_id: str, committables: list[dict[str, Any]], files: Any) -> None:
         path = local_path(spec.options["path"])
         remove_files(path, committables, files)
-        for directory in files.match_glob(staging_pattern(path, job_id)):
+        for directory in files.match_glob(staging_directory(path, job_id, "*")):
             files.remove(directory)
+
+    def staging_directory(self, spec: SinkSpec, job_id: str, writer_id: str) -> str:
+        return staging_directory(_written_path(spec), job_id, writer_id)
+
+
+def _written_path(spec: SinkSpec) -> str:
+    """UserError SS5013 for a path that cannot be written."""
+    path = local_path(spec.options["path"])
+    if is_pattern(path):
+        raise UserError(
+            "SS5013",
+            f'table "{spec.table}" cannot be written: its path is the pattern "{path}"',
+            hint="declare another table whose path is a directory",
+        )
+    return path
 
 
 def _remove_staging(committables: list[dict[str, Any]], files: Any) -> None:

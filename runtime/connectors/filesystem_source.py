@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
-from runtime.connectors.file_paths import local_path, root_of
+from runtime.connectors.file_paths import local_path, table_root
 from runtime.connectors.file_queue import FileQueue
 from runtime.connectors.file_split import FileSplit
 from runtime.connectors.rejected_rows import RejectedRows, rejected_rows_directory
@@ -43,7 +42,7 @@ class FileSourceReader:
         self._context = context
         path = local_path(spec.options["path"])
         rejected = RejectedRows(rejected_rows_directory(spec), context)
-        self._files = TableFiles(spec, context, _table_root(path, context), rejected)
+        self._files = TableFiles(spec, context, table_root(path, context.files), rejected)
         self._watermarks = RowWatermarks(spec.watermark, context) if spec.watermark is not None else None
         self._open_files_max = 1
         if self._watermarks is not None:
@@ -140,13 +139,6 @@ class FileSourceReader:
         if (next_ms := self._queue.next_ms()) is not None:
             progress.append(next_ms)
         self._watermark_ms = max(self._watermark_ms, min(progress, default=self._queue.finished_ms))
-
-
-def _table_root(path: str, context: ConnectorContext) -> str:
-    """The directory below which names of directories may stand for columns."""
-    status = context.files.status(root_of(path))
-    is_file = status is not None and not status.is_directory
-    return os.path.dirname(path) or "." if is_file else root_of(path)
 
 
 class _OpenFile:

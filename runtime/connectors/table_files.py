@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from runtime.connectors.file_paths import DEFAULT_PARTITION_NAME, partition_values
+from runtime.connectors.file_constants import FileConstants
 from runtime.connectors.first_bytes import FirstBytes
 from runtime.connectors.rejected_rows import RejectedRows
 from runtime.formats import format_of, format_options
 from runtime.formats.row_count import empty_columns
-from runtime.formats.text_values import parse_text
 from runtime.host.files import FileStatus
-from sqlstream.arrow import to_arrow_type
-from sqlstream.errors import UserError
-from sqlstream.schema import Field, Schema
+from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import ConnectorContext
 from sqlstream.spi.format import FileReader
@@ -39,7 +35,7 @@ class TableFiles:
     ) -> None:
         self._spec = spec
         self._context = context
-        self._root = root
+        self._constants = FileConstants(spec, root)
         self._rejected = rejected
         self._format = format_of(spec.options["format"])
         self._format_options = format_options(spec.options["format"], spec.options)
@@ -56,7 +52,7 @@ class TableFiles:
         if self._format.descriptor.is_text and size_max >= 0:
             stream = FirstBytes(stream, size_max)
         block_bytes = SIDE_BY_SIDE_BYTES if is_beside_others else None
-        constants = self._constants(status)
+        constants = self._constants.of(status)
         columns = tuple(c for c in self._spec.columns if c not in constants)
         reader = self._reader(stream, status.path, columns, self._context.batch_rows, skip_rows, block_bytes)
         return reader, self._decode(status.path, reader, stream, constants)
@@ -67,7 +63,7 @@ class TableFiles:
         Rejected rows are skipped without a report: the reader of all rows reports them. It must find the same rows
         undecodable, so every column is decoded, but for formats that know no undecodable rows.
         """
-        constants = self._constants(status)
+        constants = self._constants.of(status)
         wanted = [name if i in places else None for i, name in enumerate(self._names())]
         decoded = self._spec.columns if self._format.descriptor.is_text else wanted
         columns = tuple(name for name in decoded if name is not None and name not in constants)
@@ -91,7 +87,7 @@ class TableFiles:
         skip_rows: int,
         block_bytes: int | None,
     ) -> FileReader:
-        in_directories = self._in_directories(path)
+        in_directories = self._constants.in_directories(path)
         in_file = Schema(tuple(f for f in self._spec.schema.fields if f.name not in in_directories))
         return self._format.reader(
             stream, path, in_file, columns, self._format_options, batch_rows, skip_rows, block_bytes
@@ -122,45 +118,3 @@ class TableFiles:
         if name is None:
             return None
         return pa.repeat(constants[name], batch.num_rows) if name in constants else batch.column(name)
-
-    # --- values that are the same for all rows of a file ---------------------------------------------------------------
-
-    def _in_directories(self, path: str) -> dict[str, str]:
-        found = partition_values(path, self._root)
-        return {name: value for name, value in found.items() if name in self._spec.schema.names}
-
-    def _constants(self, status: FileStatus) -> dict[str, pa.Scalar]:
-        in_directories = self._partition_scalars(self._in_directories(status.path), status.path)
-        return {**in_directories, **_metadata(self._spec.metadata, status)}
-
-    def _partition_scalars(self, values: dict[str, str], path: str) -> dict[str, pa.Scalar]:
-        default = self._spec.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
-        schema = self._spec.schema
-        scalars = {}
-        for name, text in values.items():
-            t = schema.types[schema.index_of(name)]
-            try:
-                scalars[name] = parse_text(pa.array([None if text == default else text], pa.string()), t)[0]
-            except pa.ArrowInvalid as error:
-                raise UserError(
-                    "SS5011",
-                    f'the directory "{name}={text}" of "{path}" is no {t.with_nullable(True)}',
-                    hint=f'declare column "{name}" with a type that fits',
-                ) from error
-        return scalars
-
-
-def _metadata(fields: tuple[Field, ...], status: FileStatus) -> dict[str, pa.Scalar]:
-    path = os.path.abspath(status.path)
-    values = {
-        "file.path": path,
-        "file.name": os.path.basename(path),
-        "file.size": status.size,
-        "file.modification-time": status.modified_ms,
-    }
-    return {f.name: _metadata_scalar(values[f.name], f) for f in fields}
-
-
-def _metadata_scalar(value: Any, field: Field) -> pa.Scalar:
-    natural = pa.timestamp("ms", "UTC") if field.name == "file.modification-time" else None
-    return pa.scalar(value, natural).cast(to_arrow_type(field.type))

@@ -60,14 +60,19 @@ def _from_text(target: LogicalType, time_zone: str, is_try: bool) -> Kernel:
             return values
         bad = unread(text, values)
         if len(bad):
-            raise UserError(
-                "SS5102",
-                f'cannot cast "{text[int(bad[0])].as_py()}" to {target.with_nullable(True)}',
-                hint="use TRY_CAST to get NULL for what cannot be read",
-            )
+            raise cannot_cast(text[int(bad[0])].as_py(), str(target.with_nullable(True)))
         return values
 
     return kernel
+
+
+def cannot_cast(text: str, type_name: str) -> UserError:
+    """SS5102, to be raised."""
+    return UserError(
+        "SS5102",
+        f'cannot cast "{text}" to {type_name}',
+        hint="use TRY_CAST to get NULL for what cannot be read",
+    )
 
 
 def _is_malformed(text: pa.Array, values: pa.Array) -> bool:

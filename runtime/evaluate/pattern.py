@@ -15,6 +15,7 @@ from runtime.evaluate.kernel import Builder, Kernel, is_literal, literal_of, wit
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
+from sqlstream.like_pattern import like_parts
 
 _JAVA_ONLY = (
     ("(?=", "look-ahead"),
@@ -28,46 +29,12 @@ _JAVA_ONLY = (
 def _like(call: Call, context: EvaluationContext) -> Kernel:
     if is_literal(call, 1, 2):
         escape = literal_of(call, 2) if len(call.args) == 3 else None
-        return _like_kernel(_like_parts(literal_of(call, 1), escape))
+        return _like_kernel(like_parts(literal_of(call, 1), escape))
     if len(call.args) == 2:
         return lambda *args: evaluate_in_duckdb("a0 LIKE a1", *args)
     return by_parameter(
-        lambda pattern, escape: _like_kernel(_like_parts(pattern, escape)), to_arrow_type(call.type)
+        lambda pattern, escape: _like_kernel(like_parts(pattern, escape)), to_arrow_type(call.type)
     )
-
-
-def _like_parts(pattern: str, escape: str | None) -> list[str]:
-    """The pattern as literal runs, which start with "=", and the wildcards "%" and "_".
-
-    UserError SS3103 for an escape that is not one character, or that stands before another one than %, _ and itself.
-
-    >>> _like_parts("a%b!%", "!")
-    ['=a', '%', '=b%']
-    """
-    if escape is not None and len(escape) != 1:
-        raise UserError("SS3103", f'the escape "{escape}" of LIKE is not one character')
-    parts: list[str] = []
-    is_escaped = False
-    for character in pattern:
-        if not is_escaped and character == escape:
-            is_escaped = True
-            continue
-        if is_escaped and character not in ("%", "_", escape):
-            raise UserError(
-                "SS3103",
-                f'the LIKE pattern "{pattern}" has its escape character before "{character}"',
-                hint=f"write {escape}{escape} for the character itself; it may stand before % and _ only",
-            )
-        if character in "%_" and not is_escaped:
-            parts.append(character)
-        elif parts and parts[-1].startswith("="):
-            parts[-1] += character
-        else:
-            parts.append("=" + character)
-        is_escaped = False
-    if is_escaped:
-        raise UserError("SS3103", f'the LIKE pattern "{pattern}" ends with its escape character')
-    return parts
 
 
 def _like_kernel(parts: list[str]) -> Kernel:

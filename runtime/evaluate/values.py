@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 
 from runtime.evaluate.literal import evaluate_literal
 from sqlstream.arrow import to_arrow_schema
+from sqlstream.cancellation import check_not_given_up
 from sqlstream.expressions import Literal, LiteralValue
 from sqlstream.schema import Schema
 from sqlstream.specs.source import ValuesSpec
@@ -31,4 +33,10 @@ def values_batches(spec: ValuesSpec, schema: Schema, batch_rows: int) -> Iterato
 
 def _column(values: tuple[LiteralValue, ...], logical: LogicalType, arrow: pa.DataType) -> pa.Array:
     """A loop over values, because there are only as many literals as the statement spells out."""
-    return pa.array([evaluate_literal(Literal(v, logical)) for v in values], arrow)
+    return pa.array(list(_evaluated(values, logical)), arrow)
+
+
+def _evaluated(values: tuple[LiteralValue, ...], logical: LogicalType) -> Iterator[Any]:
+    for value in values:
+        check_not_given_up()
+        yield evaluate_literal(Literal(value, logical))

@@ -109,7 +109,7 @@ class ParquetReader(FileRows):
         unit = "ns" if any("timestamp[ns" in str(t) for t in self._targets.values()) else "us"
         file = pq.ParquetFile(self._stream, coerce_int96_timestamp_unit=unit)
         self._check_columns(file.schema_arrow)
-        rows = _rows_of_groups(file.metadata)
+        rows = rows_of_groups(file.metadata)
         groups = self._groups_left(rows)
         if not self._targets:
             yield from (empty_columns(rows[group]) for group in groups)
@@ -200,7 +200,7 @@ class ParquetReader(FileRows):
         return column
 
 
-def _rows_of_groups(metadata: Any) -> list[int]:
+def rows_of_groups(metadata: Any) -> list[int]:
     """The rows of each row group. ValueError where they are not those of the file."""
     # The columns of a group are not read: pyarrow ends the process when they are broken.
     rows = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]

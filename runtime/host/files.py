@@ -10,11 +10,14 @@ import itertools
 import os
 import shutil
 import stat
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
 from sqlstream.errors import ExternalError, Retry, UserError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _CANNOT_EXIST = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP})
 """The operating system's error numbers for a path at which nothing exists, or nothing can exist."""
@@ -61,6 +64,20 @@ class LocalFiles:
             return os.fdopen(number, "rb", buffering=0)
         except OSError as error:
             raise file_error("read", path, error) from error
+
+    def map_read(self, path: str) -> pa.MemoryMappedFile:
+        """A regular file whose bytes are in memory only while they are used."""
+        import pyarrow as pa
+
+        self.open_read(path).close()
+        try:
+            return pa.memory_map(path)
+        except OSError as error:
+            raise file_error("read", path, error) from error
+
+    def handed_on(self, path: str) -> str:
+        """The absolute path under which an engine of another's making is to open the file."""
+        return os.path.abspath(path)
 
     def open_write(self, path: str) -> BinaryIO:
         """A new file, its directories made; an existing one is replaced."""

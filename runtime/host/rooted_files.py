@@ -84,6 +84,10 @@ class RootedFiles(LocalFiles):
         self._check_opened(stream, path)
         return stream
 
+    def handed_on(self, path: str) -> str:
+        """The real path: a link that led to it when it was checked may lead elsewhere when it is opened."""
+        return self.check(self.check(path))
+
     def open_write(self, path: str) -> BinaryIO:
         """A new file, or an existing one that is emptied. UserError SS5017 for a pipe, socket or device."""
         real = self.check(path)

@@ -14,6 +14,7 @@ from runtime.inference.duckdb_sniffer import DATE_FORMAT, scalar_type, sniffing
 from runtime.inference.refusal import cannot_infer, do_not_fit
 from runtime.inference.samples import read_samples
 from sqlstream import types as sql
+from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import UserError
 from sqlstream.schema import Field, Schema
 from sqlstream.types import LogicalType
@@ -139,6 +140,7 @@ def _readable(path: str, text: bytes, schema: Schema, options: dict[str, str]) -
         return schema
     fields = []
     for field in schema.fields:
+        check_not_given_up()
         columns = [batch.column(field.name) for batch in texts]
         is_exact = all(_reads(column, field.type) for column in columns)
         fields.append(field if is_exact else Field(field.name, sql.STRING))

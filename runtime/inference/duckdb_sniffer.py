@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import tempfile
+import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,9 @@ _CONFIG: dict[str, Any] = {
 
 DATE_FORMAT = "%Y-%m-%d"
 """The one way of writing dates that the text formats read; DuckDB would take others."""
+
+_connections: dict[int, DuckDBPyConnection] = {}
+"""Those that are in use, by thread."""
 
 _SCALARS = {
     "BOOLEAN": sql.BOOLEAN,
@@ -59,7 +63,21 @@ def sniffing(sample: bytes) -> Iterator[tuple[DuckDBPyConnection, str]]:
         except OSError as error:
             raise file_error("write", file.name, error) from error
         with duckdb.connect(":memory:", config=_CONFIG) as connection:
-            yield connection, file.name
+            _connections[threading.get_ident()] = connection
+            try:
+                yield connection, file.name
+            finally:
+                del _connections[threading.get_ident()]
+
+
+def interrupt_sniffing(thread_id: int) -> None:
+    """End what DuckDB sniffs on a thread, if it does, with an error."""
+    import duckdb
+
+    connection = _connections.get(thread_id)
+    if connection is not None:
+        with contextlib.suppress(duckdb.Error):
+            connection.interrupt()
 
 
 def scalar_type(duckdb_type: str) -> LogicalType:

@@ -19,6 +19,7 @@ from runtime.inference.fractions import are_cut
 from runtime.inference.refusal import cannot_infer
 from runtime.inference.samples import read_samples
 from sqlstream import types as sql
+from sqlstream.cancellation import check_not_given_up
 from sqlstream.schema import Field, Schema
 from sqlstream.types import LogicalType, TypeRoot
 
@@ -108,6 +109,7 @@ def _readable(text: bytes, schema: Schema) -> Schema:
 
 
 def _readable_type(field: Field, lines: pa.Array) -> LogicalType:
+    check_not_given_up()
     for t in (field.type, _without_times(field.type)):
         if _reads(field.name, t, lines):
             return t

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import io
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
@@ -16,6 +17,7 @@ from sqlstream.errors import UserError
 from sqlstream.schema import Field, Schema
 from sqlstream.types import LogicalType, TypeRoot
 
+FOOTER_BYTES_MAX = 64 << 20
 _WITHOUT_TYPE = {"INTERVAL": "an interval", "UUID": "a UUID"}
 _DECLARE = "declare the table with CREATE TABLE and the columns that you need"
 
@@ -34,6 +36,7 @@ def _schema(path: str, files: Any) -> Schema:
 
     try:
         with files.open_read(path) as stream:
+            _check_footer(path, stream)
             file = pq.ParquetFile(stream, coerce_int96_timestamp_unit="us")
             stored, odd = file.schema_arrow, _odd_columns(file.schema)
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -46,6 +49,16 @@ def _schema(path: str, files: Any) -> Schema:
             hint="check that the file is a whole parquet file",
         ) from error
     return Schema(tuple(Field(f.name, _type(path, f.name, f.type, odd)) for f in stored))
+
+
+def _check_footer(path: str, stream: BinaryIO) -> None:
+    """UserError SS5024 for a footer that would take much memory to read; its length stands before the last four bytes."""
+    end = stream.seek(0, io.SEEK_END)
+    stream.seek(max(0, end - 8))
+    size = int.from_bytes(stream.read(4), "little")
+    stream.seek(0)
+    if FOOTER_BYTES_MAX < size < end:
+        raise cannot_infer(path, f"its footer has {size} bytes, more than {FOOTER_BYTES_MAX}", _DECLARE)
 
 
 def _odd_columns(schema: Any) -> dict[str, str]:

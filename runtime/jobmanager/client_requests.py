@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from runtime.jobmanager.shell import JobManagerShell
 from sqlstream.errors import ErrorInfo, SqlStreamError
-from sqlstream.messages.rpc import (
+from sqlstream.messages.client_rpc import (
     CancelJob,
     ClientReply,
     ClusterOverviewReply,

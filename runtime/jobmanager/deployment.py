@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
 from sqlstream.graph.job_graph import JobEdge
 from sqlstream.graph.stream_graph import ExchangeKind
@@ -36,8 +38,10 @@ def partition_id(producer: ExecutionVertex, edge: JobEdge) -> str:
     return f"{producer.execution.execution_id}-{edge.id}"
 
 
-def describe_tasks(graph: ExecutionGraph, result_address: str) -> dict[str, TaskDeploymentDescriptor]:
-    """The descriptors by execution id. Every execution must have its slot already."""
+def describe_tasks(
+    graph: ExecutionGraph, subtasks: Iterable[ExecutionVertex], result_address: str
+) -> dict[str, TaskDeploymentDescriptor]:
+    """The descriptors by execution id. These subtasks, and all at the other ends of their channels, must have their slots."""
     job = graph.job_graph
     return {
         s.execution.execution_id: TaskDeploymentDescriptor(
@@ -53,7 +57,7 @@ def describe_tasks(graph: ExecutionGraph, result_address: str) -> dict[str, Task
             result_address=result_address,
             config=job.config,
         )
-        for s in graph.subtasks()
+        for s in subtasks
     }
 
 

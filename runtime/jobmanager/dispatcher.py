@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import replace
 
-from runtime.jobmanager.events import EndedJob, JobFinished, JobMasterInstruction, RemoveJob, StoreJob
+from runtime.jobmanager.events import (
+    EndedJob,
+    JobFinished,
+    JobMasterInstruction,
+    JobStored,
+    JobStoreFailed,
+    RemoveJob,
+    StoreJob,
+)
 from runtime.jobmanager.job_details import describe_job, measure_job, summarise_job
 from runtime.jobmanager.job_master import JobMaster, JobMasterConfig
 from runtime.jobmanager.scheduler import slots_needed
@@ -13,7 +21,6 @@ from sqlstream import config
 from sqlstream.errors import ErrorInfo, FailureReason, JobError, UserError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.stream_graph import ExchangeKind
-from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobDetails, JobMetrics, JobOverviewEntry, JobStatusReply
 
 
@@ -71,19 +78,20 @@ class Dispatcher:
         return [StoreJob(job_graph)]
 
     def on_stored(self, job_id: str, now_ms: int) -> list[JobMasterInstruction]:
+        # One that was cancelled while it was being stored has ended, and never starts.
         master = self.masters.get(job_id)
-        # Cancelled while it was being stored: it never starts.
-        return master.start(now_ms) if master is not None and master.status is JobStatus.INITIALIZING else []
+        return master.handle(JobStored(job_id), now_ms) if master is not None else []
 
     def on_store_failed(self, job_id: str, error: ErrorInfo, now_ms: int) -> list[JobMasterInstruction]:
         master = self.masters.get(job_id)
-        return master.fail_before_start(error, now_ms) if master is not None else []
+        return master.handle(JobStoreFailed(job_id, error), now_ms) if master is not None else []
 
     def on_finished(self, finished: JobFinished) -> list[RemoveJob]:
+        """Record the end of a job. A suspended one stays in the JobStore: another JobManager takes it up again."""
         master = self.masters.pop(finished.job_id)
         ended = EndedJob(master.job_graph, describe_job(master), measure_job(master))
         self.add_ended(ended)
-        return [RemoveJob(master.job_id, ended)]
+        return [RemoveJob(master.job_id, ended)] if finished.status.is_globally_terminal else []
 
     def add_ended(self, ended: EndedJob) -> None:
         """Remember a job that has ended, here or under an earlier JobManager.

@@ -60,6 +60,13 @@ class CancelRequested:
 
 
 @dataclass(frozen=True)
+class SuspendRequested:
+    """The JobManager ends before the job, which another one may take up again."""
+
+    job_id: str
+
+
+@dataclass(frozen=True)
 class JobStored:
     job_id: str
 
@@ -110,6 +117,7 @@ JobManagerEvent = (
     MessageReceived
     | SubmitRequested
     | CancelRequested
+    | SuspendRequested
     | JobStored
     | JobStoreFailed
     | SinksCommitted
@@ -157,12 +165,15 @@ class NoTaskManagerLeft:
 
 
 JobMasterEvent = (
-    SlotsOffered
+    JobStored
+    | JobStoreFailed
+    | SlotsOffered
     | TaskStateChanged
     | MetricsReceived
     | TaskManagerLost
     | NoTaskManagerLeft
     | CancelRequested
+    | SuspendRequested
     | MetricsRequested
     | SinksCommitted
     | SinksCommitFailed

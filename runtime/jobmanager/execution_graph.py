@@ -6,10 +6,13 @@ from collections.abc import Iterator
 
 from runtime.jobmanager.execution_state import check_execution_transition, steps_to
 from runtime.story import Story
-from sqlstream.errors import ErrorInfo
+from sqlstream.errors import ErrorInfo, InternalError
 from sqlstream.graph.job_graph import JobGraph, JobVertex
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import SinkCommittables, TaskMetrics
+
+ATTEMPTS_KEPT = 16
+"""How many ended attempts of a subtask are kept (Flink: jobmanager.execution.attempts-history-size)."""
 
 
 class Execution:
@@ -55,12 +58,13 @@ class Execution:
 
 
 class ExecutionVertex:
-    """One subtask of a vertex; `execution` is its current attempt, `earlier` those before."""
+    """One subtask of a vertex; `execution` is its current attempt, `earlier` the newest `ATTEMPTS_KEPT` before it."""
 
-    def __init__(self, vertex: JobVertex, subtask: int, execution: Execution) -> None:
+    def __init__(self, vertex: JobVertex, index: int, subtask: int, first: Execution) -> None:
         self.vertex = vertex
+        self.index = index
         self.subtask = subtask
-        self.execution = execution
+        self.execution = first
         self.earlier: list[Execution] = []
 
 
@@ -72,17 +76,33 @@ class ExecutionGraph:
         self.job_graph = job_graph
         self.vertices: dict[str, tuple[ExecutionVertex, ...]] = {}
         self._by_id: dict[str, ExecutionVertex] = {}
+        self._story = story
         for index, vertex in enumerate(job_graph.vertices):
             subtasks = tuple(
-                ExecutionVertex(
-                    vertex,
-                    i,
-                    Execution(f"{job_graph.job_id}-{index}-{i}-0", attempt=0, now_ms=now_ms, story=story),
-                )
+                ExecutionVertex(vertex, index, i, self._attempt(index, i, 0, now_ms))
                 for i in range(vertex.parallelism)
             )
             self.vertices[vertex.id] = subtasks
             self._by_id.update((s.execution.execution_id, s) for s in subtasks)
+
+    def _attempt(self, index: int, subtask: int, attempt: int, now_ms: int) -> Execution:
+        execution_id = f"{self.job_graph.job_id}-{index}-{subtask}-{attempt}"
+        return Execution(execution_id, attempt, now_ms, self._story)
+
+    def start_anew(self, subtask: ExecutionVertex, now_ms: int) -> None:
+        """Give a subtask whose attempt has ended its next one."""
+        ended = subtask.execution
+        if not ended.is_terminal:
+            raise InternalError(
+                f"{ended.execution_id} is {ended.state.value}, and would be started anew",
+                story=self._story.lines(),
+            )
+        subtask.earlier.append(ended)
+        for forgotten in subtask.earlier[:-ATTEMPTS_KEPT]:
+            del self._by_id[forgotten.execution_id]
+        del subtask.earlier[:-ATTEMPTS_KEPT]
+        subtask.execution = self._attempt(subtask.index, subtask.subtask, ended.attempt + 1, now_ms)
+        self._by_id[subtask.execution.execution_id] = subtask
 
     def subtasks(self) -> Iterator[ExecutionVertex]:
         for vertex in self.vertices.values():
@@ -93,7 +113,14 @@ class ExecutionGraph:
 
     def find(self, execution_id: str) -> ExecutionVertex | None:
         """The subtask whose current attempt has this id."""
-        return self._by_id.get(execution_id)
+        found = self._by_id.get(execution_id)
+        return found if found is not None and found.execution.execution_id == execution_id else None
+
+    def find_earlier(self, execution_id: str) -> Execution | None:
+        """The attempt with this id, when a later one has taken its place."""
+        found = self._by_id.get(execution_id)
+        earlier = found.earlier if found is not None else ()
+        return next((e for e in earlier if e.execution_id == execution_id), None)
 
     def are_all(self, state: ExecutionState) -> bool:
         return all(e.state is state for e in self.executions())

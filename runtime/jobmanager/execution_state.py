@@ -1,26 +1,12 @@
-"""Checks state transitions against the diagrams in `sqlstream.messages.job_state`."""
+"""Checks the transitions of an execution against the diagram in `sqlstream.messages.job_state`."""
 
 from __future__ import annotations
 
 from runtime.story import Story
 from sqlstream.errors import InternalError
-from sqlstream.messages.job_state import ExecutionState, JobStatus
+from sqlstream.messages.job_state import ExecutionState
 
-_J, _E = JobStatus, ExecutionState
-
-JOB_TRANSITIONS: dict[JobStatus, frozenset[JobStatus]] = {
-    _J.INITIALIZING: frozenset({_J.CREATED, _J.RECONCILING, _J.CANCELLING, _J.FAILED, _J.SUSPENDED}),
-    _J.CREATED: frozenset({_J.RUNNING, _J.FAILING, _J.CANCELLING, _J.SUSPENDED}),
-    _J.RUNNING: frozenset({_J.FINISHED, _J.FAILING, _J.CANCELLING, _J.RESTARTING, _J.SUSPENDED}),
-    _J.FAILING: frozenset({_J.FAILED, _J.RESTARTING, _J.CANCELLING, _J.SUSPENDED}),
-    _J.RESTARTING: frozenset({_J.RUNNING, _J.FAILING, _J.CANCELLING, _J.SUSPENDED}),
-    _J.CANCELLING: frozenset({_J.CANCELED, _J.FAILING, _J.SUSPENDED}),
-    _J.RECONCILING: frozenset({_J.RUNNING, _J.FAILING, _J.CANCELLING, _J.SUSPENDED}),
-    _J.FINISHED: frozenset(),
-    _J.CANCELED: frozenset(),
-    _J.FAILED: frozenset(),
-    _J.SUSPENDED: frozenset(),
-}
+_E = ExecutionState
 
 EXECUTION_TRANSITIONS: dict[ExecutionState, frozenset[ExecutionState]] = {
     _E.CREATED: frozenset({_E.SCHEDULED, _E.RECONCILING, _E.CANCELED, _E.FAILED}),
@@ -36,14 +22,6 @@ EXECUTION_TRANSITIONS: dict[ExecutionState, frozenset[ExecutionState]] = {
 }
 
 _WAY_TO_FINISHED = (_E.DEPLOYING, _E.INITIALIZING, _E.RUNNING, _E.FINISHED)
-
-
-def check_job_transition(current: JobStatus, target: JobStatus, job_id: str, story: Story) -> None:
-    """InternalError with the story when the diagram has no such arrow."""
-    if target not in JOB_TRANSITIONS[current]:
-        raise InternalError(
-            f"job {job_id} cannot go from {current.value} to {target.value}", story=story.lines()
-        )
 
 
 def check_execution_transition(

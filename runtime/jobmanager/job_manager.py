@@ -28,6 +28,7 @@ from runtime.jobmanager.events import (
     SinksCommitted,
     SlotsOffered,
     SubmitRequested,
+    SuspendRequested,
     TaskManagerExited,
     TaskManagerLost,
     TaskStateChanged,
@@ -121,6 +122,7 @@ class JobManager:
                 return list(dispatcher.on_store_failed(job_id, error, now_ms))
             case (
                 CancelRequested()
+                | SuspendRequested()
                 | MetricsRequested()
                 | SinksCommitted()
                 | SinksCommitFailed()

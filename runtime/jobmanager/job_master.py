@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from runtime.jobmanager.deployment import describe_tasks
 from runtime.jobmanager.events import (
@@ -13,25 +15,31 @@ from runtime.jobmanager.events import (
     JobFinished,
     JobMasterEvent,
     JobMasterInstruction,
+    JobStored,
+    JobStoreFailed,
     MetricsReceived,
     MetricsRequested,
     NoTaskManagerLeft,
     ReleaseSlots,
     RequestSlots,
     Send,
-    SinkCommit,
     SinksAborted,
     SinksCommitFailed,
     SinksCommitted,
     SlotsOffered,
+    SuspendRequested,
     TaskManagerLost,
     TaskStateChanged,
     Tick,
     WithdrawRequest,
 )
 from runtime.jobmanager.execution_graph import Execution, ExecutionGraph, ExecutionVertex
-from runtime.jobmanager.execution_state import check_job_transition
+from runtime.jobmanager.job_invariants import broken_rule
+from runtime.jobmanager.job_phase import ACTIVE, JobPhase, check_phase_transition, status_in
+from runtime.jobmanager.pipelined_region import PipelinedRegion, RegionPhase, regions_of
+from runtime.jobmanager.restart_strategy import NoRestart, RestartStrategy
 from runtime.jobmanager.scheduler import assign_slots, slots_needed
+from runtime.jobmanager.sink_commits import DiscardedOutput, sink_commits, sink_leftovers
 from runtime.jobmanager.slot_pool import SlotPool
 from runtime.story import Story
 from sqlstream.errors import ErrorInfo, FailureReason, InternalError
@@ -45,10 +53,8 @@ from sqlstream.messages.rpc import (
     RequestMetrics,
     TaskDeploymentDescriptor,
     TaskStateAck,
-    TaskStateUpdate,
     ToTaskManager,
 )
-from sqlstream.specs import SinkSpec
 
 METRICS_REQUEST_INTERVAL_MS = 1000
 """Interval between requests for figures, however often clients read them: each lasts for several seconds."""
@@ -56,26 +62,35 @@ METRICS_REQUEST_INTERVAL_MS = 1000
 _SETTLED = (ExecutionState.INITIALIZING, ExecutionState.RUNNING, ExecutionState.FINISHED)
 """States of an execution in which no answer of its TaskManager is due."""
 
+_NOT_YET_DEPLOYED = (ExecutionState.CREATED, ExecutionState.SCHEDULED)
+_STARTING = (*_NOT_YET_DEPLOYED, ExecutionState.DEPLOYING, ExecutionState.INITIALIZING)
+
+Handler = Callable[["JobMaster", Any, int], None]
+
 
 @dataclass(frozen=True)
 class JobMasterConfig:
     """`result_address` is where sinks send rows for the client. A task that does not end within
-    `cancellation_timeout_ms` is given up; its TaskManager ends itself for the same reason."""
+    `cancellation_timeout_ms` is given up; its TaskManager ends itself for the same reason. `restart_strategy` makes one for
+    each job."""
 
     result_address: str = ""
     slot_request_timeout_ms: int = 300_000
     cancellation_timeout_ms: int = 230_000
     resend_ms: int = 500
+    restart_strategy: Callable[[], RestartStrategy] = NoRestart
 
 
 class JobMaster:
-    """Takes one job from INITIALIZING to a final state, and there only once no task of it can be running.
+    """Takes one job from STORING to a final phase, and there only once no task of it can be running.
 
-    One failed task fails the job: the others are cancelled and the first cause is kept (a failed task or a lost
-    TaskManager replaces the broken connections that it caused). Sinks are committed when every task has
-    FINISHED, before the job is FINISHED; a cancellation during the commit is too late and has no effect.
-    Committables of a job that does not finish are aborted, also when the failure was one of its commits.
-    State: the ExecutionGraph, the slots, the cause. Forgotten with the job.
+    What an event does depends on the phase, by the table at the end of this file; after it, the job goes on as far as it can
+    (`_advance`). A failure restarts the regions that it hits, or fails the job if its RestartStrategy says so: then all
+    tasks are cancelled and the first cause is kept (a failed task or a lost TaskManager replaces the broken connections that
+    it caused). Sinks are committed when every task has FINISHED, before the job is FINISHED; a cancellation during the commit
+    is too late and has no effect. Committables of a job that does not finish, and of attempts that were not the last, are
+    aborted, also when the failure was one of its commits.
+    State: the phase, the ExecutionGraph and its regions, the slots, the cause. Forgotten with the job.
     """
 
     def __init__(self, job_graph: JobGraph, config: JobMasterConfig, now_ms: int) -> None:
@@ -83,99 +98,123 @@ class JobMaster:
         self.job_id = job_graph.job_id
         self.config = config
         self.story = Story()
+        self.phase = JobPhase.STORING
         self.status = JobStatus.INITIALIZING
         self.timestamps_ms = {JobStatus.INITIALIZING.value: now_ms}
         self.error: ErrorInfo | None = None
         self.graph = ExecutionGraph(job_graph, now_ms, self.story)
+        self.regions = regions_of(self.graph)
         self.slots = SlotPool(slots_needed(job_graph))
+        self._region_of = {s: region for region in self.regions for s in region.subtasks}
+        self._restarts = config.restart_strategy()
         self._descriptors: dict[str, TaskDeploymentDescriptor] = {}
+        self._discarded = DiscardedOutput()
+        # Whether there may be output that no committable names.
+        self._is_unclean = False
         self._slots_deadline_ms = 0
-        self._cancel_deadline_ms = 0
-        self._is_committing = False
-        self._is_aborting = False
-        self._has_lost_tasks = False
         self._metrics_requested_ms = 0
         self._instructions: list[JobMasterInstruction] = []
-
-    def start(self, now_ms: int) -> list[JobMasterInstruction]:
-        """Schedule all tasks and request their slots."""
-        self._instructions = []
-        self._transition(JobStatus.CREATED, now_ms)
-        self._transition(JobStatus.RUNNING, now_ms)
-        for execution in self.graph.executions():
-            execution.transition(ExecutionState.SCHEDULED, now_ms)
-        self._slots_deadline_ms = now_ms + self.config.slot_request_timeout_ms
-        self._instructions.append(RequestSlots(self.job_id, self.slots.needed, self.job_graph.is_on_spark))
-        return self._instructions
 
     def handle(self, event: JobMasterEvent, now_ms: int) -> list[JobMasterInstruction]:
         """Take one event in and return the instructions. InternalError when the machine's own rules are broken."""
         self._instructions = []
-        match event:
-            case SlotsOffered():
-                self._on_slots_offered(event, now_ms)
-            case TaskStateChanged(update):
-                self._on_task_state(update, now_ms)
-            case MetricsReceived():
-                self._on_metrics(event)
-            case MetricsRequested():
-                self._request_metrics(now_ms)
-            case TaskManagerLost():
-                self._on_task_manager_lost(event, now_ms)
-            case NoTaskManagerLeft(error):
-                self._on_no_task_manager_left(error, now_ms)
-            case CancelRequested():
-                self._on_cancel(now_ms)
-            case SinksCommitted() | SinksCommitFailed() | SinksAborted():
-                self._on_sinks(event, now_ms)
-            case Tick():
-                self._on_tick(now_ms)
+        handler = TRANSITIONS[self.phase].get(type(event))
+        if handler is not None:
+            handler(self, event, now_ms)
+            self._advance(now_ms)
         self.check()
         return self._instructions
 
     def is_settled(self) -> bool:
         """Whether a Tick changes nothing: all tasks are deployed, and none has to end."""
-        is_deployed = self.status is JobStatus.RUNNING and bool(self._descriptors)
-        is_finishing = self._is_committing or self._is_aborting
-        return is_deployed and not is_finishing and all(e.state in _SETTLED for e in self.graph.executions())
+        is_deployed = self.phase in (JobPhase.DEPLOYING, JobPhase.RUNNING)
+        return is_deployed and all(e.state in _SETTLED for e in self.graph.executions())
 
     def check(self) -> None:
         """Check the invariants that hold after every step; InternalError with the story when one is broken."""
-        if self.status.is_globally_terminal and not self.graph.are_all_terminal():
-            raise InternalError(f"job {self.job_id} ended before its tasks", story=self.story.lines())
-        if self.status is JobStatus.FINISHED and not self.graph.are_all(ExecutionState.FINISHED):
-            raise InternalError(
-                f"job {self.job_id} finished without all of its tasks", story=self.story.lines()
-            )
-        if (self.status is JobStatus.FAILED) and self.error is None:
-            raise InternalError(f"job {self.job_id} failed without a cause", story=self.story.lines())
+        problem = broken_rule(self.phase, self.status, self.error, self.graph, self.regions)
+        if problem:
+            raise InternalError(f"job {self.job_id} {problem}", story=self.story.lines())
+
+    # --- how far the job gets
+
+    def _advance(self, now_ms: int) -> None:
+        """Go on as far as the present state allows."""
+        if self.phase in ACTIVE:
+            self._advance_regions(now_ms)
+        if self.phase in (JobPhase.FAILING, JobPhase.CANCELLING) and self.graph.are_all_terminal():
+            self._abort_or_end(now_ms)
+
+    def _advance_regions(self, now_ms: int) -> None:
+        for region in self.regions:
+            if region.phase is RegionPhase.STOPPING and region.are_all_terminal():
+                region.phase = RegionPhase.DELAYED
+            if region.phase is RegionPhase.DELAYED and now_ms >= region.restart_ms:
+                self._start_anew(region, now_ms)
+            if region.phase is RegionPhase.DEPLOYED and region.are_all(ExecutionState.FINISHED):
+                region.phase = RegionPhase.FINISHED
+        waiting = self._waiting_regions()
+        if waiting and self.slots.is_complete:
+            self._deploy(waiting, now_ms)
+        target = self._active_phase()
+        if target is not self.phase:
+            self._transition(target, now_ms)
+        if target is JobPhase.COMMITTING:
+            self._commit(now_ms)
+
+    def _active_phase(self) -> JobPhase:
+        """The phase that follows from those of the regions."""
+        phases = {r.phase for r in self.regions}
+        if phases == {RegionPhase.FINISHED}:
+            return JobPhase.COMMITTING
+        if not phases.isdisjoint((RegionPhase.STOPPING, RegionPhase.DELAYED)):
+            return JobPhase.RESTARTING
+        if RegionPhase.WAITING in phases:
+            return JobPhase.SCHEDULING
+        is_starting = any(e.state in _STARTING for e in self.graph.executions())
+        return JobPhase.DEPLOYING if is_starting else JobPhase.RUNNING
 
     # --- slots and deployment
+
+    def _on_stored(self, event: JobStored, now_ms: int) -> None:
+        self._transition(JobPhase.CREATED, now_ms)
+        self._transition(JobPhase.SCHEDULING, now_ms)
+        for execution in self.graph.executions():
+            execution.transition(ExecutionState.SCHEDULED, now_ms)
+        self._request_slots(now_ms)
+
+    def _request_slots(self, now_ms: int) -> None:
+        self._slots_deadline_ms = now_ms + self.config.slot_request_timeout_ms
+        self._instructions.append(RequestSlots(self.job_id, self.slots.needed, self.job_graph.is_on_spark))
 
     def _on_slots_offered(self, event: SlotsOffered, now_ms: int) -> None:
         accepted = []
         for offer in event.offers:
-            is_wanted = self.status is JobStatus.RUNNING
-            if is_wanted and self.slots.offer(event.task_manager_id, event.address, offer):
+            if self.slots.offer(event.task_manager_id, event.address, offer):
                 accepted.append(offer.allocation_id)
             else:
                 self._send(event.address, FreeSlot(event.task_manager_id, offer.allocation_id))
         if accepted:
             self._send(event.address, AcceptSlots(event.task_manager_id, self.job_id, tuple(accepted)))
-        if self.slots.is_complete and self.status is JobStatus.RUNNING and not self._descriptors:
-            self._deploy_all(now_ms)
 
-    def _deploy_all(self, now_ms: int) -> None:
+    def _refuse_slots(self, event: SlotsOffered, now_ms: int) -> None:
+        for offer in event.offers:
+            self._send(event.address, FreeSlot(event.task_manager_id, offer.allocation_id))
+
+    def _deploy(self, regions: Iterable[PipelinedRegion], now_ms: int) -> None:
         self._instructions.append(WithdrawRequest(self.job_id))
         assignment = assign_slots(self.job_graph, self.slots.slots())
-        for s in self.graph.subtasks():
+        subtasks = [s for region in regions for s in region.subtasks]
+        for s in subtasks:
             slot = assignment[s.vertex.id, s.subtask]
             s.execution.task_manager_id, s.execution.address = slot.task_manager_id, slot.address
             s.execution.allocation_id = slot.allocation_id
-        self._descriptors = describe_tasks(self.graph, self.config.result_address)
-        for execution in self.graph.executions():
-            execution.transition(ExecutionState.DEPLOYING, now_ms)
-            self._send_deployment(execution, now_ms)
+        self._descriptors |= describe_tasks(self.graph, subtasks, self.config.result_address)
+        for region in regions:
+            region.phase = RegionPhase.DEPLOYED
+        for s in subtasks:
+            s.execution.transition(ExecutionState.DEPLOYING, now_ms)
+            self._send_deployment(s.execution, now_ms)
 
     def _send_deployment(self, execution: Execution, now_ms: int) -> None:
         execution.sent_ms = now_ms
@@ -184,15 +223,15 @@ class JobMaster:
 
     # --- tasks
 
-    def _on_task_state(self, update: TaskStateUpdate, now_ms: int) -> None:
+    def _on_task_state(self, event: TaskStateChanged, now_ms: int) -> None:
+        update = event.update
         subtask = self.graph.find(update.execution_id)
-        if subtask is None or subtask.execution.task_manager_id != update.task_manager_id:
+        execution = subtask.execution if subtask else self.graph.find_earlier(update.execution_id)
+        if execution is None or execution.task_manager_id != update.task_manager_id:
             return
-        execution = subtask.execution
-        self._send(
-            execution.address, TaskStateAck(update.task_manager_id, update.execution_id, update.sequence)
-        )
-        if update.sequence <= execution.last_sequence or execution.is_terminal:
+        ack = TaskStateAck(update.task_manager_id, update.execution_id, update.sequence)
+        self._send(execution.address, ack)
+        if subtask is None or update.sequence <= execution.last_sequence or execution.is_terminal:
             return
         execution.last_sequence = update.sequence
         execution.metrics = update.metrics or execution.metrics
@@ -201,20 +240,18 @@ class JobMaster:
         execution.follow(update.state, now_ms)
         if execution.state is ExecutionState.FAILED:
             execution.error = update.error or _no_cause(subtask)
-            self._replace_broken_connection(execution.error)
-            self._fail(execution.error, now_ms)
+            self._on_failure(execution.error, [self._region_of[subtask]], now_ms)
         elif update.state is ExecutionState.CANCELED and not was_cancelling:
-            self._fail(_cancelled_elsewhere(subtask), now_ms)
-        self._proceed(now_ms)
+            self._on_failure(_cancelled_elsewhere(subtask), [self._region_of[subtask]], now_ms)
 
-    def _on_metrics(self, event: MetricsReceived) -> None:
+    def _on_metrics(self, event: MetricsReceived, now_ms: int) -> None:
         for metrics in event.metrics:
             subtask = self.graph.find(metrics.execution_id)
             # The last figures of an ended task came with its final state; this delayed report is older.
             if subtask is not None and not subtask.execution.is_terminal:
                 subtask.execution.metrics = metrics
 
-    def _request_metrics(self, now_ms: int) -> None:
+    def _request_metrics(self, event: MetricsRequested, now_ms: int) -> None:
         if now_ms - self._metrics_requested_ms < METRICS_REQUEST_INTERVAL_MS:
             return
         self._metrics_requested_ms = now_ms
@@ -224,51 +261,60 @@ class JobMaster:
 
     def _on_task_manager_lost(self, event: TaskManagerLost, now_ms: int) -> None:
         self.slots.remove_task_manager(event.task_manager_id)
-        hit = [s for s in self.graph.subtasks() if s.execution.task_manager_id == event.task_manager_id]
-        if hit:
+        placed = [s for s in self.graph.subtasks() if s.execution.task_manager_id == event.task_manager_id]
+        if placed:
             self._replace_broken_connection(event.error)
-        running = [s.execution for s in hit if not s.execution.is_terminal]
-        self._has_lost_tasks = self._has_lost_tasks or bool(running)
-        for execution in running:
-            if execution.state is ExecutionState.CANCELING:
-                execution.transition(ExecutionState.CANCELED, now_ms)
+        hit = [s for s in placed if not s.execution.is_terminal]
+        for s in hit:
+            if s.execution.state is ExecutionState.CANCELING:
+                s.execution.transition(ExecutionState.CANCELED, now_ms)
             else:
-                execution.error = event.error
-                execution.transition(ExecutionState.FAILED, now_ms)
-        if running:
-            self._fail(event.error, now_ms)
-        self._proceed(now_ms)
+                s.execution.error = event.error
+                s.execution.transition(ExecutionState.FAILED, now_ms)
+        if hit:
+            # It has not cleaned up after its tasks.
+            self._is_unclean = True
+            self._on_failure(event.error, list(dict.fromkeys(self._region_of[s] for s in hit)), now_ms)
 
-    def _on_no_task_manager_left(self, error: ErrorInfo, now_ms: int) -> None:
-        if self.status is JobStatus.RUNNING and not self._descriptors:
+    # --- failures and restarts
+
+    def _on_failure(self, error: ErrorInfo, regions: list[PipelinedRegion], now_ms: int) -> None:
+        """Restart what the failure has hit, or fail the job. What fails in a region that is being ended for its restart
+        follows from the first failure, and does not count."""
+        self._replace_broken_connection(error)
+        hit = [r for r in regions if not r.is_under_restart]
+        if self.phase not in ACTIVE or not hit:
+            return
+        delay_ms = self._restarts.restart_after_ms(error, now_ms)
+        if delay_ms is None:
             self._fail(error, now_ms)
-            self._proceed(now_ms)
+            return
+        self.story.add(
+            now_ms,
+            f"job {self.job_id} restarts {len(hit)} of {len(self.regions)} regions in {delay_ms} ms: "
+            f"{error.code} {error.message}",
+        )
+        if self.phase is not JobPhase.RESTARTING:
+            self._transition(JobPhase.RESTARTING, now_ms)
+        for region in hit:
+            region.phase, region.restart_ms = RegionPhase.STOPPING, now_ms + delay_ms
+            self._end_tasks((s.execution for s in region.subtasks), now_ms)
 
-    # --- ending
-
-    def fail_before_start(self, error: ErrorInfo, now_ms: int) -> list[JobMasterInstruction]:
-        """The job could not be stored, so it does not run."""
-        self._instructions = []
-        if self.status is JobStatus.INITIALIZING:
-            self.error = error
-            self._cancel_tasks(now_ms)
-            self._finish(JobStatus.FAILED, now_ms)
-        return self._instructions
-
-    def _on_cancel(self, now_ms: int) -> None:
-        is_underway = self.status in (JobStatus.INITIALIZING, JobStatus.RUNNING)
-        if is_underway and not self._is_committing:
-            self._transition(JobStatus.CANCELLING, now_ms)
-            self._cancel_tasks(now_ms)
-            self._proceed(now_ms)
+    def _start_anew(self, region: PipelinedRegion, now_ms: int) -> None:
+        for s in region.subtasks:
+            self._descriptors.pop(s.execution.execution_id, None)
+            self._discarded.add(s)
+            self.graph.start_anew(s, now_ms)
+            s.execution.transition(ExecutionState.SCHEDULED, now_ms)
+        region.phase = RegionPhase.WAITING
+        if not self.slots.is_complete:
+            self._request_slots(now_ms)
 
     def _fail(self, error: ErrorInfo, now_ms: int) -> None:
-        if self.status is not JobStatus.RUNNING:
-            return
         self.story.add(now_ms, f"job {self.job_id} fails: {error.code} {error.message}")
         self.error = error
-        self._transition(JobStatus.FAILING, now_ms)
-        self._cancel_tasks(now_ms)
+        self._transition(JobPhase.FAILING, now_ms)
+        self._end_all_tasks(now_ms)
 
     def _replace_broken_connection(self, error: ErrorInfo) -> None:
         """A failed producer breaks its consumers' connections, and their failures may be reported first."""
@@ -276,11 +322,36 @@ class JobMaster:
         if is_effect and error.reason is not FailureReason.PARTITION_LOST:
             self.error = error
 
-    def _cancel_tasks(self, now_ms: int) -> None:
-        self._cancel_deadline_ms = now_ms + self.config.cancellation_timeout_ms
+    def _on_no_task_manager_left(self, event: NoTaskManagerLeft, now_ms: int) -> None:
+        self._on_failure(event.error, self._waiting_regions(), now_ms)
+
+    def _waiting_regions(self) -> list[PipelinedRegion]:
+        return [r for r in self.regions if r.phase is RegionPhase.WAITING]
+
+    # --- ending
+
+    def _on_store_failed(self, event: JobStoreFailed, now_ms: int) -> None:
+        """The job could not be stored, so it does not run."""
+        self.error = event.error
+        self._end_all_tasks(now_ms)
+        self._finish(JobPhase.FAILED, now_ms)
+
+    def _on_cancel(self, event: CancelRequested, now_ms: int) -> None:
+        self._transition(JobPhase.CANCELLING, now_ms)
+        self._end_all_tasks(now_ms)
+
+    def _on_suspend(self, event: SuspendRequested, now_ms: int) -> None:
+        """Leave the job to another JobManager. Its tasks are told to end, and nobody waits until they have."""
+        self._end_all_tasks(now_ms)
+        self._finish(JobPhase.SUSPENDED, now_ms)
+
+    def _end_all_tasks(self, now_ms: int) -> None:
         self._instructions.append(WithdrawRequest(self.job_id))
-        for execution in self.graph.executions():
-            if execution.state in (ExecutionState.CREATED, ExecutionState.SCHEDULED):
+        self._end_tasks(self.graph.executions(), now_ms)
+
+    def _end_tasks(self, executions: Iterable[Execution], now_ms: int) -> None:
+        for execution in executions:
+            if execution.state in _NOT_YET_DEPLOYED:
                 execution.transition(ExecutionState.CANCELED, now_ms)
             elif not execution.is_terminal and execution.state is not ExecutionState.CANCELING:
                 execution.transition(ExecutionState.CANCELING, now_ms)
@@ -292,75 +363,53 @@ class JobMaster:
             execution.address, CancelTask(execution.task_manager_id, self.job_id, execution.execution_id)
         )
 
-    def _proceed(self, now_ms: int) -> None:
-        """Continue once the last task has ended: commit, or clean up and end the job."""
-        if self.status.is_terminal or self._is_committing or self._is_aborting:
-            return
-        if not self.graph.are_all_terminal():
-            return
-        commits = self._commits()
-        if self.status is JobStatus.RUNNING:
-            self._is_committing = True
-            if commits:
-                self._instructions.append(CommitSinks(self.job_id, commits))
-            else:
-                self._finish(JobStatus.FINISHED, now_ms)
-            return
-        # A lost TaskManager has not cleaned up after its tasks.
-        leftovers = tuple(c for c in commits if c.committables or self._has_lost_tasks)
+    def _commit(self, now_ms: int) -> None:
+        commits = sink_commits(self.graph)
+        if commits:
+            self._instructions.append(CommitSinks(self.job_id, commits))
+        else:
+            self._on_committed(None, now_ms)
+
+    def _on_committed(self, event: SinksCommitted | None, now_ms: int) -> None:
+        leftovers = sink_leftovers(self.graph, True, self._discarded, self._is_unclean)
         if leftovers:
-            self._is_aborting = True
+            self._transition(JobPhase.CLEANING_UP, now_ms)
             self._instructions.append(AbortSinks(self.job_id, leftovers))
         else:
-            self._end_unfinished(now_ms)
+            self._finish(JobPhase.FINISHED, now_ms)
 
-    def _on_sinks(self, event: SinksCommitted | SinksCommitFailed | SinksAborted, now_ms: int) -> None:
-        if self.status.is_terminal:
-            return
-        match event:
-            case SinksCommitted() if self._is_committing:
-                self._finish(JobStatus.FINISHED, now_ms)
-            case SinksCommitFailed(_, error) if self._is_committing:
-                self._is_committing = False
-                self._fail(error, now_ms)
-                # All of them: a sink that was committed before the one that failed must not stay visible.
-                self._is_aborting = True
-                self._instructions.append(AbortSinks(self.job_id, self._commits()))
-            case SinksAborted() if self._is_aborting:
-                self._end_unfinished(now_ms)
+    def _on_commit_failed(self, event: SinksCommitFailed, now_ms: int) -> None:
+        # All of them are aborted: a sink that was committed before the one that failed must not stay visible.
+        self._is_unclean = True
+        self._fail(event.error, now_ms)
 
-    def _end_unfinished(self, now_ms: int) -> None:
+    def _on_cleaned_up(self, event: SinksAborted, now_ms: int) -> None:
+        self._finish(JobPhase.FINISHED, now_ms)
+
+    def _abort_or_end(self, now_ms: int) -> None:
+        leftovers = sink_leftovers(self.graph, False, self._discarded, self._is_unclean)
+        if leftovers:
+            self._transition(JobPhase.ABORTING, now_ms)
+            self._instructions.append(AbortSinks(self.job_id, leftovers))
+        else:
+            self._end_unfinished(None, now_ms)
+
+    def _end_unfinished(self, event: SinksAborted | None, now_ms: int) -> None:
         is_failure = self.status is JobStatus.FAILING
-        self._finish(JobStatus.FAILED if is_failure else JobStatus.CANCELED, now_ms)
+        self._finish(JobPhase.FAILED if is_failure else JobPhase.CANCELED, now_ms)
 
-    def _finish(self, status: JobStatus, now_ms: int) -> None:
-        self._transition(status, now_ms)
+    def _finish(self, phase: JobPhase, now_ms: int) -> None:
+        self._transition(phase, now_ms)
         self.slots.clear()
         self._instructions.append(ReleaseSlots(self.job_id))
-        self._instructions.append(JobFinished(self.job_id, status, self.error))
-
-    def _commits(self) -> tuple[SinkCommit, ...]:
-        """Every sink of the job, also those without committables: a sink without rows may have to create an
-        empty result."""
-        commits = []
-        for vertex in self.job_graph.vertices:
-            finished = [s.execution.committables for s in self.graph.vertices[vertex.id]]
-            for operator in vertex.operators:
-                if isinstance(operator.spec, SinkSpec):
-                    parts = [c for task in finished for c in task if c.operator_id == operator.id]
-                    committables = tuple(c for part in parts for c in part.committables)
-                    commits.append(SinkCommit(vertex.id, operator.id, operator.spec, committables))
-        return tuple(commits)
+        self._instructions.append(JobFinished(self.job_id, self.status, self.error))
 
     # --- time
 
-    def _on_tick(self, now_ms: int) -> None:
-        if self.status.is_terminal:
-            return
-        if self.status is JobStatus.RUNNING and not self._descriptors and now_ms >= self._slots_deadline_ms:
-            self._fail(self._no_slots(), now_ms)
-        if self.status in (JobStatus.FAILING, JobStatus.CANCELLING) and now_ms >= self._cancel_deadline_ms:
-            self._give_up_tasks(now_ms)
+    def _on_tick(self, event: Tick, now_ms: int) -> None:
+        if now_ms >= self._slots_deadline_ms:
+            self._on_failure(self._no_slots(), self._waiting_regions(), now_ms)
+        self._give_up_tasks(now_ms)
         for execution in self.graph.executions():
             if now_ms - execution.sent_ms < self.config.resend_ms:
                 continue
@@ -368,18 +417,19 @@ class JobMaster:
                 self._send_deployment(execution, now_ms)
             elif execution.state is ExecutionState.CANCELING:
                 self._send_cancel(execution, now_ms)
-        self._proceed(now_ms)
 
     def _give_up_tasks(self, now_ms: int) -> None:
         lost: dict[str, None] = {}
         for execution in self.graph.executions():
-            if not execution.is_terminal:
+            since_ms = execution.timestamps_ms.get(ExecutionState.CANCELING.value, now_ms)
+            is_late = now_ms - since_ms >= self.config.cancellation_timeout_ms
+            if execution.state is ExecutionState.CANCELING and is_late:
                 self.story.add(now_ms, f"{execution.execution_id} did not end in time and is given up")
                 lost[execution.task_manager_id] = None
                 execution.transition(ExecutionState.FAILED, now_ms)
 
         # The stuck task still uses its slot, so no other task may get it: the TaskManager has to restart.
-        self._has_lost_tasks = self._has_lost_tasks or bool(lost)
+        self._is_unclean = self._is_unclean or bool(lost)
         self._instructions += [GiveUpTaskManager(task_manager_id) for task_manager_id in lost]
 
     def _no_slots(self) -> ErrorInfo:
@@ -396,11 +446,13 @@ class JobMaster:
     def _send(self, address: str, message: ToTaskManager) -> None:
         self._instructions.append(Send(address, message))
 
-    def _transition(self, target: JobStatus, now_ms: int) -> None:
-        check_job_transition(self.status, target, self.job_id, self.story)
-        self.story.add(now_ms, f"job {self.job_id} {self.status.value} -> {target.value}")
-        self.status = target
-        self.timestamps_ms[target.value] = now_ms
+    def _transition(self, target: JobPhase, now_ms: int) -> None:
+        check_phase_transition(self.phase, target, self.job_id, self.story)
+        self.story.add(now_ms, f"job {self.job_id} {self.phase.value} -> {target.value}")
+        status = status_in(target, self.status)
+        if status is not self.status:
+            self.timestamps_ms[status.value] = now_ms
+        self.phase, self.status = target, status
 
 
 def _no_cause(subtask: ExecutionVertex) -> ErrorInfo:
@@ -421,3 +473,50 @@ def _cancelled_elsewhere(subtask: ExecutionVertex) -> ErrorInfo:
         vertex=subtask.vertex.name,
         attempt=subtask.execution.attempt,
     )
+
+
+_FOLLOWING: dict[type, Handler] = {
+    TaskStateChanged: JobMaster._on_task_state,
+    MetricsReceived: JobMaster._on_metrics,
+    MetricsRequested: JobMaster._request_metrics,
+    TaskManagerLost: JobMaster._on_task_manager_lost,
+    SuspendRequested: JobMaster._on_suspend,
+    Tick: JobMaster._on_tick,
+}
+"""What every phase does in which there may be tasks."""
+
+_ACTIVE: dict[type, Handler] = {
+    **_FOLLOWING,
+    SlotsOffered: JobMaster._on_slots_offered,
+    CancelRequested: JobMaster._on_cancel,
+}
+
+_ENDING: dict[type, Handler] = {**_FOLLOWING, SlotsOffered: JobMaster._refuse_slots}
+
+TRANSITIONS: dict[JobPhase, dict[type, Handler]] = {
+    JobPhase.STORING: {
+        JobStored: JobMaster._on_stored,
+        JobStoreFailed: JobMaster._on_store_failed,
+        CancelRequested: JobMaster._on_cancel,
+        SuspendRequested: JobMaster._on_suspend,
+    },
+    JobPhase.CREATED: {},
+    JobPhase.SCHEDULING: {**_ACTIVE, NoTaskManagerLeft: JobMaster._on_no_task_manager_left},
+    JobPhase.DEPLOYING: _ACTIVE,
+    JobPhase.RUNNING: _ACTIVE,
+    JobPhase.RESTARTING: {**_ACTIVE, NoTaskManagerLeft: JobMaster._on_no_task_manager_left},
+    JobPhase.COMMITTING: {
+        **_ENDING,
+        SinksCommitted: JobMaster._on_committed,
+        SinksCommitFailed: JobMaster._on_commit_failed,
+    },
+    JobPhase.CLEANING_UP: {**_ENDING, SinksAborted: JobMaster._on_cleaned_up},
+    JobPhase.FAILING: _ENDING,
+    JobPhase.CANCELLING: _ENDING,
+    JobPhase.ABORTING: {**_ENDING, SinksAborted: JobMaster._end_unfinished},
+    JobPhase.FINISHED: {},
+    JobPhase.FAILED: {},
+    JobPhase.CANCELED: {},
+    JobPhase.SUSPENDED: {},
+}
+"""What an event does in a phase. An event that is not listed changes nothing: it comes late, or twice."""

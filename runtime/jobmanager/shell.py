@@ -22,6 +22,7 @@ from runtime.jobmanager.events import (
     MessageReceived,
     MetricsRequested,
     SubmitRequested,
+    SuspendRequested,
     TaskManagerExited,
     Tick,
 )
@@ -125,10 +126,13 @@ class JobManagerShell:
         self._loop.start()
 
     def stop(self) -> None:
-        """End the loop and its threads; jobs stay as they are. Callers that wait get the error that the JobManager was
-        stopped."""
+        """End the loop and its threads. Jobs that have not ended are SUSPENDED, and stay in the store; callers that wait for
+        anything else get the error that the JobManager was stopped."""
+        has_crashed = self._end is not None
         end = self._end = InternalError("the JobManager was stopped")
         self._loop.stop()
+        if not has_crashed:
+            self._suspend_jobs()
         self._executor.stop()
         self._fail_unanswered(end)
 
@@ -306,6 +310,13 @@ class JobManagerShell:
                 self._tell_end(instruction)
             else:
                 self._executor.carry_out(instruction)
+
+    def _suspend_jobs(self) -> None:
+        """Who waits for a job learns how it is. Its TaskManagers end by themselves without a JobManager."""
+        for job_id in list(self._job_manager.dispatcher.masters):
+            for instruction in self._job_manager.handle(SuspendRequested(job_id), self._steady_ms()):
+                if isinstance(instruction, JobFinished):
+                    self._tell_end(instruction)
 
     def _tell_end(self, end: JobFinished) -> None:
         _log_end(end)

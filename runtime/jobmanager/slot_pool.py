@@ -16,11 +16,16 @@ class AllocatedSlot:
 
 
 class SlotPool:
-    """Accepts the slots that TaskManagers offer, up to the job's need; forgets those of a lost TaskManager."""
+    """Accepts the slots that TaskManagers offer, up to the job's need; forgets those of a lost TaskManager.
+
+    A slot that is used keeps its place among `slots()`, so that tasks which run on are not concerned by the loss of others.
+    State: the slots, and which of them has which place.
+    """
 
     def __init__(self, needed: int) -> None:
         self.needed = needed
         self._slots: dict[str, AllocatedSlot] = {}
+        self._places: list[str | None] = [None] * needed
 
     @property
     def is_complete(self) -> bool:
@@ -41,11 +46,18 @@ class SlotPool:
         return True
 
     def slots(self) -> tuple[AllocatedSlot, ...]:
-        """The slots ordered by TaskManager and slot, so that neighbouring subtasks share a TaskManager."""
-        return tuple(sorted(self._slots.values(), key=lambda s: (s.task_manager_id, s.slot)))
+        """All slots of a complete pool, each at its place. Those without a place get the free ones, ordered by TaskManager and
+        slot, so that neighbouring subtasks share a TaskManager."""
+        placed = set(self._places)
+        unplaced = (s for s in self._slots.values() if s.allocation_id not in placed)
+        waiting = iter(sorted(unplaced, key=lambda s: (s.task_manager_id, s.slot)))
+        self._places = [next(waiting).allocation_id if p is None else p for p in self._places]
+        return tuple(self._slots[p] for p in self._places if p is not None)
 
     def remove_task_manager(self, task_manager_id: str) -> None:
         self._slots = {k: s for k, s in self._slots.items() if s.task_manager_id != task_manager_id}
+        self._places = [p if p in self._slots else None for p in self._places]
 
     def clear(self) -> None:
         self._slots.clear()
+        self._places = [None] * self.needed

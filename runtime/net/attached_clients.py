@@ -12,15 +12,8 @@ from runtime.logs import of_job
 from runtime.net.results import ABANDONED_CHECK_S, PrintLines
 from sqlstream import __version__
 from sqlstream.errors import ExternalError, SqlStreamError, UserError
-from sqlstream.messages.rpc import (
-    PROTOCOL_VERSION,
-    AttachClient,
-    ClientAttached,
-    ClientEvent,
-    JobEnded,
-    JobPrinted,
-    JobStatusReply,
-)
+from sqlstream.messages.client_rpc import AttachClient, ClientAttached, ClientEvent, JobEnded, JobPrinted
+from sqlstream.messages.rpc import PROTOCOL_VERSION, JobStatusReply
 
 logger = logging.getLogger(__name__)
 

@@ -25,6 +25,7 @@ OPERATORS: dict[type[OperatorSpec], str] = {
     specs.WindowRankSpec: "runtime.operators.window_rank:WindowRank",
     specs.DeduplicateSpec: "runtime.operators.deduplicate:make_deduplicate",
     specs.SortSpec: "runtime.operators.sort:Sort",
+    specs.CompareRowsSpec: "runtime.operators.compare_rows:CompareRows",
 }
 """Spec → "module:class or function". Sources, VALUES and sinks are run by the task and are no operators."""
 

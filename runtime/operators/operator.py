@@ -35,7 +35,8 @@ class Output(Protocol):
 class OperatorContext:
     """Everything that an operator uses from its surroundings; tests build one with `operator_context` (tests/).
 
-    `pause_ms` waits, for operators that call other systems; it raises when the task is cancelled."""
+    `pause_ms` waits, for operators that call other systems; it raises when the task is cancelled. `on_cancel` takes a function
+    that is called once, from another thread, when the task is cancelled; it must not wait."""
 
     input_schemas: tuple[Schema, ...]
     input_modes: tuple[ChangelogMode, ...]
@@ -48,6 +49,7 @@ class OperatorContext:
     now_ms: Callable[[], int] = lambda: 0
     count: Callable[[str, int], None] = lambda name, n: None
     pause_ms: Callable[[int], None] = lambda ms: None
+    on_cancel: Callable[[Callable[[], None]], None] = lambda interrupt: None
 
 
 @dataclasses.dataclass

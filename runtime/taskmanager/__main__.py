@@ -9,6 +9,7 @@ import sys
 import threading
 
 from runtime.host.process import forgo_pandas, ignore_interrupts
+from runtime.host.process_end import leave
 from runtime.taskmanager.task_manager_options import decode_options
 from sqlstream.errors import SqlStreamError, render_error
 
@@ -57,18 +58,10 @@ def _watch_parent(abandoned: threading.Event, over: threading.Event) -> None:
     over.set()
 
 
-def _close_engines() -> None:
-    """Remove what batch engines keep in files. Imports nothing where no engine was used."""
-    engines = sys.modules.get("runtime.batch.engines")
-    if engines is not None:
-        engines.close_engines()
-
-
 if __name__ == "__main__":
     # After `main` only daemon threads are left, some of them inside the network library: a normal exit does
     # not wait for them.
     code = main()
-    _close_engines()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)
+    leave(code)

@@ -26,6 +26,9 @@ class OperatorCounters:
         self.watermark_ms = WATERMARK_MIN
         self._named: dict[str, int] = {}
 
+    def add_records_in(self, rows: int) -> None:
+        self.records_in += rows
+
     def count(self, name: str, n: int) -> None:
         """Add to a counter that the operator defines."""
         self._named[name] = self._named.get(name, 0) + n

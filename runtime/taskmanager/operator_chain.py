@@ -16,7 +16,6 @@ from sqlstream.elements import (
     WATERMARK_MAX,
     Element,
     EndOfInput,
-    LatencyMarker,
     Watermark,
     WatermarkStatus,
 )
@@ -78,11 +77,6 @@ class ChainOutput:
             node.on_idle(is_idle)
         self._broadcast(WatermarkStatus(is_idle))
 
-    def forward_latency(self, marker: LatencyMarker) -> None:
-        for node in self._nodes:
-            node.on_latency(marker)
-        self._broadcast(marker)
-
     def finish(self, now_ms: int) -> None:
         """Send the last watermark, then the end of input: no row follows."""
         self.emit_watermark(WATERMARK_MAX)
@@ -106,14 +100,12 @@ class OperatorNode:
         output: ChainOutput,
         counters: OperatorCounters,
         position: ChainPosition,
-        now_ms: Callable[[], int],
     ) -> None:
         self.chained = chained
         self.operator = operator
         self.output = output
         self.counters = counters
         self._position = position
-        self._now_ms = now_ms
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int) -> None:
         caller = self._enter()
@@ -136,10 +128,6 @@ class OperatorNode:
         if handed_on is not None:
             self.output.emit_idle(handed_on)
         self._position.current = caller
-
-    def on_latency(self, marker: LatencyMarker) -> None:
-        self.counters.record("latencyMs", self._now_ms() - marker.emitted_ms)
-        self.output.forward_latency(marker)
 
     def on_processing_time(self, now_ms: int) -> None:
         caller = self._enter()
@@ -188,7 +176,6 @@ class OperatorChain:
         self.nodes: list[OperatorNode] = []
         self.counters: dict[int, OperatorCounters] = {}
         self._outputs: dict[int, ChainOutput] = {}
-        self._now_ms = now_ms
 
     @property
     def head(self) -> OperatorNode:
@@ -211,7 +198,7 @@ class OperatorChain:
         self.position.current = chained
         counters = self.counters[chained.id] = OperatorCounters()
         output = self._outputs[chained.id] = ChainOutput(counters, self._check_cancelled)
-        node = OperatorNode(chained, make(counters), output, counters, self.position, self._now_ms)
+        node = OperatorNode(chained, make(counters), output, counters, self.position)
         self.nodes.append(node)
         self.timers.add(node.operator, node.on_processing_time)
         if chained.input in self._outputs:

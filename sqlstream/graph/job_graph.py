@@ -79,8 +79,8 @@ class JobGraph(msgspec.Struct, frozen=True):
 
     @property
     def is_batch(self) -> bool:
-        """Whether a batch engine computes the job's rows."""
-        return any(isinstance(v.operators[0].spec, BatchQuerySpec) for v in self.vertices)
+        """Whether batch engines alone compute the job's rows."""
+        return all(isinstance(v.operators[0].spec, BatchQuerySpec) for v in self.vertices)
 
     @property
     def is_on_spark(self) -> bool:
@@ -104,6 +104,13 @@ def read_tables(graph: JobGraph) -> Iterator[tuple[ChainedOperator, SourceSpec]]
             yield operator, operator.spec
         elif isinstance(operator.spec, LookupJoinSpec):
             yield operator, operator.spec.source
+
+
+def written_tables(graph: JobGraph) -> Iterator[tuple[ChainedOperator, SinkSpec]]:
+    """Every table that the job writes, with the operator that writes it."""
+    for operator in (o for v in graph.vertices for o in v.operators):
+        if isinstance(operator.spec, SinkSpec):
+            yield operator, operator.spec
 
 
 def encode_job_graph(graph: JobGraph) -> bytes:

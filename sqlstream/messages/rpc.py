@@ -1,5 +1,5 @@
-"""The control messages between JobManager, TaskManagers and clients: msgspec structs, tagged by their class
-name.
+"""The control messages between JobManager and TaskManagers, and what both tell of jobs: msgspec structs, tagged by their class
+name. Those of clients are in client_rpc.py.
 
 Messages between a JobManager and its TaskManagers are one-way and may be lost, doubled, delayed or reordered:
 a sender that needs an answer sends again until it has one, and a receiver handles a repetition like the first.
@@ -23,10 +23,6 @@ Repetition is safe because:
     TaskManager      MetricsReport          nothing: the next one replaces it
     JobManager       RequestMetrics         MetricsReport, several times
     JobManager       UnknownTaskManager     nothing: the TaskManager ends its tasks and registers again
-
-Requests of clients (`ClientRequest`) are calls: one request, one reply. A client in another process attaches first
-(`AttachClient`): its one stream carries `ClientEvent`s until it ends, and while the stream lasts the client is there. Its
-queries are cancelled when it is not.
 """
 
 from __future__ import annotations
@@ -36,7 +32,7 @@ from typing import Any
 import msgspec
 
 from sqlstream.errors import ErrorInfo
-from sqlstream.graph.job_graph import JobEdge, JobGraph, JobVertex
+from sqlstream.graph.job_graph import JobEdge, JobVertex
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 
 PROTOCOL_VERSION = 1
@@ -326,68 +322,7 @@ ToTaskManager = (
 ControlMessage = ToJobManager | ToTaskManager
 
 
-# --- clients --------------------------------------------------------------------------------------
-
-
-class AttachClient(RpcMessage, frozen=True):
-    """Opens a client's stream. Plans differ from release to release, so that `version` must be the JobManager's own."""
-
-    client_id: str
-    version: str
-    protocol_version: int = PROTOCOL_VERSION
-
-
-class DetachClient(RpcMessage, frozen=True):
-    """End the client's stream. Its queries are cancelled; its other jobs run on."""
-
-    client_id: str
-
-
-class AwaitJobEnd(RpcMessage, frozen=True):
-    """Send JobEnded to the client once the job has ended, behind all lines that it has printed."""
-
-    job_id: str
-    client_id: str
-
-
-class SubmitJob(RpcMessage, frozen=True):
-    """Store the job, then run it. Repeating the same graph is harmless. The attached client takes the lines that the job
-    prints, and a query ends with it; without one, they go where the JobManager's own go."""
-
-    job_graph: JobGraph
-    client_id: str = ""
-
-
-class CancelJob(RpcMessage, frozen=True):
-    job_id: str
-
-
-class RequestJobStatus(RpcMessage, frozen=True):
-    job_id: str
-
-
-class RequestJobDetails(RpcMessage, frozen=True):
-    job_id: str
-
-
-class RequestJobMetrics(RpcMessage, frozen=True):
-    job_id: str
-
-
-class RequestJobExceptions(RpcMessage, frozen=True):
-    job_id: str
-
-
-class RequestJobGraph(RpcMessage, frozen=True):
-    job_id: str
-
-
-class RequestJobOverview(RpcMessage, frozen=True):
-    pass
-
-
-class RequestClusterOverview(RpcMessage, frozen=True):
-    pass
+# --- what is told of jobs and TaskManagers ---------------------------------------------------------
 
 
 class SubtaskDetails(msgspec.Struct, frozen=True):
@@ -463,10 +398,6 @@ class TaskManagerOverview(msgspec.Struct, frozen=True):
     memory_bytes: int
 
 
-class JobSubmitted(RpcMessage, frozen=True):
-    job_id: str
-
-
 class JobStatusReply(RpcMessage, frozen=True):
     """`error` is the cause of a job that failed."""
 
@@ -475,94 +406,8 @@ class JobStatusReply(RpcMessage, frozen=True):
     error: ErrorInfo | None = None
 
 
-class JobDetailsReply(RpcMessage, frozen=True):
-    details: JobDetails
-
-
-class JobMetricsReply(RpcMessage, frozen=True):
-    metrics: JobMetrics
-
-
-class JobExceptionsReply(RpcMessage, frozen=True):
-    """The job's failures: its cause first, then what else its tasks reported."""
-
-    errors: tuple[ErrorInfo, ...]
-
-
-class JobGraphReply(RpcMessage, frozen=True):
-    job_graph: JobGraph
-
-
-class JobOverviewReply(RpcMessage, frozen=True):
-    jobs: tuple[JobOverviewEntry, ...]
-
-
-class ClusterOverviewReply(RpcMessage, frozen=True):
-    task_managers: tuple[TaskManagerOverview, ...]
-
-
-class RequestFailed(RpcMessage, frozen=True):
-    """The request itself was refused: an unknown job, a job id used twice."""
-
-    error: ErrorInfo
-
-
-class ClientDetached(RpcMessage, frozen=True):
-    pass
-
-
-class ClientAttached(RpcMessage, frozen=True):
-    """The first event of a client's stream."""
-
-
-class JobPrinted(RpcMessage, frozen=True):
-    """Lines that a job has printed, or the first rows that its sources could not decode."""
-
-    job_id: str
-    lines: list[str]
-    is_error: bool
-
-
-class JobEnded(RpcMessage, frozen=True):
-    """The answer to AwaitJobEnd."""
-
-    reply: JobStatusReply
-
-
-ClientEvent = ClientAttached | JobPrinted | JobEnded | RequestFailed
-"""What comes over a client's stream; RequestFailed is the only event when it is refused."""
-
-JobManagerRequest = (
-    SubmitJob
-    | CancelJob
-    | RequestJobStatus
-    | RequestJobDetails
-    | RequestJobMetrics
-    | RequestJobExceptions
-    | RequestJobGraph
-    | RequestJobOverview
-    | RequestClusterOverview
-)
-ClientRequest = JobManagerRequest | AwaitJobEnd | DetachClient
-ClientReply = (
-    JobSubmitted
-    | ClientDetached
-    | JobStatusReply
-    | JobDetailsReply
-    | JobMetricsReply
-    | JobExceptionsReply
-    | JobGraphReply
-    | JobOverviewReply
-    | ClusterOverviewReply
-    | RequestFailed
-)
-
 _encoder = msgspec.msgpack.Encoder()
 _control_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ControlMessage)
-_request_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ClientRequest)
-_reply_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ClientReply)
-_attach_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(AttachClient)
-_event_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ClientEvent)
 
 
 def encode_message(message: RpcMessage) -> bytes:
@@ -574,23 +419,3 @@ def decode_control_message(data: bytes) -> ControlMessage:
     """A message between JobManager and TaskManager; msgspec.ValidationError for anything else."""
     message: ControlMessage = _control_decoder.decode(data)
     return message
-
-
-def decode_client_request(data: bytes) -> ClientRequest:
-    request: ClientRequest = _request_decoder.decode(data)
-    return request
-
-
-def decode_client_reply(data: bytes) -> ClientReply:
-    reply: ClientReply = _reply_decoder.decode(data)
-    return reply
-
-
-def decode_attach_client(data: bytes) -> AttachClient:
-    attach: AttachClient = _attach_decoder.decode(data)
-    return attach
-
-
-def decode_client_event(data: bytes) -> ClientEvent:
-    event: ClientEvent = _event_decoder.decode(data)
-    return event

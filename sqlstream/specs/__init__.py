@@ -5,6 +5,8 @@ from __future__ import annotations
 from sqlstream.specs.aggregate import AggregatePhase, GroupAggregateSpec, WindowAggregateSpec
 from sqlstream.specs.batch_query import BatchQuerySpec
 from sqlstream.specs.calc import CalcSpec, DropUpdateBeforeSpec, LimitSpec
+from sqlstream.specs.compare_rows import CompareRowsSpec
+from sqlstream.specs.infer_table import InferTableSpec
 from sqlstream.specs.join import IntervalJoinSpec, JoinKind, JoinSpec, WindowJoinSpec
 from sqlstream.specs.lookup_join import LookupJoinSpec, RetryOnMiss
 from sqlstream.specs.rank import DeduplicateSpec, Keep, RankPhase, RankSpec, SortSpec, WindowRankSpec
@@ -17,6 +19,7 @@ Spec = (
     SourceSpec
     | ValuesSpec
     | BatchQuerySpec
+    | InferTableSpec
     | CalcSpec
     | DropUpdateBeforeSpec
     | LimitSpec
@@ -32,6 +35,7 @@ Spec = (
     | WindowRankSpec
     | DeduplicateSpec
     | SortSpec
+    | CompareRowsSpec
     | SinkSpec
 )
 
@@ -39,10 +43,12 @@ __all__ = [
     "AggregatePhase",
     "BatchQuerySpec",
     "CalcSpec",
+    "CompareRowsSpec",
     "DeduplicateSpec",
     "DropUpdateBeforeSpec",
     "EmitStrategy",
     "GroupAggregateSpec",
+    "InferTableSpec",
     "IntervalJoinSpec",
     "JoinKind",
     "JoinSpec",

@@ -254,3 +254,12 @@ class AbortsCommittables(Protocol):
         """The job did not finish: remove the output of its finished subtasks (`committables`), of subtasks that could not
         clean up because their process died, and what `commit` has made visible when the commit of another sink of the job
         failed. Idempotent."""
+
+
+@runtime_checkable
+class StagesRows(Protocol):
+    """A connector whose writers keep rows in directories of their own until the commit."""
+
+    def staging_directory(self, spec: SinkSpec, job_id: str, writer_id: str) -> str:
+        """The directory of a writer of a job; with `*` for either, the pattern of those of all. UserError for a table that cannot
+        be written."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from oracle import Differential, Row, Tables
 
@@ -71,6 +73,9 @@ QUERIES: dict[str, str] = {
     "decimals":
         "SELECT price + 1, price - amount, price * price, price * 0.908, price / 3, price / 7.5, price % 3, -price,"
         " ABS(price), ROUND(price, 1), ROUND(price), FLOOR(price), CEIL(price) FROM orders",
+    "decimal_quotients":
+        "SELECT customer, SUM(price) / 3, SUM(price) / -7.77, SUM(price) / COUNT(*), SUM(price) / SUM(price + 100)"
+        " FROM orders GROUP BY customer",
     "doubles":
         "SELECT CAST(price AS DOUBLE) / 3, SQRT(ABS(CAST(amount AS DOUBLE))), POWER(amount, 2), EXP(id), LN(id),"
         " ROUND(CAST(price AS DOUBLE) / 3, 2), FLOOR(CAST(price AS DOUBLE)), CEIL(CAST(price AS DOUBLE)) FROM orders",
@@ -262,6 +267,40 @@ QUERIES: dict[str, str] = {
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_query_has_the_batch_answer(name: str, differential: Differential) -> None:
     differential(QUERIES[name], TABLES)
+
+
+LONG: Tables = {
+    "longs": (
+        "id INT, a DECIMAL(38, 10), b DECIMAL(10, 2), c DECIMAL(38, 0)",
+        [
+            (id, f"{sign}{whole}.{fraction}", f"{other}.0{id % 10}", f"{sign}{whole}")
+            for id, (whole, fraction, sign, other) in enumerate(
+                itertools.product(
+                    ("0", "1", "4999999999", "9" * 20, "9" * 28),
+                    ("0000000000", "0000000001", "5000000000", "9999999999"),
+                    ("", "-"),
+                    (1, -3, 77, 99999999),
+                )
+            )
+        ],
+    )
+}
+
+
+@pytest.mark.parametrize(
+    "quotient",
+    [
+        "a / 3",
+        "a / -7",
+        "a / b",
+        "b / a",
+        "c / b",
+        "c / 3",
+        "CAST(a AS DECIMAL(38, 4)) / CAST(b AS DECIMAL(38, 2))",
+    ],
+)
+def test_quotients_of_long_decimals_are_exact(quotient: str, differential: Differential) -> None:
+    assert differential(f"SELECT id, {quotient} AS q FROM longs WHERE a <> 0", LONG)
 
 
 @pytest.mark.parametrize("strategy", ["ONE_PHASE", "TWO_PHASE"])

@@ -1,17 +1,19 @@
 """VERIFY finds no difference: golden scripts, Nexmark queries and random queries, as streams over two processes with Flight
-between them, and in batch."""
+between them, and in batch. A share with fixed seeds runs in `make test`; 200 random queries and a million events run in
+`make test-all`, on DuckDB and on Spark."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from differential.nexmark_batch import BATCH_SQL
 from differential.random_query import RandomQuery
 from differential.test_nexmark import create_tables
-from golden.test_results import RESULTS, SCRIPTS
+from golden.test_results import RESULTS, SCRIPTS, printed
+from spark_harness import SMALL
 from verify_harness import TOLERANCE, Verifier, assert_equal
 
 from client.verification.outcome import Verification, verification_text
@@ -62,9 +64,20 @@ def test_a_golden_script_has_the_same_rows_as_a_stream_and_in_batch(script: Path
     check_script(verifier, script, "duckdb")
 
 
-def check_nexmark(verifier: Verifier, query: str, events: int, engine: str) -> None:
-    insert = create_tables(verifier, query, TWO, TOLERANCE, events)
+@pytest.mark.parametrize("script", SCRIPTS, ids=[s.stem for s in SCRIPTS])
+def test_a_golden_script_has_the_rows_of_its_file_in_two_processes(
+    script: Path, verifier: Verifier, golden: Callable[[Path, str], None]
+) -> None:
+    verifier.configure(TWO, 7)
+    golden(script.with_suffix(".out"), "\n\n".join(map(printed, verifier.run(script.read_text()))))
+
+
+def check_nexmark(
+    verifier: Verifier, query: str, events: int, engine: str, settings: Mapping[str, str] = TOLERANCE
+) -> None:
+    insert = create_tables(verifier, query, TWO, settings, events)
     (found,) = verifier.verified(insert, engine)
+    assert len(verifier.processes_of_last_stream()) == TWO
     assert isinstance(found, Verification), found
     if query == "q19" and not found.is_equal:
         # Bids of one price may change places, which is named.
@@ -87,11 +100,6 @@ def test_a_nexmark_query_over_a_million_events_has_the_same_rows(query: str, ver
     check_nexmark(verifier, query, MANY_EVENTS, "duckdb")
 
 
-def test_a_stream_runs_in_two_processes(verifier: Verifier) -> None:
-    check_nexmark(verifier, "q5", EVENTS, "duckdb")
-    assert len(verifier.processes_of_last_stream()) == 2
-
-
 def test_a_window_of_processing_time_is_refused_by_name(verifier: Verifier) -> None:
     insert = create_tables(verifier, "q12", TWO, TOLERANCE, EVENTS)
     (refused,) = verifier.verified(insert, "duckdb")
@@ -100,13 +108,15 @@ def test_a_window_of_processing_time_is_refused_by_name(verifier: Verifier) -> N
     assert refused.message.startswith("PROCTIME has no exact counterpart")
 
 
-def check_seed(verifier: Verifier, seed: int, engine: str) -> None:
+def check_seed(verifier: Verifier, seed: int, engine: str, settings: Mapping[str, str] = TOLERANCE) -> None:
     query = RandomQuery(seed)
-    verifier.configure(TWO, 3, {**TOLERANCE, "table.optimizer.agg-phase-strategy": STRATEGIES[seed % 3]})
+    verifier.configure(TWO, 3, {**settings, "table.optimizer.agg-phase-strategy": STRATEGIES[seed % 3]})
     for name, (columns, rows) in query.tables.items():
         verifier.create(name, columns, rows, TWO)
     try:
         assert_equal(verifier.verify(query.sql, engine))
+        # A query whose condition is never true reads no table.
+        assert len(verifier.processes_of_last_stream()) in (0, TWO)
     except Exception as error:
         raise AssertionError(f"seed {seed}: {query.sql}\n{query.tables}") from error
 
@@ -115,6 +125,13 @@ def check_seed(verifier: Verifier, seed: int, engine: str) -> None:
 def test_random_queries_have_the_same_rows_as_streams_and_in_batch(first: int, verifier: Verifier) -> None:
     for seed in range(first, first + SEEDS_A_TEST):
         check_seed(verifier, seed, "duckdb")
+
+
+@pytest.mark.timeout(600)
+def test_a_share_of_all_has_the_same_rows_on_spark(verifier: Verifier) -> None:
+    settings = {**TOLERANCE, **SMALL}
+    check_nexmark(verifier, "q5", EVENTS, "spark", settings)
+    check_seed(verifier, 5000, "spark", settings)
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command_harness import ROOT, environment, sqlstream
+from command_harness import ROOT, SQLSTREAM, environment, sqlstream
 from peers.install import PeerError, install_duckdb
 
 PEERS = ROOT / ".peers"
@@ -203,3 +203,26 @@ def test_a_server_that_is_down_is_tried_again_until_it_is_back_or_the_job_fails(
     done = run(duckdb_path, options(postgres).replace("'4'", "'10'"), LOOK_UP)
     back.join(60)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_server_may_restart_while_a_job_looks_up(
+    duckdb_path: str, postgres: Postgres, tmp_path: Path
+) -> None:
+    path = tmp_path / "script.sql"
+    script = SCRIPT.replace("'number-of-rows' = '20'", "'number-of-rows' = '20', 'rows-per-second' = '2'")
+    path.write_text(script.format(options=options(postgres).replace("'4'", "'10'")) + LOOK_UP)
+    with subprocess.Popen(
+        [*SQLSTREAM, "run", "--format", "csv", str(path)],
+        cwd=ROOT,
+        env=environment(PYTHONPATH=duckdb_path),
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        first = [process.stdout.readline() for _ in range(3)]
+        postgres.stop()
+        time.sleep(2)
+        postgres.start()
+        rest = process.stdout.readlines()
+        assert process.wait(120) == 0
+    assert sorted([*first, *rest]) == sorted(ANSWER.splitlines(keepends=True)[2:])

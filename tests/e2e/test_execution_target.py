@@ -264,7 +264,8 @@ def test_a_client_of_another_release_is_refused(server: RunningServer) -> None:
 
     from client.server_file import read_server_file
     from runtime.net.flight import FlightConnections
-    from sqlstream.messages.rpc import AttachClient, RequestFailed, decode_client_event, encode_message
+    from sqlstream.messages.client_rpc import AttachClient, RequestFailed, decode_client_event
+    from sqlstream.messages.rpc import encode_message
 
     found = read_server_file(str(server.directory))
     assert found.version == __version__

@@ -126,5 +126,44 @@ def test_a_killed_statement_leaves_all_of_its_rows_or_none(tmp_path: Path, forma
     assert rows_in(table, format) == expected + ROWS
 
 
+@pytest.mark.parametrize("connector", ["duckdb", pytest.param("filesystem", marks=pytest.mark.slow)])
+def test_what_a_killed_batch_insert_has_staged_is_removed_by_the_next_job(
+    tmp_path: Path, connector: str
+) -> None:
+    table = tmp_path / ("out.duckdb" if connector == "duckdb" else "out")
+    named = (
+        "'connector' = 'duckdb'" if connector == "duckdb" else "'connector' = 'filesystem', 'format' = 'csv'"
+    )
+    text = f"""SET 'execution.runtime-mode' = 'BATCH';
+        CREATE TABLE numbers (n BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '{{rows}}', 'rows-per-second' = '1000');
+        CREATE TABLE files (n BIGINT) WITH ({named}, 'path' = '{table}');
+        INSERT INTO files SELECT n FROM numbers;"""
+    script = tmp_path / "script.sql"
+    script.write_text(text.format(rows=10_000_000))
+    killed = subprocess.Popen([*SQLSTREAM, "run", str(script)], cwd=ROOT, env=environment())
+    wait_until(lambda: len(_staged(tmp_path)) == 2)
+    killed.kill()
+    killed.wait(TIMEOUT_S)
+    assert len(_staged(tmp_path)) == 2
+    script.write_text(text.format(rows=1))
+    done = subprocess.run(
+        [*SQLSTREAM, "run", str(script)],
+        cwd=ROOT,
+        env=environment(),
+        timeout=TIMEOUT_S,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert _staged(tmp_path) == []
+    assert table.exists()
+
+
+def _staged(directory: Path) -> list[Path]:
+    """Staging directories and their claims, beside a DuckDB file or in a table's directory."""
+    return [p for pattern in (".*.staging-*", "*/.staging-*") for p in directory.glob(pattern)]
+
+
 def _staging(table: Path) -> set[Path]:
-    return set(table.glob(".staging-*"))
+    """The directories of writers, without the claims of jobs that were killed, which the next job removes."""
+    return {path for path in table.glob(".staging-*") if path.is_dir()}

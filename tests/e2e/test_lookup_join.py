@@ -70,22 +70,59 @@ def test_a_missing_table_is_named_under_the_join(tmp_path: Path, database: Path)
     assert 'hint: did you mean "dim"?' in done.stderr
 
 
-def test_a_job_that_waits_for_a_missing_key_is_cancelled_at_once(tmp_path: Path, database: Path) -> None:
-    query = """SELECT /*+ LOOKUP('table'='d', 'retry-predicate'='lookup_miss', 'retry-strategy'='fixed_delay',
-        'fixed-delay'='1 h', 'max-attempts'='3') */ o.id FROM orders AS o JOIN dim FOR SYSTEM_TIME AS OF o.p AS d ON o.k = d.k;"""
-    path = tmp_path / "script.sql"
-    path.write_text(TABLES.format(path=database) + query)
-    with subprocess.Popen(
-        [*SQLSTREAM, "run", str(path)],
+def started(path: Path, script: str) -> subprocess.Popen[str]:
+    path.write_text(script)
+    return subprocess.Popen(
+        [*SQLSTREAM, "run", "--format", "csv", str(path)],
         cwd=ROOT,
         env=environment(),
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
         text=True,
-    ) as process:
-        time.sleep(4)
-        assert process.poll() is None
-        begin = time.monotonic()
-        process.send_signal(signal.SIGINT)
-        assert process.wait(TIMEOUT_S) == 130
-        assert time.monotonic() - begin < 10
+    )
+
+
+def interrupted(process: subprocess.Popen[str]) -> float:
+    """The seconds in which it ends."""
+    begin = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(TIMEOUT_S) == 130
+    return time.monotonic() - begin
+
+
+@pytest.mark.timeout(120)
+def test_a_job_that_waits_for_a_missing_key_is_cancelled_at_once(tmp_path: Path, database: Path) -> None:
+    statements = """CREATE TABLE seen (id BIGINT) WITH ('connector' = 'print');
+        CREATE TABLE found (id BIGINT) WITH ('connector' = 'blackhole');
+        BEGIN STATEMENT SET;
+        INSERT INTO seen SELECT id FROM orders;
+        INSERT INTO found SELECT /*+ LOOKUP('table'='d', 'retry-predicate'='lookup_miss', 'retry-strategy'='fixed_delay',
+        'fixed-delay'='1 h', 'max-attempts'='3') */ o.id FROM orders AS o JOIN dim FOR SYSTEM_TIME AS OF o.p AS d ON o.k = d.k;
+        END;"""
+    with started(tmp_path / "script.sql", TABLES.format(path=database) + statements) as process:
+        assert process.stdout is not None
+        # Its rows have arrived.
+        assert "+I[" in process.stdout.readline()
+        assert interrupted(process) < 10
+
+
+@pytest.mark.timeout(120)
+def test_a_full_cache_follows_a_file_that_is_replaced_while_the_job_runs(
+    tmp_path: Path, database: Path
+) -> None:
+    script = f"""
+        CREATE TABLE orders (id BIGINT, p AS PROCTIME()) WITH ('connector' = 'datagen', 'rows-per-second' = '20',
+          'fields.id.kind' = 'sequence', 'fields.id.start' = '0', 'fields.id.end' = '100000');
+        CREATE TABLE dim (k BIGINT, name STRING) WITH ('connector' = 'duckdb', 'path' = '{database}',
+          'lookup.cache' = 'FULL', 'lookup.full-cache.periodic-reload.interval' = '100 ms');
+        SELECT d.name FROM orders AS o JOIN dim FOR SYSTEM_TIME AS OF o.p AS d ON MOD(o.id, 2) = d.k;"""
+    with started(tmp_path / "script.sql", script) as process:
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(3)] == ["op,name\n", "+I,n0\n", "+I,n1\n"]
+        other = tmp_path / "other"
+        with duckdb.connect(str(other)) as connection:
+            connection.execute("CREATE TABLE dim AS SELECT 1::BIGINT AS k, 'another' AS name")
+        other.replace(database)
+        while (line := process.stdout.readline()) != "+I,another\n":
+            assert line in ("+I,n0\n", "+I,n1\n")
+        assert {process.stdout.readline() for _ in range(5)} == {"+I,another\n"}
+        assert interrupted(process) < 10

@@ -14,6 +14,7 @@ import pytest
 import trustme
 from command_harness import sqlstream
 from server_harness import RunningServer, wait_until_ended
+from spark_processes_harness import wait_until
 
 GENERATOR = "CREATE TABLE g (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '10')"
 PRINTED = "CREATE TABLE p (n BIGINT) WITH ('connector' = 'print')"
@@ -108,17 +109,40 @@ def test_a_killed_server_writes_each_row_once_and_loses_queries(tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_a_second_signal_ends_at_once_and_leaves_no_child(tmp_path: Path) -> None:
-    with RunningServer(tmp_path / "data") as server:
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"execution.runtime-mode": "STREAMING"},
+        {"execution.runtime-mode": "BATCH", "execution.batch.engine": "duckdb"},
+        pytest.param(
+            {"execution.runtime-mode": "BATCH", "execution.batch.engine": "spark"}, marks=pytest.mark.slow
+        ),
+    ],
+    ids=lambda settings: settings.get("execution.batch.engine", "stream"),
+)
+def test_a_second_signal_ends_at_once_and_leaves_no_child_and_no_temporary_file(
+    tmp_path: Path, settings: dict[str, str]
+) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    bounded = GENERATOR.replace("'10')", "'1000', 'number-of-rows' = '10000000')")
+    with RunningServer(tmp_path / "data", TMPDIR=str(temporary)) as server:
         session = server.open_session()
-        for text in (GENERATOR, PRINTED):
+        sets = [f"SET '{key}' = '{value}'" for key, value in settings.items()]
+        for text in (bounded, PRINTED, *sets):
             server.execute(session, text)
         server.wait_for(server.insert(session, "INSERT INTO p SELECT n FROM g"), "RUNNING")
+        if "execution.batch.engine" in settings:
+            wait_until(lambda: any(temporary.glob("sqlstream-spill-*")))
+        if "spark" in settings.values():
+            wait_until(lambda: any("java" in child.name() for child in server.children()))
         children = server.children()
         assert children
         server.process.send_signal(signal.SIGTERM)
         assert server.signal(signal.SIGTERM) in (0, 128 + signal.SIGTERM)
-        wait_until_ended(children)
+        wait_until_ended(children, 30)
+        assert list(temporary.glob("sqlstream-spill-*")) == []
 
 
 def test_one_directory_is_for_one_server_and_a_port_for_one_listener(tmp_path: Path) -> None:

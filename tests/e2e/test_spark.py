@@ -203,7 +203,7 @@ def test_a_statement_with_another_master_waits_for_nobody_and_names_the_setting(
 def test_explain_shows_spark_s_plan_and_reads_nothing(people: str) -> None:
     table = file_table("t0", people, PEOPLE)
     text = spark_engine().explain(
-        plan_of("SELECT c1, count(*) AS n FROM t0 GROUP BY c1", table, config=SMALL)
+        plan_of("SELECT c1, count(*) AS n FROM t0 GROUP BY c1", table, config=SMALL), LocalFiles()
     )
     assert "HashAggregate" in text
     assert "MapInArrow" in text

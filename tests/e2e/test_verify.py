@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from command_harness import sqlstream
 from server_harness import RunningServer
@@ -275,6 +276,25 @@ def test_the_gateway_verifies_and_knows_the_jobs_of_a_session_alone(
     (job, *_) = server.statuses()
     with pytest.raises(AssertionError, match="SS6039"):
         server.execute(server.open_session(), f"VERIFY JOB '{job}'")
+
+
+def test_the_process_of_a_server_computes_nothing_of_it(server: RunningServer, tmp_path: Path) -> None:
+    session = server.open_session()
+    definition = table(tmp_path, options=ON_EVENT).replace("CREATE TABLE", "CREATE TEMPORARY TABLE")
+    server.execute(session, definition.rstrip().rstrip(";"))
+    ((text,),) = server.execute(session, f"VERIFY {WINDOWS} USING duckdb")
+    assert "reason: 1 row was late" in text
+    assert 'table "t": 3 rows contribute' in text
+    assert server.execute(session, f"SELECT COUNT(*) FROM '{tmp_path}/t.csv'") == [[4]]
+    names = [job["name"] for job in server.get("/jobs/overview")["jobs"]]
+    assert {"verify", "infer"} <= set(names)
+    loaded = {
+        process: any("duckdb" in m.path for m in process.memory_maps())
+        for process in (psutil.Process(server.process.pid), *server.children())
+    }
+    # DuckDB compares the rows and looks at the file, and is loaded where tasks run alone.
+    assert next(iter(loaded.values())) is False
+    assert any(loaded.values())
 
 
 def test_a_verification_that_is_cancelled_leaves_no_job(server: RunningServer) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from oracle import Engine, Finished
 
-from client.render import make_renderer
+from client.rendering.render import make_renderer
 
 RESULTS = Path(__file__).parent / "results"
 SCRIPTS = sorted(RESULTS.glob("*.sql"))

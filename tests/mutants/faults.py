@@ -256,8 +256,8 @@ class _Visitor(ast.NodeVisitor):
         if isinstance(node.func, ast.Name) and node.func.id in _SWAPPED_CALLS:
             swapped = _SWAPPED_CALLS[node.func.id]
             self._add(f"{swapped} for {node.func.id}", self._start(node.func), self._end(node.func), swapped)
-        if isinstance(node.func, ast.Name) and node.func.id == "zip":
-            # `strict` asserts that there are as many of each.
+        if self._text(node.func) == "zip":
+            # `strict=` checks our own code, as an assert does.
             for argument in node.args:
                 self.visit(argument)
         elif not self._text(node.func).startswith(("logger.", "TypeVar", "cast")):

@@ -37,7 +37,8 @@ from planner.dialect.tokens import RESERVED
 from sqlstream.config import OPTIONS
 from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.graph.job_graph import JobGraph
-from sqlstream.messages.rpc import SubmitJob, encode_message
+from sqlstream.messages.client_rpc import SubmitJob
+from sqlstream.messages.rpc import encode_message
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = 60

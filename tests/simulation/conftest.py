@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-SEEDS = 200
+from runtime.connectors import CONNECTORS
+
+SEEDS = 500
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -17,3 +19,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         seed = metafunc.config.getoption("--seed", default=None)
         count = metafunc.config.getoption("--seeds", default=SEEDS)
         metafunc.parametrize("seed", range(count) if seed is None else [seed])
+
+
+@pytest.fixture(autouse=True)
+def simulated_connector(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CONNECTORS, "simulated", "simulated_tasks:SimulatedConnector")

@@ -1,6 +1,7 @@
-"""The real control plane, a whole cluster of it, under a seeded clock, network and fate of tasks.
+"""The real control plane and real tasks, a whole cluster of them, under a seeded clock, network and fate.
 
-Three seeds of four have a provider of TaskManagers that obeys the JobManager; the others a fixed set of TaskManagers.
+Three seeds of four have a provider of TaskManagers that obeys the JobManager; the others a fixed set of TaskManagers. With every
+third seed, failed tasks are restarted.
 A failing seed prints its story; replay it with `pytest tests/simulation --seed N`.
 """
 
@@ -13,6 +14,15 @@ from dataclasses import dataclass, field
 
 import pytest
 from simulated_provider import KILLED, SimulatedProvider
+from simulated_tasks import (
+    KEEP,
+    SCHEMA,
+    Disk,
+    SimulatedChannel,
+    SimulatedExchange,
+    SimulatedTask,
+    expected_rows,
+)
 
 from runtime.jobmanager.events import (
     AbortSinks,
@@ -29,6 +39,7 @@ from runtime.jobmanager.events import (
     RemoveJob,
     RequestTaskManagers,
     Send,
+    SinkCommit,
     SinksAborted,
     SinksCommitFailed,
     SinksCommitted,
@@ -42,6 +53,7 @@ from runtime.jobmanager.job_master import JobMasterConfig
 from runtime.jobmanager.provisioning import REPLACEMENTS_MAX, ProvisioningConfig
 from runtime.jobmanager.registered_task_manager import SlotState
 from runtime.jobmanager.resource_manager import ResourceManagerConfig
+from runtime.jobmanager.restart_strategy import NoRestart
 from runtime.jobmanager.scheduler import slots_needed
 from runtime.net.simulated import NetworkFaults, SimulatedNetwork
 from runtime.taskmanager import task_executor
@@ -60,22 +72,20 @@ from sqlstream.errors import ErrorInfo, FailureReason, JobError
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobEdge, JobGraph, JobVertex
 from sqlstream.graph.stream_graph import Exchange, ExchangeKind
 from sqlstream.messages.job_state import ExecutionState, JobStatus
-from sqlstream.messages.rpc import RequestSlot, SinkCommittables, TaskDeploymentDescriptor, TaskMetrics
-from sqlstream.schema import Schema
-from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.messages.rpc import RequestSlot, TaskDeploymentDescriptor, TaskMetrics
+from sqlstream.specs import CalcSpec, SinkSpec, SourceSpec
 
 JOB_MANAGER = "jobmanager:6123"
 TICK_MS = 200
 FAULTS_END_MS = 25_000
 GIVE_UP_MS = 240_000
-EMPTY = Schema(())
 DISK_FULL = ErrorInfo(code="SS5001", message="disk full", reason=FailureReason.EXTERNAL)
-BROKEN = ErrorInfo(code="SS5002", message="no such row", reason=FailureReason.OPERATOR_FAILED)
 
 
-def operator(id: int, spec: SourceSpec | SinkSpec) -> ChainedOperator:
+def operator(id: int, spec: SourceSpec | CalcSpec | SinkSpec, input: int) -> ChainedOperator:
     mode = ChangelogMode.INSERT_ONLY
-    return ChainedOperator(id, f"uid{id}", f"op{id}", spec, NETWORK_INPUT, (EMPTY,), (mode,), EMPTY, mode)
+    schemas, modes = ((), ()) if isinstance(spec, SourceSpec) else ((SCHEMA,), (mode,))
+    return ChainedOperator(id, f"uid{id}", f"op{id}", spec, input, schemas, modes, SCHEMA, mode)
 
 
 def random_job(rng: random.Random, number: int) -> JobGraph:
@@ -84,42 +94,63 @@ def random_job(rng: random.Random, number: int) -> JobGraph:
     parallelism = [rng.randint(1, 3) for _ in range(depth)]
     if rng.random() < 0.1:
         parallelism[-1] = rng.randint(4, 14)
-    source = SourceSpec("t", "values", {}, EMPTY, ())
-    sink = SinkSpec("s", "filesystem", {}, EMPTY)
-    vertices = tuple(
-        JobVertex(
-            f"{i:032x}", f"v{i}", (operator(i, sink if i == depth - 1 else source),), parallelism[i], 128
+    chains = [
+        [SourceSpec(f"t{number}", "simulated", {}, SCHEMA, SCHEMA.names)],
+        *([KEEP] for _ in range(depth - 1)),
+    ]
+    chains[-1].append(SinkSpec("s", "simulated", {}, SCHEMA))
+    vertices = []
+    for i, chain in enumerate(chains):
+        operators = tuple(
+            operator(10 * i + n, spec, NETWORK_INPUT if n == 0 else 10 * i + n - 1)
+            for n, spec in enumerate(chain)
         )
-        for i in range(depth)
-    )
+        vertices.append(JobVertex(f"{i:032x}", f"v{i}", operators, parallelism[i], 128))
     edges = tuple(
         JobEdge(
             i,
             vertices[i].id,
-            i,
+            vertices[i].operators[-1].id,
             vertices[i + 1].id,
             0,
-            Exchange(rng.choice([ExchangeKind.HASH, ExchangeKind.RESCALE, ExchangeKind.BROADCAST])),
-            EMPTY,
+            random_exchange(rng),
+            SCHEMA,
             ChangelogMode.INSERT_ONLY,
         )
         for i in range(depth - 1)
     )
     config = {"slot.request.timeout": "20 s", "task.cancellation.timeout": "8 s", "heartbeat.timeout": "3 s"}
-    return JobGraph(f"job{number}", f"job {number}", vertices, edges, config)
+    return JobGraph(f"job{number}", f"job {number}", tuple(vertices), edges, config)
+
+
+def random_exchange(rng: random.Random) -> Exchange:
+    kind = rng.choice([ExchangeKind.HASH, ExchangeKind.RESCALE, ExchangeKind.BROADCAST])
+    return Exchange(kind, (0,) if kind is ExchangeKind.HASH else ())
 
 
 @dataclass
 class Process:
-    """A TaskManager process: the real TaskExecutor, and tasks that run as long as the seed says. `waiting` is what
-    happens to it while it is stopped (SIGSTOP, a swapping machine): all of it comes at once when it goes on."""
+    """A TaskManager process: the real TaskExecutor, and real tasks. `waiting` is what happens to it while it is stopped
+    (SIGSTOP, a swapping machine): all of it comes at once when it goes on."""
 
     executor: TaskExecutor
     address: str
+    exchange: SimulatedExchange
     is_alive: bool = True
     is_stopped: bool = False
     waiting: list[Callable[[], None]] = field(default_factory=list)
-    running: dict[str, TaskDeploymentDescriptor] = field(default_factory=dict)
+    running: dict[str, SimulatedTask] = field(default_factory=dict)
+
+
+class Restarts:
+    """Each failure but the third restarts what it has hit."""
+
+    def __init__(self) -> None:
+        self.failures = 0
+
+    def restart_after_ms(self, failure: ErrorInfo, now_ms: int) -> int | None:
+        self.failures += 1
+        return 700 if self.failures < 3 else None
 
 
 def random_bounds(rng: random.Random) -> ProvisioningConfig:
@@ -141,6 +172,7 @@ class Cluster:
         self.rng = random.Random(seed)
         rng = self.rng
         is_calm = seed % 10 == 0
+        self.has_restarts = seed % 3 == 0
         self.network = SimulatedNetwork(
             random.Random(seed + 1),
             NetworkFaults()
@@ -153,7 +185,10 @@ class Cluster:
                 ResourceManagerConfig(
                     heartbeat_interval_ms=1000, heartbeat_timeout_ms=4000, provisioning=self.bounds
                 ),
-                JobMasterConfig(result_address=JOB_MANAGER),
+                JobMasterConfig(
+                    result_address=JOB_MANAGER,
+                    restart_strategy=Restarts if self.has_restarts else NoRestart,
+                ),
                 slots_max=self.bounds.slots_max if self.bounds else None,
             )
         )
@@ -172,15 +207,20 @@ class Cluster:
         # Steady clocks begin anywhere: no machine may compare its time with another's.
         self.clocks = random.Random(seed + 2)
         self.origins_ms: dict[str, int] = {}
+        self.clock_steps_ms: dict[str, int] = {}
         self.story: list[str] = []
         self.agenda: list[tuple[int, int, Callable[[], None]]] = []
         self.planned = 0
         self.processes: dict[str, Process] = {}
+        self.channels: dict[tuple[str, str, int], SimulatedChannel] = {}
+        self.disk = Disk(random.Random(seed + 4))
+        self.disk.is_calm = is_calm
         self.started: set[str] = set()
         self.broken_jobs: set[str] = set()
         self.cancelled_jobs: set[str] = set()
         self.refused: set[str] = set()
         self.lost_processes = 0
+        self.has_lost_tasks = False
         self.commits: dict[str, int] = {}
         self.failed_commits: set[str] = set()
         self.aborts: set[str] = set()
@@ -209,6 +249,8 @@ class Cluster:
                 self.at(self.rng.randint(1000, 15_000), lambda n=n: self.kill_one(n))
             if self.rng.random() < 0.4:
                 self.at(self.rng.randint(1000, 12_000), self.isolate_one)
+            for _ in range(self.rng.randint(0, 2)):
+                self.at(self.rng.randint(1000, 15_000), self.step_clock)
         self.at(0, self.tick_job_manager)
 
     # --- the clock
@@ -265,16 +307,18 @@ class Cluster:
                 fails = not self.is_calm and self.rng.random() < 0.05
                 done = JobStoreFailed(job.job_id, DISK_FULL) if fails else JobStored(job.job_id)
                 self.later(done)
-            case CommitSinks(job_id, _):
+            case CommitSinks(job_id, commits):
                 self.commits[job_id] = self.commits.get(job_id, 0) + 1
                 fails = not self.is_calm and self.rng.random() < 0.1
                 if fails:
                     self.failed_commits.add(job_id)
+                self.disk.commit(job_id, files_of(commits), fails)
                 self.later(SinksCommitFailed(job_id, DISK_FULL) if fails else SinksCommitted(job_id))
             case AbortSinks(job_id, commits):
                 assert commits
                 assert job_id not in self.aborts, f"{job_id} is aborted twice"
                 self.aborts.add(job_id)
+                self.disk.abort(job_id, files_of(commits))
                 self.later(SinksAborted(job_id))
             case JobFinished(job_id, _, _):
                 assert job_id not in self.finished, f"{job_id} ended twice"
@@ -329,7 +373,8 @@ class Cluster:
     def start_process(self, resource_id: str, slots: int) -> None:
         address = f"{resource_id}:1"
         config = TaskExecutorConfig(resource_id, address, slots, cancellation_timeout_ms=8000)
-        process = self.processes[address] = Process(TaskExecutor(config), address)
+        exchange = SimulatedExchange(self.channels, self.after, self.disk.fate, self.is_reachable)
+        process = self.processes[address] = Process(TaskExecutor(config), address, exchange)
         self.say(f"{resource_id} starts with {slots} slots")
         self.tick_process(process)
 
@@ -376,8 +421,13 @@ class Cluster:
     def kill(self, process: Process) -> None:
         self.say(f"{process.address} dies with {sorted(process.running)}")
         self.lost_processes += 1
+        self.has_lost_tasks = self.has_lost_tasks or bool(process.executor.tasks)
         process.is_alive = False
         process.running.clear()
+        process.exchange.end()
+        for other in self.processes.values():
+            if other.is_alive:
+                other.exchange.peer_has_ended(process.address)
         resource_id = process.executor.config.resource_id
         if self.bounds is not None:
             self.provider.died(resource_id)
@@ -399,6 +449,13 @@ class Cluster:
         self.say(f"{process.address} stands still")
         process.is_stopped = True
         self.after(self.rng.randint(100, 9000), lambda: self.go_on(process))
+
+    def step_clock(self) -> None:
+        """Somebody sets the wall clock of a process, which its tasks read."""
+        process = self.any_process()
+        if process is not None:
+            self.clock_steps_ms[process.address] = self.rng.randint(-10_000, 10_000)
+            self.say(f"the clock of {process.address} is {self.clock_steps_ms[process.address]} ms off")
 
     def go_on(self, process: Process) -> None:
         self.say(f"{process.address} goes on")
@@ -441,47 +498,47 @@ class Cluster:
 
     # --- tasks
 
+    def is_reachable(self, address: str) -> bool:
+        return address in self.processes and self.processes[address].is_alive
+
     def start_task(self, process: Process, descriptor: TaskDeploymentDescriptor) -> None:
         execution_id = descriptor.execution_id
         assert execution_id not in self.started, f"{execution_id} started twice"
         self.started.add(execution_id)
         self.say(f"{process.address} starts {execution_id}")
-        process.running[execution_id] = descriptor
-        opened_ms = self.rng.randint(1, 300)
-        self.after(opened_ms, lambda: self.report(process, execution_id, ExecutionState.RUNNING))
-        if self.is_calm or self.rng.random() < 0.8:
-            end = ExecutionState.FINISHED
-            if not self.is_calm and self.rng.random() < 0.05:
-                end = ExecutionState.FAILED
-            self.after(opened_ms + self.rng.randint(0, 4000), lambda: self.report(process, execution_id, end))
-        else:
-            self.after(60_000, lambda: self.report(process, execution_id, ExecutionState.FINISHED))
+        task = process.running[execution_id] = SimulatedTask(
+            descriptor,
+            process.exchange,
+            self.disk,
+            lambda: self.clock_ms(process.address) + self.clock_steps_ms.get(process.address, 0),
+            self.after,
+            lambda change: self.report(process, change),
+        )
+        self.after(self.rng.randint(1, 300), lambda: self.step_task(process, task))
 
-    def stop_task(self, process: Process, execution_id: str) -> None:
-        if self.rng.random() < 0.03:
-            self.say(f"{execution_id} does not react")
-            return
-        end = ExecutionState.FINISHED if self.rng.random() < 0.1 else ExecutionState.CANCELED
-        self.after(self.rng.randint(1, 400), lambda: self.report(process, execution_id, end))
-
-    def report(self, process: Process, execution_id: str, state: ExecutionState) -> None:
-        descriptor = process.running.get(execution_id)
-        if descriptor is None:
+    def step_task(self, process: Process, task: SimulatedTask) -> None:
+        if not process.is_alive or task.has_ended:
             return
         if process.is_stopped:
-            process.waiting.append(lambda: self.report(process, execution_id, state))
+            process.waiting.append(lambda: self.step_task(process, task))
             return
-        self.say(f"{process.address} {execution_id} {state.value}")
-        committables: tuple[SinkCommittables, ...] = ()
-        if state.is_terminal:
-            del process.running[execution_id]
-        if state is ExecutionState.FAILED:
-            self.broken_jobs.add(descriptor.job_id)
-        if state is ExecutionState.FINISHED:
-            sinks = [o.id for o in descriptor.vertex.operators if isinstance(o.spec, SinkSpec)]
-            committables = tuple(SinkCommittables(id, ({"file": execution_id},)) for id in sinks)
-        error = BROKEN if state is ExecutionState.FAILED else None
-        self.tell_process(process, TaskStateChanged(execution_id, state, error, committables))
+        task.step()
+        self.after(self.rng.randint(1, 200), lambda: self.step_task(process, task))
+
+    def stop_task(self, process: Process, execution_id: str) -> None:
+        task = process.running[execution_id]
+        if self.rng.random() < 0.03:
+            self.say(f"{execution_id} does not react")
+            task.is_stuck = True
+        task.cancel()
+
+    def report(self, process: Process, change: TaskStateChanged) -> None:
+        self.say(f"{process.address} {change.execution_id} {change.state.value}")
+        if change.state.is_terminal:
+            ended = process.running.pop(change.execution_id)
+            if change.state is ExecutionState.FAILED:
+                self.broken_jobs.add(ended.descriptor.job_id)
+        self.tell_process(process, change)
 
     # --- what has to hold
 
@@ -490,10 +547,13 @@ class Cluster:
         seen: set[tuple[str, str, int]] = set()
         registered = self.job_manager.resource_manager.task_managers
         for process in self.processes.values():
-            for d in process.running.values():
+            for d in (task.descriptor for task in process.running.values()):
                 key = (d.job_id, d.vertex.id, d.subtask)
-                assert key not in seen, f"two attempts of {key} run"
-                seen.add(key)
+                is_lost = process.executor.task_manager_id not in registered
+                assert key not in seen or is_lost, f"two attempts of {key} run"
+                # A TaskManager that was cut off may still run what another one has been given since.
+                if not is_lost:
+                    seen.add(key)
                 if d.job_id in self.finished:
                     tm = process.executor.task_manager_id
                     assert tm not in registered, f"{d.execution_id} outlives its job on {tm}"
@@ -544,8 +604,16 @@ class Cluster:
         for job_id, end in self.finished.items():
             commits = self.commits.get(job_id, 0)
             assert job_id not in self.failed_commits or job_id in self.aborts, f"half of {job_id} stays"
+            rows = self.disk.rows(job_id)
+            # A TaskManager that was cut off may have written after its job had ended.
+            if not self.has_lost_tasks and all(p.executor.incarnation == 0 for p in self.processes.values()):
+                assert not self.disk.staged.get(job_id), f"{job_id} has left {self.disk.staged[job_id]}"
+            if end.status is not JobStatus.FINISHED:
+                assert not rows, f"{job_id} is {end.status.value} and has left {rows}"
             if end.status is JobStatus.FINISHED:
                 assert commits == 1, f"{job_id} was committed {commits} times"
+                job = next(j for j in self.jobs if j.job_id == job_id)
+                assert rows == expected_rows(job), f"{job_id} has written {rows}"
             elif end.status is JobStatus.CANCELED:
                 assert job_id in self.cancelled_jobs
                 assert commits == 0
@@ -565,6 +633,10 @@ class Cluster:
         if reason is not FailureReason.EXTERNAL:
             assert self.commits.get(job_id, 0) == 0, f"{job_id} was committed and failed"
         assert reason is not FailureReason.INTERNAL
+
+
+def files_of(commits: tuple[SinkCommit, ...]) -> list[str]:
+    return [c["file"] for commit in commits for c in commit.committables]
 
 
 def run(seed: int) -> Cluster:

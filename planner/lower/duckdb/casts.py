@@ -24,6 +24,7 @@ from planner.lower.duckdb.types import (
     type_,
 )
 from planner.lower.duckdb.wrapping import BITS, wrapped
+from planner.lower.failed_cast import SHOWN_CHARACTERS, shown_type
 from planner.lower.java_pattern import SQL_DATE, SQL_TIME, SQL_TIMESTAMP
 from sqlstream import types as sql
 from sqlstream.time_units import DAY_MS
@@ -281,9 +282,13 @@ def _written_float(value: exp.Expr) -> exp.Expr:
 def _from_text(value: exp.Expr, target: LogicalType, time_zone: str, is_try: bool) -> exp.Expr:
     """What cannot be read is NULL with TRY_CAST, and else an error."""
     made = type_(target)
-    fail = failure(f"cannot cast text to {made.sql(dialect='duckdb')}", made)
 
     def read(value: exp.Expr) -> exp.Expr:
+        shown = tree.call("substr", value, tree.number(1), tree.number(SHOWN_CHARACTERS))
+        message = tree.operate(
+            exp.DPipe, tree.text('cannot cast "'), shown, tree.text(f'" to {shown_type(target)}')
+        )
+        fail = failure(message, made)
         if target.root in _DATETIME:
             point = _read_time(value, target, time_zone)
             return point if is_try else bound(point, lambda p: _unless_lost(value, p, fail))

@@ -101,37 +101,101 @@ def _decimal_quotient(
 ) -> exp.Expr:
     """`left / right` rounded half up to the scale of `result`, in whole numbers: DuckDB divides decimals as DOUBLE."""
     shift = result.scale + b.scale - a.scale
-    digits = max(a.precision + shift, a.precision + a.scale, b.precision + b.scale)
-    if shift < 0 or digits > DECIMAL_PRECISION_MAX:
+    if shift < 0 or 2 * max(a.scale, b.scale) > DECIMAL_PRECISION_MAX:
         what = f"division of {a.with_nullable(True)} by {b.with_nullable(True)}"
-        raise refuse(what, hint="cast to fewer digits")
-    return scaled_quotient(unscaled(left, a.scale), shift, unscaled(right, b.scale), result)
+        few = DECIMAL_PRECISION_MAX // 2
+        hint = f"cast the operand with more than {few} digits behind the point to fewer"
+        raise refuse(what, hint=hint)
+    digits = max(a.precision + shift, a.precision + a.scale, b.precision + b.scale)
+    if digits <= DECIMAL_PRECISION_MAX:
+        return scaled_quotient(unscaled(left, a.scale), shift, unscaled(right, b.scale), result)
+
+    def divided(dividend: exp.Expr, divisor: exp.Expr) -> exp.Expr:
+        return long_quotient(dividend, shift, divisor, result)
+
+    return bound(
+        long_unscaled(left, a.scale), lambda x: bound(long_unscaled(right, b.scale), lambda y: divided(x, y))
+    )
 
 
 def unscaled(value: exp.Expr, scale: int) -> exp.Expr:
-    """A decimal's digits as a whole number."""
-    power = tree.cast(tree.number(10**scale), decimal(scale + 1, 0))
-    return tree.cast(tree.operate(exp.Mul, value, power), HUGEINT)
+    """A decimal's digits as a whole number, where digits and scale are 38 together at most."""
+    return tree.cast(tree.operate(exp.Mul, value, _power(scale)), HUGEINT)
+
+
+def _power(scale: int) -> exp.Expr:
+    return tree.cast(tree.number(10**scale), decimal(scale + 1, 0))
+
+
+def _huge(value: int) -> exp.Expr:
+    # As text: a number of so many digits may be read as DOUBLE.
+    return tree.cast(tree.text(str(value)), HUGEINT)
+
+
+def long_unscaled(value: exp.Expr, scale: int) -> exp.Expr:
+    """`unscaled` of up to 38 digits, of which half are behind the point at most."""
+    if not scale:
+        return tree.cast(value, HUGEINT)
+
+    def digits(value: exp.Expr) -> exp.Expr:
+        whole = tree.call("trunc", value)
+        fraction = tree.operate(exp.Mul, tree.operate(exp.Sub, value, whole), _power(scale))
+        shifted = tree.operate(exp.Mul, tree.cast(whole, HUGEINT), _huge(10**scale))
+        return tree.operate(exp.Add, shifted, tree.cast(fraction, HUGEINT))
+
+    return bound(value, digits)
+
+
+def long_quotient(dividend: exp.Expr, shift: int, divisor: exp.Expr, result: LogicalType) -> exp.Expr:
+    """`scaled_quotient` of a dividend whose digits and `shift` are more than 38 together: by long division, in which only the
+    rest of the whole quotient is shifted. NULL when the result does not fit, and an error when the rest is too long for it."""
+    bound_digits = _huge(10 ** (DECIMAL_PRECISION_MAX - shift))
+    whole = tree.operate(exp.IntDiv, dividend, divisor)
+    sign = tree.operate(exp.Mul, tree.call("sign", dividend), tree.call("sign", divisor))
+
+    def behind(rest: exp.Expr) -> exp.Expr:
+        """The digits behind the whole quotient."""
+        shifted = tree.operate(exp.Mul, rest, _huge(10**shift))
+        return bound(shifted, lambda s: _rounded_quotient(s, divisor, sign))
+
+    def joined(rest: exp.Expr) -> exp.Expr:
+        is_long = tree.operate(exp.GT, tree.call("abs", rest), bound_digits)
+        fail = failure("a divisor of this many digits has no exact counterpart in DuckDB", HUGEINT)
+        digits = tree.operate(
+            exp.Add,
+            tree.operate(exp.Mul, whole, _huge(10**shift)),
+            tree.case([(is_long, fail)], behind(rest)),
+        )
+        is_beyond = tree.operate(exp.GT, tree.call("abs", whole), bound_digits)
+        return tree.case([(is_beyond, tree.null())], digits)
+
+    return _with_scale(bound(tree.operate(exp.Mod, dividend, divisor), joined), result)
 
 
 def scaled_quotient(dividend: exp.Expr, shift: int, divisor: exp.Expr, result: LogicalType) -> exp.Expr:
     """`dividend * 10^shift / divisor`, all of them whole, as the unscaled digits of a decimal `result`, rounded half up."""
-    zero, one, two = (tree.number(n) for n in (0, 1, 2))
     whole = tree.operate(exp.Mul, dividend, tree.cast(tree.number(10**shift), HUGEINT))
+    sign = tree.operate(exp.Mul, tree.call("sign", whole), tree.call("sign", divisor))
+    return _with_scale(_rounded_quotient(whole, divisor, sign), result)
+
+
+def _rounded_quotient(dividend: exp.Expr, divisor: exp.Expr, sign: exp.Expr) -> exp.Expr:
+    """Whole numbers, rounded half up, away from zero: one more when twice the rest reaches the divisor."""
+    zero, two = (tree.number(n) for n in (0, 2))
     size = tree.call("abs", divisor)
     half = tree.operate(exp.Add, tree.operate(exp.IntDiv, size, two), tree.operate(exp.Mod, size, two))
-    # Half up, away from zero: one more when twice the rest reaches the divisor.
-    rest = tree.call("abs", tree.operate(exp.Mod, whole, divisor))
-    sign = tree.operate(exp.Mul, tree.call("sign", whole), tree.call("sign", divisor))
+    rest = tree.call("abs", tree.operate(exp.Mod, dividend, divisor))
     carry = tree.case([(tree.operate(exp.GTE, rest, half), sign)], zero)
+    return tree.operate(exp.Add, tree.operate(exp.IntDiv, dividend, divisor), carry)
+
+
+def _with_scale(digits: exp.Expr, result: LogicalType) -> exp.Expr:
+    """A decimal of these unscaled digits; NULL when it does not fit."""
     unit = tree.cast(
-        tree.text(f"0.{'1'.zfill(result.scale)}") if result.scale else one,
+        tree.text(f"0.{'1'.zfill(result.scale)}") if result.scale else tree.number(1),
         decimal(max(result.scale, 1), result.scale),
     )
-    digits = tree.cast(
-        tree.operate(exp.Add, tree.operate(exp.IntDiv, whole, divisor), carry),
-        decimal(DECIMAL_PRECISION_MAX, 0),
-    )
+    digits = tree.try_cast(digits, decimal(DECIMAL_PRECISION_MAX, 0))
     return tree.try_cast(tree.operate(exp.Mul, digits, unit), type_(result))
 
 

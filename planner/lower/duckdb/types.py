@@ -100,9 +100,10 @@ def literal(node: Literal) -> exp.Expr:
     return tree.cast(tree.null() if node.value is None else _value(node), type_(node.type))
 
 
-def failure(message: str, type_: exp.DataType) -> exp.Expr:
+def failure(message: str | exp.Expr, type_: exp.DataType) -> exp.Expr:
     """A value of this type that stops the query with an error when it is computed."""
-    return tree.cast(tree.call("error", tree.text(message)), type_)
+    text = tree.text(message) if isinstance(message, str) else message
+    return tree.cast(tree.call("error", text), type_)
 
 
 def _value(node: Literal) -> exp.Expr:

@@ -12,6 +12,7 @@ from planner.lower.spark.regex import JavaRegex, java_regex
 from planner.lower.spark.scope import ENGINE, Builder, let, refuse
 from planner.lower.spark.types import BOOLEAN, INT, STRING, text, whole
 from sqlstream.expressions import Call, Literal
+from sqlstream.like_pattern import like_parts
 
 
 def _like(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
@@ -21,7 +22,7 @@ def _like(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
         if any(isinstance(a, Literal) and a.value is None for a in call.args[1:]):
             return tree.cast(tree.null(), BOOLEAN)
         escape = constant_text(call, 2, ENGINE) if len(args) == 3 else None
-        pattern = text(_spark_like(constant_text(call, 1, ENGINE), escape))
+        pattern = text(_spark_like(like_parts(constant_text(call, 1, ENGINE), escape)))
     elif len(args) == 3:
         raise refuse("LIKE … ESCAPE with a pattern that is no constant")
     else:
@@ -29,30 +30,13 @@ def _like(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
     return tree.operate(exp.Like, value, pattern)
 
 
-def _spark_like(pattern: str, escape: str | None) -> str:
-    r"""A pattern whose escape is the backslash.
+def _spark_like(parts: list[str]) -> str:
+    r"""The pattern of these parts (`like_parts`) whose escape is the backslash.
 
-    >>> print(_spark_like("a!%b\\_", "!"))
+    >>> print(_spark_like(["=a%b\\", "_"]))
     a\%b\\_
     """
-    parts: list[str] = []
-    is_escaped = False
-    for character in pattern:
-        if not is_escaped and character == escape:
-            is_escaped = True
-            continue
-        if is_escaped and character not in ("%", "_", escape):
-            raise refuse(f'the LIKE pattern "{pattern}"')
-        if character == "\\" or is_escaped:
-            parts.append(
-                "\\\\" if character == "\\" else f"\\{character}" if character in "%_" else character
-            )
-        else:
-            parts.append(character)
-        is_escaped = False
-    if is_escaped:
-        raise refuse(f'the LIKE pattern "{pattern}"')
-    return "".join(parts)
+    return "".join(p if p[0] != "=" else re.sub(r"[\\%_]", r"\\\g<0>", p[1:]) for p in parts)
 
 
 def _constant_regex(call: Call) -> JavaRegex:

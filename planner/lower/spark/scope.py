@@ -44,9 +44,10 @@ def _variable(name: str) -> exp.Expr:
     return exp.Identifier(this=name, quoted=False)
 
 
-def fail(message: str, type_: exp.DataType) -> exp.Expr:
+def fail(message: str | exp.Expr, type_: exp.DataType) -> exp.Expr:
     """An error when a row evaluates it; a value of this type to Spark."""
-    return tree.cast(tree.call("raise_error", tree.text(message)), type_)
+    words = tree.text(message) if isinstance(message, str) else message
+    return tree.cast(tree.call("raise_error", words), type_)
 
 
 def refuse(what: str, *, hint: str = "") -> UserError:

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 from runtime.batch.engine import BatchRun
 from runtime.batch.spark.session import SparkSessions
@@ -42,7 +43,7 @@ class SparkEngine:
             for cancelled in self._cancelled.get(job_id, ()):
                 cancelled.set()
 
-    def explain(self, plan: BatchPlan) -> str:
+    def explain(self, plan: BatchPlan, files: Any) -> str:
         """BatchCancelled while Spark starts; what Spark's planner does is not interrupted."""
         from runtime.batch.spark.statement import explain
 
@@ -50,7 +51,7 @@ class SparkEngine:
             self._cancellation(plan.job_id) as cancelled,
             self._sessions.session(plan.config, lambda words: None, cancelled.is_set) as (spark, session),
         ):
-            return explain(spark, session, plan)
+            return explain(spark, session, plan, files, cancelled.is_set)
 
     @contextlib.contextmanager
     def _cancellation(self, job_id: str) -> Iterator[threading.Event]:

@@ -8,6 +8,7 @@ import re
 
 import msgspec
 
+from runtime.batch.data_errors import data_error
 from sqlstream.errors import (
     ErrorInfo,
     ExternalError,
@@ -59,6 +60,9 @@ def described(error: BaseException, last_words: str = "") -> SqlStreamError:
             detail=f"its last lines are\n{last_words}" if last_words else "",
             hint="run the statement again: Spark is then started anew",
         )
+    of_row = data_error(text)
+    if of_row is not None:
+        return of_row
     is_lost = "ExecutorLostFailure" in text
     return JobError(
         "SS6061",

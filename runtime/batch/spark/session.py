@@ -25,9 +25,9 @@ from runtime.batch.spark.settings import (
     spark_keys,
     standalone_masters,
 )
-from runtime.batch.spill_directory import spill_directory
 from runtime.host.clock import steady_s
 from runtime.host.process import memory_bytes
+from runtime.host.spill_directory import spill_directory
 from sqlstream.errors import ExternalError, Retry, UserError
 from sqlstream.spark_keys import is_launch_key
 from sqlstream.spark_settings import SPARK_SQL_SETTINGS

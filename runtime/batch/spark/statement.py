@@ -16,6 +16,7 @@ from runtime.batch.spark.arrow_map import map_in_arrow
 from runtime.batch.spark.arrow_types import spark_ddl
 from runtime.batch.spark.code_archive import ARCHIVE
 from runtime.batch.spark.errors import described
+from runtime.batch.spark.native_tables import NativeTables
 from runtime.batch.spark.partition_receiver import PartitionReceiver
 from runtime.batch.spark.settings import RESULTS_PORT, results_address
 from runtime.batch.spark.shared_files import refuse_local_files
@@ -65,19 +66,21 @@ class SparkStatement:
         self._run = run
         self._is_cancelled = is_cancelled
         self._progress_s = 0.0
-        self._tables = Tables(spark, session, plan, _places(run), run.attempt)
+        self._tables = Tables(spark, session, plan, run.files, run.attempt, is_cancelled)
 
     def run(self) -> None:
         """Compute all outputs, one after the other. SqlStreamError, BatchCancelled."""
         try:
             for number, output in enumerate(self._plan.outputs):
                 (self._deliver if output.is_ours else self._write)(number, output)
+            self._tables.native.finish(self._run)
         except SqlStreamError:
             raise
         except Exception as error:
             if isinstance(error, BatchCancelled) or self._is_cancelled():
                 raise BatchCancelled from error
-            raise described(error, self._spark.jvm.last_words()) from error
+            failure = described(error, self._spark.jvm.last_words())
+            raise self._tables.native.cause(failure, self._run, self._is_cancelled) from error
         finally:
             self._tables.close()
             self._hand_on_figures()
@@ -127,7 +130,7 @@ class SparkStatement:
             self._plan.job_id,
             f"{self._run.attempt}-output",
             self._plan.config,
-            _places(self._run),
+            places_of(self._run.files),
             output.sink,
         )
         rows = self._mapped(output, "write", encode_arguments(told), WRITTEN_DDL)
@@ -186,13 +189,15 @@ class Tables:
         spark: RunningSpark,
         session: SparkSession,
         plan: BatchPlan,
-        places: FilePlaces | None,
+        files: Any,
         attempt: str,
+        is_cancelled: Callable[[], bool],
     ) -> None:
         self._session = session
         self._plan = plan
-        self._places = places
+        self._places = places_of(files)
         self._attempt = attempt
+        self.native = NativeTables(session, plan, files, is_cancelled)
         self._archive = None if spark.has_our_code else ARCHIVE
         self._is_of_this_machine = spark.is_of_this_machine
         self._figures = session.sparkContext.accumulator({}, shipped.FiguresParam())
@@ -209,6 +214,10 @@ class Tables:
         if not self._is_of_this_machine:
             refuse_local_files(specs, self._plan.config)
         for table in self._plan.tables:
+            frame = self.native.frame(table)
+            if frame is not None:
+                frame.createOrReplaceTempView(table.name)
+                continue
             frame = self._frame(table)
             if table.is_shared:
                 frame = frame.persist()
@@ -252,16 +261,20 @@ class Tables:
         return map_in_arrow(shares, self.task("read", encode_arguments(told)), spark_ddl(table.schema))
 
 
-def explain(spark: RunningSpark, session: SparkSession, plan: BatchPlan) -> str:
-    """Spark's plan of every output. SqlStreamError."""
-    tables = Tables(spark, session, plan, None, "explain")
+def explain(
+    spark: RunningSpark, session: SparkSession, plan: BatchPlan, files: Any, is_cancelled: Callable[[], bool]
+) -> str:
+    """How each table is read, and Spark's plan of every output. SqlStreamError, BatchCancelled."""
+    tables = Tables(spark, session, plan, files, "explain", is_cancelled)
     try:
         tables.make_views()
-        texts = []
+        texts = list(tables.native.lines)
         for output in plan.outputs:
             execution: Any = session.sql(output.sql)._jdf.queryExecution()
             texts.append(str(execution.simpleString()).strip())
         return "\n".join(texts)
+    except BatchCancelled:
+        raise
     except Exception as error:
         raise described(error, spark.jvm.last_words()) from error
     finally:
@@ -273,8 +286,8 @@ def _count(attempts: dict[int, int] | None) -> int | None:
     return None if attempts is None else len(attempts)
 
 
-def _places(run: BatchRun) -> FilePlaces | None:
-    return run.files.places if isinstance(run.files, RootedFiles) else None
+def places_of(files: Any) -> FilePlaces | None:
+    return files.places if isinstance(files, RootedFiles) else None
 
 
 def _receiver(spark: RunningSpark) -> PartitionReceiver:

@@ -153,7 +153,7 @@ def _staged(path: str, files: Any) -> pa.Table:
             f'could not commit "{path}": the rows written there have vanished',
             hint="run the statement again, and let nothing remove hidden files meanwhile",
         )
-    return pa.ipc.open_file(pa.memory_map(path)).read_all()
+    return pa.ipc.open_file(files.map_read(path)).read_all()
 
 
 def _write(connection: Any, place: Place, spec: SinkSpec, staged: pa.Table) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from runtime.connectors.duckdb.options import OPTIONS, Place, read_place
@@ -13,6 +13,7 @@ from runtime.connectors.file_paths import absolute_path, is_pattern, root_of
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.schema import Schema
+from sqlstream.spi.batch_relation import BatchRelation, ThroughReader
 from sqlstream.spi.connector import (
     ConnectorContext,
     ConnectorDescriptor,
@@ -95,10 +96,26 @@ class DuckDb:
         apply(_written(spec), spec, committables, files)
 
     def abort(self, spec: SinkSpec, job_id: str, committables: list[dict[str, Any]], files: Any) -> None:
+        if read_place(spec.table, spec.options).kind is not PlaceKind.DUCKDB:
+            # No writer has begun.
+            return
+        for directory in files.match_glob(self.staging_directory(spec, job_id, "*")):
+            files.remove(directory)
+
+    def staging_directory(self, spec: SinkSpec, job_id: str, writer_id: str) -> str:
         from runtime.connectors.duckdb.sink import staging_directory
 
-        for directory in files.match_glob(staging_directory(_written(spec).path, job_id, "*")):
-            files.remove(directory)
+        return staging_directory(_written(spec).path, job_id, writer_id)
+
+    def batch_relation(
+        self, source: SourceSpec, engine: str, files: Any, check_cancelled: Callable[[], None]
+    ) -> BatchRelation:
+        place = read_place(source.table, source.options)
+        if engine != "duckdb" or place.kind is not PlaceKind.DUCKDB:
+            return ThroughReader()
+        from runtime.connectors.duckdb.native import attached_relation
+
+        return attached_relation(place, source, files)
 
     def paths(self, options: Mapping[str, str]) -> tuple[str, ...]:
         place = read_place("", options)

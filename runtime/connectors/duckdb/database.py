@@ -3,7 +3,6 @@ read."""
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import functools
 import importlib.util
@@ -13,11 +12,12 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from runtime.batch.spill_directory import spill_directory
 from runtime.connectors.duckdb.filters import quote, text
 from runtime.connectors.duckdb.options import EXTENSIONS, Place
 from runtime.connectors.duckdb.place_kind import PlaceKind
+from runtime.connectors.duckdb.shared_connection import SharedConnection
 from runtime.connectors.file_paths import is_pattern
+from runtime.host.spill_directory import make_spill_directory
 from sqlstream.errors import ExternalError, Retry, SqlStreamError, UserError
 from sqlstream.secrets import MASK
 
@@ -45,16 +45,12 @@ _GONE = ("connection", "connect", "server closed", "terminating", "timeout")
 """Words in a server's errors: it does not let this user in; it is not there at the moment."""
 
 _ALIAS = "place"
-_WAL_ENDINGS = ("", ".wal", ".wal.recovery", ".wal.checkpoint")
+WAL_ENDINGS = ("", ".wal", ".wal.recovery", ".wal.checkpoint")
 _numbers = itertools.count()
 
 
-@functools.cache
-def _spill_root() -> str:
-    """The directory of this process for what its instances spill; one that a killed process left is removed by a later one."""
-    ends = contextlib.ExitStack()
-    atexit.register(ends.close)
-    return ends.enter_context(spill_directory())
+_spill_root = functools.cache(make_spill_directory)
+"""The directory of this process for what its instances spill."""
 
 
 def connect() -> Any:
@@ -100,6 +96,7 @@ class _Instance:
         self.readers = 0
         self.root: Any = None
         self.is_attached = False
+        self._detachments: list[Callable[[], None]] = []
 
     def cursor(self, place: Place, key: _Key, files: Any) -> Any:
         """A connection; the database is attached for it when it is not yet."""
@@ -128,8 +125,16 @@ class _Instance:
             if self.is_attached and is_unused():
                 self._detach()
 
+    def detach_with_last(self, detach: Callable[[], None]) -> None:
+        """Have another instance detach the file with the last reader of this one: until then it holds locks for all of them."""
+        with self.lock:
+            self._detachments.append(detach)
+
     def _detach(self) -> None:
         self.is_attached = False
+        detachments, self._detachments = self._detachments, []
+        for detach in detachments:
+            detach()
         self.root.execute(f"DETACH {_ALIAS}")
 
     def close(self) -> None:
@@ -144,7 +149,7 @@ def _opened(key: _Key) -> Any:
     locked to the file. Views of other databases run there, and DuckDB attaches none of these to a locked instance."""
     connection = connect()
     if key.kind is PlaceKind.DUCKDB:
-        lock_down(connection, tuple(key.paths[0] + ending for ending in _WAL_ENDINGS))
+        lock_down(connection, tuple(key.paths[0] + ending for ending in WAL_ENDINGS))
     elif key.kind.is_files:
         lock_down(connection, key.paths)
     return connection
@@ -166,17 +171,34 @@ class Instances:
     @contextlib.contextmanager
     def reading(self, place: Place, files: Any) -> Iterator[Reading]:
         """Errors of DuckDB inside become ours. `files` decides which files may be read."""
-        with translated(place):
-            key = _key(place, files)
-            instance = self._enter(key)
-            try:
-                connection = instance.cursor(place, key, files)
-                try:
-                    yield Reading(connection, "" if place.kind.is_files else _ALIAS, key.paths)
-                finally:
-                    connection.close()
-            finally:
-                self._leave(key, instance)
+        with (
+            translated(place),
+            self._entered(place, files) as (key, instance),
+            contextlib.closing(instance.cursor(place, key, files)) as connection,
+        ):
+            yield Reading(connection, "" if place.kind.is_files else _ALIAS, key.paths)
+
+    @contextlib.contextmanager
+    def lent(self, place: Place, files: Any, shared: SharedConnection, alias: str) -> Iterator[None]:
+        """The DuckDB file attached to an instance of the caller as well, read-only. It stays so until the last reader of the
+        place in this process has gone, and the connection is held as long. Errors as in `reading`."""
+        with translated(place), self._entered(place, files) as (key, instance):
+            instance.cursor(place, key, files).close()
+            attach(shared.connection, place, key.paths[0], alias, is_read_only=True)
+            shared.hold()
+            instance.detach_with_last(lambda: _detach_other(shared, alias))
+            # It may have been replaced by a link while it was attached.
+            files.status(key.paths[0])
+            yield
+
+    @contextlib.contextmanager
+    def _entered(self, place: Place, files: Any) -> Iterator[tuple[_Key, _Instance]]:
+        key = _key(place, files)
+        instance = self._enter(key)
+        try:
+            yield key, instance
+        finally:
+            self._leave(key, instance)
 
     def _enter(self, key: _Key) -> _Instance:
         with self._lock:
@@ -203,6 +225,16 @@ class Instances:
             ]
             kept = [key for key in idle if not key.kind.is_server][-IDLE_MAX:]
             return [self._instances.pop(key) for key in idle if key not in kept]
+
+
+def _detach_other(shared: SharedConnection, alias: str) -> None:
+    import duckdb
+
+    try:
+        with contextlib.suppress(duckdb.Error):  # closing the connection gives up the file as well
+            shared.connection.execute(f"DETACH {alias}")
+    finally:
+        shared.release()
 
 
 INSTANCES = Instances()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 
-from runtime.connectors.duckdb.database import INSTANCES, Reading, interrupt
+from runtime.connectors.duckdb.database import INSTANCES, interrupt
 from runtime.connectors.duckdb.filters import quote, text, where
 from runtime.connectors.duckdb.options import Place
 from runtime.connectors.duckdb.relation import Relation, as_declared, open_relation
@@ -20,7 +21,10 @@ IN_LIST_MAX = 1_000
 
 class DuckDbLookup:
     """Joins the keys with the table in DuckDB. The database is attached for the time of a query alone, so that another process
-    can write it between two batches. State: the table with its columns, which are checked once."""
+    can write it between two batches, or put another file in its place.
+
+    State: the table with its columns, checked at first and whenever an answer has other types or none, as then it is another
+    table."""
 
     def __init__(
         self, spec: SourceSpec, place: Place, keys: tuple[str, ...], context: ConnectorContext
@@ -30,21 +34,22 @@ class DuckDbLookup:
         self._keys = keys
         self._files = context.files
         self._relation: Relation | None = None
+        self._types: list[pa.DataType] = []
         self._connection: Any = None
         context.on_cancel(lambda: interrupt(self._connection))
 
     def lookup(self, keys: pa.RecordBatch) -> pa.RecordBatch:
-        with INSTANCES.reading(self._place, self._files) as reading:
-            connection, relation = reading.connection, self._open(reading)
+        def answer(connection: Any, relation: Relation) -> pa.Table:
             connection.register("lookup_keys", pa.Table.from_batches([keys]))
             source = f"(SELECT {self._columns(relation)} FROM {relation.item}{self._where(keys)})"
             on = " AND ".join(f"t.{quote(k)} = k.{quote(k)}" for k in self._keys)
             query = f"SELECT {relation.select(self._spec.columns, 't.')} FROM {source} AS t JOIN lookup_keys AS k ON {on}"
-            return as_declared(relation, connection.sql(query).to_arrow_table(), self._spec.table)
+            return connection.sql(query).to_arrow_table()
+
+        return self._answered(answer)
 
     def load(self, rows_max: int) -> pa.RecordBatch:
-        with INSTANCES.reading(self._place, self._files) as reading:
-            connection, relation = reading.connection, self._open(reading)
+        def answer(connection: Any, relation: Relation) -> pa.Table:
             condition = where(self._spec.filters, self._spec.columns)
             query = f"SELECT {self._columns(relation)} FROM {relation.item}{condition} LIMIT {rows_max + 1}"
             rows = connection.sql(query).to_arrow_table()
@@ -54,16 +59,35 @@ class DuckDbLookup:
                     f'table "{self._spec.table}" has more than the {rows_max} rows that a FULL cache takes',
                     hint="raise 'lookup.full-cache.max-rows', or choose 'lookup.cache' = 'PARTIAL'",
                 )
-            return as_declared(relation, rows, self._spec.table)
+            return rows
+
+        return self._answered(answer)
 
     def close(self) -> None:
         return None
 
-    def _open(self, reading: Reading) -> Relation:
-        self._connection = reading.connection
+    def _answered(self, answer: Callable[[Any, Relation], pa.Table]) -> pa.RecordBatch:
+        with INSTANCES.reading(self._place, self._files) as reading:
+            self._connection = reading.connection
+            rows = self._answer_of_checked(answer)
+            if rows is None:
+                self._relation = open_relation(self._place, self._spec, reading)
+                rows = answer(reading.connection, self._relation)
+                self._types = rows.schema.types
+            assert self._relation is not None
+            return as_declared(self._relation, rows, self._spec.table)
+
+    def _answer_of_checked(self, answer: Callable[[Any, Relation], pa.Table]) -> pa.Table | None:
+        """The answer of the table as it was checked; None when there is none, and for files, which may be others each time."""
+        import duckdb
+
         if self._relation is None or self._place.kind.is_files:
-            self._relation = open_relation(self._place, self._spec, reading)
-        return self._relation
+            return None
+        try:
+            rows = answer(self._connection, self._relation)
+        except (duckdb.ProgrammingError, duckdb.DataError):
+            return None
+        return rows if rows.schema.types == self._types else None
 
     def _columns(self, relation: Relation) -> str:
         return relation.select(self._spec.columns)

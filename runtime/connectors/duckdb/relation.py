@@ -48,7 +48,7 @@ def open_relation(place: Place, spec: SourceSpec, reading: Reading) -> Relation:
     check_table(place, connection, alias)
     stored = described(connection, item)
     check_columns(place, spec.table, wanted, stored)
-    has_row_ids = place.kind is PlaceKind.DUCKDB and _is_table(place, connection, alias)
+    has_row_ids = place.kind is PlaceKind.DUCKDB and is_table(place, connection, alias)
     return Relation(with_texts(item, wanted, stored, has_row_ids), wanted, has_row_ids)
 
 
@@ -157,7 +157,7 @@ def check_table(place: Place, connection: Any, alias: str) -> None:
         )
 
 
-def _is_table(place: Place, connection: Any, alias: str) -> bool:
+def is_table(place: Place, connection: Any, alias: str) -> bool:
     """Whether it is a table and not a view."""
     found = connection.execute(
         "SELECT count(*) FROM duckdb_tables() WHERE database_name = ? AND schema_name = ? AND lower(table_name) = lower(?)",

@@ -35,10 +35,6 @@ class Count(Accumulator):
     def results(self, slots: Array) -> pa.Array:
         return to_array(pa.int64(), picked(self._counts, slots))
 
-    def values(self, slots: Array) -> Array:
-        """int64[n]: the counts of these slots."""
-        return self._counts[slots]
-
     def reset(self, slots: Array) -> None:
         self._counts[slots] = 0
 

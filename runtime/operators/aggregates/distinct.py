@@ -46,7 +46,7 @@ class Distinct(Accumulator):
         raise AssertionError("a DISTINCT aggregate has one phase")
 
     def columns(self, slots: Array) -> list[pa.Array]:
-        return self.inner.columns(slots)
+        raise AssertionError("a DISTINCT aggregate has one phase")
 
     @property
     def kept_values(self) -> ValueCounts:

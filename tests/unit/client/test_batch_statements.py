@@ -248,6 +248,27 @@ def test_explain_names_the_engine_why_its_sql_and_its_plan(session: Session) -> 
     assert session.cluster.jobs() == ()
 
 
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("SELECT n FROM endless", 'table "endless" never ends'),
+        (
+            "SELECT LISTAGG(CAST(price AS STRING)) FROM bids",
+            "no batch engine answers it exactly: LISTAGG has no exact counterpart in DuckDB",
+        ),
+        ("VALUES (1)", "it reads no table, so it needs no batch engine"),
+    ],
+)
+def test_explain_says_why_an_automatic_statement_runs_as_a_stream(
+    query: str, reason: str, session: Session
+) -> None:
+    put(session, "execution.runtime-mode", "AUTOMATIC")
+    put(session, "execution.batch.engine", "duckdb")
+    answer = session.execute(parse_statement(f"EXPLAIN {query}"))
+    assert isinstance(answer, Text)
+    assert answer.text.endswith(f"\n== Runtime Mode ==\nstreaming: {reason}\n")
+
+
 def served_session(local: Session) -> Session:
     served = Session(local.cluster, {"execution.runtime-mode": "BATCH"}, is_served=True)
     options = "'connector' = 'datagen', 'number-of-rows' = '9'"
@@ -269,7 +290,7 @@ def test_the_plan_of_a_statement_that_was_given_up_is_not_awaited(session: Sessi
     given_up = threading.Event()
     given_up.set()
     with given_up_by(given_up), pytest.raises(JobError, match="SS6031"):
-        explain_batch(plan, (), served.cluster, is_served=True)
+        explain_batch(plan, (), served.cluster, served.files(), is_served=True)
     (job,) = session.cluster.jobs()
     # It may have been done before it was cancelled; what counts is that it does not run on.
     assert session.cluster.wait(job.job_id, 30).status in (JobStatus.CANCELED, JobStatus.FINISHED)

@@ -2,72 +2,31 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from gateway_harness import UNBOUNDED, gateway_service, running_jobs, settled, statuses, until
+from gateway_harness import (
+    BLACKHOLE,
+    UNBOUNDED,
+    Running,
+    failure,
+    gateway_service,
+    rows,
+    run,
+    running_jobs,
+    settled,
+    statuses,
+    until,
+)
 
 from client.gateway.asker import Asker
-from client.gateway.operations import Operation, OperationStatus, ResultKind
+from client.gateway.operations import OperationStatus, ResultKind
 from client.gateway.options import GatewayOptions
 from client.gateway.service import GatewayService
-from runtime.embedded import EmbeddedCluster
-from sqlstream.errors import JobError, SqlStreamError, UserError
+from sqlstream.errors import JobError, UserError
 from sqlstream.messages.job_state import JobStatus
-
-Running = tuple[GatewayService, EmbeddedCluster]
-
-BLACKHOLE = "CREATE TEMPORARY TABLE sink (id BIGINT) WITH ('connector'='blackhole')"
-
-
-@pytest.fixture(scope="module")
-def shared() -> Iterator[Running]:
-    with gateway_service() as running:
-        yield running
-
-
-@pytest.fixture
-def gateway(shared: Running) -> Iterator[Running]:
-    """A gateway without sessions and jobs of other tests."""
-    yield shared
-    service, cluster = shared
-    for session in service.sessions():
-        service.close_session(session.handle)
-    for job in cluster.jobs():
-        if not job.status.is_terminal:
-            cluster.cancel(job.job_id)
-    until(lambda: running_jobs(cluster) == 0)
-
-
-def run(service: GatewayService, session: str, *statements: str) -> Operation:
-    """Execute statements; the last one's operation, settled."""
-    for text in statements:
-        operation = settled(service.execute(session, text))
-    return operation
-
-
-def rows(operation: Operation) -> list[tuple[Any, ...]]:
-    """All rows of a result, which ends."""
-    pages = operation.result().pages
-    found: list[tuple[Any, ...]] = []
-    ready = threading.Event()
-    while not (page := pages.page(pages.token)).is_end:
-        for batch in page.batches:
-            found += zip(*(c.to_pylist() for c in batch.columns), strict=True)
-        ready.clear()
-        pages.when_ready(ready.set)
-        assert ready.wait(30)
-    return found
-
-
-def failure(operation: Operation) -> SqlStreamError:
-    with pytest.raises(SqlStreamError) as raised:
-        settled(operation).result()
-    return raised.value
 
 
 def test_a_statement_without_rows_answers_ok_and_one_with_rows_its_rows(gateway: Running) -> None:
@@ -336,189 +295,10 @@ def test_a_setting_of_one_statement_is_obeyed_or_refused(gateway: Running) -> No
     assert rows(settled(service.execute(session, "SELECT 1", tuning))) == [(1,)]
 
 
-def test_a_session_that_idles_loses_its_queries_and_keeps_its_inserts() -> None:
-    now_ms = [0]
-    options = GatewayOptions(idle_timeout_ms=1000, check_interval_ms=0)
-    with gateway_service(options, lambda: now_ms[0]) as (service, cluster):
-        idle, busy = service.open_session({}), service.open_session({})
-        run(service, idle, UNBOUNDED.format(rate=10), BLACKHOLE)
-        insert = run(service, idle, "INSERT INTO sink SELECT id FROM u").result()
-        query = run(service, idle, "SELECT id FROM u").result()
-        until(lambda: running_jobs(cluster) == 2)
-        now_ms[0] = 900
-        service.session(busy)
-        now_ms[0] = 1500
-        service.close_idle_sessions()
-        with pytest.raises(UserError, match=f"session '{idle}' does not exist"):
-            service.session(idle)
-        service.session(busy)
-        until(lambda: cluster.status(str(query.job_id)).status is JobStatus.CANCELED)
-        assert cluster.status(str(insert.job_id)).status is JobStatus.RUNNING
-
-
-def test_idle_sessions_are_looked_for_at_intervals() -> None:
-    options = GatewayOptions(idle_timeout_ms=200, check_interval_ms=50)
-    with gateway_service(options) as (service, _):
-        service.open_session({})
-        until(lambda: service.session_count == 0)
-
-
-def test_a_thousand_sessions_are_opened_and_dropped(gateway: Running) -> None:
-    service, _ = gateway
-    threads = threading.active_count()
-    handles = [service.open_session({}) for _ in range(1000)]
-    for handle in handles[::10]:
-        service.execute(handle, "SHOW TABLES")
-    assert service.session_count == 1000
-    for handle in handles:
-        service.close_session(handle)
-    assert service.session_count == 0
-    assert threading.active_count() <= threads + 100
-    with pytest.raises(UserError, match="does not exist"):
-        service.close_session(handles[0])
-
-
-def test_sessions_operations_and_statements_are_bounded() -> None:
-    options = GatewayOptions(sessions_max=2, operations_max=3, statement_bytes_max=90)
-    with gateway_service(options) as (service, cluster):
-        session, other = service.open_session({}), service.open_session({})
-        with pytest.raises(UserError, match="exceeds the max count: 2"):
-            service.open_session({})
-        service.close_session(other)
-        service.open_session({})
-        with pytest.raises(UserError, match="longer than 90 bytes"):
-            service.execute(session, f"SELECT '{'é' * 45}'")
-        # Answers that were read to their end make room for others; those of queries that go on do not.
-        for _ in range(5):
-            assert rows(run(service, session, "SHOW VIEWS")) == []
-        rows(run(service, session, UNBOUNDED.format(rate=10)))
-        queries = [run(service, session, "SELECT id FROM u") for _ in range(3)]
-        with pytest.raises(UserError, match="3 operations that are not closed"):
-            service.execute(session, "SHOW VIEWS")
-        queries[0].close()
-        run(service, session, "SHOW VIEWS").result()
-        until(lambda: running_jobs(cluster) == 2)
-
-
-def test_a_statement_that_has_run_is_dropped_and_what_operations_take_is_bounded() -> None:
-    limit = 1024 * 1024
-    options = GatewayOptions(operations_bytes_max=limit, page_bytes_max=600_000)
-    with gateway_service(options) as (service, _):
-        session = service.open_session({})
-        for _ in range(5):
-            assert run(service, session, f"SET 'pipeline.name' = 'a' -- {'x' * 900_000}").held_bytes < 1000
-        # A failed statement is kept for its error; it makes room for others.
-        failed = service.execute(session, f"SELECT x -- {'x' * 900_000}")
-        assert failure(failed).code == "SS2003"
-        assert failed.held_bytes > 900_000
-        service.execute(session, f"SHOW VIEWS -- {'x' * 900_000}")
-        assert failed.status is OperationStatus.CLOSED
-        rows(run(service, session, UNBOUNDED.format(rate=50_000_000)))
-        query = run(service, session, "SELECT id FROM u")
-        until(lambda: query.held_bytes > limit)
-        with pytest.raises(UserError, match=f"take more than {limit} bytes"):
-            service.execute(session, "SHOW VIEWS")
-        service.close_operation(session, query.handle)
-        assert rows(run(service, session, "SHOW VIEWS")) == []
-
-
-def test_what_waits_in_a_session_is_bounded() -> None:
-    with gateway_service(GatewayOptions(operations_max=5)) as (service, _):
-        session = service.open_session({"table.dml-sync": "true"})
-        rows(run(service, session, UNBOUNDED.format(rate=10)))
-        rows(run(service, session, BLACKHOLE))
-        insert = service.execute(session, "INSERT INTO sink SELECT id FROM u")
-        until(lambda: insert.status is OperationStatus.RUNNING)
-        for _ in range(4):
-            service.configure_session(session, "SET 'pipeline.name' = 'a'")
-        with pytest.raises(UserError, match="5 operations that are not closed"):
-            service.run_script(session, "SET 'pipeline.name' = 'a';")
-        # A statement that is closed leaves its place in the queue only when its turn comes.
-        service.close_operation(session, insert.handle)
-        blocking = service.execute(session, "INSERT INTO sink SELECT id FROM u")
-        until(lambda: blocking.status is OperationStatus.RUNNING)
-        for _ in range(5):
-            service.close_operation(session, service.execute(session, "SHOW VIEWS").handle)
-        with pytest.raises(UserError, match="5 operations of the session wait"):
-            service.execute(session, "SHOW VIEWS")
-        service.close_operation(session, blocking.handle)
-
-
 def test_an_unknown_session_has_no_statements(gateway: Running) -> None:
     service, _ = gateway
     with pytest.raises(UserError, match="session 'x' does not exist"):
         service.execute("x", "SELECT 1")
-
-
-def test_every_statement_is_announced_and_can_be_refused() -> None:
-    listener, ann = Listener(), Asker("ann", "10.0.0.9")
-    options = GatewayOptions(operations_max=1)
-    with gateway_service(options, listener=listener) as (service, _):
-        session = service.open_session({})
-        refusals = (service.execute, service.configure_session, service.run_script)
-        for execute in refusals:
-            with pytest.raises(UserError, match="not allowed"):
-                execute(session, "DROP TABLE t", asker=ann)
-        # A statement that is refused takes no operation's place.
-        executed = settled(service.execute(session, "SHOW VIEWS", asker=ann))
-        assert listener.announced[3] == (ann, session, executed.handle, "SHOW VIEWS")
-        assert [text for *_, text in listener.announced] == ["DROP TABLE t"] * 3 + ["SHOW VIEWS"]
-        assert listener.ended == [(ann, session, executed.handle, "FINISHED", "")]
-
-
-class Listener:
-    """Keeps what it is told, and refuses DROP."""
-
-    def __init__(self) -> None:
-        self.announced: list[tuple[Asker, str, str, str]] = []
-        self.ended: list[tuple[Asker, str, str, str, str]] = []
-
-    def announce(self, asker: Asker, session: str, operation: str, text: str) -> None:
-        self.announced.append((asker, session, operation, text))
-        if "DROP" in text:
-            raise UserError("SS4050", "not allowed")
-
-    def end(self, asker: Asker, session: str, operation: str, outcome: str, code: str) -> None:
-        self.ended.append((asker, session, operation, outcome, code))
-
-
-def test_the_outcome_of_every_announced_statement_is_told_once() -> None:
-    listener = Listener()
-    with gateway_service(GatewayOptions(operations_max=3), listener=listener) as (service, _):
-        session = service.open_session({"table.dml-sync": "true"})
-        rows(run(service, session, UNBOUNDED.format(rate=10)))
-        rows(run(service, session, BLACKHOLE))
-        failure(service.execute(session, "SELECT x"))
-        insert = service.execute(session, "INSERT INTO sink SELECT id FROM u")
-        until(lambda: insert.status is OperationStatus.RUNNING)
-        waiting = [service.execute(session, "SHOW VIEWS") for _ in range(2)]
-        with pytest.raises(UserError, match="3 operations that are not closed"):
-            service.execute(session, "SHOW TABLES")
-        waiting[0].cancel()
-        insert.cancel()
-        settled(waiting[1])
-        until(lambda: len(listener.ended) == 7)
-    assert [(outcome, code) for *_, outcome, code in listener.ended] == [
-        *(("FINISHED", ""), ("FINISHED", ""), ("ERROR", "SS2003"), ("REJECTED", "SS6025")),
-        *(("CANCELED", ""), ("CANCELED", ""), ("FINISHED", "")),
-    ]
-    assert {operation for _, _, operation, *_ in listener.ended} == {o for _, _, o, _ in listener.announced}
-
-
-def test_only_answers_that_were_read_make_room_and_asking_for_them_again_says_so() -> None:
-    with gateway_service(GatewayOptions(operations_max=2)) as (service, _):
-        session = service.open_session({})
-        empty, failed = run(service, session, "SHOW VIEWS"), settled(service.execute(session, "SELECT x"))
-        # Nobody has asked for their answers yet, though one has no rows and the other failed.
-        with pytest.raises(UserError, match="2 operations that are not closed"):
-            service.execute(session, "SHOW TABLES")
-        assert rows(empty) == []
-        run(service, session, "SHOW TABLES")
-        with pytest.raises(UserError, match="was dropped to make room for later ones") as caught:
-            service.operation(session, empty.handle)
-        assert caught.value.code == "SS6021"
-        assert failure(service.operation(session, failed.handle)).code == "SS2003"
-        service.execute(session, "SHOW DATABASES")
 
 
 def test_a_session_completes_for_the_level_that_opened_it_and_above() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from plan_harness import compile_script
+from plan_harness import compile_script, plan_batch_script
 
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
@@ -157,6 +157,9 @@ def test_updating_rows_may_look_up_a_table_that_is_loaded_once() -> None:
         ("SELECT * FROM dim FOR SYSTEM_TIME AS OF PROCTIME()", "SS3001", "needs a table on its left"),
         ("SELECT * FROM o CROSS JOIN dim FOR SYSTEM_TIME AS OF o.p AS d", "SS3030", "needs an equality"),
         (joined("o.k = d.k", hint="LOOKUP('table'='x')"), "SS4003", 'names "x"'),
+        # A table or column that does not exist is named before a hint that finds none.
+        (joined("o.k = d.k", table="nowhere", hint="LOOKUP('table'='x')"), "SS2001", '"nowhere"'),
+        (joined("o.k = d.none", hint="LOOKUP('table'='x')"), "SS2003", '"none"'),
         (joined("o.k = d.k", hint="LOOKUP('async'='true')"), "SS4005", 'needs the option "table"'),
         (joined("o.k = d.k", hint="LOOKUP('table'='d', 'async'='maybe')"), "SS4002", "takes true or false"),
         (joined("o.k = d.k", hint="LOOKUP('table'='d', 'timeout'='1s')"), "SS4003", '"timeout" of the hint LOOKUP'),
@@ -171,6 +174,18 @@ def test_what_cannot_be_looked_up_is_refused_where_it_stands(query: str, code: s
     error = refused(query)
     assert (error.code, error.span is not None) == (code, True)
     assert words in error.message
+    if code == "SS3032":
+        # A batch retracts nothing.
+        assert plan_batch_script(DDL.replace("'stream'", "'table'") + query)
+        return
+    with pytest.raises(UserError) as in_batch:
+        plan_batch_script(DDL + query)
+    assert (in_batch.value.message, in_batch.value.span) == (error.message, error.span)
+
+
+def test_a_batch_plans_what_can_be_looked_up() -> None:
+    (plan,) = plan_batch_script(DDL.replace("'stream'", "'table'") + joined("o.k = d.k"))
+    assert sorted(source.table for found in plan.sources for source in found) == ["dim", "o"]
 
 
 @pytest.mark.parametrize(

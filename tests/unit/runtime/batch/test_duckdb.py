@@ -11,6 +11,7 @@ from batch_harness import NUMBERS, KeptRun, numbers, plan
 
 from runtime.batch.duckdb import MEMORY_MAX, DuckDbEngine
 from runtime.batch.engine import BatchCancelled
+from runtime.host.files import LocalFiles
 from sqlstream import types as sql
 from sqlstream.batch_plan import BatchPlan, BatchTable
 from sqlstream.errors import ExternalError, FailureReason, JobError, UserError
@@ -65,11 +66,33 @@ def test_what_a_reader_raises_is_the_error_of_the_run(tmp_path: Path) -> None:
     assert "a.csv" in raised.value.message
 
 
-def test_a_value_that_does_not_convert_is_the_data_s_fault(tmp_path: Path) -> None:
-    table = csv_table(tmp_path / "a.csv", "1\nx\n", TEXTS)
-    with pytest.raises(JobError) as raised:
-        run(plan("SELECT CAST(c0 AS BIGINT) FROM t0", NUMBERS, table))
+@pytest.mark.parametrize(
+    ("cast", "words"),
+    [
+        ("CAST(c0 AS BIGINT)", 'cannot cast "x" to BIGINT'),
+        ("""error('cannot cast "' || c0 || '" to DECIMAL(10, 2)')""", 'cannot cast "x" to DECIMAL(10, 2)'),
+        ("error('division by zero')", "division by zero"),
+    ],
+)
+def test_a_value_that_does_not_convert_is_the_error_of_the_stream(
+    cast: str, words: str, tmp_path: Path
+) -> None:
+    table = csv_table(tmp_path / "a.csv", "x\n", TEXTS)
+    with pytest.raises(UserError) as raised:
+        run(plan(f"SELECT {cast} FROM t0", NUMBERS, table))
+    assert (raised.value.code, raised.value.message) == (
+        "SS5101" if "zero" in words else "SS5102",
+        words,
+    )
+    assert raised.value.hint
+
+
+def test_any_other_value_that_duckdb_refuses_is_the_data_s_fault_with_a_hint(tmp_path: Path) -> None:
+    table = csv_table(tmp_path / "a.csv", "9223372036854775807\n", NUMBERS)
+    with pytest.raises(JobError, match="Overflow in addition") as raised:
+        run(plan("SELECT c0 + c0 FROM t0", NUMBERS, table))
     assert (raised.value.code, raised.value.reason) == ("SS6060", FailureReason.USER_DATA)
+    assert "run it as a stream" in raised.value.hint
 
 
 @pytest.mark.timeout(60)
@@ -145,7 +168,7 @@ def test_sql_reaches_nothing_but_the_tables_of_its_plan(text: str, tmp_path: Pat
 def test_explain_reads_no_row(tmp_path: Path) -> None:
     table = csv_table(tmp_path / "a.csv", "", NUMBERS)
     (tmp_path / "a.csv").unlink()
-    text = DuckDbEngine().explain(plan("SELECT max(c0) FROM t0", NUMBERS, table))
+    text = DuckDbEngine().explain(plan("SELECT max(c0) FROM t0", NUMBERS, table), LocalFiles())
     assert "max" in text
 
 

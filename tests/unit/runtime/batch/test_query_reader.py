@@ -38,7 +38,7 @@ class ScriptedEngine:
     def cancel(self, job_id: str) -> None:
         self.cancelled += 1
 
-    def explain(self, plan: BatchPlan) -> str:
+    def explain(self, plan: BatchPlan, files: object) -> str:
         return ""
 
     def close(self) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -238,3 +240,103 @@ def test_a_slow_table_gives_its_rows_five_times_a_second_when_all_slow_tables_do
         assert due_ms is not None
         clock.now = due_ms
     assert rows == [(70, 2), (400, 2), (600, 2), (800, 2)]
+
+
+ROWS_FILE = Path(__file__).with_name("datagen_rows.out")
+MORE = Schema.of(
+    ("small", sql.SMALLINT),
+    ("day", sql.INTERVAL_DAY_TIME),
+    ("month", sql.INTERVAL_YEAR_MONTH),
+    ("negative", sql.decimal(5, 1)),
+    ("down", sql.BIGINT),
+    ("name", sql.STRING),
+    ("price", sql.decimal(30, 2)),
+    ("some", sql.varchar(4)),
+    ("past", sql.timestamp(3)),
+)
+
+
+def test_rows_stay_what_they_are_for_a_seed(golden: Callable[[Path, str], None]) -> None:
+    """A job that is restored by another release goes on with the same rows."""
+    options = {
+        **OPTIONS,
+        "number-of-rows": "6",
+        "seed": "-7",
+        "fields.dbl.min": "-1.5",
+        "fields.dec.max": "99.125",
+        "fields.bag.length": "2",
+        "fields.r.x.null-rate": "1",
+        "fields.small.min": "-5",
+        "fields.small.max": "5",
+        "fields.negative.min": "-9.9",
+        "fields.negative.max": "-0.1",
+        "fields.down.kind": "sequence",
+        "fields.down.start": "-3",
+        "fields.down.end": "9",
+        "fields.name.kind": "sequence",
+        "fields.name.start": "7",
+        "fields.name.end": "99",
+        "fields.price.kind": "sequence",
+        "fields.price.start": "1",
+        "fields.price.end": "9",
+        "fields.some.var-len": "true",
+        "fields.past.max-past": "1 d",
+    }
+    schema = Schema((*ALL.fields, *MORE.fields))
+    rows = all_rows(schema, options)
+
+    def text(value: Any) -> str:
+        return str(value.isoformat()) if hasattr(value, "isoformat") else repr(value)
+
+    lines = [f"{name}: {' | '.join(text(row[name]) for row in rows)}" for name in schema.names]
+    golden(ROWS_FILE, "\n".join(lines))
+
+
+@pytest.mark.parametrize("limit", [0, 1, 5, 500, 501])
+def test_a_limit_ends_the_table(limit: int) -> None:
+    clock = Clock()
+    spec = SourceSpec("t", "datagen", OPTIONS, UNTIMED, ("n",), limit=limit)
+    base = ConnectorContext("job", "v", 0, 1, 0, 100, {}, lambda: clock.now, lambda name, n: None, None)
+    found = drain(CONNECTOR.source(spec, base, None), clock)
+    assert [r["n"] for r in found] == list(range(1, min(limit, 500) + 1))
+
+
+def test_the_size_of_a_table_is_estimated_by_its_columns() -> None:
+    for columns, expected in ((("n", "s"), 100_000), (("n",), 50_000), ((), 50_000)):
+        spec = SourceSpec("t", "datagen", OPTIONS, ALL, columns)
+        assert CONNECTOR.input_bytes(spec, None) == expected
+
+
+@pytest.mark.parametrize(
+    ("t", "options"),
+    [
+        (sql.INT, {"null-rate": "1"}),
+        (sql.INT, {"null-rate": "0"}),
+        (sql.INT.not_null(), {"null-rate": "0"}),
+        (sql.INT, {"min": "3", "max": "3"}),
+        (sql.TINYINT, {"kind": "sequence", "start": "-128", "end": "127"}),
+        (sql.varchar(5), {"length": "5"}),
+        (sql.STRING, {"length": "0"}),
+    ],
+)
+def test_options_at_their_bounds_are_taken(t: LogicalType, options: dict[str, str]) -> None:
+    written = {f"fields.v.{name}": value for name, value in options.items()}
+    CONNECTOR.validate("t", Schema.of(("v", t)), written)
+
+
+@pytest.mark.parametrize(
+    ("t", "options"),
+    [
+        (sql.INT, {"null-rate": "1.01"}),
+        (sql.TINYINT, {"kind": "sequence", "start": "-129", "end": "0"}),
+        (sql.TINYINT, {"kind": "sequence", "start": "0", "end": "128"}),
+        (sql.BIGINT, {"kind": "sequence", "start": "0", "end": str(2**63)}),
+        (sql.STRING, {"kind": "sequence", "start": "0", "end": str(2**63)}),
+        (sql.INT, {"min": "4", "max": "3"}),
+    ],
+)
+def test_options_beyond_their_bounds_are_refused(t: LogicalType, options: dict[str, str]) -> None:
+    written = {f"fields.v.{name}": value for name, value in options.items()}
+    with pytest.raises(UserError) as caught:
+        CONNECTOR.validate("t", Schema.of(("v", t)), written)
+    assert caught.value.code == "SS4002"

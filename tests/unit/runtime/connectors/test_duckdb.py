@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import os
 import stat
 import subprocess
@@ -84,8 +85,10 @@ def context(
     )
 
 
-def read(source: SourceSpec, splits: list[dict[str, Any]] | None = None, **surroundings: Any) -> list[Row]:
-    reader, rows = connector("duckdb").source(source, context(**surroundings), splits), list[Row]()
+def read(
+    source: SourceSpec, splits: list[dict[str, Any]] | None = None, of: str = "duckdb", **surroundings: Any
+) -> list[Row]:
+    reader, rows = connector(of).source(source, context(**surroundings), splits), list[Row]()
     try:
         while (polled := reader.poll()) is not SourceStatus.END:
             if isinstance(polled, pa.RecordBatch):
@@ -259,6 +262,58 @@ def test_many_readers_in_one_process_share_one_database_and_release_it(database:
     )
 
 
+def replace(path: Path, table: str) -> None:
+    """Put another database into the place of the one at `path`, at once."""
+    other = path.with_suffix(".other")
+    with duckdb.connect(str(other)) as connection:
+        connection.execute(f"CREATE {table}")
+    other.replace(path)
+
+
+NAMED = Schema.of(("k", sql.BIGINT), ("name", sql.STRING))
+
+
+def test_a_database_that_is_replaced_between_two_lookups_is_read_anew(tmp_path: Path) -> None:
+    path, made = tmp_path / "d.duckdb", connector("duckdb")
+    replace(path, "TABLE dim AS SELECT 1::BIGINT AS k, 'a' AS name")
+    assert isinstance(made, LooksUp)
+    source, keys = made.lookup_source(spec(path, NAMED), ("k",), context()), batch(NUMBERS, [(1,), (2,)])
+    assert rows_of(source.load(9)) == rows_of(source.lookup(keys)) == [(1, "a")]
+    for table in ("TABLE dim AS SELECT 2::INT AS k, 'b' AS name", "VIEW dim AS SELECT 'b' AS name, 2 AS k"):
+        replace(path, table)
+        assert rows_of(source.load(9)) == rows_of(source.lookup(keys)) == [(2, "b")]
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ("TABLE dim AS SELECT '1' AS k, 'a' AS name", 'column "k" of table "dim" has DuckDB\'s type VARCHAR'),
+        ("TABLE dim AS SELECT 'x' AS k, 'a' AS name", 'column "k" of table "dim" has DuckDB\'s type VARCHAR'),
+        ("TABLE dim AS SELECT 1::BIGINT AS k, 2 AS name", "has DuckDB's type INTEGER, and not STRING"),
+        ("TABLE dim AS SELECT 1::BIGINT AS k", 'has no column "name"'),
+        ("TABLE mid AS SELECT 1::BIGINT AS k", 'there is no table "dim"'),
+    ],
+)
+def test_a_database_that_is_replaced_by_one_that_does_not_fit_is_refused_as_at_first(
+    tmp_path: Path, table: str, words: str
+) -> None:
+    path, made = tmp_path / "d.duckdb", connector("duckdb")
+    replace(path, "TABLE dim AS SELECT 1::BIGINT AS k, 'a' AS name")
+    assert isinstance(made, LooksUp)
+    source, keys = made.lookup_source(spec(path, NAMED), ("k",), context()), batch(NUMBERS, [(1,)])
+    source.load(9)
+    replace(path, table)
+    for ask in (lambda: source.load(9), lambda: source.lookup(keys)):
+        with pytest.raises(UserError) as raised:
+            ask()
+        assert raised.value.code == "SS5062"
+        assert words in raised.value.message
+    path.unlink()
+    with pytest.raises(ExternalError, match="there is no file") as gone:
+        source.load(9)
+    assert gone.value.retry is Retry.BACKOFF
+
+
 # -- files -----------------------------------------------------------------------------------------------------------------
 
 
@@ -316,6 +371,33 @@ def test_a_long_query_ends_when_the_task_is_cancelled(tmp_path: Path, is_lookup:
         begin()
     timer.join()
     reader.close()
+
+
+TRUSTED = Schema.of(("k", sql.BIGINT.not_null()), ("name", sql.char(2).not_null()), ("note", sql.varchar(2)))
+TRUSTED_ROWS: list[Row] = [(1, "a", "long"), (None, None, None), (3, "long", "b")]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet", "duckdb"])
+def test_not_null_and_lengths_are_the_words_of_the_table_as_for_a_table_of_filesystem(
+    tmp_path: Path, ending: str
+) -> None:
+    path = tmp_path / f"t.{ending}"
+    nullable = Schema.of(("k", sql.BIGINT), ("name", sql.STRING), ("note", sql.STRING))
+    table = pa.Table.from_batches([batch(nullable, TRUSTED_ROWS)])
+    if ending == "duckdb":
+        with duckdb.connect(str(path)) as connection:
+            connection.register("given", table)
+            connection.execute("CREATE TABLE dim AS SELECT * FROM given")
+    elif ending == "parquet":
+        pa.parquet.write_table(table, path)
+    else:
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in table.to_pylist()))
+    assert read(spec(path, TRUSTED)) == TRUSTED_ROWS
+    assert look_up(spec(path, TRUSTED), [(1,), (3,)]) == [TRUSTED_ROWS[0], TRUSTED_ROWS[2]]
+    if ending != "duckdb":
+        options = {"path": str(path), "format": ending.removesuffix("l")}
+        files = SourceSpec("dim", "filesystem", options, TRUSTED, TRUSTED.names)
+        assert read(files, of="filesystem") == TRUSTED_ROWS
 
 
 # -- errors ----------------------------------------------------------------------------------------------------------------

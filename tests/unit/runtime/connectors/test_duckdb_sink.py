@@ -220,6 +220,9 @@ def test_a_table_that_does_not_fit_is_refused_before_the_job_runs(tmp_path: Path
 def test_only_duckdb_files_are_written(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="only DuckDB files are written"):
         written(spec(tmp_path / "a.csv"), [])
+    made = connector("duckdb")
+    assert isinstance(made, AbortsCommittables)
+    made.abort(spec(tmp_path / "a.csv"), "job", [], FILES)
 
 
 def test_a_commit_waits_for_another_process_that_has_the_file_open(tmp_path: Path) -> None:
@@ -250,3 +253,52 @@ def test_rows_that_have_vanished_fail_the_commit_and_change_nothing(tmp_path: Pa
     with pytest.raises(ExternalError, match="have vanished"):
         commit(sink, [*lost, *kept])
     assert stored(path) == [(1, "a")]
+
+
+def test_a_file_that_is_locked_when_the_job_begins_may_be_free_when_it_ends(tmp_path: Path) -> None:
+    path = tmp_path / "out.duckdb"
+    sink = spec(path)
+    commit(sink, written(sink, [[row(1, "a")]]))
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "open\n"
+        committables = written(sink, [[row(2, "b")]])
+        holder.communicate("\n", timeout=10)
+    commit(sink, committables)
+    assert stored(path) == [(1, "a"), (2, "b")]
+
+
+def test_a_file_that_is_no_database_is_refused_before_the_job_runs(tmp_path: Path) -> None:
+    path = tmp_path / "out.duckdb"
+    path.write_bytes(b"x" * 10_000)
+    with pytest.raises(ExternalError, match="is no duckdb database"):
+        written(spec(path), [])
+    assert leftovers(tmp_path) == []
+
+
+def test_rows_are_applied_in_the_order_of_their_subtasks(tmp_path: Path) -> None:
+    path = tmp_path / "out.duckdb"
+    sink = spec(path, (0,))
+    later, earlier = written(sink, [[row(1, "later")]], subtask=1), written(sink, [[row(1, "earlier")]])
+    commit(sink, [*later, *earlier])
+    assert stored(path) == [(1, "later")]
+    commit(sink, [])
+    assert stored(path) == [(1, "later")]
+
+
+def test_commits_are_remembered_for_a_month(tmp_path: Path) -> None:
+    path = tmp_path / "out.duckdb"
+    sink = spec(path)
+    commit(sink, written(sink, [[row(1, "a")]]))
+    for days in (29, 31):
+        with duckdb.connect(str(path)) as connection:
+            connection.execute(
+                f"INSERT INTO {committing.JOURNAL} VALUES ('of {days} days', now() - INTERVAL {days} DAY)"
+            )
+    commit(sink, written(sink, [[row(2, "b")]]))
+    kept = [w for (w,) in stored(path, f"SELECT writer FROM {committing.JOURNAL}")]
+    assert "of 29 days" in kept
+    assert "of 31 days" not in kept
+    assert len(kept) == 3

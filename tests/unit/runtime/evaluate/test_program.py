@@ -21,7 +21,7 @@ from runtime.evaluate.fallible import can_fail
 from runtime.evaluate.program import Program
 from sqlstream import types as sql
 from sqlstream.errors import InternalError, Span, UserError
-from sqlstream.expressions import Call
+from sqlstream.expressions import Call, InputRef
 from sqlstream.schema import Schema
 from sqlstream.types import BIGINT, DOUBLE, INT, STRING
 
@@ -187,3 +187,10 @@ def test_texts_that_are_drawn_anew_for_each_call_are_not_split_together() -> Non
     ]
     first, again, _ = Program(parts, EvaluationContext.of(lambda: 0, {})).run([], 4)
     assert all(a != b for a, b in zip(first.to_pylist(), again.to_pylist(), strict=True))
+
+
+def test_an_expression_that_reads_beyond_the_input_is_our_bug() -> None:
+    schema = Schema.of(("a", INT))
+    with pytest.raises(InternalError, match="expression reads column 1 of 1"):
+        compile_expression(InputRef(1, INT), schema)
+    assert compile_expression(InputRef(0, INT), schema)(pa.record_batch({"a": [1]})).to_pylist() == [1]

@@ -291,3 +291,77 @@ def test_any_delimiter_is_told_from_the_values(delimiter: str) -> None:
     writer = format_of("csv").writer(stream, schema, {"field-delimiter": delimiter})
     writer.write(pa.RecordBatch.from_pylist([row], schema=to_arrow_schema(schema)))
     assert read(stream.getvalue(), {"field-delimiter": delimiter}, schema)[0] == [tuple(row.values())]
+
+
+@pytest.mark.parametrize(
+    ("value", "options", "expected"),
+    [
+        ("a", {}, "a"),
+        ("a,b", {}, '"a,b"'),
+        ('a"b', {}, '"a""b"'),
+        ("a\nb", {}, '"a\nb"'),
+        ("a\rb", {}, '"a\rb"'),
+        (" a", {}, '" a"'),
+        ("a\t", {}, '"a\t"'),
+        ("#a", {}, '"#a"'),
+        ("a#", {}, "a#"),
+        ("", {}, '""'),
+        ("a\\b", {}, "a\\b"),
+        ("a\\b", {"escape-character": "\\"}, '"a\\\\b"'),
+        ("a'b", {"quote-character": "'"}, "'a''b'"),
+        ("a,b", {"field-delimiter": ";"}, "a,b"),
+        ("a;b", {"field-delimiter": ";"}, '"a;b"'),
+        ("NA", {"null-literal": "NA"}, '"NA"'),
+        ("", {"null-literal": "NA"}, '""'),
+        ('a"b', {"disable-quote-character": "true"}, 'a"b'),
+        (" a#", {"disable-quote-character": "true"}, " a#"),
+        ("a,b", {"disable-quote-character": "true", "escape-character": "\\"}, "a\\,b"),
+        ("a\\b,", {"disable-quote-character": "true", "escape-character": "\\"}, "a\\\\b\\,"),
+    ],
+)
+def test_a_value_is_quoted_or_escaped_where_it_needs_it(
+    value: str, options: dict[str, str], expected: str
+) -> None:
+    schema = Schema.of(("s", sql.STRING))
+    assert written(schema, [{"s": value}], options) == f"{expected}\n"
+    pair = Schema.of(("s", sql.STRING), ("i", sql.INT))
+    delimiter = options.get("field-delimiter", ",")
+    beside = "" if value == "" and "null-literal" in options else expected
+    if value:
+        assert written(pair, [{"s": value, "i": 1}], options) == f"{beside}{delimiter}1\n"
+
+
+@pytest.mark.parametrize(
+    ("value", "options"),
+    [
+        ("a,b", {}),
+        ("a\nb", {}),
+        ("a\rb", {"escape-character": "\\"}),
+        ("x\n,", {"escape-character": "\\"}),
+    ],
+)
+def test_without_quotes_a_value_that_would_end_its_field_is_refused(
+    value: str, options: dict[str, str]
+) -> None:
+    with pytest.raises(UserError, match='a value of column "s" holds the delimiter or a line end') as caught:
+        written(SCHEMA, [{"s": value, "i": 1}], {"disable-quote-character": "true", **options})
+    assert caught.value.code == "SS5014"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "expected"),
+    [
+        ("# a\n\n#b\ni,s\n1,x\n", {"allow-comments": "true"}, [("x", 1)]),
+        ("\n\r\ni,s\n1,x\n", {}, [("x", 1)]),
+        ("i,s\n#1,x\n2,y\n", {"allow-comments": "true"}, [("y", 2)]),
+    ],
+)
+def test_the_header_is_the_first_line_that_says_something(
+    text: str, options: dict[str, str], expected: list[Any]
+) -> None:
+    assert read(text, {"header": "true", **options})[0] == expected
+
+
+def test_a_header_that_looks_like_a_comment_is_a_header_where_none_are_allowed() -> None:
+    schema = Schema.of(("#i", sql.INT), ("s", sql.STRING))
+    assert read("#i,s\n1,x\n", {"header": "true"}, schema)[0] == [(1, "x")]

@@ -1,13 +1,14 @@
 """The file system room: what it finds and how it fails."""
 
 import errno
+import io
 import os
 import socket
 
 import pytest
 
-from runtime.host.files import LocalFiles
-from sqlstream.errors import ExternalError, UserError
+from runtime.host.files import FileStatus, LocalFiles, file_error
+from sqlstream.errors import ExternalError, Retry, UserError
 
 
 def test_files_are_listed_in_order_without_hidden_ones(tmp_path):
@@ -126,3 +127,83 @@ def test_what_cannot_exist_is_not_there(name, tmp_path):
     files.remove(path)
     files.remove_directory_if_empty(path)
     assert (tmp_path / "file").read_text() == "x"
+
+
+def test_a_status_says_what_is_there(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_bytes(b"12345")
+    os.utime(path, ns=(0, 1_700_000_000_123_456_789))
+    files = LocalFiles()
+    assert files.status(str(path)) == FileStatus(str(path), 5, 1_700_000_000_123, is_directory=False)
+    found = files.status(str(tmp_path))
+    assert found is not None
+    assert found.is_directory
+
+
+def test_names_and_paths_have_the_bounds_of_the_system(tmp_path):
+    files = LocalFiles()
+    longest = files.name_bytes_max(str(tmp_path))
+    assert files.name_bytes_max(str(tmp_path / "not" / "there" / "yet")) == longest
+    (tmp_path / ("x" * longest)).write_bytes(b"")
+    with pytest.raises(OSError, match="too long"):
+        (tmp_path / ("x" * (longest + 1))).write_bytes(b"")
+    paths = files.path_bytes_max()
+    assert os.path.exists("/" * paths)
+    with pytest.raises(OSError, match="too long"):
+        os.stat("/" * (paths + 1))
+
+
+def test_names_are_listed_in_order_up_to_a_bound_with_their_kind(tmp_path):
+    for name in ("b", ".hidden", "_hidden", "_kept=1"):
+        (tmp_path / name).write_bytes(b"")
+    (tmp_path / "a").mkdir()
+    files = LocalFiles()
+    assert files.list_names(str(tmp_path), 9) == [("_kept=1", False), ("a", True), ("b", False)]
+    assert len(files.list_names(str(tmp_path), 2)) == 2
+    with pytest.raises(ExternalError, match="could not list"):
+        files.list_names(str(tmp_path / "none"), 9)
+
+
+def test_a_pattern_reaches_into_directories(tmp_path):
+    for name in ("z.csv", "d/e/a.csv", "d/b.csv", "d/b.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    matched = LocalFiles().match_glob(f"{tmp_path}/**/*.csv")
+    assert [m.removeprefix(f"{tmp_path}/") for m in matched] == ["d/b.csv", "d/e/a.csv", "z.csv"]
+    assert LocalFiles().match_glob(f"{tmp_path}/*.csv") == [f"{tmp_path}/z.csv"]
+
+
+def test_what_is_read_comes_from_the_file_and_no_buffer(tmp_path):
+    path = tmp_path / "f"
+    path.write_bytes(b"old")
+    with LocalFiles().open_read(str(path)) as stream:
+        assert isinstance(stream, io.FileIO)
+        assert not os.get_inheritable(stream.fileno())
+
+
+@pytest.mark.parametrize(
+    ("number", "hint"),
+    [
+        (errno.ENOSPC, "free space on the disk, then run the statement again"),
+        (errno.EACCES, "give the user that runs sqlstream access to the path"),
+        (errno.ENOENT, "check the path; a relative one starts where sqlstream was started"),
+        (errno.EIO, ""),
+    ],
+)
+def test_the_hint_of_a_failure_depends_on_its_cause(number, hint):
+    error = file_error("write", "/p", OSError(number, "x"))
+    assert (error.code, error.retry, error.hint) == ("SS5001", Retry.NEVER, hint)
+    assert error.message == f'could not write "/p": {os.strerror(number).lower()}'
+    assert file_error("list", "/p", OSError("odd")).message == 'could not list "/p": odd'
+
+
+def test_only_a_directory_that_is_empty_is_removed_as_one(tmp_path):
+    files = LocalFiles()
+    (tmp_path / "empty").mkdir()
+    files.remove_directory_if_empty(str(tmp_path / "empty"))
+    assert not (tmp_path / "empty").exists()
+    files.remove_directory_if_empty(str(tmp_path / "empty"))
+    (tmp_path / "link").symlink_to(tmp_path)
+    files.remove(str(tmp_path / "link"))
+    assert tmp_path.exists()
+    assert not (tmp_path / "link").is_symlink()

@@ -14,6 +14,7 @@ import pytest
 from runtime.host.files import LocalFiles
 from runtime.host.rooted_files import FilePlaces, RootedFiles
 from runtime.inference.file_inference import LocalFileInference
+from runtime.inference.parquet import FOOTER_BYTES_MAX
 from runtime.inference.path_names import paths_after
 from sqlstream.catalog import InferredTable
 from sqlstream.errors import UserError
@@ -110,6 +111,18 @@ def test_directories_that_name_values_are_columns(tmp_path: Path) -> None:
         write(tmp_path / f"year={year}" / f"city={city}" / "f.csv", "a\n1\n")
     table = infer(tmp_path)
     assert (columns(table), table.partition_keys) == ("a BIGINT, year BIGINT, city STRING", ("year", "city"))
+
+
+def test_a_parquet_footer_beyond_its_bound_is_refused(tmp_path: Path) -> None:
+    size = FOOTER_BYTES_MAX + 1
+    with open(tmp_path / "f.parquet", "wb") as file:
+        file.write(b"PAR1")
+        # A hole, which takes no room on the disk.
+        file.seek(size, 1)
+        file.write(size.to_bytes(4, "little") + b"PAR1")
+    with pytest.raises(UserError, match=f"its footer has {size} bytes") as caught:
+        infer(tmp_path / "f.parquet")
+    assert caught.value.code == "SS5024"
 
 
 def test_parquet_has_the_types_of_its_footer(tmp_path: Path) -> None:

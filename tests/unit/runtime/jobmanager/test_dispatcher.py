@@ -7,6 +7,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from runtime.jobmanager.dispatcher import check_job_graph
 from runtime.jobmanager.events import (
     CancelRequested,
     JobFinished,
@@ -90,8 +91,36 @@ def test_graphs_that_no_scheduler_could_run_are_refused(make_job: MakeJob) -> No
         dispatcher.check_submission(job)
     with pytest.raises(JobError, match="no vertices"):
         dispatcher.check_submission(msgspec.structs.replace(job, vertices=(), edges=()))
-    with pytest.raises(UserError, match="restart-strategy"):
-        dispatcher.check_submission(make_job(config={"restart-strategy.type": "fixed-delay"}))
+    for key in ("restart-strategy.type", "execution.runtime-mode"):
+        with pytest.raises(UserError, match=key):
+            dispatcher.check_submission(make_job(config={key: "fixed-delay"}))
+
+
+def test_graphs_with_a_hole_are_refused_with_what_is_missing(make_job: MakeJob) -> None:
+    replace = msgspec.structs.replace
+    job = make_job("j1", 2, 2)
+    source, sink = job.vertices
+    (edge,) = job.edges
+    broken = {
+        "two of its vertices have one id": replace(job, vertices=(source, sink, sink)),
+        "a vertex has no subtasks": replace(job, vertices=(source, replace(sink, parallelism=0))),
+        "two of its edges have one id": replace(job, edges=(edge, edge)),
+        "an edge leads to a vertex that is not there": replace(job, edges=(replace(edge, target="9"),)),
+    }
+    broken_source = replace(job, edges=(replace(edge, source="9"),))
+    for problem, graph in (
+        *broken.items(),
+        ("an edge leads to a vertex that is not there", broken_source),
+    ):
+        with pytest.raises(JobError) as caught:
+            check_job_graph(graph)
+        assert (caught.value.code, caught.value.reason) == ("SS6010", FailureReason.DEPLOYMENT_FAILED)
+        assert caught.value.message == f'job "insert j1" cannot run: {problem}'
+    check_job_graph(job)
+    uneven = make_job("j1", 2, 1, ExchangeKind.FORWARD)
+    hashed = replace(edge, id=edge.id + 1)
+    with pytest.raises(JobError, match="a FORWARD edge joins vertices of different parallelism"):
+        check_job_graph(replace(uneven, edges=(hashed, *uneven.edges)))
 
 
 def test_a_job_wider_than_the_cluster_can_ever_be_is_refused_at_once(make_job: MakeJob) -> None:
@@ -137,6 +166,26 @@ def test_queries_push_no_other_job_out_of_the_record(make_job: MakeJob) -> None:
     for n in range(9):
         end(as_query(make_job(f"q{n}")))
     assert [j.job_id for j in manager.dispatcher.overview()] == ["insert", "q6", "q7", "q8"]
+
+
+def test_queries_within_their_half_of_the_record_are_kept(make_job: MakeJob) -> None:
+    manager = JobManager(JobManagerConfig(archive_max=4))
+    for job in (as_query(make_job("q0")), as_query(make_job("q1")), *(make_job(f"i{n}") for n in range(3))):
+        manager.handle(SubmitRequested(job), 0)
+        manager.handle(CancelRequested(job.job_id), 0)
+    assert [j.job_id for j in manager.dispatcher.overview()] == ["q0", "q1", "i1", "i2"]
+
+
+def test_the_graph_of_a_job_is_known_while_it_lives_and_when_it_has_ended(make_job: MakeJob) -> None:
+    manager = JobManager(JobManagerConfig())
+    live, ended = make_job("live"), make_job("ended")
+    for job in (live, ended):
+        manager.handle(SubmitRequested(job), 0)
+    manager.handle(CancelRequested("ended"), 1)
+    assert manager.dispatcher.job_graph("live") is live
+    assert manager.dispatcher.job_graph("ended") is ended
+    with pytest.raises(UserError, match='job "j9" is not known'):
+        manager.dispatcher.job_graph("j9")
 
 
 def as_query(job: JobGraph) -> JobGraph:

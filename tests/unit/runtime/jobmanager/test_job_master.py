@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from runtime.jobmanager.events import (
     AbortSinks,
     CancelRequested,
     CommitSinks,
     GiveUpTaskManager,
     JobFinished,
+    JobStored,
     MetricsReceived,
     MetricsRequested,
     NoTaskManagerLeft,
@@ -54,7 +57,7 @@ SOURCE, SINK = "j1-0-0-0", "j1-1-0-0"
 
 def started(job: JobGraph) -> JobMaster:
     master = JobMaster(job, CONFIG, 0)
-    assert master.start(0) == [RequestSlots("j1", master.slots.needed)]
+    assert master.handle(JobStored("j1"), 0) == [RequestSlots("j1", master.slots.needed)]
     return master
 
 
@@ -232,6 +235,7 @@ def test_a_task_that_does_not_end_is_given_up_in_the_end(make_job: MakeJob) -> N
     assert master.status is JobStatus.CANCELLING
     out = master.handle(Tick(), 5020)
     assert out.count(GiveUpTaskManager("tm0#0")) == 1
+    assert "5020 j1-0-0-0 did not end in time and is given up" in master.story.lines()
     # What it has written so far is removed for it.
     assert [c.committables for i in out if isinstance(i, AbortSinks) for c in i.commits] == [()]
     master.handle(SinksAborted("j1"), 5030)
@@ -282,3 +286,92 @@ def test_figures_are_asked_of_each_task_manager_once_however_often_somebody_look
         [],
         asked,
     ]
+
+
+def test_a_job_is_not_settled_while_one_of_its_tasks_still_starts(make_job: MakeJob) -> None:
+    master = deployed(make_job("j1"))
+    master.handle(update(SOURCE, ExecutionState.RUNNING), 20)
+    assert not master.is_settled()
+
+
+def test_nothing_is_sent_again_before_its_time_however_late_it_was_sent_first(make_job: MakeJob) -> None:
+    master = started(make_job())
+    master.handle(OFFER, 900)
+    assert messages(master.handle(Tick(), 1399), DeployTask) == []
+    assert len(messages(master.handle(Tick(), 1400), DeployTask)) == 2
+    assert len(messages(master.handle(CancelRequested("j1"), 1500), CancelTask)) == 2
+    assert messages(master.handle(Tick(), 1999), CancelTask) == []
+    assert len(messages(master.handle(Tick(), 2000), CancelTask)) == 2
+
+
+def test_a_report_of_a_number_seen_before_and_one_after_the_end_change_nothing(make_job: MakeJob) -> None:
+    master = deployed(make_job())
+    sink = list(master.graph.executions())[1]
+
+    def report(sequence: int, state: ExecutionState, rows: int) -> None:
+        files = (SinkCommittables(1, ({"file": rows},)),)
+        metrics = TaskMetrics(SINK, {"numRecordsIn": rows})
+        message = TaskStateUpdate("tm0#0", "j1", SINK, sequence, state, None, files, metrics)
+        master.handle(TaskStateChanged(message), 20)
+
+    report(1, ExecutionState.RUNNING, 1)
+    report(1, ExecutionState.RUNNING, 2)
+    assert sink.metrics == TaskMetrics(SINK, {"numRecordsIn": 1})
+    report(2, ExecutionState.FINISHED, 3)
+    report(3, ExecutionState.FINISHED, 4)
+    assert sink.committables == (SinkCommittables(1, ({"file": 3},)),)
+
+
+def test_a_task_that_its_task_manager_cancels_fails_the_job(make_job: MakeJob) -> None:
+    master = deployed(make_job())
+    master.handle(update(SOURCE, ExecutionState.CANCELED), 20)
+    assert master.status is JobStatus.FAILING
+    assert master.error is not None
+    assert (master.error.code, master.error.vertex, master.error.attempt) == ("SS6011", "bids", 0)
+    assert master.error.reason is FailureReason.TASK_MANAGER_LOST
+
+
+def test_a_task_that_fails_without_a_cause_is_named(make_job: MakeJob) -> None:
+    master = deployed(make_job())
+    master.handle(update(SINK, ExecutionState.FAILED), 20)
+    assert master.error is not None
+    assert (master.error.code, master.error.message) == ("SS9001", "a task failed without reporting a cause")
+    assert (master.error.vertex, master.error.attempt) == ("out", 0)
+
+
+def test_the_first_cause_is_kept(make_job: MakeJob) -> None:
+    master = deployed(make_job())
+    master.handle(update(SOURCE, ExecutionState.FAILED, 1, BROKEN), 30)
+    other = ErrorInfo(code="SS5009", message="later", reason=FailureReason.OPERATOR_FAILED)
+    master.handle(update(SINK, ExecutionState.FAILED, 1, other), 40)
+    assert master.error == BROKEN
+
+
+def test_a_job_that_ends_early_takes_its_request_for_slots_back(make_job: MakeJob) -> None:
+    master = started(make_job())
+    assert WithdrawRequest("j1") in master.handle(CancelRequested("j1"), 20)
+
+
+def test_a_job_without_sinks_is_finished_when_its_last_task_is(make_job: MakeJob) -> None:
+    job = make_job()
+    master = deployed(msgspec.structs.replace(job, vertices=job.vertices[:1], edges=()))
+    out = master.handle(update(SOURCE, ExecutionState.FINISHED), 30)
+    assert out[-1] == JobFinished("j1", JobStatus.FINISHED, None)
+
+
+def test_a_commit_that_failed_cannot_succeed_later(make_job: MakeJob) -> None:
+    master = deployed(make_job())
+    for execution_id in (SOURCE, SINK):
+        master.handle(update(execution_id, ExecutionState.FINISHED), 30)
+    master.handle(SinksCommitFailed("j1", BROKEN), 40)
+    assert master.handle(SinksCommitted("j1"), 45) == []
+    assert master.handle(SinksCommitFailed("j1", CUT), 46) == []
+    master.handle(SinksAborted("j1"), 50)
+    assert (master.status, master.error) == (JobStatus.FAILED, BROKEN)
+
+
+def test_figures_are_asked_a_second_after_the_clock_began(make_job: MakeJob) -> None:
+    master = deployed(make_job("j1"))
+    for execution_id in (SOURCE, SINK):
+        master.handle(update(execution_id, ExecutionState.RUNNING), 50)
+    assert master.handle(MetricsRequested("j1"), 1000) == [Send("tm0:1", RequestMetrics("tm0#0"))]

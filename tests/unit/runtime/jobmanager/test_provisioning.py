@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from runtime.jobmanager.events import NoTaskManagerLeft, ReleaseTaskManager, RequestTaskManagers, Send
-from runtime.jobmanager.provisioning import REPLACEMENTS_MAX, ProvisioningConfig
+from runtime.jobmanager.provisioning import REPLACEMENTS_MAX, Provisioning, ProvisioningConfig
 from runtime.jobmanager.resource_manager import ResourceManager, ResourceManagerConfig
-from sqlstream.errors import ErrorInfo, FailureReason, UserError
+from sqlstream.errors import ErrorInfo, FailureReason, InternalError, UserError
 from sqlstream.messages.rpc import (
     RegisterTaskManager,
     RegistrationRefused,
@@ -244,6 +244,66 @@ def test_the_bounds_come_from_the_settings() -> None:
     assert ProvisioningConfig.of(settings, "tm", None) == ProvisioningConfig("tm", 4, 8, 2, 2000, 3000)
     assert ProvisioningConfig.of({}, "tm", None) == ProvisioningConfig("tm", 1, 64, 0, 30_000, 300_000)
     assert ProvisioningConfig.of({}, "tm", 3).task_managers_min == 3
+    full = {"taskmanager.numberOfTaskSlots": "2", "slotmanager.number-of-slots.max": "6"}
+    assert ProvisioningConfig.of(full, "tm", 3).task_managers_max == 3
+    with pytest.raises(UserError, match="too few for 4 TaskManagers of 2 slots each"):
+        ProvisioningConfig.of({**full, "slotmanager.number-of-slots.max": "7"}, "tm", 4)
+    with pytest.raises(UserError, match="too few for 3 TaskManagers of 2 slots each"):
+        ProvisioningConfig.of({**full, "slotmanager.number-of-slots.max": "5"}, "tm", 3)
+
+
+def test_the_slots_that_may_come_are_those_of_the_bounds_until_too_many_were_lost() -> None:
+    provisioning = Provisioning(ProvisioningConfig("tm", 3, 12))
+    assert provisioning.slots_possible == 12
+    provisioning.request(4, 0)
+    provisioning.on_registered("tm-1")
+    in_vain = ErrorInfo(code="SS5112", message="no master", reason=FailureReason.NO_RESOURCES)
+    assert provisioning.release_lost("tm-2", in_vain) == ReleaseTaskManager("tm-2", is_lost=True)
+    assert (provisioning.is_given_up, provisioning.slots_possible) == (True, 3)
+    provisioning.on_job()
+    assert (provisioning.is_given_up, provisioning.slots_possible) == (False, 12)
+
+
+def test_one_task_manager_is_lost_once() -> None:
+    provisioning = Provisioning(ProvisioningConfig("tm"))
+    provisioning.request(1, 0)
+    for _ in range(REPLACEMENTS_MAX + 1):
+        provisioning.release_lost("tm-1", GONE)
+        provisioning.release_lost("tm-9", GONE)
+    provisioning.on_exited("tm-1", GONE)
+    assert not provisioning.is_given_up
+
+
+@pytest.mark.parametrize(
+    ("detail", "hint", "expected"),
+    [
+        ("Traceback", "own", "correct the cause in the last lines, then run the statement again"),
+        ("", "own", "own"),
+        ("", "", "see what else ends processes of this user, then run the statement again"),
+    ],
+)
+def test_the_hint_of_the_last_error_follows_from_what_is_known(detail: str, hint: str, expected: str) -> None:
+    gone = ErrorInfo(
+        code="SS6006", message="killed", detail=detail, hint=hint, reason=FailureReason.TASK_MANAGER_LOST
+    )
+    cluster = Provisioned()
+    ids = requested(cluster.manager.on_request_slots("j1", 1, 0))
+    out: list[Any] = []
+    while ids:
+        out = cluster.manager.on_exited(ids[-1], gone, 1)
+        ids = requested(out)
+    assert [i.error.hint for i in out if isinstance(i, NoTaskManagerLeft)] == [expected]
+
+
+def test_a_task_manager_that_is_registered_in_one_place_only_is_our_bug() -> None:
+    cluster = Provisioned()
+    cluster.manager.on_request_slots("j1", 1, 0)
+    cluster.registered("tm-1")
+    provisioning = cluster.manager.provisioning
+    assert provisioning is not None
+    provisioning._task_managers.clear()
+    with pytest.raises(InternalError, match=r"TaskManagers \['tm-1'\] are registered in one place only"):
+        cluster.manager.on_tick(1)
 
 
 @pytest.mark.parametrize(("slots", "count"), [("4", None), ("1", 4)])

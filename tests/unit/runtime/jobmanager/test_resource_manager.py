@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from runtime.jobmanager.events import Send, TaskManagerLost
 from runtime.jobmanager.registered_task_manager import SlotState
 from runtime.jobmanager.resource_manager import ResourceManager, ResourceManagerConfig
@@ -195,3 +197,62 @@ def test_the_slots_of_a_process_that_ended_are_replaced_unless_the_job_wants_no_
     other = next(iter(manager.task_managers.values()))
     manager.on_register(register(resource="c", slots=1), 7)
     assert sent(manager.on_exited(other.registration.resource_id, gone, 8), RequestSlot) == []
+
+
+def test_a_heartbeat_is_sent_once_an_interval() -> None:
+    manager = with_task_manager()
+    beats = []
+    for now_ms in (0, 999, 1000, 1001, 1999, 2000):
+        manager.on_message_from("a#0", now_ms)
+        beats += [(now_ms, m.sequence) for m in sent(manager.on_tick(now_ms), Heartbeat)]
+    assert beats == [(0, 1), (1000, 2), (2000, 3)]
+
+
+def test_an_earlier_registration_that_arrives_late_changes_nothing() -> None:
+    manager = ResourceManager(CONFIG)
+    manager.on_register(register(incarnation=1), 0)
+    assert manager.on_register(register(incarnation=0), 1) == []
+    assert [t.task_manager_id for t in manager.overview()] == ["a#1"]
+
+
+def test_a_slot_request_is_sent_again_after_its_time_and_no_sooner() -> None:
+    manager = with_task_manager(slots=1)
+    manager.on_request_slots("j1", 1, 1000)
+    manager.on_message_from("a#0", 1499)
+    assert sent(manager.on_tick(1499), RequestSlot) == []
+    assert [m.allocation_id for m in sent(manager.on_tick(1500), RequestSlot)] == ["rm-1"]
+    manager.on_release_slots("j1", 1600)
+    assert sent(manager.on_tick(2099), FreeSlot) == []
+    assert [m.allocation_id for m in sent(manager.on_tick(2100), FreeSlot)] == ["rm-1"]
+
+
+def test_only_the_slot_that_is_being_released_becomes_free() -> None:
+    manager = with_task_manager(slots=2)
+    manager.on_request_slots("j1", 1, 0)
+    manager.on_request_slots("j2", 1, 0)
+    manager.on_release_slots("j1", 1)
+    manager.on_task_manager_message(SlotFreed("a#0", "rm-2"), 2)
+    manager.on_task_manager_message(SlotFreed("a#0", "rm-9"), 2)
+    (found,) = manager.task_managers.values()
+    assert [(s.state, s.allocation_id) for s in found.slots] == [
+        (SlotState.RELEASING, "rm-1"),
+        (SlotState.REQUESTED, "rm-2"),
+    ]
+
+
+def test_slots_that_come_together_go_to_all_jobs_that_wait() -> None:
+    manager = ResourceManager(CONFIG)
+    for job_id in ("j1", "j2", "j3"):
+        manager.on_request_slots(job_id, 1, 0)
+    out = manager.on_register(register(slots=2), 1)
+    assert [m.job_id for m in sent(out, RequestSlot)] == ["j1", "j2"]
+
+
+def test_the_latest_of_the_lost_registrations_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runtime.jobmanager.resource_manager.GONE_MAX", 2)
+    manager = ResourceManager(CONFIG)
+    for resource in "abc":
+        manager.on_register(register(resource=resource), 0)
+        manager.on_given_up(f"{resource}#0", 1)
+    answered = [sent(manager.on_stranger(f"{resource}#0"), UnknownTaskManager) for resource in "abc"]
+    assert answered == [[], [UnknownTaskManager("b#0")], [UnknownTaskManager("c#0")]]

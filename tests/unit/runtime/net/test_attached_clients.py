@@ -11,15 +11,9 @@ from runtime.net import attached_clients
 from runtime.net.attached_clients import AttachedClients
 from sqlstream import __version__
 from sqlstream.errors import ExternalError, UserError
+from sqlstream.messages.client_rpc import AttachClient, ClientAttached, ClientEvent, JobEnded, JobPrinted
 from sqlstream.messages.job_state import JobStatus
-from sqlstream.messages.rpc import (
-    AttachClient,
-    ClientAttached,
-    ClientEvent,
-    JobEnded,
-    JobPrinted,
-    JobStatusReply,
-)
+from sqlstream.messages.rpc import JobStatusReply
 
 ENDED = JobStatusReply("insert", JobStatus.FINISHED)
 

@@ -155,3 +155,55 @@ def test_keys_that_expire_are_counted() -> None:
     )
     feed(make_operator(spec, context), [[A1], Clock(1_050), Clock(9_000)], Collected())
     assert counts == {"numStateEntriesExpired": 1}
+
+
+@pytest.mark.parametrize("mode", [RETRACT, UPSERT])
+def test_a_key_that_has_expired_is_new_although_no_timer_was_called(mode: ChangelogMode) -> None:
+    clock = ManualClock(1_000)
+    spec = DeduplicateSpec((0,), Keep.LAST, 2, state_ttl_ms=100)
+    operator, output = make_operator(spec, context_of(spec, mode, now_ms=clock)), Collected()
+    feed(operator, [[A3]], output)
+    clock.now_ms = 1_100
+    feed(operator, [[A1]], output)
+    assert output.rows == [("+I", *A3), ("+I", *A1)]
+
+
+@pytest.mark.parametrize("keys", [(0,), ()])
+def test_what_was_kept_and_when_it_was_touched_is_known_after_a_restore(keys: tuple[int, ...]) -> None:
+    spec = DeduplicateSpec(keys, Keep.LAST, 2, state_ttl_ms=100)
+    before = make_operator(spec, context_of(spec, RETRACT, now_ms=ManualClock(1_000)))
+    late = ("a", 1, 5_000, "late")
+    feed(before, [[late]], Collected())
+    after = make_operator(spec, context_of(spec, RETRACT, now_ms=ManualClock(1_050)))
+    after.restore(before.snapshot())
+    output = Collected()
+    feed(after, [[A3], [("a", 1, 5_000, "equal")]], output)
+    assert output.rows == [("-U", *late), ("+U", "a", 1, 5_000, "equal")]
+    assert after.next_processing_time_ms() is not None
+    assert after.snapshot().keyed["rows"].num_rows == 1
+    feed(after, [Clock(1_150)], output)
+    assert after.snapshot().keyed["rows"].num_rows == 0
+
+
+def test_the_order_of_arrival_goes_on_after_a_restore() -> None:
+    spec = DeduplicateSpec((0,), Keep.LAST, -1)
+    before = make_operator(spec, context_of(spec, RETRACT))
+    feed(before, [[("b", 1, 1, "x")] * 3 + [A1]], Collected())
+    after, output = make_operator(spec, context_of(spec, RETRACT)), Collected()
+    after.restore(before.snapshot())
+    feed(after, [[A2]], output)
+    assert output.rows == [("-U", *A1), ("+U", *A2)]
+    first = DeduplicateSpec((0,), Keep.FIRST, -1)
+    fresh, output = make_operator(first, context_of(first, RETRACT)), Collected()
+    fresh.restore(before.snapshot())
+    feed(fresh, [[A2]], output)
+    assert output.rows == []
+
+
+def test_the_time_may_be_the_first_column() -> None:
+    rows = Schema.of(("t", sql.timestamp(3)), ("key", sql.STRING))
+    spec = DeduplicateSpec((1,), Keep.FIRST, 0)
+    output = run_operator(
+        spec, operator_context([rows], rows, output_mode=UPSERT), [[(5, "a"), (3, "a")], [(4, "a")]]
+    )
+    assert output.rows == [("+I", 3, "a")]

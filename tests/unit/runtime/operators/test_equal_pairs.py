@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.operators.equal_pairs import PAIRS_MAX, equal_pairs
+from runtime.operators.equal_pairs import PAIRS_MAX, complete_rows, equal_pairs, expand, portions
 
 rows = st.lists(
     st.tuples(st.sampled_from([1, 2, 3, None]), st.sampled_from(["a", "a longer text", None])), max_size=20
@@ -60,3 +60,52 @@ def test_many_rows_that_meet_many_come_in_portions(has_keys: bool) -> None:
     assert all(len(left) <= PAIRS_MAX + mine for left, _ in portions)
     found = np.concatenate([left * theirs + right for left, right in portions])
     assert np.array_equal(np.sort(found), np.arange(mine * theirs))
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ([], [(0, 0)]),
+        ([1, 2, 3], [(0, 3)]),
+        ([4, 4], [(0, 2)]),
+        ([4, 5], [(0, 1), (1, 2)]),
+        ([4, 4, 4, 4, 4], [(0, 1), (1, 3), (3, 5)]),
+        ([9, 9], [(0, 1), (1, 2)]),
+        ([0, 0, 8, 0, 8], [(0, 2), (2, 4), (4, 5)]),
+        ([1, 20, 1], [(0, 1), (1, 3)]),
+    ],
+)
+def test_runs_of_rows_have_about_as_many_pairs_as_are_allowed(
+    monkeypatch: pytest.MonkeyPatch, counts: list[int], expected: list[tuple[int, int]]
+) -> None:
+    monkeypatch.setattr("runtime.operators.equal_pairs.PAIRS_MAX", 8)
+    assert list(portions(np.array(counts, dtype=np.int64))) == expected
+
+
+def test_without_keys_each_portion_has_whole_rows_of_the_larger_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runtime.operators.equal_pairs.PAIRS_MAX", 6)
+    found = [(left.tolist(), right.tolist()) for left, right in equal_pairs([], [], (3, 2))]
+    assert found == [([0, 0, 1, 1, 2, 2], [0, 1, 0, 1, 0, 1])]
+    sizes = [len(left) for left, _ in equal_pairs([], [], (7, 2))]
+    assert sizes == [6, 6, 2]
+    assert [len(left) for left, _ in equal_pairs([], [], (9, 8))] == [8] * 9
+
+
+def test_a_side_without_rows_has_no_pairs() -> None:
+    for counts in ((0, 3), (3, 0), (0, 0)):
+        assert list(equal_pairs([], [], counts)) == []
+
+
+def test_complete_rows_have_no_null_in_any_column() -> None:
+    whole, holes = pa.array([1, 2, 3]), pa.array([None, 2, 3])
+    assert complete_rows([whole, whole]) is None
+    for columns_ in ([holes, pa.array(["a", "b", None])], [whole, holes, pa.array(["a", "b", None])]):
+        found = complete_rows(columns_)
+        assert found is not None
+        assert found.tolist() == [1]
+
+
+def test_members_of_groups_are_listed_by_probe() -> None:
+    probes, positions = expand(np.array([0, 2, 2, 5]), np.array([2, 1, 0, 2]))
+    assert probes.tolist() == [0, 0, 0, 2, 2, 3, 3, 3]
+    assert positions.tolist() == [2, 3, 4, 0, 1, 2, 3, 4]

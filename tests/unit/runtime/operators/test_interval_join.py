@@ -239,3 +239,18 @@ def test_many_small_batches_of_state_are_probed_all(size: int) -> None:
         interval(INNER, -10_000, 10_000), CONTEXT, [*((0, [r]) for r in left), (1, [(0, 0, "a")])]
     )
     assert len(output.rows) == size
+
+
+@pytest.mark.parametrize("is_left_first", [True, False])
+@pytest.mark.parametrize(("lower", "upper"), [(-5, 5), (-20, -10), (10, 20), (0, 0)])
+def test_a_single_row_of_state_meets_a_row_at_each_bound_and_none_beyond(
+    lower: int, upper: int, is_left_first: bool
+) -> None:
+    met = []
+    for distance in range(lower - 2, upper + 3):
+        left: Any = (0, [("a", 1, 100 + distance)])
+        right: Any = (1, [(100_000, 2, "a")])
+        items = [left, right] if is_left_first else [right, left]
+        if run_operator(interval(INNER, lower, upper), CONTEXT, items).rows:
+            met.append(distance)
+    assert met == list(range(lower, upper + 1))

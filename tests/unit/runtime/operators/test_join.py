@@ -237,3 +237,50 @@ def test_many_pairs_are_put_together_in_portions(monkeypatch: pytest.MonkeyPatch
     output = run_operator(spec, join_context(append, append, append), [(1, right), (0, left)])
     assert Counter(output.rows) == Counter((*a, *b) for a in left for b in right)
     assert max(batch.num_rows for batch in output.batches) <= 6
+
+
+def test_a_right_row_that_comes_and_goes_in_one_batch_touches_no_padded_row() -> None:
+    spec = JoinSpec(JoinKind.LEFT, (0,), (1,))
+    operator = make_operator(spec, join_context(APPEND, RETRACT, RETRACT))
+    output = Collected()
+    feed(operator, [(0, [("a", 1)])], output)
+    feed(operator, [(1, [("+I", 2, "a", "x"), ("-D", 2, "a", "x")])], output)
+    assert output.rows == [
+        ("+I", "a", 1, None, None, None),
+        ("+I", "a", 1, 2, "a", "x"),
+        ("-D", "a", 1, 2, "a", "x"),
+    ]
+    feed(operator, [(1, [("+I", 3, "a", "y")]), (1, [("-D", 3, "a", "y")])], output)
+    assert output.rows[3:] == [
+        ("-D", "a", 1, None, None, None),
+        ("+I", "a", 1, 3, "a", "y"),
+        ("-D", "a", 1, 3, "a", "y"),
+        ("+I", "a", 1, None, None, None),
+    ]
+
+
+@pytest.mark.parametrize("kind", list(JoinKind))
+def test_rows_that_meet_many_are_joined_in_parts(kind: JoinKind, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runtime.operators.equal_pairs.PAIRS_MAX", 4)
+    spec = JoinSpec(kind, (0,), (1,))
+    left = [(key, n) for n, key in enumerate("abacabbcad")]
+    right = [(n, key, None) for n, key in enumerate("aabbbcaae")]
+    operator = make_operator(spec, join_context(APPEND, APPEND, RETRACT if kind is JoinKind.LEFT else APPEND))
+    output = Collected()
+    feed(operator, [(0, left[:4]), (1, right[:5]), (0, left[4:]), (1, right[5:])], output)
+    rows = output.table() if kind is JoinKind.LEFT else Counter(output.rows)
+    assert rows == reference(spec, left, right)
+    assert len(output.batches) > 4
+
+
+def test_the_side_whose_state_expires_first_sets_the_timer() -> None:
+    spec = JoinSpec(JoinKind.INNER, (0,), (1,), left_ttl_ms=500, right_ttl_ms=100)
+    clock = ManualClock(1_000)
+    operator = make_operator(spec, join_context(APPEND, APPEND, APPEND, now_ms=clock))
+    assert operator.next_processing_time_ms() is None
+    feed(operator, [(0, [("a", 1)])], Collected())
+    first = operator.next_processing_time_ms()
+    assert first is not None
+    assert 1_100 < first <= 1_500
+    feed(operator, [(1, [(1, "b", None)])], Collected())
+    assert 1_000 < (operator.next_processing_time_ms() or 0) <= 1_100

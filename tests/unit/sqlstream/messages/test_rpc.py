@@ -7,6 +7,7 @@ import pytest
 
 from sqlstream.errors import ErrorInfo, FailureReason
 from sqlstream.graph.job_graph import JobGraph, JobVertex
+from sqlstream.messages.client_rpc import SubmitJob, decode_client_reply, decode_client_request
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.messages.rpc import (
     CancelTask,
@@ -15,12 +16,9 @@ from sqlstream.messages.rpc import (
     JobStatusReply,
     MetricsReport,
     SinkCommittables,
-    SubmitJob,
     TaskDeploymentDescriptor,
     TaskMetrics,
     TaskStateUpdate,
-    decode_client_reply,
-    decode_client_request,
     decode_control_message,
     encode_message,
 )

@@ -53,6 +53,22 @@ def test_a_foreign_error_in_a_task_is_our_bug() -> None:
     assert back.message == "KeyError: 'k'"
 
 
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [('cannot cast "a "b" to c" to TIMESTAMP_LTZ(3)', "SS5102"), ("division by zero", "SS5101")],
+)
+def test_what_the_sql_of_a_cast_or_a_division_raises_is_the_error_of_the_stream(
+    words: str, code: str
+) -> None:
+    text = (
+        "Job aborted due to stage failure: Task 1 in stage 2.0 failed 4 times, most recent failure: Lost task 1.3 in stage 2.0"
+        f" (TID 9) (h executor 1): org.apache.spark.SparkRuntimeException: [USER_RAISED_EXCEPTION] {words} SQLSTATE: P0001"
+    )
+    back = described(RuntimeError(f"{text}{TRACE}\nCaused by: {words}{TRACE}"))
+    assert isinstance(back, UserError)
+    assert (back.code, back.message, bool(back.hint)) == (code, words, True)
+
+
 def test_the_reason_of_a_failed_task_is_one_line() -> None:
     text = (
         "Job aborted due to stage failure: Task 1 in stage 2.0 failed 4 times, most recent failure: Lost task 1.3 in stage 2.0"

@@ -12,6 +12,7 @@ from spark_harness import spark_engine
 from runtime.batch.engine import BatchCancelled
 from runtime.batch.spark.engine import SparkEngine
 from runtime.batch.spark.session import SparkSessions
+from runtime.host.files import LocalFiles
 from sqlstream.batch_plan import BatchPlan
 from sqlstream.errors import ExternalError
 
@@ -105,7 +106,7 @@ def test_explain_is_cancelled_while_spark_starts(monkeypatch: pytest.MonkeyPatch
 
     def explain() -> None:
         try:
-            engine.explain(plan)
+            engine.explain(plan, LocalFiles())
         except BaseException as error:
             caught.append(error)
 

@@ -1,0 +1,1 @@
+"""What `sqlstream bench` measures."""

@@ -1,0 +1,145 @@
+"""The live line of a running job on a terminal, and its summary once it has ended."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+from client.rendering.live_line import LiveLine
+from sqlstream.elements import WATERMARK_MAX
+from sqlstream.errors import SqlStreamError
+from sqlstream.messages.rpc import JobMetrics, Metrics
+from sqlstream.terminal_text import display_width
+
+INTERVAL_S = 0.5
+_GAP = "  "
+_LEAST_USEFUL_FIRST = (
+    *("state", "expired", "out", "watermark", "elapsed", "name"),
+    *("dropped", "rejected", "late"),
+)
+"""Parts that the live line leaves out on a narrow terminal, in this order; the rows read are always shown."""
+
+STOP_TIMEOUT_S = 1.0
+
+
+class Progress:
+    """Redraws the live line twice per second: rows in and out per second, watermark and its lag, state, lost rows.
+
+    Off a terminal no metrics are requested. Use as a context manager; leaving it erases the line.
+    """
+
+    def __init__(self, name: str, metrics: Callable[[], JobMetrics], line: LiveLine) -> None:
+        self._name = name
+        self._metrics = metrics
+        self._line = line
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
+
+    def __enter__(self) -> Progress:
+        if self._line.is_terminal:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *ignored: object) -> None:
+        self._stop.set()
+        if self._line.is_terminal:
+            self._thread.join(timeout=STOP_TIMEOUT_S)
+            self._line.erase()
+
+    def _run(self) -> None:
+        started = last_time = time.monotonic()
+        last: Metrics = {}
+        while not self._stop.wait(INTERVAL_S):
+            try:
+                total = self._metrics().total
+            except SqlStreamError:
+                # The cluster has stopped or is stopping; the thread that waits for the job reports why.
+                return
+            now = time.monotonic()
+            elapsed_s, interval_s, now_ms = now - started, now - last_time, time.time() * 1000
+            line = progress_text(self._name, elapsed_s, interval_s, last, total, now_ms, self._line.columns)
+            last, last_time = total, now
+            if not self._stop.is_set():
+                self._line.draw(line)
+
+
+def progress_text(
+    name: str,
+    elapsed_s: float,
+    interval_s: float,
+    before: Metrics,
+    total: Metrics,
+    now_ms: float,
+    columns: int = sys.maxsize,
+) -> str:
+    """The text of the live line; parts that do not fit into `columns` are left out, the least useful one first.
+
+    >>> figures = {"numRecordsRead": 5000, "numRecordsWritten": 10, "stateBytes": 2048}
+    >>> progress_text("q", 3.0, 0.5, {}, figures, 0)
+    'q  3 s  in 10,000 rows/s (5,000)  out 20 rows/s (10)  state 2.0 KiB'
+    >>> progress_text("q", 3.0, 0.5, {}, {"batchTasksTotal": 8, "batchTasksDone": 2, "batchEngineStarting": 1}, 0)
+    'q  3 s  in 0 rows/s (0)  out 0 rows/s (0)  starting Spark  tasks 2/8  state 0 B'
+    >>> progress_text("q", 3.0, 0.5, {}, figures, 0, columns=40)
+    'q  3 s  in 10,000 rows/s (5,000)'
+    """
+    parts = {"name": name, "elapsed": f"{elapsed_s:.0f} s"}
+    for label, key in (("in", "numRecordsRead"), ("out", "numRecordsWritten")):
+        rate = (total.get(key, 0) - before.get(key, 0)) / max(interval_s, 1e-9)
+        parts[label] = f"{label} {rate:,.0f} rows/s ({total.get(key, 0):,})"
+    watermark = total.get("currentOutputWatermark")
+    if watermark is not None and 0 < watermark < WATERMARK_MAX:
+        lag_s = max(0.0, now_ms - watermark) / 1000
+        moment = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(watermark / 1000))
+        parts["watermark"] = f"watermark {moment} (lag {_span(lag_s)})"
+    if total.get("batchEngineStarting"):
+        parts["starting"] = "starting Spark"
+    if total.get("batchTasksTotal"):
+        parts["tasks"] = f"tasks {total.get('batchTasksDone', 0):,}/{total['batchTasksTotal']:,}"
+    parts["state"] = f"state {size_text(total.get('stateBytes', 0))}"
+    for label, key in (
+        *(("late", "numLateRecordsDropped"), ("rejected", "numRecordsRejected")),
+        *(("dropped", "numNullRecordsDropped"), ("expired", "numStateEntriesExpired")),
+    ):
+        if total.get(key):
+            parts[label] = f"{label} {total[key]:,}"
+    for label in _LEAST_USEFUL_FIRST:
+        if display_width(_GAP.join(parts.values())) <= columns:
+            break
+        parts.pop(label, None)
+    return _GAP.join(parts.values())
+
+
+def _span(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:,.0f} h" if seconds < 172_800 else f"{seconds / 86_400:,.0f} d"
+
+
+def size_text(size: float) -> str:
+    """Bytes in binary units.
+
+    >>> size_text(1536)
+    '1.5 KiB'
+    """
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":
+            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    raise AssertionError("unreachable")
+
+
+def closing_text(name: str, total: Metrics, seconds: float) -> str:
+    """The rows that a finished job read, wrote, and lost.
+
+    >>> closing_text("insert", {"numRecordsRead": 12, "numRecordsWritten": 3}, 0.5)
+    'insert: read 12 rows, wrote 3, late 0, rejected 0 in 0.50 s'
+    """
+    return (
+        f"{name}: read {total.get('numRecordsRead', 0):,} rows, wrote {total.get('numRecordsWritten', 0):,},"
+        f" late {total.get('numLateRecordsDropped', 0):,}, rejected {total.get('numRecordsRejected', 0):,}"
+        f" in {seconds:.2f} s"
+    )

@@ -1,0 +1,1 @@
+"""Text for people and programs: values, rows, tables, and what a terminal shows."""

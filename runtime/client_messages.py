@@ -1,0 +1,115 @@
+"""Answers clients in other processes, for the cluster to which they are attached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import msgspec
+
+from runtime.jobmanager.client_requests import answer_request
+from runtime.jobmanager.shell import JobManagerShell
+from runtime.net.attached_clients import AttachedClients
+from sqlstream.errors import ErrorInfo, FailureReason, SqlStreamError
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages.client_rpc import (
+    AwaitJobEnd,
+    CancelJob,
+    ClientDetached,
+    ClientReply,
+    ClientRequest,
+    DetachClient,
+    JobSubmitted,
+    RequestFailed,
+    SubmitJob,
+    decode_attach_client,
+    decode_client_request,
+)
+from sqlstream.messages.rpc import JobStatusReply, encode_message
+
+
+class Cluster(Protocol):
+    """The part of `EmbeddedCluster` that clients in other processes use; see there."""
+
+    def submit(self, graph: JobGraph) -> None: ...
+    def status(self, job_id: str) -> JobStatusReply: ...
+    def when_ended(self, job_id: str, callback: Callable[[JobStatusReply], None]) -> None: ...
+    def cancel(self, job_id: str) -> None: ...
+
+
+class ClientMessages:
+    """Answers each message of a client in another process; a refusal is an answer too. Thread-safe.
+
+    `on_change` is called with the name of the message and the job id before a client submits or cancels a job, `forget` with the
+    id of a job whose rows nobody takes any more. No state: which client has which job is known to `attached`."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        shell: JobManagerShell,
+        attached: AttachedClients,
+        on_change: Callable[[str, str], None],
+        forget: Callable[[str], None],
+    ) -> None:
+        self._cluster = cluster
+        self._shell = shell
+        self._attached = attached
+        self._on_change = on_change
+        self._forget = forget
+
+    def attach(self, data: bytes, is_gone: Callable[[], bool]) -> Iterator[bytes]:
+        """What a client is sent while it is attached; a refusal is the only event."""
+        try:
+            for event in self._attached.stream(decode_attach_client(data), is_gone):
+                yield encode_message(event)
+        except (msgspec.MsgspecError, SqlStreamError) as error:
+            yield encode_message(RequestFailed(_refusal(error)))
+
+    def answer(self, data: bytes) -> bytes:
+        """Answer a request of a client in another process."""
+        try:
+            return encode_message(self._answered(decode_client_request(data)))
+        except (msgspec.MsgspecError, RecursionError, SqlStreamError) as error:
+            return encode_message(RequestFailed(_refusal(error)))
+
+    def _answered(self, request: ClientRequest) -> ClientReply:
+        match request:
+            case SubmitJob(job_graph, client_id):
+                self._on_change(type(request).__name__, job_graph.job_id)
+                # The results of the job must be open before it runs.
+                self._submit_of(client_id, job_graph)
+                return JobSubmitted(job_graph.job_id)
+            case AwaitJobEnd(job_id, client_id):
+                self._cluster.when_ended(job_id, lambda reply: self._attached.tell_end(client_id, reply))
+                return self._cluster.status(job_id)
+            case DetachClient(client_id):
+                self._attached.detach(client_id)
+                return ClientDetached()
+            case CancelJob(job_id):
+                self._on_change(type(request).__name__, job_id)
+                self._forget(job_id)
+        return answer_request(self._shell, request)
+
+    def _submit_of(self, client_id: str, graph: JobGraph) -> None:
+        """Submit the job of an attached client, or of one that gives no id."""
+        if not client_id:
+            self._cluster.submit(graph)
+            return
+        self._attached.adopt(client_id, graph.job_id, graph.is_query)
+        try:
+            self._cluster.submit(graph)
+        except SqlStreamError:
+            self._attached.release(graph.job_id)
+            raise
+        if graph.is_query and not self._attached.has_client(graph.job_id):
+            # Its client was lost before the job was there to be cancelled.
+            self._cluster.cancel(graph.job_id)
+        self._cluster.when_ended(graph.job_id, lambda reply: self._attached.release(reply.job_id))
+
+
+def _refusal(error: Exception) -> ErrorInfo:
+    """What a client in another process is told when its request fails."""
+    if isinstance(error, SqlStreamError):
+        return ErrorInfo.of(error)
+    reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+    return ErrorInfo("SS6014", f"the request cannot be read: {reason}", reason=FailureReason.USER_DATA)

@@ -1,0 +1,63 @@
+"""What a cluster of one process has around it: the part that runs its tasks, and what it is given by who starts it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from runtime.host.rooted_files import FilePlaces
+from runtime.jobmanager.collaborators import Committer, JobStore, KeepNothing
+from runtime.jobmanager.events import EndedJob
+from runtime.providers.child_output import PassOn, print_errors
+from runtime.transport import Transport
+
+
+def print_to_terminal(job_id: str, lines: list[str], is_error: bool) -> None:
+    """Where the connector `print` writes unless the client says otherwise."""
+    stream = sys.stderr if is_error else sys.stdout
+    stream.write("".join(f"{line}\n" for line in lines))
+    stream.flush()
+
+
+class TaskManagers(Protocol):
+    """The part of a cluster that runs tasks: child processes, or threads of this process."""
+
+    @property
+    def address(self) -> str:
+        """Where clients of this machine reach the JobManager."""
+
+    @property
+    def result_address(self) -> str:
+        """The address to which result sinks send rows for the client."""
+
+    @property
+    def transport(self) -> Transport: ...
+
+    @property
+    def process_ids(self) -> tuple[int, ...]:
+        """The process ids of the TaskManagers, without this process."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def request_task_manager(self, resource_id: str) -> None: ...
+
+    def release_task_manager(self, resource_id: str, is_lost: bool) -> None: ...
+
+
+@dataclass(frozen=True)
+class ClusterSurroundings:
+    """What a cluster that outlives its jobs has around it: where it keeps jobs, which ones have ended before, where files may
+    lie (None: anywhere), what takes the output of its children, what is called when its JobManager breaks off, and with the
+    name of the message and the job id when a client in another process submits or cancels a job."""
+
+    store: JobStore = field(default_factory=KeepNothing)
+    committer: Committer | None = None
+    ended: tuple[EndedJob, ...] = ()
+    places: FilePlaces | None = None
+    pass_on: PassOn = print_errors
+    on_crash: Callable[[], None] = lambda: None
+    on_client_change: Callable[[str, str], None] = lambda message, job_id: None

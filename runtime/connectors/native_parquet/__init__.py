@@ -1,0 +1,1 @@
+"""Parquet files that batch engines read by themselves, where they get the rows that our reader gives."""

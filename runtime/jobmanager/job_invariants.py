@@ -1,0 +1,63 @@
+"""What holds of a job after every step of its JobMaster."""
+
+from __future__ import annotations
+
+from runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
+from runtime.jobmanager.job_phase import ACTIVE, JobPhase, status_in
+from runtime.jobmanager.pipelined_region import PipelinedRegion, RegionPhase
+from sqlstream.errors import ErrorInfo
+from sqlstream.messages.job_state import ExecutionState, JobStatus
+
+_AFTER_THE_TASKS = (JobPhase.COMMITTING, JobPhase.CLEANING_UP, JobPhase.ABORTING)
+_SUCCESSFUL = (JobPhase.COMMITTING, JobPhase.CLEANING_UP, JobPhase.FINISHED)
+_UNPLACED = (ExecutionState.CREATED, ExecutionState.SCHEDULED)
+
+
+def broken_rule(
+    phase: JobPhase,
+    status: JobStatus,
+    error: ErrorInfo | None,
+    graph: ExecutionGraph,
+    regions: tuple[PipelinedRegion, ...],
+) -> str:
+    """The first rule that does not hold, as the end of a sentence about the job; empty when all hold."""
+    if status_in(phase, status) is not status:
+        return f"is {phase.value} and shows {status.value}"
+    if (status.is_globally_terminal or phase in _AFTER_THE_TASKS) and not graph.are_all_terminal():
+        return f"is {phase.value} before its tasks have ended"
+    if phase in _SUCCESSFUL and not graph.are_all(ExecutionState.FINISHED):
+        return f"is {phase.value} without all of its tasks"
+    if phase is JobPhase.FAILED and error is None:
+        return "failed without a cause"
+    for subtask in graph.subtasks():
+        if problem := _broken_rule_of_attempts(subtask):
+            return problem
+    if phase in ACTIVE:
+        for region in regions:
+            if problem := _broken_rule_of_region(region):
+                return problem
+    return ""
+
+
+def _broken_rule_of_attempts(subtask: ExecutionVertex) -> str:
+    alive = [e for e in subtask.earlier if not e.is_terminal]
+    if alive:
+        return f"replaced {alive[0].execution_id} before it had ended"
+    attempts = [e.attempt for e in (*subtask.earlier, subtask.execution)]
+    if attempts != list(range(attempts[0], attempts[0] + len(attempts))):
+        return f"has attempts {attempts} of one subtask"
+    return ""
+
+
+def _broken_rule_of_region(region: PipelinedRegion) -> str:
+    states = {s.execution.state for s in region.subtasks}
+    is_possible = {
+        RegionPhase.WAITING: states == {ExecutionState.SCHEDULED},
+        RegionPhase.DEPLOYED: states.isdisjoint(_UNPLACED),
+        RegionPhase.STOPPING: all(state.is_terminal or state is ExecutionState.CANCELING for state in states),
+        RegionPhase.DELAYED: all(state.is_terminal for state in states),
+        RegionPhase.FINISHED: states == {ExecutionState.FINISHED},
+    }[region.phase]
+    if is_possible:
+        return ""
+    return f"has a region that is {region.phase.value} with tasks {sorted(s.value for s in states)}"

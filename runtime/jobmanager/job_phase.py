@@ -1,0 +1,99 @@
+"""Where a JobMaster is with its job: finer than the `JobStatus` that clients see, which each phase implies."""
+
+from __future__ import annotations
+
+import enum
+
+from runtime.story import Story
+from sqlstream.errors import InternalError
+from sqlstream.messages.job_state import JobStatus
+
+
+class JobPhase(enum.Enum):
+    """
+        STORING ─► CREATED ─► SCHEDULING ─► DEPLOYING ─► RUNNING ─► COMMITTING ─► FINISHED
+                                  ▲             ▲ │         │           │  └► CLEANING_UP ─► FINISHED
+                                  │             │ ▼         ▼           ▼
+                                  └──────────── RESTARTING ─┘        ABORTING
+        from every phase up to RUNNING and from RESTARTING: FAILING or CANCELLING (no new task starts, the present ones
+        end), then ABORTING if sinks have left something, then FAILED or CANCELED
+        from every phase that is not final: SUSPENDED (the JobManager ends before the job)
+
+    SCHEDULING waits for slots. DEPLOYING lasts until every task runs. RESTARTING: a region has failed, and its tasks are
+    ended or wait for their restart, while other regions may run. COMMITTING, CLEANING_UP and ABORTING wait for the thread
+    that works on the sinks: CLEANING_UP removes what attempts left that were not the last.
+    """
+
+    STORING = "STORING"
+    CREATED = "CREATED"
+    SCHEDULING = "SCHEDULING"
+    DEPLOYING = "DEPLOYING"
+    RUNNING = "RUNNING"
+    RESTARTING = "RESTARTING"
+    COMMITTING = "COMMITTING"
+    CLEANING_UP = "CLEANING_UP"
+    FAILING = "FAILING"
+    CANCELLING = "CANCELLING"
+    ABORTING = "ABORTING"
+    FINISHED = "FINISHED"
+    FAILED = "FAILED"
+    CANCELED = "CANCELED"
+    SUSPENDED = "SUSPENDED"
+
+
+_P, _J = JobPhase, JobStatus
+
+ACTIVE = frozenset({_P.SCHEDULING, _P.DEPLOYING, _P.RUNNING, _P.RESTARTING})
+"""The phases in which tasks may be started; which of them it is follows from the regions."""
+
+TERMINAL = frozenset({_P.FINISHED, _P.FAILED, _P.CANCELED, _P.SUSPENDED})
+
+_STOPS = frozenset({_P.FAILING, _P.CANCELLING, _P.SUSPENDED})
+
+PHASE_TRANSITIONS: dict[JobPhase, frozenset[JobPhase]] = {
+    _P.STORING: frozenset({_P.CREATED, _P.FAILED, _P.CANCELLING, _P.SUSPENDED}),
+    _P.CREATED: frozenset({_P.SCHEDULING}),
+    _P.SCHEDULING: frozenset({_P.DEPLOYING, _P.RESTARTING}) | _STOPS,
+    _P.DEPLOYING: frozenset({_P.RUNNING, _P.RESTARTING, _P.COMMITTING}) | _STOPS,
+    _P.RUNNING: frozenset({_P.RESTARTING, _P.COMMITTING}) | _STOPS,
+    _P.RESTARTING: frozenset({_P.SCHEDULING, _P.DEPLOYING}) | _STOPS,
+    _P.COMMITTING: frozenset({_P.FINISHED, _P.CLEANING_UP, _P.FAILING, _P.SUSPENDED}),
+    _P.CLEANING_UP: frozenset({_P.FINISHED, _P.SUSPENDED}),
+    _P.FAILING: frozenset({_P.ABORTING, _P.FAILED, _P.SUSPENDED}),
+    _P.CANCELLING: frozenset({_P.ABORTING, _P.CANCELED, _P.SUSPENDED}),
+    _P.ABORTING: frozenset({_P.FAILED, _P.CANCELED, _P.SUSPENDED}),
+    _P.FINISHED: frozenset(),
+    _P.FAILED: frozenset(),
+    _P.CANCELED: frozenset(),
+    _P.SUSPENDED: frozenset(),
+}
+
+_STATUS: dict[JobPhase, JobStatus] = {
+    _P.STORING: _J.INITIALIZING,
+    _P.CREATED: _J.CREATED,
+    _P.SCHEDULING: _J.RUNNING,
+    _P.DEPLOYING: _J.RUNNING,
+    _P.RUNNING: _J.RUNNING,
+    _P.RESTARTING: _J.RESTARTING,
+    _P.COMMITTING: _J.RUNNING,
+    _P.CLEANING_UP: _J.RUNNING,
+    _P.FAILING: _J.FAILING,
+    _P.CANCELLING: _J.CANCELLING,
+    _P.FINISHED: _J.FINISHED,
+    _P.FAILED: _J.FAILED,
+    _P.CANCELED: _J.CANCELED,
+    _P.SUSPENDED: _J.SUSPENDED,
+}
+
+
+def status_in(phase: JobPhase, before: JobStatus) -> JobStatus:
+    """The status that clients see in a phase, where it was `before`: ABORTING keeps FAILING or CANCELLING."""
+    return _STATUS.get(phase, before)
+
+
+def check_phase_transition(current: JobPhase, target: JobPhase, job_id: str, story: Story) -> None:
+    """InternalError with the story when the diagram has no such arrow."""
+    if target not in PHASE_TRANSITIONS[current]:
+        raise InternalError(
+            f"job {job_id} cannot go from {current.value} to {target.value}", story=story.lines()
+        )

@@ -1,0 +1,263 @@
+"""What a task does with each thing that it is given: rows of its source, items of its channels, timers, the end.
+
+No thread, clock or waiting in here: the shell around it (task.py, or a simulation) decides when to call, and what to do with a
+pause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import pyarrow as pa
+
+from runtime.net.channels import StreamItem
+from runtime.taskmanager.input_gate import InputChannel, InputGate
+from runtime.taskmanager.operator_chain import ChainOutput, ChainPosition, OperatorChain
+from runtime.taskmanager.watermarks import TaskWatermarks
+from sqlstream.elements import (
+    WATERMARK_MAX,
+    WATERMARK_MIN,
+    CheckpointBarrier,
+    EndOfInput,
+    Watermark,
+    WatermarkStatus,
+)
+from sqlstream.errors import InternalError
+from sqlstream.graph.job_graph import ChainedOperator
+from sqlstream.spi.connector import MakesWatermarks, SourceReader, SourceStatus
+
+POLL_GRID_MS = 10
+"""A source task without rows polls its reader again when the clock shows a multiple of this. All tasks then wake at the same
+times, one directly after the other: a task that wakes alone finds no processor cache of use, and costs several times as much."""
+
+POLL_PAUSE_MAX_S = 1.0
+"""How long a source task waits at most: the reader's clock may be set forward meanwhile."""
+
+
+def poll_pause_s(due_ms: int | None, now_ms: int) -> float:
+    """How long to wait until a reader that has rows at `due_ms` (None: at any time) is polled.
+
+    >>> poll_pause_s(1_015, now_ms=1_001), poll_pause_s(None, now_ms=1_001), poll_pause_s(9_000, now_ms=1_001)
+    (0.019, 0.009, 1.0)
+    """
+    earliest_ms = now_ms + 1 if due_ms is None else max(due_ms, now_ms + 1)
+    on_grid_ms = -(-earliest_ms // POLL_GRID_MS) * POLL_GRID_MS
+    return min((on_grid_ms - now_ms) / 1000, POLL_PAUSE_MAX_S)
+
+
+class Pause:
+    """What a task does next: go on at once (`NO_PAUSE`), or wait for mail, input or a timer, for `longest_s` at most (None: for
+    as long as it takes)."""
+
+    __slots__ = ("longest_s",)
+
+    def __init__(self, longest_s: float | None) -> None:
+        self.longest_s = longest_s
+
+
+NO_PAUSE = Pause(0.0)
+UNTIL_INPUT = Pause(None)
+
+
+class TaskInput(Protocol):
+    """Where the rows of a task come from."""
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all has been taken."""
+
+    @property
+    def watermark_ms(self) -> int:
+        """That of the network's inputs; WATERMARK_MIN as long as there is none, and for a source."""
+
+    @property
+    def bytes_in(self) -> int: ...
+
+    def open(self) -> None: ...
+
+    def take(self) -> Pause:
+        """Take in the next thing there is, and hand it to the operators; what follows when there is nothing."""
+
+    def finish(self, now_ms: int) -> None:
+        """Every row was taken: let the operators end, the first first."""
+
+    def close(self) -> None: ...
+
+
+class SourceInput:
+    """A reader that is polled. State: that of the reader, and whether it has ended."""
+
+    def __init__(
+        self,
+        chained: ChainedOperator,
+        reader: SourceReader,
+        output: ChainOutput,
+        count_rows: Callable[[int], None],
+        position: ChainPosition,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._chained = chained
+        self._reader = reader
+        self._timed = reader if isinstance(reader, MakesWatermarks) else None
+        self._output = output
+        self._count_rows = count_rows
+        self._position = position
+        self._now_ms = now_ms
+        self.is_finished = False
+        self.watermark_ms = WATERMARK_MIN
+        self.bytes_in = 0
+
+    def open(self) -> None:
+        return None
+
+    def take(self) -> Pause:
+        self._position.current = self._chained
+        polled = self._reader.poll()
+        if polled is SourceStatus.END:
+            self.is_finished = True
+            return NO_PAUSE
+        if polled is not SourceStatus.NOTHING_YET:
+            self._count_rows(polled.num_rows)
+            self._output.emit(polled)
+        if self._timed is not None:
+            self._output.emit_watermark(self._timed.watermark_ms())
+        if polled is not SourceStatus.NOTHING_YET:
+            return NO_PAUSE
+        return Pause(poll_pause_s(self._reader.next_poll_ms(), self._now_ms()))
+
+    def finish(self, now_ms: int) -> None:
+        self._output.finish(now_ms)
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+class NetworkInput:
+    """The channels of a task, in the turn in which they become readable. State: event time of each channel."""
+
+    def __init__(
+        self,
+        gate: InputGate,
+        take_readable: Callable[[], object | None],
+        chain: OperatorChain,
+        task_name: str,
+    ) -> None:
+        self._gate = gate
+        self._take_readable = take_readable
+        self._chain = chain
+        self._task_name = task_name
+        self._marks = TaskWatermarks(gate.channels_per_input)
+
+    @property
+    def is_finished(self) -> bool:
+        return self._gate.is_finished
+
+    @property
+    def watermark_ms(self) -> int:
+        return self._marks.watermark_ms
+
+    @property
+    def bytes_in(self) -> int:
+        return self._gate.bytes_in
+
+    def open(self) -> None:
+        self._gate.open()
+
+    def take(self) -> Pause:
+        channel = self._take_readable()
+        if channel is None:
+            return UNTIL_INPUT
+        if isinstance(channel, InputChannel):
+            item = channel.take()
+            if item is not None:
+                self.on_item(channel, item)
+        return NO_PAUSE
+
+    def on_item(self, channel: InputChannel, item: StreamItem) -> None:
+        """Hand a batch, or what an element means for all channels together, to the first operator."""
+        head = self._chain.head
+        match item:
+            case pa.RecordBatch():
+                head.on_batch(item, channel.input_index)
+            case Watermark(timestamp_ms):
+                risen_ms = self._marks.on_watermark(channel.input_index, channel.position, timestamp_ms)
+                self._advance(risen_ms, None)
+            case WatermarkStatus(is_idle):
+                self._advance(*self._marks.on_status(channel.input_index, channel.position, is_idle))
+            case EndOfInput():
+                self._advance(*self._marks.on_end(channel.input_index, channel.position))
+                self._gate.on_end(channel, head.on_end_of_input)
+            case CheckpointBarrier(checkpoint_id):
+                raise InternalError(
+                    f"barrier of checkpoint {checkpoint_id} came to a task that takes no checkpoints",
+                    story=(f"task {self._task_name}, input {channel.input_index}",),
+                )
+
+    def _advance(self, watermark_ms: int | None, is_idle: bool | None) -> None:
+        head = self._chain.head
+        if is_idle is False:
+            head.on_idle(False)
+        if watermark_ms is not None:
+            head.on_watermark(watermark_ms)
+        if is_idle:
+            head.on_idle(True)
+
+    def finish(self, now_ms: int) -> None:
+        head = self._chain.head
+        # Bounded inputs have sent the last watermark; operators get it in any case.
+        if self._marks.watermark_ms != WATERMARK_MAX:
+            head.on_watermark(WATERMARK_MAX)
+        head.finish(now_ms)
+
+    def close(self) -> None:
+        self._gate.close()
+
+
+class TaskLoop:
+    """A task between its opening and its end, one step at a time, all from one thread:
+
+        while not loop.is_finished:
+            pause = loop.take()           # wait as it says; before a wait: loop.flush()
+            loop.fire_timers()
+        loop.finish()
+
+    State: that of the input and the operators.
+    """
+
+    def __init__(self, task_input: TaskInput, chain: OperatorChain, now_ms: Callable[[], int]) -> None:
+        self.input = task_input
+        self.chain = chain
+        self._now_ms = now_ms
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all input was taken, so that `finish` is next."""
+        return self.input.is_finished
+
+    def open(self) -> None:
+        self.input.open()
+
+    def take(self) -> Pause:
+        return self.input.take()
+
+    def wait_s(self, pause: Pause) -> float | None:
+        """How long a pause may last without missing a timer; None: as long as it takes."""
+        return self.chain.timers.wait_s(pause.longest_s)
+
+    def flush(self) -> None:
+        """Send what is held only to form larger batches: nothing comes for a while."""
+        self.chain.flush()
+
+    def fire_timers(self) -> None:
+        self.chain.timers.fire_due()
+
+    def finish(self) -> None:
+        self.input.finish(self._now_ms())
+
+    def close(self) -> None:
+        """Release everything, even when a part fails."""
+        try:
+            self.input.close()
+        finally:
+            self.chain.close()

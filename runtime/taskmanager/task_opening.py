@@ -1,0 +1,282 @@
+"""Opens what a task consists of: readers, operators, writers and channels."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from runtime.net.channels import Channel
+from runtime.net.exchange import DataExchange
+from runtime.net.results import ClientStream
+from runtime.operators.operator import Operator, OperatorContext
+from runtime.taskmanager.cancellation import TaskCancellation
+from runtime.taskmanager.input_gate import InputGate
+from runtime.taskmanager.mailbox import Mailbox
+from runtime.taskmanager.metrics import OperatorCounters, TaskTimes
+from runtime.taskmanager.operator_chain import ChainPosition, OperatorChain
+from runtime.taskmanager.result_partition import ResultPartition, splitter
+from runtime.taskmanager.sink_operator import SinkOperator
+from runtime.taskmanager.task_loop import NetworkInput, SourceInput, TaskInput, TaskLoop
+from sqlstream import config
+from sqlstream.graph.job_graph import ChainedOperator
+from sqlstream.messages.rpc import ResultPartitionDescriptor, SinkCommittables, TaskDeploymentDescriptor
+from sqlstream.specs import BatchQuerySpec, InferTableSpec, LookupJoinSpec, SinkSpec, SourceSpec, ValuesSpec
+from sqlstream.spi.connector import ConnectorContext, LooksUp, SourceReader
+
+if TYPE_CHECKING:
+    from runtime.batch.query_reader import BatchQueryReader
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskSurroundings:
+    """What is handed in to a task: clock, files, network, and how it waits. `on_lost` is called by any thread with the cause when
+    the connection to a producer is lost; `pause_ms` waits, and raises when the task is to end."""
+
+    now_ms: Callable[[], int]
+    files: Any
+    exchange: DataExchange
+    mailbox: Mailbox
+    cancellation: TaskCancellation
+    times: TaskTimes
+    pause_ms: Callable[[int], None]
+    on_lost: Callable[[str], None]
+
+
+class OpenedTask:
+    """The parts of a task. They are there from the start, and grow while `TaskOpening.open` works: what was opened before a
+    failure has to be closed, and figures are read at any time.
+
+    State: the operators, the channels, the streams to the client."""
+
+    def __init__(self, surroundings: TaskSurroundings) -> None:
+        self.position = ChainPosition()
+        self.chain = OperatorChain(self.position, surroundings.now_ms, surroundings.cancellation.check)
+        no_input = NetworkInput(InputGate((), (), surroundings.mailbox), lambda: None, self.chain, "")
+        self.loop = TaskLoop(no_input, self.chain, surroundings.now_ms)
+        self.partitions: list[ResultPartition] = []
+        self.client_streams: list[ClientStream] = []
+        self.batch_query: BatchQueryReader | None = None
+
+    def committables(self) -> tuple[SinkCommittables, ...]:
+        """What the sinks have written, once the loop has finished."""
+        written = tuple(self.batch_query.committables) if self.batch_query is not None else ()
+        return tuple(
+            SinkCommittables(node.chained.id, node.operator.committables + written)
+            for node in self.chain.nodes
+            if isinstance(node.operator, SinkOperator) and node.operator.committables + written
+        )
+
+
+class TaskOpening:
+    """Opens one task into an `OpenedTask`, the head's reader first and the channels last. No state of its own."""
+
+    def __init__(
+        self, descriptor: TaskDeploymentDescriptor, surroundings: TaskSurroundings, opened: OpenedTask
+    ) -> None:
+        self._descriptor = descriptor
+        self._surroundings = surroundings
+        self._opened = opened
+        self._chain = opened.chain
+
+    def open(self) -> None:
+        """SqlStreamError of whatever cannot be opened."""
+        head, *behind = self._descriptor.vertex.operators
+        if isinstance(head.spec, SourceSpec | ValuesSpec | InferTableSpec):
+            self._opened.position.current = head
+            self._chain.add_source(head)
+            self._set_source(head, self._open_reader(head))
+        elif isinstance(head.spec, BatchQuerySpec):
+            behind = self._open_batch_tables()
+        else:
+            behind = [head, *behind]
+        for chained in behind:
+            self._chain.add(chained, functools.partial(self._open_operator, chained))
+        if isinstance(head.spec, BatchQuerySpec):
+            self._open_batch_query(head)
+        self._opened.position.current = None
+        for output in self._descriptor.outputs:
+            self._chain.connect(output.edge.source_operator, self._open_partition(output))
+        if self._descriptor.inputs:
+            self._open_inputs()
+
+    # --- inputs
+
+    def _set_source(self, head: ChainedOperator, reader: SourceReader) -> None:
+        counters = self._chain.counters[head.id]
+        self._set_input(
+            SourceInput(
+                head,
+                reader,
+                self._chain.output(head.id),
+                counters.add_records_in,
+                self._opened.position,
+                self._surroundings.now_ms,
+            )
+        )
+
+    def _set_input(self, task_input: TaskInput) -> None:
+        self._opened.loop.input = task_input
+
+    def _open_reader(self, chained: ChainedOperator) -> SourceReader:
+        spec = chained.spec
+        if isinstance(spec, ValuesSpec):
+            from runtime.taskmanager.values_reader import ValuesReader
+
+            return ValuesReader(spec, chained.output_schema, self._descriptor.subtask, self._batch_rows())
+        if isinstance(spec, InferTableSpec):
+            from runtime.inference.inference_reader import InferenceReader
+
+            return InferenceReader(spec, self._surroundings.files)
+        assert isinstance(spec, SourceSpec)
+        from runtime.connectors import connector
+
+        return connector(spec.connector).source(spec, self._connector_context(chained), None)
+
+    def _open_inputs(self) -> None:
+        inputs, job_id = self._descriptor.inputs, self._descriptor.job_id
+        exchange, on_lost = self._surroundings.exchange, self._surroundings.on_lost
+        channels: list[tuple[Channel, ...]] = []
+        for gate in inputs:
+            opened = [exchange.open_input(job_id, c, self._capacity_bytes(), on_lost) for c in gate.channels]
+            channels.append(tuple(opened))
+        mailbox = self._surroundings.mailbox
+        input_gate = InputGate(tuple(g.edge.ordinal for g in inputs), tuple(channels), mailbox)
+        task_name = self._descriptor.task_name
+        self._set_input(NetworkInput(input_gate, mailbox.take_readable, self._chain, task_name))
+
+    # --- batch queries
+
+    def _open_batch_tables(self) -> list[ChainedOperator]:
+        """The counters of a batch query and of the tables that its engine reads; returns the operators behind the query."""
+        head, *rest = self._descriptor.vertex.operators
+        self._chain.add_source(head)
+        for table in (o for o in rest if isinstance(o.spec, SourceSpec)):
+            self._chain.add_table(table)
+        return [o for o in rest if not isinstance(o.spec, SourceSpec)]
+
+    def _open_batch_query(self, head: ChainedOperator) -> None:
+        """Start the query, once its sink is open."""
+        from runtime.batch.query_reader import open_batch_query
+
+        task, counters = self._descriptor, self._chain.counters
+        context = self._connector_context(head)
+        query = open_batch_query(task.vertex, task.execution_id, context, counters, self._opened.position)
+        self._opened.batch_query = query
+        self._set_source(head, query)
+
+    # --- operators
+
+    def _open_operator(self, chained: ChainedOperator, counters: OperatorCounters) -> Operator[Any]:
+        from runtime.operators import make_operator
+
+        task = self._descriptor
+        context = OperatorContext(
+            input_schemas=chained.input_schemas,
+            input_modes=chained.input_modes,
+            output_schema=chained.output_schema,
+            output_mode=chained.output_mode,
+            subtask=task.subtask,
+            parallelism=task.vertex.parallelism,
+            max_parallelism=task.vertex.max_parallelism,
+            config=task.config,
+            now_ms=self._surroundings.now_ms,
+            count=counters.count,
+            pause_ms=self._surroundings.pause_ms,
+            on_cancel=self._surroundings.cancellation.add_interrupt,
+        )
+        match chained.spec:
+            case LookupJoinSpec():
+                return self._open_lookup_join(chained, chained.spec, context)
+            case SinkSpec():
+                return self._open_sink(chained, chained.spec, context)
+        return make_operator(chained.spec, context)
+
+    def _open_sink(self, chained: ChainedOperator, spec: SinkSpec, context: OperatorContext) -> Operator[Any]:
+        from runtime.connectors import connector
+
+        surroundings = self._connector_context(chained)
+        writer = connector(spec.connector).sink(spec, chained.input_modes[0], surroundings)
+        return SinkOperator(spec, context, writer)
+
+    def _open_lookup_join(
+        self, chained: ChainedOperator, spec: LookupJoinSpec, context: OperatorContext
+    ) -> Operator[Any]:
+        from runtime.connectors import connector
+        from runtime.operators.lookup_join import LookupJoin
+
+        read = connector(spec.source.connector)
+        assert isinstance(read, LooksUp)
+        keys = tuple(spec.source.columns[k] for k in spec.source_keys)
+        surroundings = self._connector_context(chained)
+        return LookupJoin(spec, context, read.lookup_source(spec.source, keys, surroundings))
+
+    def _connector_context(self, chained: ChainedOperator) -> ConnectorContext:
+        task = self._descriptor
+        stream = _LazyClientStream(lambda: self._open_client_stream(chained.id))
+        return ConnectorContext(
+            job_id=task.job_id,
+            vertex_id=task.vertex.id,
+            subtask=task.subtask,
+            parallelism=task.vertex.parallelism,
+            attempt=task.attempt,
+            batch_rows=self._batch_rows(),
+            config=task.config,
+            now_ms=self._surroundings.now_ms,
+            count=self._chain.counters[chained.id].count,
+            files=self._surroundings.files,
+            emit_result=lambda batch: stream.get().put_rows(batch),
+            print_lines=lambda lines, is_error: stream.get().put_lines(lines, is_error),
+            on_cancel=self._surroundings.cancellation.add_interrupt,
+        )
+
+    # --- outputs
+
+    def _open_partition(self, descriptor: ResultPartitionDescriptor) -> ResultPartition:
+        task = self._descriptor
+        channels = tuple(
+            self._surroundings.exchange.open_output(
+                task.job_id, descriptor.partition_id, i, self._capacity_bytes()
+            )
+            for i in range(descriptor.subpartitions)
+        )
+        split = splitter(
+            descriptor.edge.exchange, descriptor.subpartitions, task.subtask, task.vertex.max_parallelism
+        )
+        partition = ResultPartition(channels, split, self._surroundings.times)
+        self._opened.partitions.append(partition)
+        self._surroundings.cancellation.add_output(partition.close)
+        return partition
+
+    def _open_client_stream(self, operator_id: int) -> ClientStream:
+        task = self._descriptor
+        exchange = self._surroundings.exchange
+        stream = exchange.open_client_stream(task.result_address, task.job_id, operator_id)
+        self._opened.client_streams.append(stream)
+        self._surroundings.cancellation.add_output(stream.abort)
+        self._surroundings.cancellation.check()
+        return stream
+
+    def _batch_rows(self) -> int:
+        batch_rows: int = config.get(self._descriptor.config, "execution.batch-rows")
+        return batch_rows
+
+    def _capacity_bytes(self) -> int:
+        capacity_bytes: int = config.get(
+            self._descriptor.config, "taskmanager.network.memory.max-buffered-bytes"
+        )
+        return capacity_bytes
+
+
+class _LazyClientStream:
+    """An operator's stream to the client, opened with the first row: most operators never send one."""
+
+    def __init__(self, open_stream: Callable[[], ClientStream]) -> None:
+        self._open_stream = open_stream
+        self._stream: ClientStream | None = None
+
+    def get(self) -> ClientStream:
+        if self._stream is None:
+            self._stream = self._open_stream()
+        return self._stream

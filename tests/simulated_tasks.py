@@ -1,0 +1,359 @@
+"""Real tasks without threads: their loops run step by step under a seeded clock, over channels that delay and break.
+
+The source, the sink and the network are simulated; the opening, the loop, the operators and their chains are the product's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from runtime.net.channels import ChannelClosed
+from runtime.taskmanager.cancellation import TaskCancellation, TaskCancelled
+from runtime.taskmanager.mailbox import Mailbox
+from runtime.taskmanager.metrics import TaskTimes
+from runtime.taskmanager.task_executor import TaskStateChanged
+from runtime.taskmanager.task_opening import OpenedTask, TaskOpening, TaskSurroundings
+from sqlstream.changelog import ChangelogMode
+from sqlstream.elements import EndOfInput
+from sqlstream.errors import ErrorInfo, FailureReason, JobError, SqlStreamError
+from sqlstream.expressions import Call, InputRef, Literal
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.graph.stream_graph import ExchangeKind
+from sqlstream.messages.job_state import ExecutionState
+from sqlstream.messages.rpc import InputChannelDescriptor, TaskDeploymentDescriptor
+from sqlstream.schema import Schema
+from sqlstream.specs import CalcSpec, SinkSpec, SourceSpec
+from sqlstream.spi.connector import Boundedness, ConnectorContext, ConnectorDescriptor, SourceStatus
+from sqlstream.types import BIGINT, BOOLEAN, STRING
+
+SCHEMA = Schema.of(("k", STRING), ("v", BIGINT))
+KEPT_FROM = 2
+KEEP = CalcSpec(
+    (InputRef(0, STRING), InputRef(1, BIGINT)),
+    Call(">=", (InputRef(1, BIGINT), Literal(KEPT_FROM, BIGINT)), BOOLEAN),
+)
+"""The operator in the middle: it drops the first rows of every source."""
+
+BATCH_ROWS = 4
+Row = tuple[str, int]
+
+
+def source_rows(vertex_id: str, subtask: int) -> list[Row]:
+    """What a source subtask reads, in every attempt."""
+    return [(f"{vertex_id[-2:]}-{subtask}-{i % 3}", i) for i in range(5 + 3 * subtask)]
+
+
+def expected_rows(job: JobGraph) -> list[Row]:
+    """What the sink of a line of vertices must hold in the end."""
+    source = job.vertices[0]
+    rows = [row for s in range(source.parallelism) for row in source_rows(source.id, s)]
+    if any(isinstance(o.spec, CalcSpec) for v in job.vertices for o in v.operators):
+        rows = [(k, v) for k, v in rows if v >= KEPT_FROM]
+    parallelism = {v.id: v.parallelism for v in job.vertices}
+    for edge in job.edges:
+        if edge.exchange.kind is ExchangeKind.BROADCAST:
+            rows = rows * parallelism[edge.target]
+    return sorted(rows)
+
+
+class Disk:
+    """What the sinks of all jobs have written. `staged` is what nobody sees; `visible` what has been committed."""
+
+    def __init__(self, fate: random.Random) -> None:
+        self.fate = fate
+        self.is_calm = False
+        self.staged: dict[str, dict[str, list[Row]]] = {}
+        self.visible: dict[str, dict[str, list[Row]]] = {}
+
+    def commit(self, job_id: str, files: list[str], is_broken: bool) -> None:
+        """Make files visible; when the commit breaks, the first half of them is."""
+        staged, visible = self.staged.setdefault(job_id, {}), self.visible.setdefault(job_id, {})
+        for file in files[: len(files) // 2] if is_broken else files:
+            visible[file] = staged.pop(file)
+
+    def abort(self, job_id: str, files: list[str]) -> None:
+        """Remove these files, seen or not, and all else that the job has staged."""
+        self.staged.pop(job_id, None)
+        for file in files:
+            self.visible.get(job_id, {}).pop(file, None)
+
+    def rows(self, job_id: str) -> list[Row]:
+        return sorted(row for rows in self.visible.get(job_id, {}).values() for row in rows)
+
+
+class _Reader:
+    def __init__(self, context: ConnectorContext) -> None:
+        disk: Disk = context.files
+        self._context = context
+        self._fate = disk.fate
+        self._rows = source_rows(context.vertex_id, context.subtask)
+        is_calm = disk.is_calm
+        # Some sources last longer than any fault: their jobs are there to be cancelled, or to lose a TaskManager.
+        self._end_ms = context.now_ms() + (0 if is_calm or self._fate.random() < 0.8 else 60_000)
+        self._fails = not is_calm and self._fate.random() < 0.05
+
+    def poll(self) -> pa.RecordBatch | SourceStatus:
+        if self._fate.random() < 0.2 or (not self._rows and self._context.now_ms() < self._end_ms):
+            return SourceStatus.NOTHING_YET
+        if not self._rows:
+            return SourceStatus.END
+        if self._fails and self._fate.random() < 0.5:
+            raise JobError("SS5002", "no such row", reason=FailureReason.OPERATOR_FAILED)
+        taken, self._rows = self._rows[:BATCH_ROWS], self._rows[BATCH_ROWS:]
+        return pa.record_batch(
+            {"k": pa.array([k for k, _ in taken]), "v": pa.array([v for _, v in taken], pa.int64())}
+        )
+
+    def next_poll_ms(self) -> int | None:
+        return None
+
+    def snapshot(self) -> list[dict[str, Any]]:
+        return []
+
+    def close(self) -> None:
+        return None
+
+
+class _Writer:
+    def __init__(self, context: ConnectorContext) -> None:
+        self._disk: Disk = context.files
+        self._job_id = context.job_id
+        self._file = f"{context.vertex_id[-2:]}-{context.subtask}-{context.attempt}"
+        self._rows: list[Row] = []
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        columns = batch.to_pydict()
+        self._rows += zip(columns["k"], columns["v"], strict=True)
+
+    def finish(self) -> list[dict[str, Any]]:
+        if not self._disk.is_calm and self._disk.fate.random() < 0.05:
+            raise JobError("SS5002", "cannot be closed", reason=FailureReason.OPERATOR_FAILED)
+        self._disk.staged.setdefault(self._job_id, {})[self._file] = self._rows
+        return [{"file": self._file}]
+
+    def abort(self) -> None:
+        self._rows = []
+
+
+class SimulatedConnector:
+    """`context.files` is the Disk. Opening fails now and then."""
+
+    descriptor = ConnectorDescriptor(
+        "simulated", (), is_source=True, is_sink=True, boundedness=Boundedness(True)
+    )
+
+    def source(self, spec: SourceSpec, context: ConnectorContext, splits: Any) -> _Reader:
+        self._open(context)
+        return _Reader(context)
+
+    def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> _Writer:
+        self._open(context)
+        return _Writer(context)
+
+    def _open(self, context: ConnectorContext) -> None:
+        disk: Disk = context.files
+        if not disk.is_calm and disk.fate.random() < 0.02:
+            raise JobError("SS5002", "cannot be opened", reason=FailureReason.OPERATOR_FAILED)
+
+
+After = Callable[[int, Callable[[], None]], None]
+"""`after(delay_ms, action)` of the simulated clock."""
+
+
+class SimulatedChannel:
+    """From one subtask to another: items arrive in order, each after a delay of its own. It has no bound."""
+
+    def __init__(self, after: After, fate: random.Random) -> None:
+        self._after = after
+        self._fate = fate
+        self._under_way: deque[Any] = deque()
+        self._items: deque[Any] = deque()
+        self._on_readable: Callable[[], None] = lambda: None
+        self.is_closed = False
+        self.has_ended = False
+        self.on_read: Callable[[int], None] | None = None
+
+    def put_if_room(self, item: Any, size: int) -> bool:
+        if self.is_closed:
+            raise ChannelClosed
+        self._under_way.append(item)
+        self._after(self._fate.randint(0, 30), self._arrive)
+        return True
+
+    def _arrive(self) -> None:
+        if self.is_closed:
+            return
+        item = self._under_way.popleft()
+        self.has_ended = self.has_ended or isinstance(item, EndOfInput)
+        self._items.append(item)
+        if len(self._items) == 1:
+            self._on_readable()
+
+    def take(self) -> tuple[Any, bool]:
+        item = self._items.popleft() if self._items else None
+        return item, bool(self._items)
+
+    def listen(self, on_readable: Callable[[], None]) -> None:
+        self._on_readable = on_readable
+        if self._items:
+            on_readable()
+
+    def wait_connected(self) -> None:
+        return None
+
+    def close(self) -> None:
+        self.is_closed = True
+        self._items.clear()
+
+
+class SimulatedExchange:
+    """The channels of one process; `channels` are those of all processes. A process that ends breaks its channels."""
+
+    def __init__(
+        self,
+        channels: dict[tuple[str, str, int], SimulatedChannel],
+        after: After,
+        fate: random.Random,
+        is_alive: Callable[[str], bool],
+    ) -> None:
+        self._channels = channels
+        self._after = after
+        self._fate = fate
+        self._is_alive = is_alive
+        self._written: list[SimulatedChannel] = []
+        self._read: list[tuple[SimulatedChannel, str, Callable[[str], None]]] = []
+
+    def _meet(self, key: tuple[str, str, int]) -> SimulatedChannel:
+        return self._channels.setdefault(key, SimulatedChannel(self._after, self._fate))
+
+    def open_output(
+        self, job_id: str, partition_id: str, subpartition: int, capacity_bytes: int
+    ) -> SimulatedChannel:
+        channel = self._meet((job_id, partition_id, subpartition))
+        self._written.append(channel)
+        return channel
+
+    def open_input(
+        self,
+        job_id: str,
+        descriptor: InputChannelDescriptor,
+        capacity_bytes: int,
+        on_lost: Callable[[str], None],
+    ) -> SimulatedChannel:
+        channel = self._meet((job_id, descriptor.partition_id, descriptor.subpartition))
+        self._read.append((channel, descriptor.address, on_lost))
+        if not self._is_alive(descriptor.address):
+            on_lost("its process has ended")
+        return channel
+
+    def open_client_stream(self, address: str, job_id: str, operator_id: int) -> Any:
+        raise AssertionError("no job here sends rows to a client")
+
+    def release_job(self, job_id: str) -> None:
+        return None
+
+    def peer_has_ended(self, address: str) -> None:
+        """Another process is gone, and what it had not sent."""
+        for channel, producer, on_lost in self._read:
+            if producer == address and not channel.has_ended:
+                on_lost("its process has ended")
+
+    def end(self) -> None:
+        """This process is gone: nobody reads what others send to it, and what it has sent is lost with it."""
+        for channel, _, _ in self._read:
+            channel.close()
+
+
+@dataclasses.dataclass
+class SimulatedTask:
+    """One task of the product, run by `step`; `report` gets its states."""
+
+    descriptor: TaskDeploymentDescriptor
+    exchange: SimulatedExchange
+    disk: Disk
+    now_ms: Callable[[], int]
+    after: After
+    report: Callable[[TaskStateChanged], None]
+
+    def __post_init__(self) -> None:
+        self.is_stuck = False
+        self.has_ended = False
+        self._is_open = False
+        self._awaits_cancellation = False
+        self._mailbox = Mailbox()
+        self._cancellation = TaskCancellation()
+        self._surroundings = TaskSurroundings(
+            now_ms=self.now_ms,
+            files=self.disk,
+            exchange=self.exchange,  # type: ignore[arg-type]
+            mailbox=self._mailbox,
+            cancellation=self._cancellation,
+            times=TaskTimes(),
+            pause_ms=lambda ms: self._cancellation.check(),
+            on_lost=lambda cause: self.after(2000, lambda: self._mailbox.post(_lost)),
+        )
+        self._opened = OpenedTask(self._surroundings)
+
+    def cancel(self) -> None:
+        self._cancellation.request()
+
+    def step(self) -> None:
+        """Do the next thing, as the thread of a task does it."""
+        if self.is_stuck or self.has_ended:
+            return
+        if self._awaits_cancellation:
+            if self._cancellation.is_requested:
+                self._end(ExecutionState.CANCELED)
+            return
+        try:
+            self._do_next()
+        except ChannelClosed:
+            self._opened.loop.close()
+            self._awaits_cancellation = True
+        except TaskCancelled:
+            self._opened.loop.close()
+            self._end(ExecutionState.CANCELED)
+        except SqlStreamError as error:
+            self._opened.loop.close()
+            self._cancellation.close_outputs()
+            is_cancelled = self._cancellation.is_requested
+            self._end(ExecutionState.CANCELED if is_cancelled else ExecutionState.FAILED, ErrorInfo.of(error))
+
+    def _do_next(self) -> None:
+        loop = self._opened.loop
+        self._cancellation.check()
+        while (mail := self._mailbox.take_mail()) is not None:
+            mail()
+        if not self._is_open:
+            TaskOpening(self.descriptor, self._surroundings, self._opened).open()
+            loop.open()
+            self._is_open = True
+            self.report(TaskStateChanged(self.descriptor.execution_id, ExecutionState.RUNNING))
+        elif not loop.is_finished:
+            loop.take()
+            loop.fire_timers()
+        else:
+            loop.finish()
+            committables = self._opened.committables()
+            loop.close()
+            self.has_ended = True
+            self.report(
+                TaskStateChanged(
+                    self.descriptor.execution_id, ExecutionState.FINISHED, committables=committables
+                )
+            )
+
+    def _end(self, state: ExecutionState, error: ErrorInfo | None = None) -> None:
+        self.has_ended = True
+        failure = error if state is ExecutionState.FAILED else None
+        self.report(TaskStateChanged(self.descriptor.execution_id, state, failure))
+
+
+def _lost() -> None:
+    raise JobError("SS6053", "lost the connection to a producer", reason=FailureReason.PARTITION_LOST)

@@ -1,0 +1,105 @@
+"""The live line and the summary of an ended job."""
+
+from __future__ import annotations
+
+import pytest
+
+from client.following.progress import closing_text, progress_text, size_text
+from sqlstream.elements import WATERMARK_MAX
+
+FIGURES = {
+    "numRecordsRead": 5000,
+    "numRecordsWritten": 10,
+    "stateBytes": 2048,
+    "currentOutputWatermark": 1_000_000_000_000,
+    "numLateRecordsDropped": 7,
+    "numRecordsRejected": 3,
+    "numStateEntriesExpired": 2,
+}
+
+
+def line(columns: int) -> str:
+    return progress_text("INSERT INTO a_table", 3.0, 0.5, {}, FIGURES, 1_000_000_001_000, columns)
+
+
+def test_a_narrow_line_leaves_out_its_least_useful_parts_and_lost_rows_last() -> None:
+    assert "state 2.0 KiB" in line(200)
+    for columns in range(60, 160):
+        assert len(line(columns)) <= columns
+        assert "in 10,000 rows/s (5,000)" in line(columns)
+        assert "late 7  rejected 3" in line(columns)
+    assert line(60) == "in 10,000 rows/s (5,000)  late 7  rejected 3"
+    assert "state" not in line(130)
+    assert "watermark" in line(130)
+    assert line(10) == "in 10,000 rows/s (5,000)"
+
+
+@pytest.mark.parametrize(
+    ("lag_ms", "lag"),
+    [
+        *((0, "0 s"), (-5_000, "0 s"), (119_400, "119 s"), (120_000, "2 min"), (7_199_000, "120 min")),
+        *((7_200_000, "2 h"), (172_799_000, "48 h"), (172_800_000, "2 d"), (86_400_000_000, "1,000 d")),
+    ],
+)
+def test_the_lag_of_the_watermark_has_one_unit(lag_ms: int, lag: str) -> None:
+    figures = {"currentOutputWatermark": 1_709_208_000_000}
+    text = progress_text("q", 1.0, 0.5, {}, figures, 1_709_208_000_000 + lag_ms)
+    assert text.split("  ")[4] == f"watermark 2024-02-29 12:00:00 (lag {lag})"
+
+
+@pytest.mark.parametrize("watermark", [None, 0, -1, WATERMARK_MAX])
+def test_a_watermark_that_says_nothing_is_not_shown(watermark: int | None) -> None:
+    figures = {} if watermark is None else {"currentOutputWatermark": watermark}
+    assert (
+        progress_text("q", 1.0, 0.5, {}, figures, 5) == "q  1 s  in 0 rows/s (0)  out 0 rows/s (0)  state 0 B"
+    )
+    assert "watermark" in progress_text("q", 1.0, 0.5, {}, {"currentOutputWatermark": 1}, 5)
+
+
+def test_rates_are_those_since_the_last_figures() -> None:
+    before, total = (
+        {"numRecordsRead": 100, "numRecordsWritten": 5},
+        {"numRecordsRead": 400, "numRecordsWritten": 5},
+    )
+    assert progress_text("q", 9.0, 2.0, before, total, 0) == (
+        "q  9 s  in 150 rows/s (400)  out 0 rows/s (5)  state 0 B"
+    )
+
+
+def test_the_tasks_of_an_engine_and_every_kind_of_lost_row_are_told() -> None:
+    figures = {
+        "batchEngineStarting": 1,
+        "batchTasksTotal": 2000,
+        "numLateRecordsDropped": 1000,
+        "numRecordsRejected": 2,
+        "numNullRecordsDropped": 3,
+        "numStateEntriesExpired": 4,
+    }
+    assert progress_text("q", 1.0, 0.5, {}, figures, 0) == (
+        "q  1 s  in 0 rows/s (0)  out 0 rows/s (0)  starting Spark  tasks 0/2,000  state 0 B"
+        "  late 1,000  rejected 2  dropped 3  expired 4"
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        *((0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (2**20 - 1, "1024.0 KiB"), (2**20, "1.0 MiB")),
+        *((2**30, "1.0 GiB"), (2**41, "2048.0 GiB")),
+    ],
+)
+def test_sizes_have_binary_units(size: int, text: str) -> None:
+    assert size_text(size) == text
+
+
+def test_a_finished_job_tells_what_it_read_wrote_and_lost() -> None:
+    assert closing_text("q", {}, 1.005) == "q: read 0 rows, wrote 0, late 0, rejected 0 in 1.00 s"
+    total = {
+        "numRecordsRead": 1000,
+        "numRecordsWritten": 2000,
+        "numLateRecordsDropped": 3000,
+        "numRecordsRejected": 4000,
+    }
+    assert (
+        closing_text("q", total, 2) == "q: read 1,000 rows, wrote 2,000, late 3,000, rejected 4,000 in 2.00 s"
+    )

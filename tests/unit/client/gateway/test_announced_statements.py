@@ -1,0 +1,75 @@
+"""Who watches the gateway is told of every statement and of its outcome."""
+
+from __future__ import annotations
+
+import pytest
+from gateway_harness import (
+    BLACKHOLE,
+    UNBOUNDED,
+    failure,
+    gateway_service,
+    rows,
+    run,
+    settled,
+    until,
+)
+
+from client.gateway.asker import Asker
+from client.gateway.operations import OperationStatus
+from client.gateway.options import GatewayOptions
+from sqlstream.errors import UserError
+
+
+def test_every_statement_is_announced_and_can_be_refused() -> None:
+    listener, ann = Listener(), Asker("ann", "10.0.0.9")
+    options = GatewayOptions(operations_max=1)
+    with gateway_service(options, listener=listener) as (service, _):
+        session = service.open_session({})
+        refusals = (service.execute, service.configure_session, service.run_script)
+        for execute in refusals:
+            with pytest.raises(UserError, match="not allowed"):
+                execute(session, "DROP TABLE t", asker=ann)
+        # A statement that is refused takes no operation's place.
+        executed = settled(service.execute(session, "SHOW VIEWS", asker=ann))
+        assert listener.announced[3] == (ann, session, executed.handle, "SHOW VIEWS")
+        assert [text for *_, text in listener.announced] == ["DROP TABLE t"] * 3 + ["SHOW VIEWS"]
+        assert listener.ended == [(ann, session, executed.handle, "FINISHED", "")]
+
+
+class Listener:
+    """Keeps what it is told, and refuses DROP."""
+
+    def __init__(self) -> None:
+        self.announced: list[tuple[Asker, str, str, str]] = []
+        self.ended: list[tuple[Asker, str, str, str, str]] = []
+
+    def announce(self, asker: Asker, session: str, operation: str, text: str) -> None:
+        self.announced.append((asker, session, operation, text))
+        if "DROP" in text:
+            raise UserError("SS4050", "not allowed")
+
+    def end(self, asker: Asker, session: str, operation: str, outcome: str, code: str) -> None:
+        self.ended.append((asker, session, operation, outcome, code))
+
+
+def test_the_outcome_of_every_announced_statement_is_told_once() -> None:
+    listener = Listener()
+    with gateway_service(GatewayOptions(operations_max=3), listener=listener) as (service, _):
+        session = service.open_session({"table.dml-sync": "true"})
+        rows(run(service, session, UNBOUNDED.format(rate=10)))
+        rows(run(service, session, BLACKHOLE))
+        failure(service.execute(session, "SELECT x"))
+        insert = service.execute(session, "INSERT INTO sink SELECT id FROM u")
+        until(lambda: insert.status is OperationStatus.RUNNING)
+        waiting = [service.execute(session, "SHOW VIEWS") for _ in range(2)]
+        with pytest.raises(UserError, match="3 operations that are not closed"):
+            service.execute(session, "SHOW TABLES")
+        waiting[0].cancel()
+        insert.cancel()
+        settled(waiting[1])
+        until(lambda: len(listener.ended) == 7)
+    assert [(outcome, code) for *_, outcome, code in listener.ended] == [
+        *(("FINISHED", ""), ("FINISHED", ""), ("ERROR", "SS2003"), ("REJECTED", "SS6025")),
+        *(("CANCELED", ""), ("CANCELED", ""), ("FINISHED", "")),
+    ]
+    assert {operation for _, _, operation, *_ in listener.ended} == {o for _, _, o, _ in listener.announced}

@@ -1,0 +1,216 @@
+"""What is done for each instruction, on which thread, and what is reported of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from runtime.jobmanager.dispatcher import Dispatcher
+from runtime.jobmanager.events import (
+    AbortSinks,
+    CommitSinks,
+    JobFinished,
+    JobStored,
+    JobStoreFailed,
+    ReleaseTaskManager,
+    RequestTaskManagers,
+    SinksAborted,
+    SinksCommitFailed,
+    SinksCommitted,
+    StoreJob,
+    TaskManagerExited,
+)
+from runtime.jobmanager.instruction_executor import InstructionExecutor
+from runtime.jobmanager.job_master import JobMasterConfig
+from runtime.net.local_transport import LocalTransport
+from sqlstream.errors import ErrorInfo, ExternalError
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages.job_state import JobStatus
+
+MakeJob = Callable[..., JobGraph]
+TIMEOUT_S = 10.0
+
+
+class Outside:
+    """The store, the committer and the provider of one test. Calls whose name is in `broken` raise, and all of them wait
+    until they may `go_on`."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+        self.broken: set[str] = set()
+        self.go_on = threading.Event()
+        self.go_on.set()
+        self.begun = threading.Semaphore(0)
+
+    def _called(self, name: str, *arguments: Any) -> None:
+        self.calls.append((name, *arguments))
+        self.begun.release()
+        self.go_on.wait(TIMEOUT_S)
+        if name in self.broken:
+            raise ExternalError("SS5001", f"could not {name}")
+        self.calls.append((f"{name} done", *arguments))
+
+    def put(self, job_graph: JobGraph, encoded: bytes) -> None:
+        self._called("put", job_graph.job_id, encoded)
+
+    def remove(self, job_id: str, ended: Any) -> None:
+        self._called("remove", job_id, ended.details.start_ms)
+
+    def commit(self, job_id: str, commits: Any) -> None:
+        self._called("commit", job_id)
+
+    def abort(self, job_id: str, commits: Any) -> None:
+        self._called("abort", job_id)
+
+    def request_task_manager(self, resource_id: str) -> None:
+        self._called("request", resource_id)
+
+    def release_task_manager(self, resource_id: str, is_lost: bool) -> None:
+        self._called("release", resource_id, is_lost)
+
+
+@pytest.fixture
+def outside() -> Outside:
+    return Outside()
+
+
+@pytest.fixture
+def reports() -> list[Any]:
+    return []
+
+
+@pytest.fixture
+def executor(outside: Outside, reports: list[Any]) -> Iterator[InstructionExecutor]:
+    made = InstructionExecutor(
+        LocalTransport(), outside, outside, outside, reports.append, lambda ms: ms + 1_000
+    )
+    yield made
+    outside.go_on.set()
+    made.stop()
+
+
+def failed(name: str) -> ErrorInfo:
+    return ErrorInfo.of(ExternalError("SS5001", f"could not {name}"))
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.001)
+
+
+def test_each_outcome_is_reported(
+    executor: InstructionExecutor, outside: Outside, reports: list[Any], make_job: MakeJob
+) -> None:
+    for expected_job, expected_commit, expected_exit in (
+        (JobStored("j1"), SinksCommitted("j1"), None),
+        (
+            JobStoreFailed("j1", failed("put")),
+            SinksCommitFailed("j1", failed("commit")),
+            TaskManagerExited("tm-1", failed("request")),
+        ),
+    ):
+        executor.expect_job("j1", b"graph")
+        executor.carry_out(StoreJob(make_job("j1")))
+        executor.carry_out(CommitSinks("j1", ()))
+        executor.carry_out(AbortSinks("j1", ()))
+        executor.carry_out(RequestTaskManagers(("tm-1",)))
+        expected = [expected_job, expected_commit, SinksAborted("j1"), expected_exit]
+        expected = [report for report in expected if report is not None]
+        wait_for(lambda expected=expected: len(reports) >= len(expected))  # type: ignore[misc]
+        assert sorted(map(repr, reports)) == sorted(map(repr, expected))
+        reports.clear()
+        outside.broken = {"put", "commit", "abort", "request"}
+    assert ("put", "j1", b"graph") in outside.calls
+
+
+def test_jobs_are_stored_and_task_managers_requested_one_after_the_other(
+    executor: InstructionExecutor, outside: Outside, make_job: MakeJob
+) -> None:
+    outside.go_on.clear()
+    for job_id in ("j1", "j2"):
+        executor.expect_job(job_id, b"")
+        executor.carry_out(StoreJob(make_job(job_id)))
+    executor.carry_out(RequestTaskManagers(("tm-1", "tm-2")))
+    executor.carry_out(ReleaseTaskManager("tm-1", is_lost=True))
+    for _ in range(2):
+        assert outside.begun.acquire(timeout=TIMEOUT_S)
+    # Both threads wait: a third call would need a thread more.
+    assert not outside.begun.acquire(timeout=0.05)
+    outside.go_on.set()
+    wait_for(lambda: len(outside.calls) == 10)
+    assert [c for c in outside.calls if c[0].startswith("put")] == [
+        ("put", "j1", b""),
+        ("put done", "j1", b""),
+        ("put", "j2", b""),
+        ("put done", "j2", b""),
+    ]
+    assert [c[:2] for c in outside.calls if c[0].startswith("re")] == [
+        ("request", "tm-1"),
+        ("request done", "tm-1"),
+        ("request", "tm-2"),
+        ("request done", "tm-2"),
+        ("release", "tm-1"),
+        ("release done", "tm-1"),
+    ]
+    assert ("release", "tm-1", True) in outside.calls
+
+
+def test_what_is_kept_of_an_ended_job_has_times_of_the_wall_clock(
+    executor: InstructionExecutor, outside: Outside, make_job: MakeJob
+) -> None:
+    dispatcher = Dispatcher(JobMasterConfig())
+    dispatcher.on_submit(make_job("j1"), 5)
+    (removal,) = dispatcher.on_finished(JobFinished("j1", JobStatus.FINISHED, None))
+    executor.carry_out(removal)
+    wait_for(lambda: ("remove done", "j1", 1_005) in outside.calls)
+
+
+def test_a_failure_that_no_job_depends_on_is_logged(
+    executor: InstructionExecutor,
+    outside: Outside,
+    reports: list[Any],
+    make_job: MakeJob,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    outside.broken = {"release", "remove", "abort"}
+    dispatcher = Dispatcher(JobMasterConfig())
+    dispatcher.on_submit(make_job("j1"), 5)
+    executor.carry_out(*dispatcher.on_finished(JobFinished("j1", JobStatus.FINISHED, None)))
+    executor.carry_out(ReleaseTaskManager("tm-1", is_lost=False))
+    executor.carry_out(AbortSinks("j1", ()))
+    executor.stop()
+    assert sorted(r.getMessage().rpartition(" could not ")[2] for r in caplog.records) == [
+        "abort",
+        "release",
+        "remove",
+    ]
+    assert reports == [SinksAborted("j1")]
+
+
+def test_a_stop_completes_the_commits_under_way_and_begins_nothing_else(outside: Outside) -> None:
+    executor = InstructionExecutor(
+        LocalTransport(), outside, outside, outside, lambda event: None, lambda ms: ms
+    )
+    outside.go_on.clear()
+    executor.carry_out(RequestTaskManagers(("tm-1", "tm-2")))
+    for number in range(8):
+        executor.carry_out(CommitSinks(f"j{number}", ()))
+    # One request and as many commits as there are threads for.
+    wait_for(lambda: len(outside.calls) == 5)
+    stopping = threading.Thread(target=executor.stop, daemon=True)
+    stopping.start()
+    stopping.join(0.05)
+    assert stopping.is_alive()
+    outside.go_on.set()
+    stopping.join(TIMEOUT_S)
+    assert not stopping.is_alive()
+    wait_for(lambda: ("request done", "tm-1") in outside.calls)
+    executor._provider_thread.shutdown(wait=True)
+    names = [call[0] for call in outside.calls]
+    assert (names.count("commit"), names.count("commit done"), names.count("request")) == (4, 4, 1)

@@ -1,0 +1,55 @@
+"""The phases of a job against Flink's job statuses."""
+
+from __future__ import annotations
+
+import pytest
+
+from runtime.jobmanager.job_master import TRANSITIONS
+from runtime.jobmanager.job_phase import (
+    PHASE_TRANSITIONS,
+    TERMINAL,
+    JobPhase,
+    check_phase_transition,
+    status_in,
+)
+from runtime.story import Story
+from sqlstream.errors import InternalError
+from sqlstream.messages.job_state import JobStatus
+
+J = JobStatus
+OF_FLINK = {
+    J.INITIALIZING: {J.CREATED, J.CANCELLING, J.FAILED, J.SUSPENDED},
+    J.CREATED: {J.RUNNING, J.FAILING, J.CANCELLING, J.SUSPENDED},
+    J.RUNNING: {J.FINISHED, J.FAILING, J.CANCELLING, J.RESTARTING, J.SUSPENDED},
+    J.FAILING: {J.FAILED, J.RESTARTING, J.CANCELLING, J.SUSPENDED},
+    J.RESTARTING: {J.RUNNING, J.FAILING, J.CANCELLING, J.SUSPENDED},
+    J.CANCELLING: {J.CANCELED, J.FAILING, J.SUSPENDED},
+}
+"""Flink's JobStatus diagram."""
+
+
+def test_every_phase_has_rows_and_only_final_ones_have_no_way_out() -> None:
+    assert set(PHASE_TRANSITIONS) == set(TRANSITIONS) == set(JobPhase)
+    assert {p for p, targets in PHASE_TRANSITIONS.items() if not targets} == TERMINAL
+    assert {p for p, handlers in TRANSITIONS.items() if not handlers} == TERMINAL | {JobPhase.CREATED}
+
+
+@pytest.mark.parametrize("phase", [p for p in JobPhase if p is not JobPhase.ABORTING])
+def test_what_clients_see_follows_flinks_diagram(phase: JobPhase) -> None:
+    before = status_in(phase, J.FAILING)
+    for target in PHASE_TRANSITIONS[phase]:
+        seen = status_in(target, before)
+        assert seen is before or seen in OF_FLINK[before], f"{phase} -> {target}"
+
+
+@pytest.mark.parametrize("status", [J.FAILING, J.CANCELLING])
+def test_a_job_that_aborts_its_sinks_shows_why(status: JobStatus) -> None:
+    assert status_in(JobPhase.ABORTING, status) is status
+
+
+def test_an_arrow_that_is_not_in_the_diagram_raises_with_the_story() -> None:
+    story = Story()
+    story.add(5, "something happened")
+    with pytest.raises(InternalError, match="job j1 cannot go from FINISHED to RUNNING") as caught:
+        check_phase_transition(JobPhase.FINISHED, JobPhase.RUNNING, "j1", story)
+    assert caught.value.story == ("5 something happened",)

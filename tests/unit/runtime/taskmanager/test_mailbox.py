@@ -1,0 +1,51 @@
+"""What a task waits on."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from runtime.taskmanager.mailbox import Mailbox
+
+
+def test_mail_and_channels_are_taken_in_the_order_in_which_they_came() -> None:
+    mailbox, seen = Mailbox(), []
+    for number in (1, 2):
+        mailbox.post(lambda number=number: seen.append(number))  # type: ignore[misc]
+        mailbox.announce(f"channel {number}")
+    assert mailbox.queue_size == 2
+    while (mail := mailbox.take_mail()) is not None:
+        mail()
+    assert (seen, mailbox.queue_size) == ([1, 2], 0)
+    assert [mailbox.take_readable() for _ in range(3)] == ["channel 1", "channel 2", None]
+
+
+@pytest.mark.parametrize("is_mail", [True, False])
+def test_a_task_that_waits_wakes_for_what_comes_and_not_before(is_mail: bool) -> None:
+    mailbox, woke = Mailbox(), threading.Event()
+
+    def wait() -> None:
+        mailbox.wait(10)
+        woke.set()
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    assert not woke.wait(0.05)
+    if is_mail:
+        mailbox.post(lambda: None)
+    else:
+        mailbox.announce("channel")
+    assert woke.wait(5)
+    thread.join(5)
+    # What is there already is not waited for.
+    started_s = time.monotonic()
+    mailbox.wait(10)
+    assert time.monotonic() - started_s < 5
+
+
+def test_a_wait_ends_with_its_time() -> None:
+    started_s = time.monotonic()
+    Mailbox().wait(0.02)
+    assert 0.01 < time.monotonic() - started_s < 5

@@ -1,0 +1,163 @@
+"""Staged rows whose job is dead are removed by the next job on the same table, and those of a living job are not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runtime.connectors import connector
+from runtime.host.files import LocalFiles
+from runtime.jobmanager.collaborators import KeepNothing
+from runtime.jobmanager.events import EndedJob
+from runtime.staging_claims import ClaimingStore
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import ExternalError
+from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobGraph, JobVertex
+from sqlstream.messages.job_state import JobStatus
+from sqlstream.messages.rpc import JobDetails, JobMetrics
+from sqlstream.schema import Schema
+from sqlstream.specs import SinkSpec
+from sqlstream.spi.connector import StagesRows
+
+SCHEMA, MODE = Schema(()), ChangelogMode.INSERT_ONLY
+FILES = LocalFiles()
+
+
+def job(job_id: str, *sinks: SinkSpec) -> JobGraph:
+    operators = tuple(
+        ChainedOperator(i, f"u{i}", "out", sink, NETWORK_INPUT, (SCHEMA,), (MODE,), SCHEMA, MODE)
+        for i, sink in enumerate(sinks)
+    )
+    return JobGraph(job_id, "insert", (JobVertex("0" * 32, "out", operators, 1, 128),), ())
+
+
+def ended(graph: JobGraph, status: JobStatus = JobStatus.FAILED) -> EndedJob:
+    details = JobDetails(graph.job_id, "insert", status, 1, 2, {}, ())
+    return EndedJob(graph, details, JobMetrics(graph.job_id, status, {}, {}))
+
+
+@pytest.fixture(params=["duckdb", "filesystem"])
+def sink(request: pytest.FixtureRequest, tmp_path: Path) -> SinkSpec:
+    is_duckdb = request.param == "duckdb"
+    options = (
+        {"path": str(tmp_path / "t" / "out.duckdb")}
+        if is_duckdb
+        else {"path": str(tmp_path / "t"), "format": "csv"}
+    )
+    return SinkSpec("out", request.param, options, SCHEMA)
+
+
+@pytest.fixture
+def store() -> ClaimingStore:
+    return ClaimingStore(KeepNothing(), FILES)
+
+
+def stage(sink: SinkSpec, job_id: str) -> Path:
+    """The rows of a writer of the job."""
+    made = connector(sink.connector)
+    assert isinstance(made, StagesRows)
+    path = Path(made.staging_directory(sink, job_id, "0123456789ab"))
+    path.mkdir(parents=True)
+    (path / "rows").write_text("1")
+    return path
+
+
+def kill(store: ClaimingStore) -> None:
+    """What the end of a process does to its locks."""
+    for claim in (c for claims in store._claims.values() for c in claims):
+        assert claim.lock is not None
+        claim.lock.close()
+
+
+def names(sink: SinkSpec, tmp_path: Path) -> list[str]:
+    return sorted(path.name for path in (tmp_path / "t").iterdir())
+
+
+def test_the_next_job_removes_what_a_dead_one_has_left(
+    sink: SinkSpec, store: ClaimingStore, tmp_path: Path
+) -> None:
+    dead = ClaimingStore(KeepNothing(), FILES)
+    dead.put(job("dead", sink), b"")
+    staged = stage(sink, "dead")
+    kill(dead)
+    store.put(job("next", sink), b"")
+    assert not staged.exists()
+    assert [name for name in names(sink, tmp_path) if "dead" in name] == []
+
+
+def test_the_rows_of_a_living_job_and_those_that_nobody_claims_stay(
+    sink: SinkSpec, store: ClaimingStore, tmp_path: Path
+) -> None:
+    living = ClaimingStore(KeepNothing(), FILES)
+    living.put(job("living", sink), b"")
+    staged, unclaimed = stage(sink, "living"), stage(sink, "unclaimed")
+    store.put(job("next", sink), b"")
+    store.remove("next", ended(job("next", sink)))
+    assert staged.exists()
+    assert unclaimed.exists()
+    living.remove("living", ended(job("living", sink)))
+
+
+def test_the_rows_of_a_job_whose_id_begins_with_a_dead_ones_stay(
+    sink: SinkSpec, store: ClaimingStore
+) -> None:
+    dead = ClaimingStore(KeepNothing(), FILES)
+    dead.put(job("1", sink), b"")
+    living = ClaimingStore(KeepNothing(), FILES)
+    living.put(job("12", sink), b"")
+    staged = stage(sink, "12")
+    kill(dead)
+    store.put(job("next", sink), b"")
+    assert staged.exists()
+
+
+def test_an_ended_job_leaves_no_claim_and_a_failed_one_no_directory(
+    sink: SinkSpec, store: ClaimingStore, tmp_path: Path
+) -> None:
+    graph = job("failed", sink, sink)
+    store.put(graph, b"")
+    assert len(names(sink, tmp_path)) == 1
+    store.remove("failed", ended(graph))
+    assert not (tmp_path / "t").exists()
+    store.put(job("finished", sink), b"")
+    store.remove("finished", ended(job("finished", sink), JobStatus.FINISHED))
+    assert names(sink, tmp_path) == []
+
+
+def test_what_lost_attempts_of_a_finished_job_have_staged_goes_with_the_job(
+    sink: SinkSpec, store: ClaimingStore, tmp_path: Path
+) -> None:
+    graph = job("finished", sink)
+    store.put(graph, b"")
+    staged, other = stage(sink, "finished"), stage(sink, "another")
+    store.remove("finished", ended(graph, JobStatus.FINISHED))
+    assert not staged.exists()
+    assert other.exists()
+
+
+def test_a_place_that_cannot_be_claimed_and_tables_that_stage_nothing_are_left_to_their_writers(
+    tmp_path: Path, store: ClaimingStore
+) -> None:
+    (tmp_path / "file").write_text("")
+    sinks = [
+        SinkSpec("out", "filesystem", {"path": str(tmp_path / "file"), "format": "csv"}, SCHEMA),
+        SinkSpec("out", "filesystem", {"path": str(tmp_path / "*"), "format": "csv"}, SCHEMA),
+        SinkSpec("out", "duckdb", {"path": str(tmp_path / "x.csv")}, SCHEMA),
+        SinkSpec("out", "print", {}, SCHEMA),
+        SinkSpec("out", "unheard-of", {}, SCHEMA),
+    ]
+    graph = job("j", *sinks)
+    store.put(graph, b"")
+    store.remove("j", ended(graph))
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_job_that_cannot_be_stored_leaves_no_claim(sink: SinkSpec, tmp_path: Path) -> None:
+    class Full(KeepNothing):
+        def put(self, job_graph: JobGraph, encoded: bytes) -> None:
+            raise ExternalError("SS5001", "the disk is full")
+
+    with pytest.raises(ExternalError):
+        ClaimingStore(Full(), FILES).put(job("j", sink), b"")
+    assert not (tmp_path / "t").exists()
