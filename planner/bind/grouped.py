@@ -109,8 +109,7 @@ class GroupedBinder(ScalarBinder):
         arguments = [] if _is_count_star(node) else node.expressions
         args = tuple(inner.bind(a) for a in arguments)
         function = AGGREGATE_FUNCTIONS[name]
-        if arguments or name != "COUNT" or not node.expressions:
-            check_argument_count(function, len(args), span)
+        check_argument_count(function, len(args), span)
         if _is_count_star(node) and node.args.get("is_distinct"):
             hint = "write SELECT COUNT(*) over a SELECT DISTINCT subquery"
             raise UserError("SS2006", "COUNT(DISTINCT *) does not exist", span=span, hint=hint)

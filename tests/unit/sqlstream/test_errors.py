@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sqlstream.errors import ErrorInfo, FailureReason, JobError, Span, UserError, render_error
-from sqlstream.excerpt import EXCERPT_COLUMNS
+from sqlstream.excerpt import EXCERPT_COLUMNS, line_and_column
 from sqlstream.terminal_text import display_width
 
 
@@ -98,3 +98,19 @@ def test_an_error_that_names_its_attempt_and_vertex_keeps_them() -> None:
         attempt=2,
     )
     assert (raised.vertex, raised.attempt) == ("there", 5)
+
+
+@pytest.mark.parametrize(
+    ("offset", "place"),
+    [(0, (1, 1)), (1, (1, 2)), (2, (1, 3)), (3, (2, 1)), (4, (3, 1)), (5, (3, 2)), (6, (3, 3))],
+)
+def test_a_place_has_a_line_and_a_column_from_one(offset: int, place: tuple[int, int]) -> None:
+    assert line_and_column("ab\n\ncd", offset) == place
+
+
+def test_as_much_of_a_long_line_is_shown_as_fits() -> None:
+    text = "x" * 300 + "bad" + "y" * 300
+    shown = lines(text, "bad")[1].removeprefix("  1 | ")
+    assert (shown[0], shown[-1], len(shown)) == ("…", "…", EXCERPT_COLUMNS + 2)
+    whole = "x" * (EXCERPT_COLUMNS - 3) + "bad"
+    assert lines(whole, "bad")[1] == f"  1 | {whole}"

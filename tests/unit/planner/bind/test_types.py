@@ -49,6 +49,9 @@ def test_an_insert_narrows_only_with_a_cast(source: LogicalType, target: Logical
         (sql.INT, sql.array(sql.INT)),
         (sql.BOOLEAN, sql.DATE),
         (sql.time(0), sql.DATE),
+        (sql.row(("a", sql.INT)), sql.row(("a", sql.INT), ("b", sql.INT))),
+        (sql.row(("a", sql.INT)), sql.row(("a", sql.DATE))),
+        (sql.map_of(sql.STRING, sql.INT), sql.map_of(sql.STRING, sql.DATE)),
     ],
 )
 def test_some_types_never_convert(source: LogicalType, target: LogicalType) -> None:

@@ -87,6 +87,14 @@ def test_literal_digits_set_the_scale_of_round() -> None:
     two = lit(2, INT.not_null())
     assert str(call("ROUND", col(0, sql.decimal(10, 4)), two).type) == "DECIMAL(9, 2)"
     assert str(call("ROUND", col(0, sql.decimal(10, 4)), col(1, INT)).type) == "DECIMAL(10, 4)"
+    for digits, type_ in (
+        (4, "DECIMAL(10, 4)"),
+        (3, "DECIMAL(10, 3)"),
+        (0, "DECIMAL(7, 0)"),
+        (-1, "DECIMAL(7, 0)"),
+    ):
+        found = call("ROUND", col(0, sql.decimal(10, 4)), lit(digits, INT.not_null()))
+        assert str(found.type) == type_
 
 
 def test_time_attributes_end_at_functions() -> None:
@@ -111,6 +119,7 @@ def test_text_cut_or_filled_to_a_negative_length_may_be_null() -> None:
     assert str(call("LPAD", text, minus, text).type) == "STRING"
     assert str(call("SUBSTRING", text, two, minus).type) == "STRING"
     assert str(call("SUBSTRING", text, two, two).type) == "STRING NOT NULL"
+    assert str(call("SUBSTRING", text, two, lit(0, INT.not_null())).type) == "STRING NOT NULL"
 
 
 def test_what_has_no_order_has_no_greatest() -> None:
