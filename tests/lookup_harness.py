@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from operator_harness import Row, batch, rows_of
 
-from runtime.operators.lookup_join import LookupJoin
+from runtime.operators.join.lookup_join import LookupJoin
 from runtime.operators.operator import OperatorContext
 from sqlstream.errors import ExternalError, Retry, UserError
 from sqlstream.expressions import Expression, InputRef

@@ -20,7 +20,8 @@ from typing import Any
 import pyarrow as pa
 
 from runtime.operators import make_operator
-from runtime.operators.operator import KEY_GROUP_COLUMN, Operator, OperatorContext, OperatorSnapshot
+from runtime.operators.operator import Operator, OperatorContext
+from runtime.state.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from sqlstream.arrow import is_changelog, row_kinds, to_arrow_schema, without_row_kinds
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.elements import WATERMARK_MAX, EndOfInput, Watermark, WatermarkStatus

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from runtime.connectors import connector
 from runtime.host.files import LocalFiles
-from runtime.operators.lookup_join import LookupJoin
+from runtime.operators.join.lookup_join import LookupJoin
 from runtime.operators.operator import OperatorContext
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode

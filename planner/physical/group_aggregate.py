@@ -6,6 +6,7 @@ import msgspec
 
 from planner.physical.calc import narrow
 from planner.physical.description import describe, describe_calls, describe_columns
+from planner.physical.exchanges import hash_or_singleton
 from planner.physical.node import PhysicalNode
 from planner.physical.planning import Planning, over
 from planner.physical.refusals import require_insert_only
@@ -14,7 +15,6 @@ from planner.relational.nodes import Aggregate
 from sqlstream.expressions import AggregateCall
 from sqlstream.functions import AGGREGATE_FUNCTIONS
 from sqlstream.functions.aggregates import accumulator_fields
-from sqlstream.graph.stream_graph import Exchange, ExchangeKind
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import AggregatePhase, GroupAggregateSpec
 from sqlstream.types import BIGINT
@@ -22,12 +22,6 @@ from sqlstream.types import BIGINT
 ADDITIVE = frozenset({"COUNT", "SUM", "AVG"})
 """Calls whose partial results may be negative: a batch may retract rows that an earlier batch added."""
 ROW_COUNT_COLUMN = "$row_count"
-SINGLETON = Exchange(ExchangeKind.SINGLETON)
-
-
-def hash_or_singleton(keys: tuple[int, ...]) -> Exchange:
-    """Rows with equal keys go to one subtask; without keys all rows do."""
-    return Exchange(ExchangeKind.HASH, keys) if keys else SINGLETON
 
 
 def plan_group_aggregate(planning: Planning, source: PhysicalNode, node: Aggregate) -> PhysicalNode:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 
 from planner.physical.description import describe, describe_columns, describe_expression
-from planner.physical.group_aggregate import hash_or_singleton
+from planner.physical.exchanges import hash_or_singleton
 from planner.physical.interval_bounds import IntervalBounds, find_interval
 from planner.physical.node import PhysicalInput, PhysicalNode
 from planner.physical.planning import Planning

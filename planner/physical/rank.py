@@ -7,7 +7,7 @@ import dataclasses
 import msgspec
 
 from planner.physical.description import describe, describe_columns, describe_order
-from planner.physical.group_aggregate import hash_or_singleton
+from planner.physical.exchanges import hash_or_singleton
 from planner.physical.node import PhysicalNode
 from planner.physical.planning import Planning, over
 from planner.physical.traits import Traits, WindowTrait

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from planner.physical.description import describe, describe_order
-from planner.physical.group_aggregate import SINGLETON
+from planner.physical.exchanges import SINGLETON
 from planner.physical.node import PhysicalNode
 from planner.physical.planning import Planning, over
 from planner.physical.rank import plan_rank

@@ -8,12 +8,8 @@ import msgspec
 
 from planner.physical.calc import narrow, plan_calc
 from planner.physical.description import describe, describe_calls, describe_columns
-from planner.physical.group_aggregate import (
-    hash_or_singleton,
-    moved_calls,
-    read_columns,
-    split_calls,
-)
+from planner.physical.exchanges import hash_or_singleton
+from planner.physical.group_aggregate import moved_calls, read_columns, split_calls
 from planner.physical.node import PhysicalNode
 from planner.physical.planning import Planning, over
 from planner.physical.refusals import require_insert_only

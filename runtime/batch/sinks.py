@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from runtime.batch.casting import cast_batch
 from runtime.operators.operator import OperatorContext
-from runtime.taskmanager.not_null_enforcer import NotNullEnforcer
+from runtime.operators.sink.not_null_enforcer import NotNullEnforcer
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode
 from sqlstream.specs import SinkSpec

@@ -10,7 +10,7 @@ import pyarrow as pa
 from runtime.kernels.buffers import to_array
 from runtime.kernels.chains import Chains
 from runtime.kernels.index import KeyIndex
-from runtime.operators.equal_pairs import complete_rows
+from runtime.operators.join.equal_pairs import complete_rows
 from runtime.state.arrays import Array
 from runtime.state.columns import RowStore
 

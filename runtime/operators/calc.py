@@ -7,7 +7,8 @@ import pyarrow as pa
 
 from runtime.evaluate import EvaluationContext, compile_condition
 from runtime.evaluate.program import Program
-from runtime.operators.operator import Operator, OperatorContext, OperatorSnapshot, Output
+from runtime.operators.operator import Operator, OperatorContext, Output
+from runtime.state.snapshot import OperatorSnapshot
 from sqlstream import config
 from sqlstream.arrow import is_changelog, to_arrow_schema
 from sqlstream.changelog import RowKind

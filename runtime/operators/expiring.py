@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from runtime.operators.operator import Operator, OperatorContext, Output, SpecT
-from runtime.operators.state_ttl import EXPIRED, StateTtl
 from runtime.state.arrays import Array
+from runtime.state.state_ttl import EXPIRED, StateTtl
 
 
 class ExpiringOperator(Operator[SpecT]):

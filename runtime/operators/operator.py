@@ -8,12 +8,10 @@ from typing import Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
+from runtime.state.snapshot import OperatorSnapshot
 from sqlstream.changelog import ChangelogMode
 from sqlstream.schema import Schema
 from sqlstream.specs.spec import OperatorSpec
-
-KEY_GROUP_COLUMN = "$key_group"
-"""First column, int32, of every keyed snapshot table."""
 
 SpecT = TypeVar("SpecT", bound=OperatorSpec)
 
@@ -50,19 +48,6 @@ class OperatorContext:
     count: Callable[[str, int], None] = lambda name, n: None
     pause_ms: Callable[[int], None] = lambda ms: None
     on_cancel: Callable[[Callable[[], None]], None] = lambda interrupt: None
-
-
-@dataclasses.dataclass
-class OperatorSnapshot:
-    """State as plain Arrow tables.
-
-    `keyed` tables start with KEY_GROUP_COLUMN; `restore` gets only the rows of its own key groups, already concatenated.
-    `shared` tables (small: a watermark, a flag, a source's splits) are concatenated over all old subtasks, and each new
-    subtask receives all of them.
-    """
-
-    keyed: dict[str, pa.Table] = dataclasses.field(default_factory=dict)
-    shared: dict[str, pa.Table] = dataclasses.field(default_factory=dict)
 
 
 class Operator(Generic[SpecT]):

@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 
 from runtime.evaluate import EvaluationContext, compile_expression
 from runtime.evaluate.intervals import milliseconds_of
-from runtime.operators.operator import Operator, OperatorContext, OperatorSnapshot, Output
+from runtime.operators.operator import Operator, OperatorContext, Output
+from runtime.state.snapshot import OperatorSnapshot
 from sqlstream.arrow import is_changelog, to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.errors import UserError

@@ -11,13 +11,13 @@ from runtime.net.channels import Channel
 from runtime.net.exchange import DataExchange
 from runtime.net.results import ClientStream
 from runtime.operators.operator import Operator, OperatorContext
+from runtime.operators.sink.sink_operator import SinkOperator
 from runtime.taskmanager.cancellation import TaskCancellation
 from runtime.taskmanager.input_gate import InputGate
 from runtime.taskmanager.mailbox import Mailbox
 from runtime.taskmanager.metrics import OperatorCounters, TaskTimes
 from runtime.taskmanager.operator_chain import ChainPosition, OperatorChain
 from runtime.taskmanager.result_partition import ResultPartition, splitter
-from runtime.taskmanager.sink_operator import SinkOperator
 from runtime.taskmanager.task_loop import NetworkInput, SourceInput, TaskInput, TaskLoop
 from sqlstream import config
 from sqlstream.graph.job_graph import ChainedOperator
@@ -122,7 +122,7 @@ class TaskOpening:
     def _open_reader(self, chained: ChainedOperator) -> SourceReader:
         spec = chained.spec
         if isinstance(spec, ValuesSpec):
-            from runtime.taskmanager.values_reader import ValuesReader
+            from runtime.operators.values_reader import ValuesReader
 
             return ValuesReader(spec, chained.output_schema, self._descriptor.subtask, self._batch_rows())
         if isinstance(spec, InferTableSpec):
@@ -204,7 +204,7 @@ class TaskOpening:
         self, chained: ChainedOperator, spec: LookupJoinSpec, context: OperatorContext
     ) -> Operator[Any]:
         from runtime.connectors import connector
-        from runtime.operators.lookup_join import LookupJoin
+        from runtime.operators.join.lookup_join import LookupJoin
 
         read = connector(spec.source.connector)
         assert isinstance(read, LooksUp)

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 from operator_harness import batch, values_of
 
-from runtime.operators.aggregates import Accumulator, make_accumulator
-from runtime.operators.aggregates.accumulator import NO_WEIGHTS
-from runtime.operators.aggregates.accumulator_set import AccumulatorSet
+from runtime.aggregates import Accumulator, make_accumulator
+from runtime.aggregates.accumulator import NO_WEIGHTS
+from runtime.aggregates.accumulator_set import AccumulatorSet
 from runtime.state.arrays import first_slots
 from sqlstream import types as sql
 from sqlstream.expressions import AggregateCall

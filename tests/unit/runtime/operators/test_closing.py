@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from operator_harness import operator_context
 
-from runtime.operators.closing import LATE, drop_late
+from runtime.operators.window.closing import LATE, drop_late
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.schema import Schema
 from sqlstream.types import BIGINT

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_harness import Collected, Row, feed, finish, operator_context, run_operator
 
-from runtime.operators import make_operator, sort
+from runtime.operators import make_operator
+from runtime.operators.order import sort
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError

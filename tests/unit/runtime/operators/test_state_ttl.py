@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_harness import ManualClock
 
-from runtime.operators.state_ttl import StateTtl
+from runtime.state.state_ttl import StateTtl
 
 SLOTS = st.lists(st.integers(0, 12), max_size=6, unique=True)
 STEPS = st.one_of(

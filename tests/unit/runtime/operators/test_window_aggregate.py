@@ -23,7 +23,9 @@ from operator_harness import (
     run_operator,
 )
 
-from runtime.operators import make_operator, slice_log, window_aggregate
+from runtime.operators import make_operator
+from runtime.operators.window import window_aggregate
+from runtime.state import slice_log
 from sqlstream import types as sql
 from sqlstream.elements import WATERMARK_MAX, Watermark, WatermarkStatus
 from sqlstream.expressions import AggregateCall

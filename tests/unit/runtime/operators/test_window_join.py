@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from operator_harness import Collected, Row, feed, finish, operator_context, restored, run_operator
 
 from runtime.operators import make_operator
-from runtime.operators import window_join as window_join_module
+from runtime.operators.window import window_join as window_join_module
 from sqlstream import types as sql
 from sqlstream.elements import Watermark
 from sqlstream.expressions import Call, Expression, InputRef

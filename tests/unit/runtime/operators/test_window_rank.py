@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_harness import Collected, Row, feed, operator_context, run_operator
 
-from runtime.operators import make_operator, window_rank
+from runtime.operators import make_operator
+from runtime.operators.window import window_rank
 from sqlstream import types as sql
 from sqlstream.elements import Watermark
 from sqlstream.expressions import SortKey

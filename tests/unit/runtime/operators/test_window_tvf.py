@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_harness import ManualClock, operator_context, run_operator
 
-from runtime.operators.windowing import window_batch
+from runtime.operators.window.windowing import window_batch
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode

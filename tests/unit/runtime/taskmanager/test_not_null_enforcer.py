@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from runtime.operators.operator import OperatorContext
-from runtime.taskmanager.not_null_enforcer import ENFORCER, NotNullEnforcer
+from runtime.operators.sink.not_null_enforcer import ENFORCER, NotNullEnforcer
 from sqlstream import types as sql
 from sqlstream.arrow import with_row_kinds
 from sqlstream.changelog import ChangelogMode, RowKind

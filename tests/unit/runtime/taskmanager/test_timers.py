@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from operator_harness import ManualClock, operator_context
 
-from runtime.operators.operator import Operator, OperatorSnapshot, Output
+from runtime.operators.operator import Operator, Output
+from runtime.state.snapshot import OperatorSnapshot
 from runtime.taskmanager.timers import ProcessingTimers
 from sqlstream.schema import Schema
 

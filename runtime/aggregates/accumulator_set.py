@@ -1,0 +1,123 @@
+"""The accumulators of all calls of one aggregation: rows or partials in, result columns out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.aggregates import make_accumulator
+from runtime.aggregates.accumulator import NO_WEIGHTS, Accumulator
+from runtime.kernels.buffers import unpack_bits, view_bitmap, view_buffer
+from runtime.state.arrays import Array
+from sqlstream.arrow import to_arrow_type
+from sqlstream.expressions import AggregateCall
+from sqlstream.functions import AGGREGATE_FUNCTIONS
+from sqlstream.schema import Schema
+from sqlstream.types import LogicalType
+
+
+def accumulator_width(call: AggregateCall) -> int:
+    """Number of accumulator columns of a call that can be split in two phases."""
+    return len(accumulator_types(call, (call.type,) * len(call.args)))
+
+
+def accumulator_types(
+    call: AggregateCall, argument_types: tuple[LogicalType, ...]
+) -> tuple[LogicalType, ...]:
+    layout = AGGREGATE_FUNCTIONS[call.function].accumulator
+    assert layout is not None, f"{call.function} has one phase"
+    return layout(argument_types)
+
+
+def row_argument_types(
+    calls: tuple[AggregateCall, ...], schema: Schema
+) -> tuple[tuple[LogicalType, ...], ...]:
+    """Argument types of calls that read rows of `schema`."""
+    return tuple(tuple(schema.types[a] for a in call.args) for call in calls)
+
+
+def partial_argument_types(
+    calls: tuple[AggregateCall, ...], schema: Schema, first: int
+) -> tuple[tuple[LogicalType, ...], ...]:
+    """Argument types of calls that read accumulators of `schema` from column `first` on.
+
+    An accumulator of the first column's type has the same columns as one of the argument's type, so that type is used instead.
+    """
+    types = []
+    for call in calls:
+        types.append((schema.types[first],) * len(call.args))
+        first += accumulator_width(call)
+    return tuple(types)
+
+
+class AccumulatorSet:
+    """The accumulators of `calls` over the same slots."""
+
+    def __init__(
+        self,
+        calls: tuple[AggregateCall, ...],
+        argument_types: tuple[tuple[LogicalType, ...], ...],
+        is_retracting: bool = False,
+    ) -> None:
+        self.calls = calls
+        self.accumulators: list[Accumulator] = [
+            make_accumulator(call, types, is_retracting)
+            for call, types in zip(calls, argument_types, strict=True)
+        ]
+
+    def resize(self, capacity: int) -> None:
+        for accumulator in self.accumulators:
+            accumulator.resize(capacity)
+
+    def accumulate(self, slots: Array, batch: pa.RecordBatch, signs: Array = NO_WEIGHTS) -> None:
+        """Add rows (`signs` -1: retract); each call applies its own filter."""
+        filtered: dict[int, Array] = {-1: signs}
+        for call, accumulator in zip(self.calls, self.accumulators, strict=True):
+            if call.filter not in filtered:
+                filtered[call.filter] = _true_rows(batch.column(call.filter), signs)
+            args = [batch.column(a) for a in call.args]
+            accumulator.accumulate(slots, args, filtered[call.filter])
+
+    def merge(self, slots: Array, columns: list[pa.Array]) -> None:
+        """Add partial accumulators: the columns of all calls in order."""
+        first = 0
+        for call, accumulator in zip(self.calls, self.accumulators, strict=True):
+            width = accumulator_width(call)
+            accumulator.merge(slots, columns[first : first + width])
+            first += width
+
+    def columns(self, slots: Array) -> list[pa.Array]:
+        return [column for a in self.accumulators for column in a.columns(slots)]
+
+    def results(self, slots: Array) -> list[pa.Array]:
+        return [
+            _as_declared(a.results(slots), to_arrow_type(call.type))
+            for call, a in zip(self.calls, self.accumulators, strict=True)
+        ]
+
+    def reset(self, slots: Array) -> None:
+        for accumulator in self.accumulators:
+            accumulator.reset(slots)
+
+    def nbytes(self) -> int:
+        return sum(a.nbytes() for a in self.accumulators)
+
+
+def _as_declared(column: pa.Array, declared: pa.DataType) -> pa.Array:
+    return column if column.type == declared else column.cast(declared)
+
+
+def _true_rows(condition: pa.Array, signs: Array) -> Array:
+    """`signs` (empty: +1) where the BOOLEAN column is TRUE, 0 where it is FALSE or NULL."""
+    bits = view_buffer(
+        condition.buffers()[1],
+        np.uint8,
+        condition.offset >> 3,
+        (condition.offset % 8 + len(condition) + 7) >> 3,
+    )
+    mask = unpack_bits(bits, condition.offset & 7, len(condition))
+    bitmap, bit = view_bitmap(condition)
+    if len(bitmap):
+        mask = mask & unpack_bits(bitmap, bit, len(condition))
+    weights = mask.view(np.int8)
+    return weights if len(signs) == 0 else weights * signs

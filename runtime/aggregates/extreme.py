@@ -1,0 +1,137 @@
+"""MIN and MAX, over insert-only rows and over rows that may be retracted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.aggregates.accumulator import NO_WEIGHTS, Accumulator, present
+from runtime.aggregates.numbers import (
+    NumberClass,
+    as_numbers,
+    empty_numbers,
+    from_numbers,
+    number_class,
+)
+from runtime.aggregates.slot_values import SlotValues
+from runtime.aggregates.value_counts import ValueCounts
+from runtime.kernels.accumulate import extreme_int128_into, max_into, min_into
+from runtime.state.arrays import Array, grown, picked
+from sqlstream.arrow import to_arrow_type
+from sqlstream.expressions import AggregateCall
+from sqlstream.types import LogicalType
+
+
+class Extreme(Accumulator):
+    """The least or greatest value that is not NULL. State: one value and one byte per slot."""
+
+    def __init__(self, call: AggregateCall, argument_types: tuple[LogicalType, ...]) -> None:
+        super().__init__(call, argument_types)
+        self._type = to_arrow_type(argument_types[0])
+        self._number = number_class(argument_types[0])
+        self._is_min = call.function == "MIN"
+        self._best = empty_numbers(self._number)
+        self._seen: Array = np.empty(0, dtype=np.uint8)
+        # Strings and bytes: the values themselves, one per slot (see _order_values).
+        self._values = SlotValues(argument_types[0])
+
+    def resize(self, capacity: int) -> None:
+        self._best = grown(self._best, capacity)
+        self._seen = grown(self._seen, capacity)
+        if self._number is NumberClass.NONE:
+            self._values.resize(capacity)
+
+    def accumulate(self, slots: Array, args: list[pa.Array], weights: Array) -> None:
+        self.put(slots, args[0], present(weights, args[0]))
+
+    def put(self, slots: Array, values: pa.Array, weights: Array) -> None:
+        """Replace the values of slots by better ones; rows with `weights` 0 are skipped."""
+        if self._number is NumberClass.NONE:
+            self._order_values(slots, values, weights)
+        elif self._number is NumberClass.INT128:
+            numbers = as_numbers(values, self._number)
+            extreme_int128_into(self._best, self._seen, slots, numbers, weights, self._is_min)
+        else:
+            kernel = min_into if self._is_min else max_into
+            kernel(self._best, self._seen, slots, as_numbers(values, self._number), weights)
+
+    def _order_values(self, slots: Array, values: pa.Array, weights: Array) -> None:
+        # Held and new values get ranks in one sort; the kernels then compare ranks instead of strings.
+        touched, positions = np.unique(slots, return_inverse=True)
+        everything = pa.concat_arrays([self._values.get(touched), pc.cast(values, self._type)])
+        ranks = pc.rank(everything, tiebreaker="min").to_numpy().astype(np.int64)
+        owners = np.concatenate([np.arange(len(touched)), positions])
+        taking_part = np.concatenate([np.ones(len(touched), np.int8), _all_or(weights, len(slots))])
+        taking_part[everything.is_null().to_numpy(zero_copy_only=False)] = 0
+        best, seen = np.zeros(len(touched), dtype=np.int64), np.zeros(len(touched), dtype=np.uint8)
+        (min_into if self._is_min else max_into)(best, seen, owners, ranks, taking_part)
+        row_of_rank = np.zeros(len(everything) + 1, dtype=np.int64)
+        row_of_rank[ranks] = np.arange(len(everything))
+        found = seen > 0
+        self._values.put(touched[found], everything.take(pa.array(row_of_rank[best[found]])))
+
+    def merge(self, slots: Array, columns: list[pa.Array]) -> None:
+        self.put(slots, columns[0], present(NO_WEIGHTS, columns[0]))
+
+    def columns(self, slots: Array) -> list[pa.Array]:
+        return [self.results(slots)]
+
+    def results(self, slots: Array) -> pa.Array:
+        if self._number is NumberClass.NONE:
+            return self._values.get(slots)
+        return from_numbers(picked(self._best, slots), self._type, picked(self._seen, slots))
+
+    def reset(self, slots: Array) -> None:
+        self._seen[slots] = 0
+        if self._number is NumberClass.NONE:
+            self._values.reset(slots)
+
+    def nbytes(self) -> int:
+        return int(self._best.nbytes + self._seen.nbytes + self._values.nbytes())
+
+
+class RetractableExtreme(Extreme):
+    """MIN or MAX over rows that may be retracted: every value is kept with its count (Flink: MinWithRetract).
+
+    State: besides the extreme, one entry per slot and distinct value, until its count is zero.
+    """
+
+    def __init__(self, call: AggregateCall, argument_types: tuple[LogicalType, ...]) -> None:
+        super().__init__(call, argument_types)
+        self._counts = ValueCounts(self._type)
+
+    def accumulate(self, slots: Array, args: list[pa.Array], weights: Array) -> None:
+        weights = present(weights, args[0])
+        added, removed = self._counts.add(slots, args[0], weights)
+        self.put(slots[added], args[0].take(pa.array(added)), NO_WEIGHTS)
+        if len(removed):
+            self._recompute(np.unique(slots[removed]))
+
+    def _recompute(self, slots: Array) -> None:
+        super().reset(slots)
+        owners, values = self._counts.values_of(slots, len(self._seen))
+        self.put(owners, values, NO_WEIGHTS)
+
+    def merge(self, slots: Array, columns: list[pa.Array]) -> None:
+        raise AssertionError("a retractable extreme has one phase")
+
+    def load(self, slots: Array, values: pa.Array, counts: Array) -> None:
+        self._counts.load(slots, values, counts)
+        owners, present_values = self._counts.entries()
+        self.put(owners, present_values, NO_WEIGHTS)
+
+    @property
+    def kept_values(self) -> ValueCounts:
+        return self._counts
+
+    def reset(self, slots: Array) -> None:
+        super().reset(slots)
+        self._counts.drop(slots, len(self._seen))
+
+    def nbytes(self) -> int:
+        return super().nbytes() + self._counts.nbytes()
+
+
+def _all_or(weights: Array, rows: int) -> Array:
+    return np.ones(rows, dtype=np.int8) if len(weights) == 0 else weights

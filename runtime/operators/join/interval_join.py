@@ -1,0 +1,154 @@
+"""Join of two streams on equal keys and times within a distance."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.kernels.buffers import to_array
+from runtime.operators.join.equal_pairs import equal_pairs
+from runtime.operators.join.joined import JoinedRows
+from runtime.operators.operator import Operator, OperatorContext, Output
+from runtime.operators.window.windowing import times_ms
+from runtime.state.arrays import Array
+from runtime.state.log_snapshot import load_sides, save_sides
+from runtime.state.row_log import Chunk, RowLog
+from runtime.state.snapshot import OperatorSnapshot
+from sqlstream.arrow import to_arrow_schema
+from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
+from sqlstream.specs.join import IntervalJoinSpec, JoinKind
+
+_LEFT, _RIGHT = 0, 1
+
+
+class IntervalJoin(Operator[IntervalJoinSpec]):
+    """Emits a pair when its second row arrives; the output is insert-only.
+
+    State: one log per side, with the rows that can still match a later row of the other side. A batch probes the other side's
+    log chunk by chunk. Each probe indexes the smaller of batch and chunk and keeps no index. A row is forgotten when the
+    watermark (or clock) has passed the last time that it can match; an unmatched LEFT row is emitted then.
+    """
+
+    def __init__(self, spec: IntervalJoinSpec, context: OperatorContext) -> None:
+        super().__init__(spec, context)
+        self._logs = [RowLog(to_arrow_schema(schema)) for schema in context.input_schemas]
+        self._joined = JoinedRows(spec.condition, context)
+        self._keys = (spec.left_keys, spec.right_keys)
+        self._time_columns = (spec.left_time_column, spec.right_time_column)
+        # Milliseconds from a row's time, per side, to the latest time of the other side that it matches: left matches
+        # right times in [left - upper, left - lower], right matches left times in [right + lower, right + upper].
+        self._reach = (max(0, -spec.lower_ms), max(0, spec.upper_ms))
+        self._watermark_ms = WATERMARK_MIN
+
+    def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        times = self._times(batch, input_index)
+        matched = np.zeros(batch.num_rows, dtype=bool)
+        for chunk in self._logs[1 - input_index].chunks:
+            if self._can_meet(times, chunk, input_index):
+                self._probe(batch, times, matched, chunk, input_index, output)
+        self._keep(batch, times, matched, input_index, output)
+
+    def _times(self, batch: pa.RecordBatch, side: int) -> Array:
+        if self.spec.is_event_time:
+            return times_ms(batch.column(self._time_columns[side]))
+        return np.full(batch.num_rows, self.context.now_ms(), dtype=np.int64)
+
+    def _can_meet(self, times: Array, chunk: Chunk, side: int) -> bool:
+        least, greatest = int(times.min(initial=WATERMARK_MAX)), int(times.max(initial=WATERMARK_MIN))
+        if side == _LEFT:
+            return (
+                least - chunk.latest <= self.spec.upper_ms and greatest - chunk.earliest >= self.spec.lower_ms
+            )
+        return chunk.earliest - greatest <= self.spec.upper_ms and chunk.latest - least >= self.spec.lower_ms
+
+    def _probe(
+        self, batch: pa.RecordBatch, times: Array, matched: Array, chunk: Chunk, side: int, output: Output
+    ) -> None:
+        mine = [batch.column(k) for k in self._keys[side]]
+        theirs = [chunk.batch.column(k) for k in self._keys[1 - side]]
+        for mine_rows, their_rows in equal_pairs(mine, theirs, (batch.num_rows, chunk.batch.num_rows)):
+            distance = times[mine_rows] - chunk.times[their_rows]
+            if side == _RIGHT:
+                distance = -distance
+            near = (distance >= self.spec.lower_ms) & (distance <= self.spec.upper_ms)
+            if near.any():
+                rows = mine_rows[near], their_rows[near]
+                self._join(batch, matched, chunk, side, rows, output)
+
+    def _join(
+        self,
+        batch: pa.RecordBatch,
+        matched: Array,
+        chunk: Chunk,
+        side: int,
+        rows: tuple[Array, Array],
+        output: Output,
+    ) -> None:
+        mine_rows, their_rows = rows
+        if side == _LEFT:
+            joined, passed = self._joined.pairs(batch, chunk.batch, mine_rows, their_rows)
+        else:
+            joined, passed = self._joined.pairs(chunk.batch, batch, their_rows, mine_rows)
+        matched[mine_rows[passed]] = True
+        chunk.is_matched[their_rows[passed]] = True
+        output.emit(joined)
+
+    def _keep(self, batch: pa.RecordBatch, times: Array, matched: Array, side: int, output: Output) -> None:
+        """Store the rows that can still match; of the others, unmatched LEFT rows are emitted at once."""
+        limit = self._expired_until(side)
+        if limit == WATERMARK_MIN or int(times.min(initial=WATERMARK_MAX)) > limit:
+            self._logs[side].append(batch, times, matched)
+            return
+        live = np.flatnonzero(times > limit)
+        self._logs[side].append(batch.take(to_array(pa.int64(), live)), times[live], matched[live])
+        if side == _LEFT and self.spec.kind is JoinKind.LEFT:
+            output.emit(self._joined.padded(batch, np.flatnonzero((times <= limit) & ~matched)))
+
+    def _expired_until(self, side: int) -> int:
+        """Greatest time of a row of that side that can no longer match."""
+        if self._watermark_ms in (WATERMARK_MIN, WATERMARK_MAX):
+            return self._watermark_ms
+        return self._watermark_ms - self._reach[side]
+
+    def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
+        if self.spec.is_event_time and watermark_ms > self._watermark_ms:
+            self._advance(watermark_ms, output)
+        if watermark_ms in (WATERMARK_MIN, WATERMARK_MAX):
+            return watermark_ms
+        # A pair emitted from now on has a row that is at most this far behind the watermark.
+        return watermark_ms - max(self._reach)
+
+    def next_processing_time_ms(self) -> int | None:
+        if self.spec.is_event_time:
+            return None
+        due = [
+            log.earliest + reach + 1
+            for log, reach in zip(self._logs, self._reach, strict=True)
+            if log.earliest != WATERMARK_MAX
+        ]
+        return min(due, default=None)
+
+    def on_processing_time(self, now_ms: int, output: Output) -> None:
+        if not self.spec.is_event_time:
+            self._advance(now_ms - 1, output)
+
+    def on_finish(self, output: Output) -> None:
+        self._advance(WATERMARK_MAX, output)
+
+    def _advance(self, watermark_ms: int, output: Output) -> None:
+        self._watermark_ms = watermark_ms
+        for chunk in self._logs[_LEFT].take_until(self._expired_until(_LEFT)):
+            if self.spec.kind is JoinKind.LEFT:
+                output.emit(self._joined.padded(chunk.batch, np.flatnonzero(~chunk.is_matched)))
+        self._logs[_RIGHT].take_until(self._expired_until(_RIGHT))
+
+    def snapshot(self) -> OperatorSnapshot:
+        return save_sides(self._logs, self._keys, self._watermark_ms, self.spec.broadcast_input, self.context)
+
+    def restore(self, snapshot: OperatorSnapshot) -> None:
+        watermark_ms = load_sides(snapshot, self._logs, self.spec.broadcast_input)
+        if watermark_ms is not None:
+            self._watermark_ms = watermark_ms
+
+    def state_bytes(self) -> int:
+        return sum(log.nbytes() for log in self._logs)

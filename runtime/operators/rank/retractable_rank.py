@@ -1,0 +1,170 @@
+"""Top-N per key over rows that may be retracted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.kernels.buffers import to_array, view_values
+from runtime.kernels.chains import Chains
+from runtime.kernels.index import KeyIndex
+from runtime.kernels.rank import rank_within
+from runtime.operators.expiring import ExpiringOperator
+from runtime.operators.operator import OperatorContext, Output
+from runtime.operators.order.ordering import sort_indices
+from runtime.operators.rank.rank_changes import NO_ROW, RankChanges
+from runtime.state.arrays import Array, grown
+from runtime.state.key_group_column import key_group_column
+from runtime.state.row_multiset import RowMultiset
+from runtime.state.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
+from sqlstream.arrow import to_arrow_schema
+from sqlstream.errors import UserError
+from sqlstream.specs.rank import RankSpec
+
+_COPY_BITS = 16
+"""An id in a list is `row slot << _COPY_BITS | copy`: equal rows share a slot and differ in `copy`."""
+
+
+class RetractableRank(ExpiringOperator[RankSpec]):
+    """Keeps every row, because the next best row replaces a retracted one in the list of its key.
+
+    The cost of a batch is its own rows and the lists of its keys. All rows of a key are read, at most once per batch, only when
+    a row of its full list is retracted and no equally good row of the batch replaces it.
+    State: all rows with their counts, by key, and the list of ids of each key. A row is forgotten when its count is zero, a key
+    with its last row or `state_ttl_ms` after it last received one.
+    """
+
+    def __init__(self, spec: RankSpec, context: OperatorContext) -> None:
+        super().__init__(spec, context, spec.state_ttl_ms)
+        if spec.rank_end >= 1 << _COPY_BITS:
+            raise UserError(
+                "SS3091", f"a Top-N over updating input keeps at most {(1 << _COPY_BITS) - 1} ranks"
+            )
+        self._schema = to_arrow_schema(context.input_schemas[0])
+        types = [self._schema.field(k).type for k in spec.partition_keys]
+        self._index = KeyIndex(types) if types else None
+        self._rows = RowMultiset(self._schema)
+        self._rows_of_key = Chains()
+        self._lists: Array = np.full((0, spec.rank_end), NO_ROW, dtype=np.int64)
+        self._changes = RankChanges(spec, context)
+
+    def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        self.expire()
+        keys = self._key_slots([batch.column(k) for k in self.spec.partition_keys], batch.num_rows)
+        row_slots, new_rows = self._rows.apply(batch)
+        self._rows_of_key.append(keys[new_rows], row_slots[new_rows])
+        touched = np.unique(keys)
+        self.ttl.touch(touched)
+        before = self._lists[touched]
+        after = self._corrected(touched, before, keys, row_slots)
+        self._lists[touched] = after
+        self._changes.emit(before, after, self, output)
+        emptied = self._rows_of_key.remove(self._rows.sweep(row_slots))
+        self.ttl.forget(emptied)
+        if self._index is not None:
+            self._index.delete(emptied)
+
+    def _key_slots(self, columns: list[pa.Array], rows: int) -> Array:
+        if self._index is None:
+            keys = np.zeros(rows, dtype=np.int64)
+        else:
+            keys, _ = self._index.get_or_insert(columns)
+        self._lists = grown(self._lists, int(keys.max(initial=0)) + 1, NO_ROW)
+        return keys
+
+    def gather(self, row_ids: Array) -> pa.RecordBatch:
+        """The rows of ids from a list."""
+        return self._rows.take(row_ids >> _COPY_BITS)
+
+    def _corrected(self, touched: Array, before: Array, keys: Array, row_slots: Array) -> Array:
+        """The new lists of these keys, from candidates where possible: the rows of `before` and of the batch.
+
+        Every other row of a key ranks after the last row of its list, if that was full; otherwise there is no other row. So
+        the candidates decide a list that was not full, and a full one if at least `rank_end` copies rank no later than its
+        old last row. The other lists are computed from all rows of their keys.
+        """
+        listed = before != NO_ROW
+        positions = np.concatenate([np.nonzero(listed)[0], np.searchsorted(touched, keys)])
+        rows, first = np.unique(np.concatenate([before[listed] >> _COPY_BITS, row_slots]), return_index=True)
+        by_age = np.argsort(self._rows.sequence[rows], kind="stable")
+        positions, rows, copies = self._sorted(positions[first][by_age], rows[by_age])
+        is_decided = np.ones(len(touched), dtype=bool)
+        is_last = rows == before[positions, -1] >> _COPY_BITS
+        totals = np.bincount(positions, weights=copies, minlength=len(touched)).astype(np.int64)
+        up_to = np.cumsum(copies) - (np.cumsum(totals) - totals)[positions]
+        is_decided[positions[is_last]] = up_to[is_last] >= self.spec.rank_end
+        lists = self._listed(positions, rows, copies, len(touched))
+        if not is_decided.all():
+            lists[~is_decided] = self._best(touched[~is_decided])
+        return lists
+
+    def _best(self, touched: Array) -> Array:
+        """The lists of these keys from all their rows."""
+        positions, rows = self._rows_of_key.match(touched)
+        is_there = self._rows.counts[rows] > 0
+        return self._listed(*self._sorted(positions[is_there], rows[is_there]), len(touched))
+
+    def _sorted(self, positions: Array, rows: Array) -> tuple[Array, Array, Array]:
+        """(positions, rows, copies), sorted by position, then by rank; rows of equal rank keep the given order, by age.
+
+        `copies` is how often a row may be in the list: its count, at most `rank_end`.
+        """
+        columns = self._rows.columns(rows, [key.column for key in self.spec.order])
+        order = sort_indices([positions], columns, self.spec.order)
+        rows = rows[order]
+        return positions[order], rows, np.clip(self._rows.counts[rows], 0, self.spec.rank_end)
+
+    def _listed(self, positions: Array, rows: Array, copies: Array, count: int) -> Array:
+        """int64[count, rank_end]: the first ids of each position, NO_ROW where there are fewer."""
+        ids = np.repeat(rows << _COPY_BITS, copies)
+        ids += np.arange(len(ids)) - np.repeat(np.cumsum(copies) - copies, copies)
+        positions = np.repeat(positions, copies)
+        ranks = np.empty(len(ids), dtype=np.int64)
+        rank_within(ranks, positions, count)
+        kept = ranks <= self.spec.rank_end
+        lists = np.full((count, self.spec.rank_end), NO_ROW, dtype=np.int64)
+        lists[positions[kept], ranks[kept] - 1] = ids[kept]
+        return lists
+
+    # -- expiry ------------------------------------------------------------------------------------
+
+    def forget_expired(self, slots: Array) -> None:
+        _, rows = self._rows_of_key.match(slots)
+        self._rows_of_key.remove(rows)
+        self._rows.delete(rows)
+        self._lists[slots] = NO_ROW
+        if self._index is not None:
+            self._index.delete(slots)
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def snapshot(self) -> OperatorSnapshot:
+        columns, names = self._rows.save()
+        keys = [columns[1 + k] for k in self.spec.partition_keys]
+        groups = key_group_column(keys, len(columns[0]), self.context.max_parallelism)
+        touched = self.ttl.touched_ms(self._rows_of_key.slots_of(self._rows.slots()))
+        columns = [groups, to_array(pa.int64(), touched), *columns]
+        return OperatorSnapshot(
+            keyed={"rows": pa.table(columns, names=[KEY_GROUP_COLUMN, "touched_ms", *names])}
+        )
+
+    def restore(self, snapshot: OperatorSnapshot) -> None:
+        table = snapshot.keyed.get("rows")
+        if table is None or table.num_rows == 0:
+            return
+        saved = table.combine_chunks().to_batches()[0]
+        batch, row_slots = self._rows.load(saved.columns[2:])
+        keys = self._key_slots([batch.column(k) for k in self.spec.partition_keys], batch.num_rows)
+        self._rows_of_key.append(keys, row_slots)
+        self.ttl.load(keys, view_values(saved.column(1), np.int64))
+        touched = np.unique(keys)
+        self._lists[touched] = self._best(touched)
+
+    def state_bytes(self) -> int:
+        index = 0 if self._index is None else int(self._index.nbytes)
+        return (
+            index
+            + self._rows.nbytes()
+            + self.ttl.nbytes()
+            + int(self._lists.nbytes + self._rows_of_key.nbytes)
+        )

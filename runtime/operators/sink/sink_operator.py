@@ -1,0 +1,37 @@
+"""The sink as an operator of a chain: rows go to the connector's writer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from runtime.operators.operator import Operator, OperatorContext, Output
+from runtime.operators.sink.not_null_enforcer import NotNullEnforcer
+from sqlstream.specs import SinkSpec
+from sqlstream.spi.connector import SinkWriter
+
+
+class SinkOperator(Operator[SinkSpec]):
+    """Writes the rows that pass the NOT NULL check, and at the end of input keeps the writer's committables.
+
+    Emits nothing. A task that ends before its input does aborts the writer, which removes what it wrote.
+    State: the committables, once the writer has finished."""
+
+    def __init__(self, spec: SinkSpec, context: OperatorContext, writer: SinkWriter) -> None:
+        super().__init__(spec, context)
+        self._writer = writer
+        self._enforcer = NotNullEnforcer(spec, context)
+        self._is_finished = False
+        self.committables: tuple[dict[str, Any], ...] = ()
+
+    def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        self._writer.write(self._enforcer.enforce(batch))
+
+    def on_finish(self, output: Output) -> None:
+        self.committables = tuple(self._writer.finish())
+        self._is_finished = True
+
+    def close(self) -> None:
+        if not self._is_finished:
+            self._writer.abort()

@@ -1,0 +1,83 @@
+"""Decides when the windows of an aggregation close, by watermark or by processing time."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.kernels.buffers import to_array
+from runtime.operators.operator import Operator, OperatorContext, Output
+from runtime.state.arrays import Array
+from runtime.state.snapshot import OperatorSnapshot
+from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
+from sqlstream.specs.aggregate import WindowAggregateSpec
+
+LATE = "numLateRecordsDropped"
+_CLOSED = "closed"
+
+
+def drop_late(
+    batch: pa.RecordBatch, ends: Array, closed_ms: int, context: OperatorContext
+) -> tuple[pa.RecordBatch, Array]:
+    """The rows whose window, with end `ends[i]`, the watermark `closed_ms` has not closed; the others are counted."""
+    if closed_ms == WATERMARK_MIN or int(ends.min(initial=WATERMARK_MAX)) - 1 > closed_ms:
+        return batch, ends
+    late = ends - 1 <= closed_ms
+    context.count(LATE, int(np.count_nonzero(late)))
+    kept = np.flatnonzero(~late)
+    return batch.take(to_array(pa.int64(), kept)), ends[kept]
+
+
+class ClosingOperator(Operator[WindowAggregateSpec]):
+    """Calls `close_windows` whenever time passes the end of a window.
+
+    State: `closed_ms`, up to which windows are closed (by processing time: now - 1), and `next_end`, at or before the end of the
+    first window that is still open (WATERMARK_MAX when there is none).
+    """
+
+    def __init__(self, spec: WindowAggregateSpec, context: OperatorContext) -> None:
+        super().__init__(spec, context)
+        self.closed_ms = WATERMARK_MIN
+        self.next_end = WATERMARK_MAX
+
+    @abstractmethod
+    def close_windows(self, watermark_ms: int, output: Output) -> None:
+        """Emit and forget the windows with end - 1 <= watermark, and set `next_end`."""
+
+    def _advance(self, watermark_ms: int, output: Output) -> None:
+        if watermark_ms <= self.closed_ms:
+            return
+        if self.next_end != WATERMARK_MAX and self.next_end - 1 <= watermark_ms:
+            self.close_windows(watermark_ms, output)
+        self.closed_ms = watermark_ms
+
+    def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
+        if self.spec.window.is_event_time:
+            self._advance(watermark_ms, output)
+        return watermark_ms
+
+    def next_processing_time_ms(self) -> int | None:
+        if self.spec.window.is_event_time or self.next_end == WATERMARK_MAX:
+            return None
+        return self.next_end
+
+    def on_processing_time(self, now_ms: int, output: Output) -> None:
+        if not self.spec.window.is_event_time:
+            self._advance(now_ms - 1, output)
+
+    def on_finish(self, output: Output) -> None:
+        # The end of bounded input closes all windows, also those that end later by processing time.
+        self._advance(WATERMARK_MAX, output)
+
+    def save_clock(self, snapshot: OperatorSnapshot) -> OperatorSnapshot:
+        """The snapshot with `closed_ms` in it."""
+        snapshot.shared[_CLOSED] = pa.table({"closed_ms": [self.closed_ms]})
+        return snapshot
+
+    def restore_clock(self, snapshot: OperatorSnapshot) -> None:
+        closed = snapshot.shared.get(_CLOSED)
+        if closed is not None and closed.num_rows:
+            # Barriers follow the watermark on every channel, so all old subtasks had closed the same windows.
+            self.closed_ms = int(closed.column("closed_ms").to_numpy().min())

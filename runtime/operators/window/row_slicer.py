@@ -1,0 +1,112 @@
+"""Turns rows into partials by key and slice."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.aggregates.partials import Partials
+from runtime.kernels.buffers import to_array, view_values
+from runtime.kernels.group import extent, group
+from runtime.operators.batch_groups import batch_groups
+from runtime.operators.operator import OperatorContext
+from runtime.operators.window.closing import LATE
+from runtime.operators.window.windowing import last_window_ends, slice_end, slice_ends, times_ms
+from runtime.state.arrays import Array
+from sqlstream.elements import WATERMARK_MIN
+from sqlstream.specs.aggregate import WindowAggregateSpec
+from sqlstream.specs.window import WindowKind
+
+
+class RowSlicer:
+    """Builds one partial per key and slice of a batch: LOCAL sends them, SINGLE keeps them."""
+
+    def __init__(self, spec: WindowAggregateSpec, context: OperatorContext, form: Partials) -> None:
+        self._spec = spec
+        self._context = context
+        self._is_attached = spec.window_end_column >= 0
+        self._form = form
+
+    def partials(self, batch: pa.RecordBatch, closed_ms: int) -> list[pa.Array]:
+        """Key columns, partials, slice ends [, window starts]; rows late for the watermark `closed_ms` are dropped."""
+        end = self._common_slice_end(batch)
+        if end is not None and last_window_ends(self._spec.window, end) - 1 > closed_ms:
+            return self._folded(batch, end)
+        ends = self._slice_ends(batch)
+        batch, ends = self._drop_late(batch, ends, closed_ms)
+        bounds = [to_array(pa.int64(), ends)]
+        if self._is_attached:
+            bounds.append(to_array(pa.int64(), times_ms(batch.column(self._spec.window_start_column))))
+        return self._folded(batch, bounds)
+
+    def _folded(self, batch: pa.RecordBatch, bounds: list[pa.Array] | int) -> list[pa.Array]:
+        """`bounds`: the slice end [and window start] of each row, or the slice end of all rows."""
+        keys = [batch.column(k) for k in self._spec.keys]
+        columns = keys if isinstance(bounds, int) else [*keys, *bounds]
+        if not self._form.is_merging:
+            groups = first_rows = np.arange(batch.num_rows)
+        else:
+            groups, first_rows = (
+                batch_groups(keys, batch.num_rows) if isinstance(bounds, int) else window_groups(keys, bounds)
+            )
+            chosen = to_array(pa.int64(), first_rows)
+            columns = [column.take(chosen) for column in columns]
+        if isinstance(bounds, int):
+            columns = [*columns, to_array(pa.int64(), np.full(len(first_rows), bounds))]
+        partials = self._form.from_rows(batch, groups, len(first_rows))
+        return [*columns[: len(keys)], *partials, *columns[len(keys) :]]
+
+    def _common_slice_end(self, batch: pa.RecordBatch) -> int | None:
+        """End of the slice that holds all rows of the batch, the usual case; None when a cheap check cannot show one."""
+        spec = self._spec
+        if self._is_attached or spec.row_watermark_column >= 0 or batch.num_rows == 0:
+            return None
+        if not spec.window.is_event_time:
+            return slice_end(spec.window, self._context.now_ms())
+        earliest, latest = extent(times_ms(batch.column(spec.time_column)))
+        end = slice_end(spec.window, int(earliest))
+        return end if int(latest) < end else None
+
+    def _slice_ends(self, batch: pa.RecordBatch) -> Array:
+        if self._is_attached:
+            return times_ms(batch.column(self._spec.window_end_column))
+        if not self._spec.window.is_event_time:
+            return np.full(batch.num_rows, slice_end(self._spec.window, self._context.now_ms()))
+        return slice_ends(self._spec.window, times_ms(batch.column(self._spec.time_column)))
+
+    def _drop_late(self, batch: pa.RecordBatch, ends: Array, closed_ms: int) -> tuple[pa.RecordBatch, Array]:
+        has_watermarks = self._spec.row_watermark_column >= 0
+        if not has_watermarks and (closed_ms == WATERMARK_MIN or not self._spec.window.is_event_time):
+            return batch, ends
+        last = ends if self._is_attached else last_window_ends(self._spec.window, ends)
+        if has_watermarks:
+            closed = view_values(batch.column(self._spec.row_watermark_column), np.int64)
+            late = last - 1 <= closed
+        else:
+            late = last - 1 <= closed_ms
+        if has_watermarks and self._spec.window.kind is WindowKind.CUMULATE and not self._is_attached:
+            ends = self._open_slice_ends(ends, closed)
+        dropped = int(np.count_nonzero(late))
+        if dropped == 0:
+            return batch, ends
+        self._context.count(LATE, dropped)
+        kept = np.flatnonzero(~late)
+        return batch.take(pa.array(kept)), ends[kept]
+
+    def _open_slice_ends(self, ends: Array, closed: Array) -> Array:
+        """CUMULATE: for each row the end of the first slice, from its own on, that is in no window closed by its own watermark.
+
+        Whether a closed window has already fired here depends on the cut into batches; the row must not be in it either way.
+        """
+        step = self._spec.window.slide_ms
+        behind = np.maximum(closed, ends - 2) + 2 - ends
+        return ends + -(-behind // step) * step
+
+
+def window_groups(keys: list[pa.Array], bounds: list[pa.Array]) -> tuple[Array, Array]:
+    """(group of each row by keys and window bounds, first row of each group)."""
+    numbers = [view_values(bound, np.int64) for bound in bounds]
+    # Usually all rows are in one slice or window: then grouping by the keys is enough, at half the cost.
+    if len(numbers[0]) and all(least == greatest for least, greatest in map(extent, numbers)):
+        return batch_groups(keys, len(numbers[0]))
+    return group([*keys, *bounds])

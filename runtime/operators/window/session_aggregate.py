@@ -1,0 +1,209 @@
+"""Aggregation by session window: partials of overlapping intervals are merged until the watermark passes their end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.aggregates.accumulator import NO_WEIGHTS
+from runtime.aggregates.accumulator_set import row_argument_types
+from runtime.aggregates.partials import MergedPartials, Partials, RawRows, is_mergeable
+from runtime.kernels.accumulate import add_into, count_into
+from runtime.kernels.buffers import to_array, view_values
+from runtime.kernels.group import group
+from runtime.kernels.windows import follow_sessions_into, merge_sessions_into
+from runtime.operators.operator import OperatorContext, Output
+from runtime.operators.window.closing import LATE, ClosingOperator
+from runtime.operators.window.windowing import times_ms, window_batch
+from runtime.state.arrays import Array, first_slots
+from runtime.state.key_group_column import load_columns, save_columns
+from runtime.state.snapshot import OperatorSnapshot
+from sqlstream.arrow import to_arrow_schema
+from sqlstream.elements import WATERMARK_MAX
+from sqlstream.specs.aggregate import WindowAggregateSpec
+
+_LOG_ROWS_MIN = 262_144
+"""A log with fewer partials is not merged before sessions close."""
+
+
+class SessionAggregate(ClosingOperator):
+    """Emits one row per key and session, when no later row can extend the session.
+
+    State: one partial per key and open session (every row, when a call cannot be merged), in a log that is merged before
+    sessions fire. A row is late when it extends no open session and its own session would be closed: dropped and counted.
+    Columns of the log: keys, partials, session start, session end (= last time + gap), number of rows.
+    """
+
+    def __init__(self, spec: WindowAggregateSpec, context: OperatorContext) -> None:
+        super().__init__(spec, context)
+        schema = context.input_schemas[0]
+        types = row_argument_types(spec.aggregates, schema)
+        self._form: Partials = (
+            MergedPartials(spec.aggregates, types)
+            if is_mergeable(spec.aggregates)
+            else RawRows(spec.aggregates, types, schema)
+        )
+        self._schema = to_arrow_schema(context.output_schema)
+        self._keys = len(spec.keys)
+        self._gap_ms = spec.window.size_ms
+        self._log: list[list[pa.Array]] = []
+        self._log_rows = 0
+        self._merged_rows = 0
+
+    # -- input -------------------------------------------------------------------------------------
+
+    def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        times = self._times(batch)
+        columns = self._partials(batch, times)
+        self._log.append(columns)
+        self._log_rows += len(columns[-1])
+        ends = view_values(columns[-2], np.int64)
+        earliest = int(ends.min(initial=WATERMARK_MAX))
+        self.next_end = min(self.next_end, earliest)
+        if earliest - 1 <= self.closed_ms:
+            # Some rows may be late, which depends on the sessions that they extend.
+            self._merge_log()
+            self._drop_late()
+        elif self._log_rows > max(_LOG_ROWS_MIN, 2 * self._merged_rows):
+            self._merge_log()
+
+    def _times(self, batch: pa.RecordBatch) -> Array:
+        if self.spec.window.is_event_time:
+            return times_ms(batch.column(self.spec.time_column))
+        return np.repeat(np.int64(self.context.now_ms()), batch.num_rows)
+
+    def _partials(self, batch: pa.RecordBatch, times: Array) -> list[pa.Array]:
+        """The batch as one partial per key and session within the batch, or as its rows."""
+        keys = [batch.column(k) for k in self.spec.keys]
+        ends = times + self._gap_ms
+        if not self._form.is_merging:
+            ones = np.ones(batch.num_rows, dtype=np.int64)
+            partials = self._form.from_rows(batch, ones, batch.num_rows)
+            return [*keys, *partials, *_int64s(times, ends, ones)]
+        found = _find_sessions(keys, times, ends)
+        partials = self._form.from_rows(batch, found.sessions, found.count)
+        rows = np.zeros(found.count, dtype=np.int64)
+        count_into(rows, found.sessions, NO_WEIGHTS)
+        return found.one_each(keys, partials, rows)
+
+    def _merge_log(self) -> None:
+        """Make the log one part: one partial per key and session, or, when a call cannot be merged, all its rows."""
+        if len(self._log) <= 1:
+            return
+        columns = [pa.concat_arrays([part[i] for part in self._log]) for i in range(len(self._log[0]))]
+        if self._form.is_merging:
+            keys, partials = columns[: self._keys], columns[self._keys : -3]
+            starts, ends, parts = (view_values(column, np.int64) for column in columns[-3:])
+            found = _find_sessions(keys, starts, ends)
+            together = self._form.together(partials, found.sessions, found.count)
+            rows = np.zeros(found.count, dtype=np.int64)
+            add_into(rows, found.sessions, parts)
+            columns = found.one_each(keys, together.columns(first_slots(found.count)), rows)
+        self._log = [columns]
+        self._log_rows = self._merged_rows = len(columns[-1])
+
+    def _sessions(self) -> tuple[Array, Array]:
+        """Session of each row of the merged log, and the end of each session."""
+        columns = self._log[0]
+        starts, ends = (view_values(column, np.int64) for column in columns[-3:-1])
+        if self._form.is_merging:
+            return np.arange(len(ends)), ends
+        found = _find_sessions(columns[: self._keys], starts, ends)
+        return found.sessions, found.ends
+
+    def _drop_late(self) -> None:
+        sessions, ends = self._sessions()
+        late = (ends - 1 <= self.closed_ms)[sessions]
+        if late.any():
+            self.context.count(LATE, int(view_values(self._log[0][-1], np.int64)[late].sum()))
+            self._keep(np.flatnonzero(~late))
+
+    def _keep(self, rows: Array) -> None:
+        chosen = pa.array(rows)
+        self._log = [[column.take(chosen) for column in self._log[0]]]
+        self._log_rows = self._merged_rows = len(rows)
+        self.next_end = int(self._sessions()[1].min(initial=WATERMARK_MAX))
+
+    # -- time --------------------------------------------------------------------------------------
+
+    def close_windows(self, watermark_ms: int, output: Output) -> None:
+        self._merge_log()
+        sessions, ends = self._sessions()
+        closed = (ends - 1 <= watermark_ms)[sessions]
+        if closed.any():
+            self._emit(np.flatnonzero(closed), output)
+        self._keep(np.flatnonzero(~closed))
+
+    def _emit(self, rows: Array, output: Output) -> None:
+        chosen = pa.array(rows)
+        taken = [column.take(chosen) for column in self._log[0]]
+        starts, ends = (view_values(column, np.int64) for column in taken[-3:-1])
+        found = _find_sessions(taken[: self._keys], starts, ends)
+        results = self._form.together(taken[self._keys : -3], found.sessions, found.count)
+        # Sessions are emitted in the order in which they end.
+        order = np.argsort(found.ends, kind="stable")
+        owners = pa.array(found.first_rows[order])
+        columns = [*(key.take(owners) for key in taken[: self._keys]), *results.results(order)]
+        output.emit(window_batch(self._schema, columns, found.starts[order], found.ends[order]))
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def snapshot(self) -> OperatorSnapshot:
+        self._merge_log()
+        if not self._log:
+            return self.save_clock(OperatorSnapshot())
+        sessions = save_columns(self._log[0], self._keys, self.context.max_parallelism)
+        return self.save_clock(OperatorSnapshot({"sessions": sessions}))
+
+    def restore(self, snapshot: OperatorSnapshot) -> None:
+        self.restore_clock(snapshot)
+        sessions = load_columns(snapshot.keyed.get("sessions"))
+        if sessions is not None:
+            self._log = [sessions]
+            self._keep(np.arange(len(sessions[-1])))
+
+    def state_bytes(self) -> int:
+        return sum(column.nbytes for columns in self._log for column in columns)
+
+
+@dataclass(frozen=True)
+class _Sessions:
+    """The session of each interval, int64[n], and of each session: its first interval, its start and its end."""
+
+    sessions: Array
+    first_rows: Array
+    starts: Array
+    ends: Array
+
+    @property
+    def count(self) -> int:
+        return len(self.first_rows)
+
+    def one_each(self, keys: list[pa.Array], partials: list[pa.Array], rows: Array) -> list[pa.Array]:
+        """The log's columns with one row per session; `keys` has one row per interval, `partials` and `rows` one per session."""
+        owners = to_array(pa.int64(), self.first_rows)
+        return [*(key.take(owners) for key in keys), *partials, *_int64s(self.starts, self.ends, rows)]
+
+
+def _find_sessions(keys: list[pa.Array], starts: Array, ends: Array) -> _Sessions:
+    """Merge intervals of equal keys that overlap or touch into sessions."""
+    starts, ends = np.ascontiguousarray(starts), np.ascontiguousarray(ends)
+    rows = len(starts)
+    groups, group_count = np.zeros(rows, dtype=np.int64), 1
+    if keys:
+        groups, representatives = group(keys)
+        group_count = len(representatives)
+    current = np.full(group_count, -1, dtype=np.int64)
+    sessions, first_rows, least, greatest, ends_before = (np.empty(rows, dtype=np.int64) for _ in range(5))
+    found = (sessions, first_rows, least, greatest)
+    count = follow_sessions_into(groups, starts, ends, current, ends_before, *found)
+    if count < 0:
+        count = merge_sessions_into(groups, starts, ends, np.lexsort((starts, groups)), *found)
+    # Copies, because the log stores them: a slice would keep the whole array in memory.
+    return _Sessions(sessions, first_rows[:count], least[:count].copy(), greatest[:count].copy())
+
+
+def _int64s(*columns: Array) -> list[pa.Array]:
+    return [to_array(pa.int64(), column) for column in columns]

@@ -1,0 +1,296 @@
+"""Aggregation by window: rows become partials per slice at once; a window merges its slices when it closes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.aggregates.accumulator_set import partial_argument_types, row_argument_types
+from runtime.aggregates.partials import MergedPartials, Partials, RawRows, is_mergeable
+from runtime.kernels.buffers import to_array, view_values
+from runtime.kernels.group import extent
+from runtime.kernels.windows import renumber_into
+from runtime.operators.batch_groups import batch_groups
+from runtime.operators.operator import Operator, OperatorContext, Output
+from runtime.operators.window.closing import LATE, ClosingOperator
+from runtime.operators.window.local_window_aggregate import LocalWindowAggregate
+from runtime.operators.window.row_slicer import RowSlicer, window_groups
+from runtime.operators.window.session_aggregate import SessionAggregate
+from runtime.operators.window.windowing import (
+    Times,
+    first_window_ends,
+    greatest_end,
+    last_window_ends,
+    slice_end,
+    step_ms,
+    window_batch,
+    window_starts,
+)
+from runtime.state.arrays import Array, first_slots
+from runtime.state.key_group_column import load_columns, save_columns
+from runtime.state.slice_log import SliceChunk, SliceLog, concat
+from runtime.state.snapshot import OperatorSnapshot
+from sqlstream.arrow import to_arrow_schema
+from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
+from sqlstream.errors import UserError
+from sqlstream.specs.aggregate import AggregatePhase, WindowAggregateSpec
+from sqlstream.specs.window import WindowKind
+from sqlstream.types import TypeRoot
+
+_LOG_ROWS_MIN = 262_144
+"""No compaction of a log with fewer rows: it costs more than it saves."""
+Run = tuple[int, int, int, int]
+"""A window's start and end, and its rows [low, high)."""
+
+
+def make_window_aggregate(
+    spec: WindowAggregateSpec, context: OperatorContext
+) -> Operator[WindowAggregateSpec]:
+    """The operator for the spec's phase and window kind."""
+    if spec.window.time_zone != "UTC" and _is_local_time(spec, context):
+        raise UserError(
+            "SS3090",
+            f'windows in time zone "{spec.window.time_zone}" are not supported yet',
+            hint="SET 'table.local-time-zone' = 'UTC'",
+        )
+    if spec.phase is AggregatePhase.LOCAL:
+        return LocalWindowAggregate(spec, context)
+    if spec.window.kind is WindowKind.SESSION and spec.time_column >= 0:
+        return SessionAggregate(spec, context)
+    return SliceAggregate(spec, context)
+
+
+def _is_local_time(spec: WindowAggregateSpec, context: OperatorContext) -> bool:
+    """Whether window bounds depend on the time zone: those of TIMESTAMP columns do not."""
+    if spec.time_column < 0:
+        return False
+    return context.input_schemas[0].types[spec.time_column].root is TypeRoot.TIMESTAMP_LTZ
+
+
+class SliceAggregate(ClosingOperator):
+    """Keeps partials of open windows and emits a window's results when it closes.
+
+    State: one partial per key and slice (every row, when a call cannot be merged), in an append-only log. The log is compacted
+    when it has doubled, or, if the last compaction merged few partials, when it has quadrupled. A partial is forgotten when
+    the last of its windows has fired.
+    """
+
+    def __init__(self, spec: WindowAggregateSpec, context: OperatorContext) -> None:
+        super().__init__(spec, context)
+        schema = context.input_schemas[0]
+        self._is_global = spec.phase is AggregatePhase.GLOBAL
+        self._is_attached = spec.window_end_column >= 0
+        # Disjoint windows have one slice each; the others share slices.
+        self._is_disjoint = self._is_attached or spec.window.kind is WindowKind.TUMBLE
+        self._keys = len(spec.keys)
+        if self._is_global:
+            types = partial_argument_types(spec.aggregates, schema, self._keys)
+            self._form: Partials = MergedPartials(spec.aggregates, types)
+        else:
+            self._form = row_form(spec, context)
+            self._slicer = RowSlicer(spec, context, self._form)
+        self._schema = to_arrow_schema(context.output_schema)
+        self._log = SliceLog(end_position=-2 if self._is_attached else -1)
+        self._compact_above = _LOG_ROWS_MIN
+
+    # -- input -------------------------------------------------------------------------------------
+
+    def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        columns = (
+            self._drop_late_partials(batch)
+            if self._is_global
+            else self._slicer.partials(batch, self.closed_ms)
+        )
+        if len(columns[-1]) == 0:
+            return
+        self._log.append(columns)
+        earliest, _ = extent(self._log.ends(columns))
+        self.next_end = min(self.next_end, self._first_open_end(int(earliest), self.closed_ms))
+        if self._log.rows > self._compact_above:
+            self._compact()
+
+    def _drop_late_partials(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        columns: list[pa.Array] = list(batch.columns)
+        if self.closed_ms == WATERMARK_MIN or batch.num_rows == 0:
+            return columns
+        ends = self._log.ends(columns)
+        earliest, _ = extent(ends)
+        if self._last_window_ends(int(earliest)) - 1 > self.closed_ms:
+            return columns
+        late = self._last_window_ends(ends) - 1 <= self.closed_ms
+        if not self.spec.window.is_event_time:
+            # A partial that arrives after its window has closed belongs to the window that is open now.
+            current = slice_end(self.spec.window, self.closed_ms + 1)
+            columns[-2 if self._is_attached else -1] = to_array(pa.int64(), np.where(late, current, ends))
+            return columns
+        self.context.count(LATE, int(np.count_nonzero(late)))
+        return list(batch.take(to_array(pa.int64(), np.flatnonzero(~late))).columns)
+
+    def _last_window_ends(self, slices: Times) -> Times:
+        return slices if self._is_attached else last_window_ends(self.spec.window, slices)
+
+    def _first_open_end(self, end: int, closed_ms: int) -> int:
+        """End of the first window that holds the slice with that end and that the watermark `closed_ms` has not closed."""
+        if self._is_attached or end == WATERMARK_MAX:
+            return end
+        first = first_window_ends(self.spec.window, end)
+        step = step_ms(self.spec.window)
+        return first + -(-max(closed_ms + 2 - first, 0) // step) * step
+
+    # -- time --------------------------------------------------------------------------------------
+
+    def close_windows(self, watermark_ms: int, output: Output) -> None:
+        if self._is_disjoint:
+            columns = self._log.take_until(min(watermark_ms, WATERMARK_MAX - 1) + 1)
+            if columns is not None:
+                self._fire_slices(columns, output)
+        else:
+            self._fire_overlapping(watermark_ms, output)
+            self._log.forget(lambda slices: self._last_window_ends(slices) - 1 <= watermark_ms)
+        self._compact_above = max(_LOG_ROWS_MIN, min(self._compact_above, 2 * self._log.rows))
+        self.next_end = self._first_open_end(self._log.first_end, watermark_ms)
+
+    # -- firing ------------------------------------------------------------------------------------
+
+    def _compact(self) -> None:
+        """Merge the log into one partial per key and slice; a log of rows remains as it is."""
+        rows = self._log.rows
+        if self._form.is_merging:
+            self._log.replace([self._merged(chunks) for chunks in self._log.by_slice()])
+        # Few partials were merged, because few keys occur twice: compact less often.
+        factor = 2 if 4 * self._log.rows < 3 * rows else 4
+        self._compact_above = max(_LOG_ROWS_MIN, factor * self._log.rows)
+
+    def _merged(self, chunks: list[SliceChunk]) -> SliceChunk:
+        """The partials of chunks, merged into one per key and slice."""
+        if len(chunks) == 1 and chunks[0].is_one_slice:
+            return chunks[0]
+        columns = concat(chunks)
+        keys, partials, bounds = self._parted(columns)
+        groups, first_rows = window_groups(keys, bounds)
+        if len(first_rows) < len(groups):
+            chosen = to_array(pa.int64(), first_rows)
+            merged = self._form.together(partials, groups, len(first_rows))
+            partials = merged.columns(first_slots(len(first_rows)))
+            columns = [
+                *(key.take(chosen) for key in keys),
+                *partials,
+                *(bound.take(chosen) for bound in bounds),
+            ]
+        first, last = extent(self._log.ends(columns))
+        return SliceChunk(columns, int(first), int(last))
+
+    def _parted(self, columns: list[pa.Array]) -> tuple[list[pa.Array], list[pa.Array], list[pa.Array]]:
+        """(key columns, partial columns, columns of window bounds)."""
+        width = self._keys + self._form.width
+        return columns[: self._keys], columns[self._keys : width], columns[width:]
+
+    def _fire_slices(self, columns: list[pa.Array], output: Output) -> None:
+        """Emit windows of one slice each, in the order in which they close."""
+        ends = self._log.ends(columns)
+        if not np.all(ends[:-1] <= ends[1:]):
+            order = to_array(pa.int64(), np.argsort(ends, kind="stable"))
+            columns = [column.take(order) for column in columns]
+            ends = self._log.ends(columns)
+        keys, _, bounds = self._parted(columns)
+        groups, first_rows = window_groups(keys, bounds)
+        starts = (
+            view_values(columns[-1], np.int64) if self._is_attached else window_starts(self.spec.window, ends)
+        )
+        self._emit(columns, groups, first_rows, starts[first_rows], ends[first_rows], output)
+
+    def _fire_overlapping(self, watermark_ms: int, output: Output) -> None:
+        """Emit windows of several slices one by one: with rows sorted by slice, each window is one run of rows."""
+        first_end = self._first_open_end(self._log.first_end, self.closed_ms)
+        last_end = self._last_window_ends(self._log.last_end)
+        if watermark_ms != WATERMARK_MAX:
+            last_end = min(last_end, greatest_end(self.spec.window, watermark_ms))
+        if first_end > last_end:
+            return
+        columns = self._log.sorted_until(last_end)
+        runs = list(self._runs(self._log.ends(columns), first_end, last_end))
+        numbers = self._numbers(columns, runs)
+        for start, end, low, high in runs:
+            groups, first_rows = numbers(low, high)
+            window = [column.slice(low, high - low) for column in columns]
+            bounds = (np.full(len(first_rows), start), np.full(len(first_rows), end))
+            self._emit(window, groups, first_rows, *bounds, output)
+
+    def _numbers(self, columns: list[pa.Array], runs: list[Run]) -> Callable[[int, int], tuple[Array, Array]]:
+        """A function of (low, high): the group of each row of [low, high), and the first row of each group."""
+        keys = columns[: self._keys]
+        if len(runs) <= 1:
+            return lambda low, high: batch_groups([key.slice(low, high - low) for key in keys], high - low)
+        # Keys are grouped once, however many windows their rows are in.
+        key_ids, distinct = batch_groups(keys, len(columns[-1]))
+        scratch = np.zeros(len(distinct), dtype=np.int32)
+        return lambda low, high: _renumbered(key_ids[low:high], scratch)
+
+    def _runs(self, slices: Array, first_end: int, last_end: int) -> Iterator[Run]:
+        """Start, end and rows [low, high) of every window up to `last_end` that holds one of the sorted slices."""
+        end = first_end
+        while end <= last_end:
+            start = window_starts(self.spec.window, end)
+            low, high = np.searchsorted(slices, (start, end), side="right").tolist()
+            if low < high:
+                yield start, end, low, high
+                end += step_ms(self.spec.window)
+            elif high == len(slices):
+                return
+            else:
+                # Time may jump by years: skip the empty windows in between, which may be too many to visit.
+                end = first_window_ends(self.spec.window, int(slices[high]))
+
+    def _emit(
+        self,
+        columns: list[pa.Array],
+        groups: Array,
+        first_rows: Array,
+        starts: Array,
+        ends: Array,
+        output: Output,
+    ) -> None:
+        """Emit one result row per group of log rows."""
+        keys, partials, _ = self._parted(columns)
+        results = self._form.together(partials, groups, len(first_rows)).results(first_slots(len(first_rows)))
+        if len(first_rows) < len(groups):
+            chosen = to_array(pa.int64(), first_rows)
+            keys = [key.take(chosen) for key in keys]
+        output.emit(window_batch(self._schema, [*keys, *results], starts, ends))
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def snapshot(self) -> OperatorSnapshot:
+        self._compact()
+        if not self._log.chunks:
+            return self.save_clock(OperatorSnapshot())
+        slices = save_columns(concat(self._log.chunks), self._keys, self.context.max_parallelism)
+        return self.save_clock(OperatorSnapshot({"slices": slices}))
+
+    def restore(self, snapshot: OperatorSnapshot) -> None:
+        self.restore_clock(snapshot)
+        slices = load_columns(snapshot.keyed.get("slices"))
+        if slices is not None:
+            self._log.append(slices)
+            self._compact_above = max(_LOG_ROWS_MIN, 2 * self._log.rows)
+            self.next_end = self._first_open_end(self._log.first_end, self.closed_ms)
+
+    def state_bytes(self) -> int:
+        return self._log.nbytes()
+
+
+def _renumbered(ids: Array, scratch: Array) -> tuple[Array, Array]:
+    groups, first_rows = np.empty(len(ids), dtype=np.int64), np.empty(len(ids), dtype=np.int64)
+    count = renumber_into(ids, scratch, groups, first_rows)
+    return groups, first_rows[:count]
+
+
+def row_form(spec: WindowAggregateSpec, context: OperatorContext) -> Partials:
+    """How a phase that reads rows keeps them: as merged partials, or as rows when a call cannot be merged."""
+    schema = context.input_schemas[0]
+    types = row_argument_types(spec.aggregates, schema)
+    if is_mergeable(spec.aggregates):
+        return MergedPartials(spec.aggregates, types)
+    return RawRows(spec.aggregates, types, schema)

@@ -1,0 +1,153 @@
+"""Join of the rows of the same window."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.kernels.buffers import to_array
+from runtime.kernels.group import extent, group
+from runtime.kernels.ordering import argsort_stable_by
+from runtime.operators.join.equal_pairs import PAIRS_MAX, equal_pairs
+from runtime.operators.join.joined import JoinedRows
+from runtime.operators.operator import Operator, OperatorContext, Output
+from runtime.operators.window.closing import drop_late
+from runtime.operators.window.windowing import times_ms
+from runtime.state.log_snapshot import load_sides, save_sides
+from runtime.state.row_log import Chunk, RowLog, concat_batches
+from runtime.state.snapshot import OperatorSnapshot
+from sqlstream.arrow import to_arrow_schema
+from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
+from sqlstream.specs.join import JoinKind, WindowJoinSpec
+
+_WINDOW_ROWS_MIN = 1_024
+"""Windows are joined one by one when they have at least this many left rows each, on average."""
+_WINDOWS_CUT_MAX = 64
+"""A chunk with more windows than this is not cut by window."""
+_LEFT, _RIGHT = 0, 1
+
+Bounds = tuple[int, int]
+"""End and start of a window."""
+Sides = tuple[list[pa.RecordBatch], list[pa.RecordBatch]]
+
+
+class WindowJoin(Operator[WindowJoinSpec]):
+    """Emits the joined rows of a window when it closes; the output is insert-only.
+
+    State: the rows of both sides whose window is open. Late rows are dropped and counted.
+    """
+
+    def __init__(self, spec: WindowJoinSpec, context: OperatorContext) -> None:
+        super().__init__(spec, context)
+        self._schemas = [to_arrow_schema(schema) for schema in context.input_schemas]
+        self._logs = [RowLog(schema) for schema in self._schemas]
+        self._joined = JoinedRows(spec.condition, context)
+        self._starts = (spec.left_window_start_column, spec.right_window_start_column)
+        self._ends = (spec.left_window_end_column, spec.right_window_end_column)
+        self._keys = (spec.left_keys, spec.right_keys)
+        self._closed_ms = WATERMARK_MIN
+
+    def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        ends = times_ms(batch.column(self._ends[input_index]))
+        batch, ends = drop_late(batch, ends, self._closed_ms, self.context)
+        self._logs[input_index].append(batch, ends)
+
+    def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
+        if watermark_ms > self._closed_ms:
+            self._close(watermark_ms, output)
+            self._closed_ms = watermark_ms
+        return watermark_ms
+
+    def _close(self, watermark_ms: int, output: Output) -> None:
+        limit = watermark_ms if watermark_ms == WATERMARK_MAX else watermark_ms + 1
+        closed = [log.take_until(limit) for log in self._logs]
+        if not closed[0]:
+            return
+        for sides, columns in self._parts(closed):
+            left, right = (
+                concat_batches(batches, schema) for batches, schema in zip(sides, self._schemas, strict=True)
+            )
+            self._join(left, right, columns, output)
+
+    def _parts(self, closed: list[list[Chunk]]) -> list[tuple[Sides, list[list[int]]]]:
+        """Independent joins: the batches of both sides, and the columns of each side that must be equal.
+
+        Large windows are joined one by one, by key; small ones all in one join, by key and window bounds.
+        """
+        windows: dict[Bounds, Sides] = {}
+        for side, chunks in enumerate(closed):
+            for chunk in chunks:
+                cut = self._cut(chunk, side)
+                for bounds, batch in cut:
+                    windows.setdefault(bounds, ([], []))[side].append(batch)
+                if not cut:
+                    return self._everything(closed)
+        if sum(chunk.batch.num_rows for chunk in closed[0]) < len(windows) * _WINDOW_ROWS_MIN:
+            return self._everything(closed)
+        keys = [list(keys) for keys in self._keys]
+        return [(windows[bounds], keys) for bounds in sorted(windows)]
+
+    def _everything(self, closed: list[list[Chunk]]) -> list[tuple[Sides, list[list[int]]]]:
+        left, right = ([chunk.batch for chunk in chunks] for chunks in closed)
+        return [((left, right), [self._window_columns(side) for side in (_LEFT, _RIGHT)])]
+
+    def _cut(self, chunk: Chunk, side: int) -> list[tuple[Bounds, pa.RecordBatch]]:
+        """The rows of each window of a chunk, usually of one window; empty when there are too many windows to cut."""
+        starts = times_ms(chunk.batch.column(self._starts[side]))
+        earliest, latest = extent(starts)
+        if chunk.earliest == chunk.latest and earliest == latest:
+            return [((chunk.earliest, int(earliest)), chunk.batch)]
+        windows, first_rows = group([to_array(pa.int64(), times) for times in (starts, chunk.times)])
+        if len(first_rows) > _WINDOWS_CUT_MAX:
+            return []
+        order, places = argsort_stable_by(windows, len(first_rows))
+        ordered = chunk.batch.take(to_array(pa.int64(), order))
+        bounds = zip(chunk.times[first_rows].tolist(), starts[first_rows].tolist(), strict=True)
+        return [
+            (bound, ordered.slice(low, high - low))
+            for bound, (low, high) in zip(bounds, itertools.pairwise(places.tolist()), strict=True)
+        ]
+
+    def _window_columns(self, side: int) -> list[int]:
+        # Windows of a fixed size are identified by their ends alone: the start column is then the end column.
+        return [*self._keys[side], *dict.fromkeys((self._starts[side], self._ends[side]))]
+
+    def _join(
+        self, left: pa.RecordBatch, right: pa.RecordBatch, columns: list[list[int]], output: Output
+    ) -> None:
+        if right.num_rows == 1 and not columns[_LEFT]:
+            for start in range(0, left.num_rows, PAIRS_MAX):
+                self._join_with_row(left.slice(start, PAIRS_MAX), right, output)
+            return
+        matched = np.zeros(left.num_rows, dtype=bool)
+        left_keys = [left.column(c) for c in columns[0]]
+        right_keys = [right.column(c) for c in columns[1]]
+        for left_rows, right_rows in equal_pairs(left_keys, right_keys, (left.num_rows, right.num_rows)):
+            joined, passed = self._joined.pairs(left, right, left_rows, right_rows)
+            output.emit(joined)
+            if self.spec.kind is JoinKind.LEFT:
+                matched[left_rows[passed]] = True
+        if self.spec.kind is JoinKind.LEFT:
+            output.emit(self._joined.padded(left, np.flatnonzero(~matched)))
+
+    def _join_with_row(self, left: pa.RecordBatch, right: pa.RecordBatch, output: Output) -> None:
+        """Pair all left rows with the one right row, such as the result of an aggregate without keys; no index is needed."""
+        joined, passed = self._joined.pairs(left, right, None, np.zeros(left.num_rows, dtype=np.int64))
+        output.emit(joined)
+        if self.spec.kind is JoinKind.LEFT:
+            matched = np.zeros(left.num_rows, dtype=bool)
+            matched[passed] = True
+            output.emit(self._joined.padded(left, np.flatnonzero(~matched)))
+
+    def snapshot(self) -> OperatorSnapshot:
+        return save_sides(self._logs, self._keys, self._closed_ms, self.spec.broadcast_input, self.context)
+
+    def restore(self, snapshot: OperatorSnapshot) -> None:
+        closed_ms = load_sides(snapshot, self._logs, self.spec.broadcast_input)
+        if closed_ms is not None:
+            self._closed_ms = closed_ms
+
+    def state_bytes(self) -> int:
+        return sum(log.nbytes() for log in self._logs)
