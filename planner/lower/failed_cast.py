@@ -1,12 +1,16 @@
-"""What an engine says of text that cannot be cast: the words of the stream, `cannot cast "x" to INT`."""
+"""What the SQL of an engine raises for text that cannot be cast."""
 
 from __future__ import annotations
 
+from sqlglot import exp
+
+from planner.lower import tree
+from sqlstream.row_errors import RAISED_CHARACTERS, raised_cast
 from sqlstream.types import LogicalType
 
-SHOWN_CHARACTERS = 100
-"""Of the text."""
 
-
-def shown_type(target: LogicalType) -> str:
-    return str(target.with_nullable(True))
+def failed_cast(value: exp.Expr, target: LogicalType) -> exp.Expr:
+    """The text of the error; `value` is the text as the statement gives it, before any is trimmed."""
+    before, behind = raised_cast(str(target.with_nullable(True)))
+    raised = tree.call("substr", value, tree.number(1), tree.number(RAISED_CHARACTERS))
+    return tree.call("concat", tree.text(before), raised, tree.text(behind))

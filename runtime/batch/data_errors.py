@@ -1,32 +1,33 @@
-"""Errors of rows in a batch engine that a stream has too: with its code, words and hint."""
+"""Errors of rows that the SQL of a batch engine raises: with the code, words and hint that they have in a stream."""
 
 from __future__ import annotations
 
 import re
 
-from runtime.evaluate.arithmetic import division_by_zero
-from runtime.evaluate.cast import cannot_cast
 from sqlstream.errors import UserError
+from sqlstream.row_errors import raised_error
 
-_FAILED_CAST = re.compile(r'cannot cast "(.*?)" to ([A-Z_]+(?:\(\d+(?:, \d+)?\))?)', re.DOTALL)
-"""What the SQL of a cast raises (planner/lower/failed_cast.py)."""
-
-_TOO_LARGE = re.compile(r"Could not convert string '(.*?)' to (INT\d+)", re.DOTALL)
-"""What DuckDB says of text that is a number, and of too many digits."""
-
-_INTEGERS = {"INT8": "TINYINT", "INT16": "SMALLINT", "INT32": "INT", "INT64": "BIGINT"}
+_OF_DUCKDB = "Invalid Input Error: "
+_OF_SPARK = re.compile(r"\[USER_RAISED_EXCEPTION\] (SS\d{4}: .*?) SQLSTATE: P0001", re.DOTALL)
+"""Spark writes the brackets before what raise_error was given; an excerpt of the SQL has none."""
 
 
-def data_error(text: str) -> UserError | None:
-    """The error of a row that the text of an engine's error names; None for any other failure.
+def duckdb_row_error(text: str) -> UserError | None:
+    """The error of a row that DuckDB's error is; None for any other failure, whatever stands in its text.
 
-    >>> data_error('[USER_RAISED_EXCEPTION] cannot cast "x" to DECIMAL(10, 2) SQLSTATE: P0001').message
-    'cannot cast "x" to DECIMAL(10, 2)'
+    >>> duckdb_row_error("Invalid Input Error: SS5101: division by zero").code
+    'SS5101'
+    >>> duckdb_row_error("IO Error: cannot open /SS5101: division by zero") is None
+    True
     """
-    found = _FAILED_CAST.search(text)
-    if found is not None:
-        return cannot_cast(found[1], found[2])
-    too_large = _TOO_LARGE.search(text)
-    if too_large is not None and too_large[2] in _INTEGERS:
-        return cannot_cast(too_large[1], _INTEGERS[too_large[2]])
-    return division_by_zero() if "division by zero" in text else None
+    return raised_error(text.removeprefix(_OF_DUCKDB)) if text.startswith(_OF_DUCKDB) else None
+
+
+def spark_row_error(text: str) -> UserError | None:
+    """The error of a row that Spark's error names as its cause; None for any other failure.
+
+    >>> spark_row_error("Job aborted: [USER_RAISED_EXCEPTION] SS5101: division by zero SQLSTATE: P0001").code
+    'SS5101'
+    """
+    found = _OF_SPARK.search(text)
+    return raised_error(found[1]) if found is not None else None

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from runtime.batch.data_errors import data_error
+from runtime.batch.data_errors import duckdb_row_error
 from runtime.batch.duckdb_tables import DuckDbTables, explained_tables, threads
 from runtime.batch.engine import BatchCancelled, BatchRun
 from runtime.connectors.duckdb.shared_connection import SharedConnection
@@ -114,7 +114,7 @@ class DuckDbEngine:
                 f"DuckDB has no memory left for the query: {text}",
                 hint=f"SET '{MEMORY_MAX}' to a larger size, or '{ENGINE}' = 'spark'",
             )
-        of_row = data_error(str(error))
+        of_row = duckdb_row_error(str(error))
         if of_row is not None:
             return of_row
         if tables.may_be_of_files(error, text) and (cause := tables.read_again()) is not None:

@@ -32,6 +32,7 @@ from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call, InputRef
+from sqlstream.row_errors import division_by_zero
 from sqlstream.types import TypeRoot
 
 
@@ -88,10 +89,6 @@ def _check_divisor(left: Datum, right: Datum) -> None:
     is_zero = pc.fill_null(pc.equal(right, zero(right.type)), False)
     if pc.any(is_zero).as_py() and pc.any(pc.and_(is_zero, pc.is_valid(left))).as_py():
         raise division_by_zero()
-
-
-def division_by_zero() -> UserError:
-    return UserError("SS5101", "division by zero", hint="guard the divisor: x / NULLIF(y, 0)")
 
 
 def _divide(left: Datum, right: Datum) -> Datum:

@@ -22,6 +22,7 @@ from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
+from sqlstream.row_errors import cannot_cast
 from sqlstream.time_units import DAY_MS
 from sqlstream.types import LogicalType, TypeRoot
 
@@ -64,15 +65,6 @@ def _from_text(target: LogicalType, time_zone: str, is_try: bool) -> Kernel:
         return values
 
     return kernel
-
-
-def cannot_cast(text: str, type_name: str) -> UserError:
-    """SS5102, to be raised."""
-    return UserError(
-        "SS5102",
-        f'cannot cast "{text}" to {type_name}',
-        hint="use TRY_CAST to get NULL for what cannot be read",
-    )
 
 
 def _is_malformed(text: pa.Array, values: pa.Array) -> bool:

@@ -17,6 +17,7 @@ from planner.lower.expression import lower_expression
 from planner.lower.spark.dialect import SparkDialect
 from planner.lower.spark.types import spark_type
 from planner.relational.nodes import Project, Sink
+from runtime.batch.spark.errors import described
 from runtime.evaluate import EvaluationContext, compile_expression
 from sqlstream import types as sql
 from sqlstream.errors import UserError
@@ -29,7 +30,9 @@ FAILING = (
     *("1 / 0", "7.5 / 0", "1 % 0", "CAST('x' AS INT)", "CAST('1e3' AS BIGINT)", "CAST('1.5f' AS DOUBLE)"),
     *(
         "CAST('2024-02-30' AS DATE)",
-        "CAST('maybe' AS BOOLEAN)",
+        "CAST('Maybe' AS BOOLEAN)",
+        "CAST(' a\"\nb ' AS INT)",
+        "CAST(REPEAT('x', 150) AS DATE)",
         "FROM_BASE64('*')",
         "MAP[CAST(NULL AS STRING), 1]",
     ),
@@ -60,10 +63,13 @@ def test_what_fails_in_a_stream_fails_in_spark(text: str, spark: Any) -> None:
 
     one_row = pa.RecordBatch.from_arrays([pa.array([0], pa.int32())], names=["c0"])
     expression = bound(text)
-    with pytest.raises(UserError):
+    with pytest.raises(UserError) as in_a_stream:
         in_stream(expression)
-    with pytest.raises(PySparkException, match=r"division|cannot|base64|out of range|NULL|null"):
+    with pytest.raises(PySparkException, match=r"division|cannot|base64|out of range|NULL|null") as in_spark:
         evaluate_in_spark(spark, [Guarded(expression, [0])], one_row, [sql.INT])
+    if text.startswith("CAST(") or in_a_stream.value.code == "SS5101":
+        told = described(in_spark.value)
+        assert (told.code, told.message) == (in_a_stream.value.code, in_a_stream.value.message)
 
 
 # -- random expressions ----------------------------------------------------------------------------

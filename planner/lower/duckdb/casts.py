@@ -24,7 +24,7 @@ from planner.lower.duckdb.types import (
     type_,
 )
 from planner.lower.duckdb.wrapping import BITS, wrapped
-from planner.lower.failed_cast import SHOWN_CHARACTERS, shown_type
+from planner.lower.failed_cast import failed_cast
 from planner.lower.java_pattern import SQL_DATE, SQL_TIME, SQL_TIMESTAMP
 from sqlstream import types as sql
 from sqlstream.time_units import DAY_MS
@@ -284,15 +284,14 @@ def _from_text(value: exp.Expr, target: LogicalType, time_zone: str, is_try: boo
     made = type_(target)
 
     def read(value: exp.Expr) -> exp.Expr:
-        shown = tree.call("substr", value, tree.number(1), tree.number(SHOWN_CHARACTERS))
-        message = tree.operate(
-            exp.DPipe, tree.text('cannot cast "'), shown, tree.text(f'" to {shown_type(target)}')
-        )
-        fail = failure(message, made)
+        fail = failure(failed_cast(value, target), made)
         if target.root in _DATETIME:
             point = _read_time(value, target, time_zone)
             return point if is_try else bound(point, lambda p: _unless_lost(value, p, fail))
         is_read, result = _reading(_trimmed(value), target, is_try)
+        if not is_try and sql.is_integer(target):
+            # A number of too many digits.
+            result = tree.call("coalesce", result, fail)
         otherwise = tree.null() if is_try else fail
         return tree.case([(tree.is_null(value), tree.null()), (is_read, result)], otherwise)
 
@@ -329,16 +328,16 @@ def _trimmed(value: exp.Expr) -> exp.Expr:
 def _reading(trimmed: exp.Expr, target: LogicalType, is_try: bool) -> tuple[exp.Expr, exp.Expr]:
     """Whether text can be read as `target`, and what it is then."""
     made = type_(target)
-    cast = tree.try_cast if is_try else tree.cast
     if target.root is TypeRoot.BOOLEAN:
         lowered = tree.call("lower", trimmed)
         return tree.is_in(lowered, map(tree.text, _TRUE + _FALSE)), tree.is_in(lowered, map(tree.text, _TRUE))
     if sql.is_integer(target):
         whole = tree.call("regexp_replace", trimmed, tree.text("[.].*$"), tree.text(""))
-        return _matches(trimmed, _INTEGER), cast(whole, made)
+        return _matches(trimmed, _INTEGER), tree.try_cast(whole, made)
     if target.root is TypeRoot.DECIMAL:
         return _matches(trimmed, _NUMBER), tree.try_cast(trimmed, made)
     if sql.is_numeric(target):
+        cast = tree.try_cast if is_try else tree.cast
         return _matches(trimmed, _FLOAT), cast(trimmed, made)
     raise refuse(f"CAST of text to {target.with_nullable(True)}")
 

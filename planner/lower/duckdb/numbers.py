@@ -20,6 +20,7 @@ from planner.lower.duckdb.wrapping import wrapped
 from sqlstream import types as sql
 from sqlstream.expressions import Call, Literal
 from sqlstream.functions.merging import as_decimal
+from sqlstream.row_errors import RAISED_DIVISION
 from sqlstream.types import DECIMAL_PRECISION_MAX, LogicalType, TypeRoot
 
 _OPERATORS: dict[str, type[exp.Binary]] = {"+": exp.Add, "-": exp.Sub, "*": exp.Mul}
@@ -93,7 +94,7 @@ def _remainder(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
 def _unless_zero(left: exp.Expr, right: exp.Expr, result: exp.Expr, t: LogicalType) -> exp.Expr:
     """`result`, but an error for division by zero, as in a stream; DuckDB gives NULL."""
     is_error = tree.all_of([tree.is_not_null(left), tree.operate(exp.EQ, right, tree.number(0))])
-    return tree.case([(is_error, failure("division by zero", type_(t)))], result)
+    return tree.case([(is_error, failure(RAISED_DIVISION, type_(t)))], result)
 
 
 def _decimal_quotient(

@@ -15,10 +15,10 @@ from planner.lower.spark.types import BIGINT, DOUBLE, FLOAT, double, spark_type,
 from sqlstream import types as sql
 from sqlstream.expressions import Call, InputRef
 from sqlstream.functions.merging import as_decimal
+from sqlstream.row_errors import RAISED_DIVISION
 from sqlstream.types import LogicalType, TypeRoot
 
 _SYMBOLS: dict[str, type[exp.Binary]] = {"+": exp.Add, "-": exp.Sub, "*": exp.Mul}
-_ZERO_DIVISOR = "division by zero"
 
 
 def _plus_or_minus(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
@@ -47,7 +47,7 @@ def _times(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
 
 def _unless_zero(call: Call, args: list[exp.Expr], result: Callable[..., exp.Expr]) -> exp.Expr:
     """`result(left, right)`, but an error for a zero divisor of a dividend that is not NULL."""
-    error = fail(_ZERO_DIVISOR, spark_type(call.type))
+    error = fail(RAISED_DIVISION, spark_type(call.type))
 
     def guarded(left: exp.Expr, right: exp.Expr) -> exp.Expr:
         is_zero = tree.all_of([tree.operate(exp.EQ, right, zero(call.args[1].type)), tree.is_not_null(left)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from planner.lower import tree
-from planner.lower.failed_cast import SHOWN_CHARACTERS, shown_type
+from planner.lower.failed_cast import failed_cast
 from planner.lower.spark import points
 from planner.lower.spark.date_patterns import parsed, sql_dates, sql_times, sql_timestamps
 from planner.lower.spark.scope import fail, let, refuse
@@ -24,24 +24,22 @@ _FALSE = ("f", "false", "n", "no", "0")
 
 def from_text(value: exp.Expr, target: LogicalType, time_zone: str, *, is_try: bool) -> exp.Expr:
     """Text as `target`; text that cannot be read is an error, or NULL when `is_try`."""
+    return let(value, lambda v: _from_text(v, target, time_zone, is_try))
+
+
+def _from_text(value: exp.Expr, target: LogicalType, time_zone: str, is_try: bool) -> exp.Expr:
     wanted = spark_type(target)
-
-    def error(read: exp.Expr) -> exp.Expr | None:
-        """That of a text, as far as it was read."""
-        shown = tree.call("substring", read, tree.number(1), tree.number(SHOWN_CHARACTERS))
-        words = tree.call("concat", text('cannot cast "'), shown, text(f'" to {shown_type(target)}'))
-        return None if is_try else fail(words, wanted)
-
+    error = None if is_try else fail(failed_cast(value, target), wanted)
     trimmed = tree.call("btrim", value, text(_SPACES))
     if target.root is TypeRoot.BOOLEAN:
-        return let(tree.call("lower", trimmed), lambda v: _boolean(v, error(v)))
+        return let(tree.call("lower", trimmed), lambda v: _boolean(v, error))
     if sql.is_integer(target):
-        return let(trimmed, lambda v: _or_error(v, _integer(v, target), error(v)))
+        return let(trimmed, lambda v: _or_error(v, _integer(v, target), error))
     if target.root in sql.APPROXIMATE_ROOTS:
-        return let(trimmed, lambda v: _or_error(v, _guarded(v, _FLOAT, tree.cast(v, wanted)), error(v)))
+        return let(trimmed, lambda v: _or_error(v, _guarded(v, _FLOAT, tree.cast(v, wanted)), error))
     if target.root is TypeRoot.DECIMAL:
-        return let(trimmed, lambda v: _decimal(v, wanted, error(v)))
-    return let(value, lambda v: _or_error(v, _time(v, target, time_zone), error(v)))
+        return let(trimmed, lambda v: _decimal(v, wanted, error))
+    return _or_error(value, _time(value, target, time_zone), error)
 
 
 def _or_error(value: exp.Expr, read: exp.Expr, error: exp.Expr | None) -> exp.Expr:

@@ -8,7 +8,7 @@ import re
 
 import msgspec
 
-from runtime.batch.data_errors import data_error
+from runtime.batch.data_errors import spark_row_error
 from sqlstream.errors import (
     ErrorInfo,
     ExternalError,
@@ -60,7 +60,7 @@ def described(error: BaseException, last_words: str = "") -> SqlStreamError:
             detail=f"its last lines are\n{last_words}" if last_words else "",
             hint="run the statement again: Spark is then started anew",
         )
-    of_row = data_error(text)
+    of_row = spark_row_error(text)
     if of_row is not None:
         return of_row
     is_lost = "ExecutorLostFailure" in text

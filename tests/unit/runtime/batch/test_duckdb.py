@@ -69,9 +69,11 @@ def test_what_a_reader_raises_is_the_error_of_the_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("cast", "words"),
     [
-        ("CAST(c0 AS BIGINT)", 'cannot cast "x" to BIGINT'),
-        ("""error('cannot cast "' || c0 || '" to DECIMAL(10, 2)')""", 'cannot cast "x" to DECIMAL(10, 2)'),
-        ("error('division by zero')", "division by zero"),
+        (
+            """error('SS5102: cannot cast "' || c0 || '" to DECIMAL(10, 2)')""",
+            'cannot cast "x" to DECIMAL(10, 2)',
+        ),
+        ("error('SS5101: division by zero')", "division by zero"),
     ],
 )
 def test_a_value_that_does_not_convert_is_the_error_of_the_stream(
@@ -85,6 +87,20 @@ def test_a_value_that_does_not_convert_is_the_error_of_the_stream(
         words,
     )
     assert raised.value.hint
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * FROM read_csv('/SS5101: division by zero')",
+        "SELECT error('/SS5101: division by zero') FROM t0",
+        """SELECT CAST('SS5102: cannot cast "' || c0 || '" to INT' AS INT) FROM t0""",
+    ],
+)
+def test_words_of_an_error_of_a_row_elsewhere_in_the_text_are_none(query: str) -> None:
+    with pytest.raises(JobError) as raised:
+        run(plan(query, NUMBERS, numbers(1)))
+    assert raised.value.code == "SS6060"
 
 
 def test_any_other_value_that_duckdb_refuses_is_the_data_s_fault_with_a_hint(tmp_path: Path) -> None:

@@ -1,0 +1,50 @@
+"""Errors of one row's value, and the text with which the SQL of a batch engine raises them."""
+
+from __future__ import annotations
+
+import re
+
+from sqlstream.errors import UserError
+
+SHOWN_CHARACTERS = 100
+"""Of a text that cannot be cast."""
+
+RAISED_CHARACTERS = SHOWN_CHARACTERS + 1
+"""What SQL raises of it, so that a text which is cut off is known."""
+
+RAISED_DIVISION = "SS5101: division by zero"
+_RAISED_CAST = re.compile(r'SS5102: cannot cast "(.*)" to ([A-Z_]+(?:\(\d+(?:, \d+)?\))?)', re.DOTALL)
+
+
+def cannot_cast(text: str, type_name: str) -> UserError:
+    """SS5102, to be raised."""
+    shown = text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
+    return UserError(
+        "SS5102",
+        f'cannot cast "{shown}" to {type_name}',
+        hint="use TRY_CAST to get NULL for what cannot be read",
+    )
+
+
+def division_by_zero() -> UserError:
+    """SS5101, to be raised."""
+    return UserError("SS5101", "division by zero", hint="guard the divisor: x / NULLIF(y, 0)")
+
+
+def raised_cast(type_name: str) -> tuple[str, str]:
+    """What SQL raises before and behind the text that cannot be cast."""
+    return 'SS5102: cannot cast "', f'" to {type_name}'
+
+
+def raised_error(text: str) -> UserError | None:
+    """The error whose whole text SQL has raised; None for any other text.
+
+    >>> raised_error('SS5102: cannot cast "x" to DECIMAL(10, 2)').message
+    'cannot cast "x" to DECIMAL(10, 2)'
+    >>> raised_error("could not read /data/SS5101: division by zero") is None
+    True
+    """
+    if text == RAISED_DIVISION:
+        return division_by_zero()
+    found = _RAISED_CAST.fullmatch(text)
+    return cannot_cast(found[1], found[2]) if found is not None else None
