@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 
 from planner.bind.context import BindContext
+from planner.collecting import collecting
 from planner.compile import job_name
 from planner.depth import refuse_depth
 from planner.physical.connectors import find_connector
@@ -25,7 +26,6 @@ from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobGraph, JobVertex
 from sqlstream.schema import Schema
 from sqlstream.specs import BatchQuerySpec, SinkSpec, SourceSpec
-from sqlstream.specs.sink import COLLECT
 from sqlstream.types import STRING
 
 Lower = Callable[[RelationalNode, Mapping[str, str], str], str]
@@ -96,17 +96,10 @@ def explaining_job(vertex: JobVertex, graph: JobGraph, job_id: str) -> JobGraph:
     head, *tables, sink = vertex.operators
     assert isinstance(head.spec, BatchQuerySpec)
     replace = msgspec.structs.replace
-    head = replace(head, spec=replace(head.spec, is_explained=True), output_schema=schema)
-    sink = replace(
-        sink,
-        name=f"Sink: {COLLECT}",
-        spec=SinkSpec(COLLECT, COLLECT, {"connector": COLLECT}, schema),
-        input_schemas=(schema,),
-        input_modes=(mode,),
-        output_schema=schema,
-        description=f"Sink: {COLLECT}",
-    )
-    asking = replace(vertex, name=f"{head.name} -> Sink: {COLLECT}", operators=(head, *tables, sink))
+    spec = replace(head.spec, is_explained=True)
+    head = replace(head, spec=spec, output_schema=schema, output_mode=mode)
+    sink = collecting(head, sink.id, sink.uid)
+    asking = replace(vertex, name=f"{head.name} -> {sink.name}", operators=(head, *tables, sink))
     return JobGraph(job_id, "explain", (asking,), (), graph.config)
 
 

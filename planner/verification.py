@@ -6,6 +6,7 @@ import hashlib
 
 from msgspec.structs import replace
 
+from planner.collecting import collecting_vertex
 from sqlstream.changelog import ChangelogMode
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobEdge, JobGraph, JobVertex
 from sqlstream.graph.stream_graph import Exchange, ExchangeKind
@@ -84,8 +85,7 @@ def _moved(edge: JobEdge, target: str, ordinal: int) -> JobEdge:
 def _comparing_vertex(
     id: str, spec: CompareRowsSpec, modes: tuple[ChangelogMode, ChangelogMode]
 ) -> JobVertex:
-    found, insert_only = found_schema(spec.schema), ChangelogMode.INSERT_ONLY
-    name, collect = "CompareRows", f"Sink: {COLLECT}"
+    found, name = found_schema(spec.schema), "CompareRows"
     compare = ChainedOperator(
         COMPARE_ID,
         f"{id}-compare",
@@ -95,19 +95,7 @@ def _comparing_vertex(
         (spec.schema, spec.schema),
         modes,
         found,
-        insert_only,
+        ChangelogMode.INSERT_ONLY,
         name,
     )
-    sink = ChainedOperator(
-        COMPARE_ID + 1,
-        f"{id}-sink",
-        collect,
-        SinkSpec(COLLECT, COLLECT, {"connector": COLLECT}, found),
-        COMPARE_ID,
-        (found,),
-        (insert_only,),
-        found,
-        insert_only,
-        collect,
-    )
-    return JobVertex(id, f"{name} -> {collect}", (compare, sink), parallelism=1, max_parallelism=1)
+    return collecting_vertex(id, compare)
