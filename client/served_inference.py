@@ -26,8 +26,12 @@ class ServedInference:
 
     State: the tables that came with the answers to questions for their format."""
 
-    def __init__(self, cluster: ClusterClient, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self, cluster: ClusterClient, config: Mapping[str, str] | None = None, timeout_s: float = TIMEOUT_S
+    ) -> None:
+        """`config` holds the settings of the session."""
         self._cluster = cluster
+        self._config = dict(config or {})
         self._timeout_s = timeout_s
         self._known: list[tuple[dict[str, str], InferredTable]] = []
 
@@ -47,8 +51,9 @@ class ServedInference:
         return found
 
     def _ask(self, options: dict[str, str]) -> InferenceAnswer:
-        """The errors of LocalFileInference, ExternalError SS5026 when reading takes too long, JobError when the task fails."""
-        graph = inferring_job(options, secrets.token_hex(16))
+        """The errors of LocalFileInference, ExternalError SS5026 when reading takes too long, JobError SS6003 when no task
+        got a slot meanwhile, JobError when the task fails."""
+        graph = inferring_job(options, secrets.token_hex(16), self._config)
         try:
             texts = answered_texts(graph, self._cluster, self._timeout_s)
         except TimeoutError as error:

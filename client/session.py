@@ -296,7 +296,7 @@ class Session:
         if self._is_served:
             from client.served_inference import ServedInference
 
-            return ServedInference(self.cluster)
+            return ServedInference(self.cluster, self.config)
         from runtime.inference.file_inference import LocalFileInference
 
         return LocalFileInference(self.files())

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from runtime.connectors import connector
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph
-from sqlstream.specs import BatchQuerySpec, LookupJoinSpec, SinkSpec, SourceSpec
+from sqlstream.specs import BatchQuerySpec, InferTableSpec, LookupJoinSpec, SinkSpec, SourceSpec
 from sqlstream.spi.connector import NamesPaths
 
 Table = TypeVar("Table", bound=SourceSpec | SinkSpec)
@@ -23,6 +23,11 @@ def with_absolute_paths(graph: JobGraph) -> JobGraph:
         spec = operator.spec
         if isinstance(spec, SourceSpec | SinkSpec):
             return replace(operator, spec=_in_directory(spec, directory))
+        if isinstance(spec, InferTableSpec):
+            return replace(
+                operator,
+                spec=replace(spec, options=_options_in(spec.options["connector"], spec.options, directory)),
+            )
         if isinstance(spec, LookupJoinSpec):
             return replace(operator, spec=replace(spec, source=_in_directory(spec.source, directory)))
         return operator
@@ -38,7 +43,9 @@ def is_of_spark(graph: JobGraph) -> bool:
 
 
 def _in_directory(spec: Table, directory: str) -> Table:
-    named = connector(spec.connector)
-    if not isinstance(named, NamesPaths):
-        return spec
-    return replace(spec, options=dict(named.with_absolute_paths(spec.options, directory)))
+    return replace(spec, options=_options_in(spec.connector, spec.options, directory))
+
+
+def _options_in(connector_name: str, options: dict[str, str], directory: str) -> dict[str, str]:
+    named = connector(connector_name)
+    return dict(named.with_absolute_paths(options, directory)) if isinstance(named, NamesPaths) else options

@@ -43,7 +43,7 @@ from sqlstream.messages.rpc import (
     TaskManagerOverview,
     ToJobManager,
 )
-from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.specs import InferTableSpec, SinkSpec, SourceSpec
 
 RESULT_BUFFER_BYTES = 16 * 1024 * 1024
 """Result rows of one job that may wait for the client."""
@@ -314,6 +314,8 @@ class EmbeddedCluster:
         self._around.on_crash()
 
 
-def _tables(graph: JobGraph) -> Iterator[SourceSpec | SinkSpec]:
+def _tables(graph: JobGraph) -> Iterator[SourceSpec | SinkSpec | InferTableSpec]:
+    """Those that the job reads and writes, and the one that it infers."""
+    yield from (o.spec for v in graph.vertices for o in v.operators if isinstance(o.spec, InferTableSpec))
     yield from (spec for _, spec in read_tables(graph))
     yield from (spec for _, spec in written_tables(graph))

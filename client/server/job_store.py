@@ -129,6 +129,9 @@ class FileJobStore:
         return tuple(s.job for s in sorted(found, key=lambda s: s.ended_ms))
 
     def put_ended(self, ended: EndedJob) -> None:
+        """Keep the end of a job, but of none that a statement ran while it was planned: nobody asks for it later."""
+        if ended.job_graph.is_for_planning:
+            return
         path = os.path.join(self._ended_directory, _checked(ended.details.job_id) + _GRAPH)
         write_file(path, _encode(_StoredEnd(FORMAT_VERSION, self._now_ms(), ended)), is_durable=False)
         paths = sorted(self._paths(self._ended_directory, _GRAPH), key=os.path.getmtime)

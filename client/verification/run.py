@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from client.following.ended_job import ended_error
-from client.short_job import GIVEN_UP_CHECK_S, awaited_batches
-from sqlstream.cancellation import check_not_given_up
+from client.short_job import JobEnd, awaited_batches
 from sqlstream.messages.job_state import JobStatus
 
 if TYPE_CHECKING:
@@ -24,10 +22,9 @@ def run_to_end(job: Job, take: Callable[[pa.RecordBatch], None]) -> JobMetrics:
     try:
         for batch in awaited_batches(job.results()):
             take(batch)
-        ended = threading.Event()
-        job.when_ended(lambda reply: ended.set())
-        while not ended.wait(GIVEN_UP_CHECK_S):
-            check_not_given_up()
+        end = JobEnd()
+        job.when_ended(end.tell)
+        end.awaited()
         status, error = job.wait()
     except BaseException:
         job.cancel()

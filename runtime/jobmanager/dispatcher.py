@@ -23,11 +23,15 @@ from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.messages.rpc import JobDetails, JobMetrics, JobOverviewEntry, JobStatusReply
 
+PLANNING_JOBS_MAX = 8
+"""How many ended jobs of statements' planning are remembered: enough for those whose clients are about to ask for the end."""
+
 
 class Dispatcher:
     """Stores a job before it runs, and runs it once, however often it is submitted.
 
-    State: the live JobMasters, and the newest `archive_max` ended jobs, at most half of them queries; older ones are forgotten.
+    State: the live JobMasters, and the newest `archive_max` ended jobs, at most half of them queries and
+    PLANNING_JOBS_MAX jobs of statements that were planned; older ones are forgotten.
     """
 
     def __init__(
@@ -96,8 +100,12 @@ class Dispatcher:
     def add_ended(self, ended: EndedJob) -> None:
         """Remember a job that has ended, here or under an earlier JobManager.
 
-        Queries have half of the places, so that however many come, the ends of other jobs stay to be read."""
+        Queries have half of the places, so that however many come, the ends of other jobs stay to be read. Of the jobs that
+        statements start while they are planned, there are but a few."""
         self.archive[ended.details.job_id] = ended
+        planning = [job_id for job_id, old in self.archive.items() if old.job_graph.is_for_planning]
+        for job_id in planning[:-PLANNING_JOBS_MAX]:
+            del self.archive[job_id]
         while len(self.archive) > self._archive_max:
             queries = [job_id for job_id, old in self.archive.items() if old.job_graph.is_query]
             others = (job_id for job_id in self.archive if job_id not in queries)

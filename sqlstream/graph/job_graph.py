@@ -10,7 +10,7 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import InternalError, Span
 from sqlstream.graph.stream_graph import Exchange
 from sqlstream.schema import Schema
-from sqlstream.specs import BatchQuerySpec, LookupJoinSpec, SinkSpec, SourceSpec, Spec
+from sqlstream.specs import BatchQuerySpec, InferTableSpec, LookupJoinSpec, SinkSpec, SourceSpec, Spec
 from sqlstream.specs.sink import COLLECT
 
 NETWORK_INPUT = -1
@@ -76,6 +76,14 @@ class JobGraph(msgspec.Struct, frozen=True):
         """Whether rows of the job go to a client."""
         specs = (o.spec for v in self.vertices for o in v.operators)
         return any(isinstance(spec, SinkSpec) and spec.connector == COLLECT for spec in specs)
+
+    @property
+    def is_for_planning(self) -> bool:
+        """Whether a statement runs the job to learn something before its own job is there."""
+        heads = (v.operators[0].spec for v in self.vertices)
+        return any(
+            isinstance(s, InferTableSpec) or (isinstance(s, BatchQuerySpec) and s.is_explained) for s in heads
+        )
 
     @property
     def is_batch(self) -> bool:

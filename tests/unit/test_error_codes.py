@@ -35,6 +35,7 @@ MEANINGS = {
     "SS5001": "a file that cannot be read or written",
     "SS5011": "data that cannot be decoded",
     "SS5102": "a value of a row that a function or cast cannot take",
+    "SS6003": "too few slots",
     "SS6005": "a task that does not react to its cancellation",
     "SS6009": "no such job",
     "SS6023": "a job that was cancelled, so that rows are missing",

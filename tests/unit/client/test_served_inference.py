@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,11 +11,12 @@ import pytest
 
 from client.local_cluster import LocalClusterClient
 from client.served_inference import ServedInference
-from client.session import Rows, Session
-from planner.dialect.parser import parse_statement
+from client.session import Job, Rows, Session
+from planner.dialect.parser import parse_script, parse_statement
+from runtime.embedded import EmbeddedCluster
 from sqlstream.cancellation import given_up_by
-from sqlstream.errors import ExternalError, JobError, UserError
-from sqlstream.messages.job_state import JobStatus
+from sqlstream.errors import ExternalError, FailureReason, JobError, UserError
+from sqlstream.messages.job_state import ExecutionState, JobStatus
 
 
 @pytest.fixture
@@ -68,6 +70,52 @@ def test_files_that_take_too_long_are_an_error_and_their_job_is_cancelled(
     assert (caught.value.code, bool(caught.value.hint)) == ("SS5026", True)
     (job,) = cluster.jobs()
     assert cluster.wait(job.job_id, 30).status is JobStatus.CANCELED
+
+
+BUSY = """
+CREATE TABLE ticks (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '10');
+CREATE TABLE nothing (n BIGINT) WITH ('connector' = 'blackhole');
+SET 'parallelism.default' = '1';
+INSERT INTO nothing SELECT n FROM ticks;
+"""
+
+
+def test_a_cluster_without_a_free_slot_is_the_cause_and_not_the_files(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("n\n1\n")
+    with EmbeddedCluster({"slotmanager.number-of-slots.max": "1"}) as full:
+        session = Session(full, is_served=True)
+        for statement in parse_script(BUSY):
+            job = session.execute(statement)
+        assert isinstance(job, Job)
+        await_running(full, job.id)
+        with pytest.raises(JobError) as caught:
+            ServedInference(full, timeout_s=0.5).format(f"{tmp_path}/a.csv")
+        assert (caught.value.code, caught.value.reason) == ("SS6003", FailureReason.NO_RESOURCES)
+        assert "SHOW JOBS" in caught.value.hint
+        (asked,) = [job for job in full.jobs() if job.name == "infer"]
+        assert full.wait(asked.job_id, 30).status is JobStatus.CANCELED
+
+
+def await_running(cluster: EmbeddedCluster, job_id: str) -> None:
+    deadline_s = time.monotonic() + 30
+    while any(v.state is not ExecutionState.RUNNING for v in cluster.details(job_id).vertices):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+
+
+def test_files_that_may_not_be_shared_are_refused_until_they_are_said_to_be(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("n\n1\n")
+    with EmbeddedCluster(in_process=True) as cluster:
+        # As on a cluster of several hosts.
+        cluster._is_on_one_host = False
+        session = Session(cluster, is_served=True)
+        query = parse_statement(f"SELECT * FROM '{tmp_path}/a.csv'")
+        with pytest.raises(UserError) as caught:
+            session.compile(query)
+        assert (caught.value.code, caught.value.span is not None) == ("SS4057", True)
+        assert cluster.jobs() == ()
+        session.execute(parse_statement("SET 'execution.batch.spark-files-are-shared' = 'true'"))
+        session.compile(query)
 
 
 def test_a_statement_that_was_given_up_leaves_no_job(cluster: LocalClusterClient, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from client.local_session import local_session
 from client.server.guarded_cluster import check_paths
 from client.session import Session
 from planner.dialect.parser import parse_script, parse_statement
+from planner.file_inference import inferring_job
 from runtime.absolute_paths import is_of_spark, with_absolute_paths
 from runtime.host.rooted_files import FilePlaces, RootedFiles
 from sqlstream.errors import UserError
@@ -63,6 +64,16 @@ def test_a_table_that_is_read_by_key_has_its_path_made_absolute_too(session: Ses
     query = "SELECT l.n FROM lines AS l JOIN dim FOR SYSTEM_TIME AS OF l.p AS d ON l.n = d.n"
     graph = with_absolute_paths(graph_of(session, query))
     assert sorted(read_paths(graph)) == [f"{tmp_path}/in/dim.csv", f"{tmp_path}/in/lines.csv"]
+
+
+def test_a_file_whose_columns_are_asked_for_has_its_path_made_absolute_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = inferring_job({"connector": "filesystem", "path": "in/lines.csv"}, "j", {})
+    expected = inferring_job({"connector": "filesystem", "path": f"{tmp_path}/in/lines.csv"}, "j", {})
+    changed = with_absolute_paths(asked)
+    assert changed.vertices[0].operators[0].spec == expected.vertices[0].operators[0].spec
 
 
 @pytest.mark.parametrize(("engine", "is_spark"), [("spark", True), ("duckdb", False)])

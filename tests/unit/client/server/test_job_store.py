@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import os
 import stat
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from client.server.job_store import FileJobStore, KeptCommitter
+from planner.file_inference import inferring_job
 from runtime.jobmanager.events import EndedJob, SinkCommit
 from sqlstream.errors import ErrorInfo, ExternalError, InternalError
 from sqlstream.graph.job_graph import JobGraph, encode_job_graph
@@ -129,6 +131,15 @@ def test_the_newest_ended_jobs_are_kept(tmp_path: Path, make_ended: MakeEnded) -
         store.put_ended(make_ended(f"j{number}"))
         os.utime(tmp_path / "jobs" / "ended" / f"j{number}.job", (number, number))
     assert [job.details.job_id for job in store.ended()] == [f"j{n}" for n in range(3, ENDED_MAX + 3)]
+
+
+def test_the_end_of_what_a_statement_asked_while_it_was_planned_is_not_kept(
+    tmp_path: Path, make_ended: MakeEnded
+) -> None:
+    store = store_in(tmp_path / "jobs")
+    asking = inferring_job({"connector": "filesystem", "path": "a.csv"}, "a", {})
+    store.put_ended(dataclasses.replace(make_ended("a"), job_graph=asking))
+    assert store.ended() == ()
 
 
 def test_what_a_killed_server_left_half_written_is_removed(tmp_path: Path, make_job: MakeJob) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from runtime.jobmanager.dispatcher import check_job_graph
+from planner.file_inference import inferring_job
+from runtime.jobmanager.dispatcher import PLANNING_JOBS_MAX, check_job_graph
 from runtime.jobmanager.events import (
     CancelRequested,
     JobFinished,
@@ -174,6 +175,18 @@ def test_queries_within_their_half_of_the_record_are_kept(make_job: MakeJob) -> 
         manager.handle(SubmitRequested(job), 0)
         manager.handle(CancelRequested(job.job_id), 0)
     assert [j.job_id for j in manager.dispatcher.overview()] == ["q0", "q1", "i1", "i2"]
+
+
+def test_what_statements_ask_while_they_are_planned_pushes_no_query_out_of_the_record(
+    make_job: MakeJob,
+) -> None:
+    manager = JobManager(JobManagerConfig(archive_max=50))
+    asking = [inferring_job({"connector": "filesystem", "path": "a.csv"}, f"a{n}", {}) for n in range(60)]
+    for job in (as_query(make_job("query")), *asking):
+        manager.handle(SubmitRequested(job), 0)
+        manager.handle(CancelRequested(job.job_id), 0)
+    kept = [f"a{n}" for n in range(60 - PLANNING_JOBS_MAX, 60)]
+    assert [j.job_id for j in manager.dispatcher.overview()] == ["query", *kept]
 
 
 def test_the_graph_of_a_job_is_known_while_it_lives_and_when_it_has_ended(make_job: MakeJob) -> None:

@@ -8,7 +8,7 @@ from runtime.batch.spark.shared_files import refuse_local_files
 from sqlstream import types as sql
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
-from sqlstream.specs import SourceSpec
+from sqlstream.specs import InferTableSpec, SourceSpec
 
 SCHEMA = Schema.of(("n", sql.BIGINT))
 
@@ -23,6 +23,12 @@ def test_a_file_that_duckdb_reads_is_refused_until_it_is_said_to_be_shared() -> 
         refuse_local_files(specs, {})
     assert refused.value.code == "SS4057"
     refuse_local_files(specs, {"execution.batch.spark-files-are-shared": "true"})
+
+
+def test_a_file_whose_columns_are_asked_for_is_refused_too() -> None:
+    with pytest.raises(UserError, match=r'table "/data/a\.csv" has files of this machine') as refused:
+        refuse_local_files([InferTableSpec({"connector": "filesystem", "path": "/data/a.csv"})], {})
+    assert refused.value.code == "SS4057"
 
 
 def test_a_database_at_an_address_has_no_files_of_this_machine() -> None:
