@@ -302,7 +302,7 @@ def load_extension(connection: Any, name: str) -> None:
             "SS5063",
             f"DuckDB {duckdb.__version__} cannot load its extension {name}",
             detail=_first_line(error),
-            hint=f"install it: pip install {package}=={duckdb.__version__}, or in DuckDB: INSTALL {name}",
+            hint=f"use connector 'jdbc' (SQLite, Postgres), or install it: INSTALL {name} in DuckDB, or pip install {package}",
         ) from error
 
 
