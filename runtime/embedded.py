@@ -117,12 +117,13 @@ class EmbeddedCluster:
                 on_attach=lambda data, is_gone: self._client_messages.attach(data, is_gone),
                 pass_on=around.pass_on,
             )
+        self._store = ClaimingStore(around.store, files)
         self._shell = JobManagerShell(
             self._job_manager_config(),
             self._task_managers.transport,
             steady_ms,
             now_ms,
-            ClaimingStore(around.store, files),
+            self._store,
             around.committer or ConnectorCommitter(files),
             self._task_managers,
             self._on_crash,
@@ -286,6 +287,7 @@ class EmbeddedCluster:
                 self._end_jobs()
         self._task_managers.stop()
         self._shell.stop()
+        self._store.close()
 
     def _end_jobs(self) -> None:
         deadline_s = steady_s() + END_JOBS_TIMEOUT_S

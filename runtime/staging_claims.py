@@ -2,7 +2,8 @@
 
 A sink's writers put their rows into staging directories `…-<job>-<writer>`. Beside these the process that runs the JobManager
 keeps a file `…-<job>-claim`, locked while the job lives. The lock ends with the process, however it ends: directories whose
-claim nobody holds belong to no job. Directories without a claim are left alone.
+claim nobody holds belong to no job, unless a server keeps the job, whose file the claim names. Directories without a claim are
+left alone.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+from runtime.abandoned_rows import CLAIM, AbandonedRows, remove_staged
 from runtime.connectors import connector
 from runtime.jobmanager.collaborators import JobStore
 from runtime.jobmanager.events import EndedJob
@@ -23,8 +25,8 @@ from sqlstream.spi.connector import StagesRows
 
 logger = logging.getLogger(__name__)
 
-CLAIM = "claim"
-"""The name that a claim has in place of a writer's id, which is a hexadecimal number."""
+CLOSE_TIMEOUT_S = 1.0
+"""How long `close` waits for the rows of dead jobs to be removed."""
 
 
 @dataclass(frozen=True)
@@ -40,15 +42,16 @@ class ClaimingStore:
     """Keeps jobs in another store, and the claims of their sinks from before a job runs until it has ended: a `JobStore`.
 
     A place that cannot be claimed, such as a directory that cannot be written, has no claim: the sink's writer says what is
-    wrong. State: the claims of the jobs that live."""
+    wrong. State: the claims of the jobs that live, and the removal of what dead jobs left."""
 
     def __init__(self, store: JobStore, files: Any) -> None:
         self._store = store
         self._files = files
+        self._abandoned = AbandonedRows(files)
         self._claims: dict[str, list[Claim]] = {}
 
     def put(self, job_graph: JobGraph, encoded: bytes) -> None:
-        """Also removes what dead jobs left where the job's sinks stage rows."""
+        """What dead jobs left where the job's sinks stage rows is removed meanwhile."""
         self._claims[job_graph.job_id] = self._claimed(job_graph)
         try:
             self._store.put(job_graph, encoded)
@@ -60,6 +63,13 @@ class ClaimingStore:
         self._release(job_id, is_committed=ended.details.status is JobStatus.FINISHED)
         self._store.remove(job_id, ended)
 
+    def kept_file(self, job_id: str) -> str:
+        return self._store.kept_file(job_id)
+
+    def close(self) -> None:
+        """Give the removal of what dead jobs left a moment to end."""
+        self._abandoned.wait(CLOSE_TIMEOUT_S)
+
     def _claimed(self, job_graph: JobGraph) -> list[Claim]:
         claims: dict[str, Claim] = {}
         for _, spec in written_tables(job_graph):
@@ -67,10 +77,11 @@ class ClaimingStore:
                 sink = connector(spec.connector)
                 if not isinstance(sink, StagesRows):
                     continue
-                _remove_abandoned(sink.staging_directory(spec, "*", CLAIM), self._files)
                 path = sink.staging_directory(spec, job_graph.job_id, CLAIM)
                 if path not in claims:
-                    claims[path] = _claim(path, self._files)
+                    claims[path] = _claim(path, self._files, self._store.kept_file(job_graph.job_id))
+                    of_all = path.removesuffix(f"{job_graph.job_id}-{CLAIM}")
+                    self._abandoned.remove(f"{glob.escape(of_all)}*-{CLAIM}")
             except (SqlStreamError, OSError) as error:
                 logger.debug('the rows of table "%s" are staged without a claim: %s', spec.table, error)
         return list(claims.values())
@@ -79,7 +90,7 @@ class ClaimingStore:
         for claim in self._claims.pop(job_id, ()):
             try:
                 # Attempts of subtasks whose process was killed have left theirs, also when the job has finished.
-                _remove_staged(claim.path, self._files)
+                remove_staged(claim.path, self._files)
                 self._files.remove(claim.path)
                 if claim.has_made_directory and not is_committed:
                     self._files.remove_directory_if_empty(os.path.dirname(claim.path))
@@ -90,34 +101,14 @@ class ClaimingStore:
                     claim.lock.close()
 
 
-def _claim(path: str, files: Any) -> Claim:
+def _claim(path: str, files: Any, kept_file: str) -> Claim:
     has_made_directory = files.status(os.path.dirname(path)) is None
     lock = None
     # Another job may look at the claim before it is locked, and remove it as one of nobody.
     for _ in range(3):
-        files.open_write(path).close()
+        with files.open_write(path) as stream:
+            stream.write(os.fsencode(kept_file))
         lock = files.lock(path)
         if lock is not None:
             break
     return Claim(path, lock, has_made_directory)
-
-
-def _remove_abandoned(pattern: str, files: Any) -> None:
-    for path in files.match_glob(pattern):
-        lock = files.lock(path)
-        if lock is None:
-            continue
-        try:
-            # The claim goes last: what a process that is killed here leaves is found again.
-            _remove_staged(path, files)
-            files.remove(path)
-        finally:
-            lock.close()
-
-
-def _remove_staged(claim: str, files: Any) -> None:
-    """Remove the staging directories of the job with this claim."""
-    for directory in files.match_glob(glob.escape(claim.removesuffix(CLAIM)) + "*"):
-        if directory != claim:
-            logger.warning('removing "%s", which a killed process left', directory)
-            files.remove(directory)

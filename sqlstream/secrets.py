@@ -19,6 +19,12 @@ _BARE_PAIR = re.compile(
 )
 _URL_TOKEN = re.compile(r"""\bsc://[^\s'"]*?;token=(?P<value>[^;\s'"]+)""", re.IGNORECASE)
 """The address of a Spark Connect server may hold the token."""
+_URL_LOGIN = re.compile(r"""\b\w+://[^\s'"/:@]*:(?P<value>[^\s'"/@]+)@""")
+_WORD_OF_ADDRESS = re.compile(
+    r"""['"](?:[^'"\n]*[\s;?&])?pass(?:word|wd)\s*=\s*(?P<value>[^\s'";&]+)""", re.IGNORECASE
+)
+"""The address of a database may hold the password: `scheme://user:password@host`, `host=… password=…`. Such addresses are
+refused, and the excerpt of the refusal must not show them."""
 
 
 def is_secret(key: str) -> bool:
@@ -36,8 +42,10 @@ def masked(key: str, value: str) -> str:
 
     >>> masked("spark.remote", "sc://host/;token=abc;use_ssl=true")
     'sc://host/;token=******;use_ssl=true'
+    >>> masked("path", "host=a password=hunter2"), masked("path", "postgresql://u:hunter2@a/db")
+    ('host=a password=******', 'postgresql://u:******@a/db')
     """
-    return MASK if is_secret(key) else _with_masks(value, _token_ranges(value))
+    return MASK if is_secret(key) else _with_masks(f"'{value}'", _token_ranges(f"'{value}'"))[1:-1]
 
 
 def secret_ranges(text: str) -> list[tuple[int, int]]:
@@ -49,7 +57,8 @@ def secret_ranges(text: str) -> list[tuple[int, int]]:
 
 
 def _token_ranges(text: str) -> list[tuple[int, int]]:
-    return [match.span("value") for match in _URL_TOKEN.finditer(text)]
+    patterns = (_URL_TOKEN, _URL_LOGIN, _WORD_OF_ADDRESS)
+    return sorted(match.span("value") for pattern in patterns for match in pattern.finditer(text))
 
 
 def _with_masks(text: str, ranges: list[tuple[int, int]]) -> str:

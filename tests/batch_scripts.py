@@ -12,7 +12,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-from client.absolute_paths import with_absolute_paths
 from differential.nexmark_batch import BATCH_SQL
 from differential.test_nexmark import answer
 from golden.test_results import SCRIPTS, printed
@@ -20,6 +19,7 @@ from oracle import Engine, Finished, assert_same_rows, rows_of
 
 from planner.batch import CompiledBatch
 from planner.compile import CompiledPlan
+from runtime.absolute_paths import with_absolute_paths
 from runtime.batch.engines import close_engines
 
 EVENTS = 20_000

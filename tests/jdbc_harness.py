@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -24,9 +25,12 @@ def context(
     batch_rows: int = 3,
     files: Any = FILES,
     job_id: str = "job",
+    now_ms: Callable[[], int] = lambda: 0,
+    on_cancel: Callable[[Callable[[], None]], None] = lambda interrupt: None,
 ) -> ConnectorContext:
     return ConnectorContext(
-        job_id, "vertex", subtask, parallelism, 0, batch_rows, {}, lambda: 0, lambda name, n: None, files
+        *(job_id, "vertex", subtask, parallelism, 0, batch_rows, {}, now_ms, lambda name, n: None, files),
+        on_cancel=on_cancel,
     )
 
 

@@ -70,6 +70,8 @@ class Disk:
         self.is_calm = False
         self.staged: dict[str, dict[str, list[Row]]] = {}
         self.visible: dict[str, dict[str, list[Row]]] = {}
+        # What the JobManager has been told of, so that it has to name it.
+        self.reported: set[tuple[str, str]] = set()
 
     def commit(self, job_id: str, files: list[str], is_broken: bool) -> None:
         """Make files visible; when the commit breaks, the first half of them is."""
@@ -78,9 +80,10 @@ class Disk:
             visible[file] = staged.pop(file)
 
     def abort(self, job_id: str, files: list[str]) -> None:
-        """Remove these files, seen or not, and all else that the job has staged."""
-        self.staged.pop(job_id, None)
-        for file in files:
+        """Remove these files, seen or not, and what the job has staged and not reported."""
+        staged = self.staged.get(job_id, {})
+        for file in [*files, *(f for f in list(staged) if (job_id, f) not in self.reported)]:
+            staged.pop(file, None)
             self.visible.get(job_id, {}).pop(file, None)
 
     def rows(self, job_id: str) -> list[Row]:

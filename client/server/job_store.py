@@ -96,6 +96,9 @@ class FileJobStore:
         remove_file(self._path(job_id, _GRAPH))
         remove_file(self._path(job_id, _COMMITS))
 
+    def kept_file(self, job_id: str) -> str:
+        return os.path.abspath(self._path(job_id, _GRAPH))
+
     # --- marks
 
     def mark_committing(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:

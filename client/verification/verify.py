@@ -110,7 +110,7 @@ def _in_batch(sink: Sink, context: BindContext, files: LocalFiles) -> CompiledBa
         return compile_in_batch((sink,), context, secrets.token_hex(16), files)
     except UserError as error:
         if error.code == "SS3301":
-            error.hint = "verify a query without it, or another engine: USING duckdb, USING spark"
+            error.hint = "verify a query without it, or USING another engine if that has it (docs/batch.md)"
         raise
 
 

@@ -41,11 +41,13 @@ class DuckDbTables:
         self._iterators: list[Iterator[pa.RecordBatch]] = []
         self._native: dict[str, DuckDbRelation] = {}
         self._ends = contextlib.ExitStack()
+        self._connection: duckdb.DuckDBPyConnection | None = None
         self.error: BaseException | None = None
 
     def make(self, shared: SharedConnection) -> None:
         """Make the relations, and shut the database off from all else. BatchCancelled."""
         connection, is_cancelled = shared.connection, self._run.is_cancelled
+        self._connection = connection
         for table in self._plan.tables:
             relation = usable_relation(
                 table, shared, self._plan.config, self._run.files, is_cancelled, self._ends
@@ -97,7 +99,26 @@ class DuckDbTables:
             with suppress(ValueError):
                 # A reader that DuckDB still runs closes itself when it sees the cancellation.
                 rows.close()  # type: ignore[attr-defined]
+        self._drop()
         self._ends.close()
+
+    def _drop(self) -> None:
+        """Empty the database: whoever reads a file that is attached to it keeps it for longer than the run."""
+        import duckdb
+
+        connection = self._connection
+        if connection is None:
+            return
+        for table in self._plan.tables:
+            with suppress(duckdb.Error):
+                if table.name in self._native:
+                    connection.execute(f"DROP VIEW {table.name}")
+                else:
+                    connection.unregister(_reader_name(table))
+            if table.is_shared and table.name not in self._native:
+                # A cancellation interrupts the connection of the run and no other.
+                with suppress(duckdb.Error), contextlib.closing(connection.cursor()) as cursor:
+                    cursor.execute(f"DROP TABLE IF EXISTS {table.name}")
 
     def _reader(self, table: BatchTable) -> pa.RecordBatchReader:
         """The rows of a table, read when DuckDB asks for them."""

@@ -104,18 +104,22 @@ class BatchQueryReader:
             if not self._batches and not self._has_ended:
                 self._changed.wait(POLL_WAIT_S)
             self._hand_on_figures()
-            if self._batches:
-                batch = self._batches.popleft()
-                self._held_bytes -= batch.nbytes
-                self._changed.notify_all()
-                return batch
-            if not self._has_ended:
-                return SourceStatus.NOTHING_YET
-        if self._error is not None:
+            lines = self._taken_lines()
+            polled = self._next()
+        self._print(lines)
+        if polled is SourceStatus.END and self._error is not None:
             if self._blamed:
                 self._blame(self._blamed)
             raise self._error
-        return SourceStatus.END
+        return polled
+
+    def _next(self) -> pa.RecordBatch | SourceStatus:
+        if self._batches:
+            batch = self._batches.popleft()
+            self._held_bytes -= batch.nbytes
+            self._changed.notify_all()
+            return batch
+        return SourceStatus.END if self._has_ended else SourceStatus.NOTHING_YET
 
     def next_poll_ms(self) -> int | None:
         return None
@@ -139,6 +143,8 @@ class BatchQueryReader:
             )
         with self._changed:
             self._hand_on_figures()
+            lines = self._taken_lines()
+        self._print(lines)
 
     def _hand_on_figures(self) -> None:
         for (name, metric), n in self._counts.items():
@@ -155,7 +161,13 @@ class BatchQueryReader:
         for metric, value in self._gauges.items():
             self._counters["query"].record(metric, value)
         self._gauges.clear()
+
+    def _taken_lines(self) -> list[tuple[list[str], bool]]:
         lines, self._lines = self._lines, []
+        return lines
+
+    def _print(self, lines: list[tuple[list[str], bool]]) -> None:
+        """Not under the lock: it may wait for the client, and the engine counts and emits meanwhile."""
         for texts, is_error in lines:
             self._print_lines(texts, is_error)
 

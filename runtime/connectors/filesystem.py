@@ -142,6 +142,12 @@ class Filesystem:
                 )
         # Partition columns stand in the names of directories, not in the files.
         in_files = Schema(tuple(f for f in schema.fields if f.name not in partition_keys))
+        if not schema.fields:
+            raise UserError(
+                "SS4006",
+                f'table "{table}" has no columns',
+                hint="name the columns in CREATE TABLE, or another file",
+            )
         if not in_files.fields:
             raise UserError(
                 "SS4006",

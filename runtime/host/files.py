@@ -7,6 +7,7 @@ import errno
 import fcntl
 import glob
 import itertools
+import mmap
 import os
 import shutil
 import stat
@@ -65,15 +66,19 @@ class LocalFiles:
         except OSError as error:
             raise file_error("read", path, error) from error
 
-    def map_read(self, path: str) -> pa.MemoryMappedFile:
-        """A regular file whose bytes are in memory only while they are used."""
+    def map_read(self, path: str) -> pa.BufferReader:
+        """A regular file whose bytes are in memory only while they are used. UserError SS5017 as in `open_read`."""
         import pyarrow as pa
 
-        self.open_read(path).close()
-        try:
-            return pa.memory_map(path)
-        except OSError as error:
-            raise file_error("read", path, error) from error
+        # What `open_read` has checked is what is mapped: the path may lead elsewhere by now.
+        with self.open_read(path) as stream:
+            try:
+                mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+            except ValueError:  # the operating system maps no empty file
+                return pa.BufferReader(b"")
+            except OSError as error:
+                raise file_error("read", path, error) from error
+        return pa.BufferReader(pa.py_buffer(mapped))
 
     def handed_on(self, path: str) -> str:
         """The absolute path under which an engine of another's making is to open the file."""

@@ -44,6 +44,8 @@ class LocalFileInference:
         if unknown is not None:
             known = ", ".join(SUFFIXES)
             hint = "name its format: /*+ OPTIONS('format' = 'csv') */ in FROM, WITH ('format' = 'csv') in CREATE TABLE"
+            if unknown.endswith((".duckdb", ".db", ".sqlite")):
+                hint = "CREATE TABLE with 'connector' = 'duckdb' or 'jdbc' names a table of the database"
             raise cannot_infer(unknown, f"its suffix is none of {known}", hint)
         other = next((p for p, form in formats if form != formats[0][1]), None)
         if other is not None:

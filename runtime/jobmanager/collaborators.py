@@ -17,6 +17,10 @@ class JobStore(Protocol):
     def remove(self, job_id: str, ended: EndedJob) -> None:
         """The job has ended, and `ended` is what is known of it, with times of the wall clock."""
 
+    def kept_file(self, job_id: str) -> str:
+        """The absolute path of the file that is there while the job is kept, also when the process has died. Empty for a store
+        that ends with its process."""
+
 
 class Committer(Protocol):
     """Finishes or undoes the work of sinks through their connectors. Errors are SqlStreamError or OSError."""
@@ -48,3 +52,7 @@ class KeepNothing:
 
     def remove(self, job_id: str, ended: EndedJob) -> None:
         del job_id, ended
+
+    def kept_file(self, job_id: str) -> str:
+        del job_id
+        return ""

@@ -407,8 +407,9 @@ class JobMaster:
     # --- time
 
     def _on_tick(self, event: Tick, now_ms: int) -> None:
-        if now_ms >= self._slots_deadline_ms:
-            self._on_failure(self._no_slots(), self._waiting_regions(), now_ms)
+        waiting = self._waiting_regions()
+        if waiting and now_ms >= self._slots_deadline_ms:
+            self._on_failure(self._no_slots(), waiting, now_ms)
         self._give_up_tasks(now_ms)
         for execution in self.graph.executions():
             if now_ms - execution.sent_ms < self.config.resend_ms:
@@ -430,7 +431,9 @@ class JobMaster:
 
         # The stuck task still uses its slot, so no other task may get it: the TaskManager has to restart.
         self._is_unclean = self._is_unclean or bool(lost)
-        self._instructions += [GiveUpTaskManager(task_manager_id) for task_manager_id in lost]
+        for task_manager_id in lost:
+            self.slots.remove_task_manager(task_manager_id)
+            self._instructions.append(GiveUpTaskManager(task_manager_id))
 
     def _no_slots(self) -> ErrorInfo:
         seconds = self.config.slot_request_timeout_ms / 1000

@@ -46,8 +46,6 @@ _P, _J = JobPhase, JobStatus
 ACTIVE = frozenset({_P.SCHEDULING, _P.DEPLOYING, _P.RUNNING, _P.RESTARTING})
 """The phases in which tasks may be started; which of them it is follows from the regions."""
 
-TERMINAL = frozenset({_P.FINISHED, _P.FAILED, _P.CANCELED, _P.SUSPENDED})
-
 _STOPS = frozenset({_P.FAILING, _P.CANCELLING, _P.SUSPENDED})
 
 PHASE_TRANSITIONS: dict[JobPhase, frozenset[JobPhase]] = {

@@ -131,10 +131,12 @@ class JobManagerShell:
         has_crashed = self._end is not None
         end = self._end = InternalError("the JobManager was stopped")
         self._loop.stop()
-        if not has_crashed:
-            self._suspend_jobs()
-        self._executor.stop()
-        self._fail_unanswered(end)
+        try:
+            if not has_crashed:
+                self._suspend_jobs()
+        finally:
+            self._executor.stop()
+            self._fail_unanswered(end)
 
     # --- network and provider
 

@@ -261,5 +261,5 @@ class StagesRows(Protocol):
     """A connector whose writers keep rows in directories of their own until the commit."""
 
     def staging_directory(self, spec: SinkSpec, job_id: str, writer_id: str) -> str:
-        """The directory of a writer of a job; with `*` for either, the pattern of those of all. UserError for a table that cannot
-        be written."""
+        """The directory of a writer of a job, whose path ends with `<job_id>-<writer_id>`. UserError for a table that cannot be
+        written."""

@@ -322,7 +322,7 @@ def test_a_job_whose_lines_nobody_reads_any_more_ends_quietly(script, start) -> 
     wait_for_work(process)
     process.stdout.close()
     assert process.stderr.read() == ""
-    assert process.wait(TIMEOUT_S) == 0
+    assert process.wait(TIMEOUT_S) == 141
     assert are_gone(children)
 
 

@@ -189,7 +189,7 @@ def test_a_reader_of_the_printed_lines_that_leaves_ends_the_job(server: RunningS
         assert client.line() == "+I[1]"
         assert client.process.stdout is not None
         client.process.stdout.close()
-        assert client.process.wait(WAIT_S) == 0
+        assert client.process.wait(WAIT_S) == 141
     server.wait_for(new_job(server, before), "CANCELED", timeout_s=5)
 
 

@@ -19,7 +19,6 @@ from operator_harness import Row, batch
 from postgres_harness import PASSWORD, USER, Postgres, running_postgres, sql_options
 
 from runtime.connectors import connector
-from runtime.connectors.jdbc.postgres_sink import staging_prefix
 from runtime.host.rooted_files import FilePlaces, RootedFiles
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
@@ -391,15 +390,37 @@ def test_an_abort_leaves_nothing_of_its_job(out: Postgres) -> None:
 
 def test_what_a_job_that_died_has_staged_is_removed_and_nothing_else(out: Postgres) -> None:
     target = sink(out.options("w.out"), OUT)
-    dead = connector("jdbc").sink(target, ChangelogMode.INSERT_ONLY, context(job_id="dead"))
+    dead = connector("jdbc").sink(target, ChangelogMode.INSERT_ONLY, context(job_id="d" * 32))
     dead._close()  # type: ignore[attr-defined]
-    living = connector("jdbc").sink(target, ChangelogMode.INSERT_ONLY, context(job_id="living"))
-    written(target, [[(1, "a")]], job_id="complete")
-    assert sorted(tables(out)) == ["out", "sqlstream_staging_complete", "sqlstream_staging_living"]
-    written(target, [], job_id="next")
-    assert "sqlstream_staging_living" in tables(out)
+    living = connector("jdbc").sink(target, ChangelogMode.INSERT_ONLY, context(job_id="a" * 32))
+    written(target, [[(1, "a")]], job_id="c" * 32, now_ms=lambda: 1000 * int(time.time()))
+    written(target, [[(1, "a")]], job_id="b" * 32, now_ms=lambda: 1000 * int(time.time()) - 31 * DAY_MS)
+    staged = [f"sqlstream_staging_{c * 32}" for c in "abc"]
+    assert tables(out) == ["out", *staged]
+    written(target, [], job_id="e" * 32)
+    assert tables(out) == ["out", staged[0], staged[2], f"sqlstream_staging_{'e' * 32}"]
     living.abort()
-    assert staging_prefix("living") not in " ".join(tables(out))
+    assert staged[0] not in tables(out)
+
+
+def test_tables_of_others_stay_whatever_their_names(out: Postgres) -> None:
+    target, shape = sink(out.options("w.out"), OUT), f"{'d' * 32}_{'0' * 12}"
+    connector("jdbc").sink(target, ChangelogMode.INSERT_ONLY, context(job_id="d" * 32))._close()  # type: ignore[attr-defined]
+    comment = out.sql(
+        "SELECT obj_description(oid, 'pg_class') FROM pg_class WHERE relname LIKE 'sqlstream\\_staging\\_d%'"
+    )
+    names = ("sqlstream_staging_backup", "sqlstream_staging_my_copy", f"sqlstream_staging_{shape[:-1]}")
+    uncommented = f"sqlstream_staging_{shape}"
+    out.sql(
+        *(f"CREATE TABLE w.{name} ()" for name in (*names, uncommented)),
+        *(f"COMMENT ON TABLE w.{name} IS '{comment}'" for name in names),
+        "CREATE TABLE w.sqlstream_staging_of_mine ()",
+        "COMMENT ON TABLE w.sqlstream_staging_of_mine IS 'since 1'",
+    )
+    written(target, [], job_id="e" * 32)
+    left = out.sql("SELECT relname FROM pg_class WHERE relnamespace = 'w'::regnamespace AND relkind = 'r'")
+    expected = {"out", *names, uncommented, "sqlstream_staging_of_mine"}
+    assert {name for name in left.split("\n") if "e" * 32 not in name} == expected
 
 
 @pytest.mark.parametrize(

@@ -94,8 +94,8 @@ def test_an_error_of_a_reader_is_the_statement_s_error(tmp_path: Path) -> None:
 def test_an_error_of_the_query_is_one_line_without_a_stack_trace(people: str) -> None:
     table = file_table("t0", people, PEOPLE, **{"csv.ignore-parse-errors": "true"})
     with pytest.raises(JobError) as caught:
-        run_query("SELECT raise_error('division by zero') AS x FROM t0", table)
-    assert "division by zero" in caught.value.message
+        run_query("SELECT raise_error('no such thing') AS x FROM t0", table)
+    assert "no such thing" in caught.value.message
     assert "\n" not in caught.value.message
     assert caught.value.detail == ""
 

@@ -72,7 +72,7 @@ from sqlstream.errors import ErrorInfo, FailureReason, JobError
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobEdge, JobGraph, JobVertex
 from sqlstream.graph.stream_graph import Exchange, ExchangeKind
 from sqlstream.messages.job_state import ExecutionState, JobStatus
-from sqlstream.messages.rpc import RequestSlot, TaskDeploymentDescriptor, TaskMetrics
+from sqlstream.messages.rpc import RequestSlot, TaskDeploymentDescriptor, TaskMetrics, TaskStateUpdate
 from sqlstream.specs import CalcSpec, SinkSpec, SourceSpec
 
 JOB_MANAGER = "jobmanager:6123"
@@ -490,6 +490,9 @@ class Cluster:
 
     def deliver(self, address: str, message: object) -> None:
         if address == JOB_MANAGER:
+            if isinstance(message, TaskStateUpdate):
+                files = [c["file"] for sink in message.committables for c in sink.committables]
+                self.disk.reported.update((message.job_id, file) for file in files)
             self.tell_job_manager(MessageReceived(message))  # type: ignore[arg-type]
             return
         process = self.processes.get(address)

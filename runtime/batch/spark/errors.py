@@ -76,13 +76,21 @@ def first_line(error: SqlStreamError) -> str:
     return error.message.splitlines()[0] if error.message else type(error).__name__
 
 
+def _text_of(found: object) -> str:
+    """Its text: py4j asks the JVM for that of a Java exception, and fails when the JVM has ended since."""
+    try:
+        return str(found)
+    except Exception:  # whatever it is, it must not replace the cause
+        return f"{type(found).__name__}, of which Spark can say no more"
+
+
 def _whole_text(error: BaseException) -> str:
     """All that is known: PySpark keeps the stack trace of the JVM, which names the causes, beside the message."""
     texts: list[str] = []
     cause: BaseException | None = error
     while cause is not None and len(texts) < 10:
-        texts.append(str(getattr(cause, "_desc", None) or cause))
-        texts.append(str(getattr(cause, "_stackTrace", None) or ""))
+        texts.append(_text_of(getattr(cause, "_desc", None) or cause))
+        texts.append(_text_of(getattr(cause, "_stackTrace", None) or ""))
         cause = getattr(cause, "_cause", None) or cause.__cause__
     return "\n".join(text for text in texts if text)
 

@@ -28,6 +28,10 @@ MEMORY_MAX = "1GB"
 IDLE_MAX = 8
 """Instances without readers that are kept: a lookup for each batch would make a new one each time, which takes 25 ms."""
 
+LENT_MAX = 4
+"""Instances of others to which one file is attached. Those of ended queries among them keep threads and memory until nobody in
+the process reads the file, which may never be so while new queries come."""
+
 SETTINGS = {
     "threads": 1,
     "autoinstall_known_extensions": "false",
@@ -70,6 +74,10 @@ def lock_down(connection: Any, paths: tuple[str, ...]) -> None:
     connection.execute(f"SET allowed_paths = [{', '.join(text(path) for path in paths)}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
+
+
+class NotLent(Exception):
+    """As many others have a file attached as may; its message is for EXPLAIN."""
 
 
 class Reading(NamedTuple):
@@ -126,10 +134,19 @@ class _Instance:
             if self.is_attached and is_unused():
                 self._detach()
 
-    def detach_with_last(self, detach: Callable[[], None]) -> None:
-        """Have another instance detach the file with the last reader of this one: until then it holds locks for all of them."""
+    def lend(self, place: Place, key: _Key, shared: SharedConnection, alias: str) -> None:
+        """Attach the file to another instance, which detaches it with the last reader of this one: until then it holds locks for
+        all of them. NotLent."""
         with self.lock:
-            self._detachments.append(detach)
+            if _has_database(shared.connection, alias):
+                return
+            if len(self._detachments) >= LENT_MAX:
+                raise NotLent(
+                    f"{LENT_MAX} other queries have its file attached, or had while somebody still reads it"
+                )
+            attach(shared.connection, place, key.paths[0], alias, is_read_only=True)
+            shared.hold()
+            self._detachments.append(lambda: _detach_other(shared, alias))
 
     def _detach(self) -> None:
         self.is_attached = False
@@ -182,12 +199,11 @@ class Instances:
     @contextlib.contextmanager
     def lent(self, place: Place, files: Any, shared: SharedConnection, alias: str) -> Iterator[None]:
         """The DuckDB file attached to an instance of the caller as well, read-only. It stays so until the last reader of the
-        place in this process has gone, and the connection is held as long. Errors as in `reading`."""
+        place in this process has gone, and the connection is held as long. Where it is attached there already, the caller is one
+        reader more, so that it stays. Errors as in `reading`; NotLent while LENT_MAX others have it."""
         with translated(place), self._entered(place, files) as (key, instance):
             instance.cursor(place, key, files).close()
-            attach(shared.connection, place, key.paths[0], alias, is_read_only=True)
-            shared.hold()
-            instance.detach_with_last(lambda: _detach_other(shared, alias))
+            instance.lend(place, key, shared, alias)
             # It may have been replaced by a link while it was attached.
             files.status(key.paths[0])
             yield
@@ -226,6 +242,11 @@ class Instances:
             ]
             kept = [key for key in idle if not key.kind.is_server][-IDLE_MAX:]
             return [self._instances.pop(key) for key in idle if key not in kept]
+
+
+def _has_database(connection: Any, alias: str) -> bool:
+    found = connection.execute("SELECT count(*) FROM duckdb_databases() WHERE database_name = ?", [alias])
+    return bool(found.fetchall()[0][0])
 
 
 def _detach_other(shared: SharedConnection, alias: str) -> None:
@@ -302,7 +323,7 @@ def load_extension(connection: Any, name: str) -> None:
             "SS5063",
             f"DuckDB {duckdb.__version__} cannot load its extension {name}",
             detail=_first_line(error),
-            hint=f"install it: pip install {package}=={duckdb.__version__}, or in DuckDB: INSTALL {name}",
+            hint=f"use connector 'jdbc' (SQLite, Postgres), or install it: INSTALL {name} in DuckDB, or pip install {package}",
         ) from error
 
 

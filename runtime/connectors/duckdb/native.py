@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -46,14 +45,8 @@ def attached_relation(place: Place, spec: SourceSpec, files: Any) -> DuckDbRelat
     name = f"file_{hashlib.sha256(path.encode()).hexdigest()[:16]}"
     columns = ", ".join(f"{e} AS c{i}" for i, e in enumerate(expressions.values())) or "1 AS c"
 
-    @contextlib.contextmanager
-    def attach(shared: SharedConnection) -> Iterator[None]:
-        present = shared.connection.execute("SELECT database_name FROM duckdb_databases()").fetchall()
-        if (name,) in present:
-            yield
-            return
-        with INSTANCES.lent(place, files, shared, name):
-            yield
+    def attach(shared: SharedConnection) -> contextlib.AbstractContextManager[None]:
+        return INSTANCES.lent(place, files, shared, name)
 
     return DuckDbRelation(
         "native, attached read-only",

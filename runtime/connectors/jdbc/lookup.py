@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from runtime.connectors.jdbc.connecting import Connecting
 from runtime.connectors.jdbc.dialect import dialect
-from runtime.connectors.jdbc.driver import Connection, connect
+from runtime.connectors.jdbc.driver import Connection
 from runtime.connectors.jdbc.opened_table import OpenedTable, open_table
 from runtime.connectors.jdbc.options import JdbcOptions
 from sqlstream.errors import ExternalError, UserError
@@ -29,7 +30,14 @@ class JdbcLookup:
         self._context = context
         self._connection: Connection | None = None
         self._opened: OpenedTable | None = None
-        context.on_cancel(lambda: self._connection.cancel() if self._connection is not None else None)
+        self._connecting = Connecting(options.database, context.files)
+        context.on_cancel(self._cancel)
+
+    def _cancel(self) -> None:
+        """Called by another thread."""
+        self._connecting.cancel()
+        if (connection := self._connection) is not None:
+            connection.cancel()
 
     def lookup(self, keys: pa.RecordBatch) -> pa.RecordBatch:
         try:
@@ -64,7 +72,7 @@ class JdbcLookup:
 
     def _open(self) -> tuple[Connection, OpenedTable]:
         if self._connection is None or self._opened is None:
-            self._connection = connect(self._options.database, self._context.files)
+            self._connection = self._connecting.connect()
             self._opened = open_table(self._connection, self._options, self._spec)
         return self._connection, self._opened
 

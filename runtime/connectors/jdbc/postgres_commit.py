@@ -23,6 +23,7 @@ _LOCK_TIMEOUT = "30s"
 _STAGED = """
 SELECT c.relname::text AS name FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE n.nspname = {schema} AND c.relkind = 'r' AND starts_with(c.relname, {prefix})
+  AND substr(c.relname, length({prefix}) + 1) ~ '^[0-9a-f]{{12}}$'
 """
 
 

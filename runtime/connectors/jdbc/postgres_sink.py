@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import logging
 import uuid
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from runtime.connectors.jdbc.driver import Connection, connect
+from runtime.connectors.jdbc.connecting import Connecting
+from runtime.connectors.jdbc.driver import Connection, transaction
 from runtime.connectors.jdbc.options import JdbcOptions
 from runtime.connectors.jdbc.postgres import Postgres
 from runtime.connectors.jdbc.postgres_types import can_write, sent_type, staging_type
@@ -26,7 +28,10 @@ from sqlstream.spi.connector import ConnectorContext
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 STAGING = "sqlstream_staging_"
+_WRITING = "sqlstream: rows of a job that is running"
 _FINISHED = "sqlstream: complete, and waiting for its commit"
 _BUFFER_ROWS_MAX = 1_000_000
 """Rows that wait at most, whatever the options say."""
@@ -39,11 +44,15 @@ SELECT has_schema_privilege({schema}, 'CREATE') AS "CREATE in the schema", {othe
 """
 _LEFTOVERS = """
 SELECT c.relname::text AS name FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
-WHERE n.nspname = {schema} AND c.relkind = 'r' AND starts_with(c.relname, '{staging}') AND NOT starts_with(c.relname, {own})
-  AND pg_has_role(c.relowner, 'USAGE') AND (obj_description(c.oid, 'pg_class') IS NULL
-    OR to_timestamp(substring(obj_description(c.oid, 'pg_class') FROM '\\d+$')::float8) < now() - INTERVAL '{days} days')
+WHERE n.nspname = {schema} AND c.relkind = 'r' AND NOT starts_with(c.relname, {own}) AND pg_has_role(c.relowner, 'USAGE')
+  AND c.relname ~ '^{staging}[0-9a-f]{{32}}_[0-9a-f]{{12}}$' AND CASE
+    WHEN obj_description(c.oid, 'pg_class') = {writing} THEN true
+    WHEN obj_description(c.oid, 'pg_class') ~ {finished}
+      THEN to_timestamp(substring(obj_description(c.oid, 'pg_class') FROM '[0-9]+$')::float8) < now() - INTERVAL '{days} days'
+    ELSE false END
 LIMIT {most}
 """
+"""Only tables with both the name and the comment that a writer gives: any other belongs to somebody else."""
 
 
 def staging_table(schema: str, name: str) -> str:
@@ -80,8 +89,18 @@ class PostgresSinkWriter:
         self._next_number = context.subtask * _NUMBERS_PER_SUBTASK
         self._rows = 0
         self._connection: Connection | None = None
-        context.on_cancel(lambda: self._connection.cancel() if self._connection is not None else None)
-        self._target = tried(lambda _: self._opened(), options.sink_retries_max, "a connect failed")
+        self._connecting = Connecting(options.database, context.files)
+        context.on_cancel(self._cancel)
+        self._target = self._tried(lambda _: self._opened(), "a connect failed")
+
+    def _cancel(self) -> None:
+        """Called by another thread."""
+        self._connecting.cancel()
+        if (connection := self._connection) is not None:
+            connection.cancel()
+
+    def _tried(self, action: Callable[[int], T], failed: str) -> T:
+        return tried(action, self._options.sink_retries_max, failed, self._connecting.cancelled)
 
     def _opened(self) -> StoredTable:
         try:
@@ -99,16 +118,20 @@ class PostgresSinkWriter:
         _check_privileges(connection, target, bool(self._spec.primary_key))
         _remove_leftovers(connection, target.schema, self._context.job_id)
         columns = [f"{quote(n)} {staging_type(target.columns[n])}" for n, _ in fields]
-        connection.run(
-            f"CREATE TABLE IF NOT EXISTS {staging_table(target.schema, self._name)}"
-            f" ({', '.join(columns)}, {quote(KIND_COLUMN)} int2, {quote(NUMBER_COLUMN)} int8)"
-        )
+        staging = staging_table(target.schema, self._name)
+        # Together: without its comment the table would never be removed.
+        with transaction(connection):
+            connection.run(
+                f"CREATE TABLE IF NOT EXISTS {staging}"
+                f" ({', '.join(columns)}, {quote(KIND_COLUMN)} int2, {quote(NUMBER_COLUMN)} int8)"
+            )
+            connection.run(f"COMMENT ON TABLE {staging} IS {text(_WRITING)}")
         return target
 
     def _connected(self) -> Connection:
         """The connection, or one made anew, with the lock of the job."""
         if self._connection is None:
-            self._connection = connect(self._options.database, self._context.files)
+            self._connection = self._connecting.connect()
             self._connection.rows(
                 f"SELECT pg_advisory_lock_shared({job_lock(self._context.job_id)})::text AS locked"
             )
@@ -144,7 +167,7 @@ class PostgresSinkWriter:
         if not self._waiting:
             return
         rows = pa.Table.from_batches(self._waiting)
-        tried(lambda attempt: self._sent(rows, attempt > 0), self._options.sink_retries_max, "a write failed")
+        self._tried(lambda attempt: self._sent(rows, attempt > 0), "a write failed")
         self._rows += rows.num_rows
         self._context.count("numBytesOut", rows.nbytes)
         self._waiting, self._waiting_rows = [], 0
@@ -173,7 +196,7 @@ class PostgresSinkWriter:
         try:
             self._connected().run(f"DROP TABLE IF EXISTS {staging_table(self._target.schema, self._name)}")
         except SqlStreamError as error:
-            # The next job that writes there removes it.
+            # The JobManager removes it, or the next job that writes there.
             logger.warning("staged rows were left in table %s: %s", self._name, error.message)
         finally:
             self._close()
@@ -206,6 +229,8 @@ def _remove_leftovers(connection: Connection, schema: str, job_id: str) -> None:
     query = _LEFTOVERS.format(
         schema=text(schema),
         staging=STAGING,
+        writing=text(_WRITING),
+        finished=text(f"^{_FINISHED} [0-9]{{1,12}}$"),
         own=text(staging_prefix(job_id)),
         days=JOURNAL_DAYS,
         most=_LEFTOVERS_MAX,

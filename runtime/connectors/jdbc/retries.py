@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from runtime.host.clock import wait_s
 from sqlstream.errors import ExternalError, Retry
 
 logger = logging.getLogger(__name__)
@@ -17,10 +17,15 @@ PAUSE_S = 0.2
 PAUSE_MAX_S = 5.0
 
 
-def tried(action: Callable[[int], T], retries_max: int, failed: str) -> T:
+def tried(
+    action: Callable[[int], T], retries_max: int, failed: str, cancelled: threading.Event | None = None
+) -> T:
     """What `action`, which gets the number of retries before it, returns. `failed` says in the log what is tried again. The
-    ExternalError of the last try, or of one that cannot help."""
+    ExternalError of the last try, or of one that cannot help. No try begins once another thread has set `cancelled`."""
     pause_s = PAUSE_S
+    cancelled = cancelled or threading.Event()
+    if cancelled.is_set():
+        raise ExternalError("SS5060", "nothing is asked of the database: the task is cancelled")
     for attempt in range(retries_max + 1):
         try:
             return action(attempt)
@@ -28,6 +33,7 @@ def tried(action: Callable[[int], T], retries_max: int, failed: str) -> T:
             if error.retry is Retry.NEVER or attempt == retries_max:
                 raise
             logger.warning("%s and is tried again in %.1f s: %s", failed, pause_s, error.message)
-        wait_s(pause_s)
+            if cancelled.wait(pause_s):
+                raise
         pause_s = min(2 * pause_s, PAUSE_MAX_S)
     raise AssertionError("unreachable")

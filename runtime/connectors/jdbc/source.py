@@ -7,8 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from runtime.connectors.jdbc.connecting import Connecting
 from runtime.connectors.jdbc.dialect import dialect
-from runtime.connectors.jdbc.driver import Connection, connect
+from runtime.connectors.jdbc.driver import Connection
 from runtime.connectors.jdbc.opened_table import OpenedTable, open_table
 from runtime.connectors.jdbc.options import JdbcOptions
 from runtime.connectors.sql_filters import quote
@@ -55,7 +56,14 @@ class JdbcReader:
         self._limit = spec.limit
         self._tries = 0
         self._next_try_ms: int | None = None
-        context.on_cancel(lambda: self._connection.cancel() if self._connection is not None else None)
+        self._connecting = Connecting(options.database, context.files)
+        context.on_cancel(self._cancel)
+
+    def _cancel(self) -> None:
+        """Called by another thread."""
+        self._connecting.cancel()
+        if (connection := self._connection) is not None:
+            connection.cancel()
 
     def poll(self) -> pa.RecordBatch | SourceStatus:
         while self._left and self._limit != 0:
@@ -91,7 +99,7 @@ class JdbcReader:
 
     def _begun(self, number: int) -> Iterator[pa.RecordBatch]:
         if self._connection is None:
-            self._connection = connect(self._options.database, self._context.files)
+            self._connection = self._connecting.connect()
             if not self._options.is_auto_commit:
                 self._connection.run(_SNAPSHOTS[self._options.database.is_server])
             self._opened = open_table(self._connection, self._options, self._spec)

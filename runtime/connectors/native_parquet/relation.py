@@ -26,6 +26,7 @@ from runtime.connectors.native_parquet.refusal import NotNative
 from runtime.connectors.native_parquet.statistics import Reading, stored_bytes
 from runtime.connectors.sql_filters import text
 from runtime.host.files import FileStatus
+from runtime.host.rooted_files import RootedFiles
 from sqlstream.errors import ExternalError, Retry
 from sqlstream.spark_types import quote as spark_name
 from sqlstream.specs import SourceSpec
@@ -88,6 +89,9 @@ def parquet_relation(
     spec: SourceSpec, engine: str, files: Any, check_cancelled: Callable[[], None]
 ) -> BatchRelation:
     """How an engine reads the table. Errors of files and of pyarrow: our reader says what they mean."""
+    if engine == "spark" and isinstance(files, RootedFiles):
+        # DuckDB opens what was checked or nothing; Spark follows a link that has taken its place.
+        return ThroughReader("Spark does not check where a path leads when it opens it, as this server does")
     try:
         found = _files(spec, engine, files, check_cancelled)
         byte_count = _checked_bytes(found, engine)

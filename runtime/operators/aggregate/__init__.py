@@ -1,0 +1,1 @@
+"""GROUP BY without windows: what each group has come to, as a changelog."""

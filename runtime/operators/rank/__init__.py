@@ -1,0 +1,1 @@
+"""ROW_NUMBER() without windows: the first rows per key, as a changelog."""

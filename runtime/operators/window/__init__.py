@@ -1,0 +1,1 @@
+"""Operators over windows of time: assignment, aggregation, Top-N and join."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,8 @@ def stage(sink: SinkSpec, job_id: str) -> Path:
 
 
 def kill(store: ClaimingStore) -> None:
-    """What the end of a process does to its locks."""
+    """What the end of a process does to its threads and locks."""
+    store.close()
     for claim in (c for claims in store._claims.values() for c in claims):
         assert claim.lock is not None
         claim.lock.close()
@@ -82,6 +84,7 @@ def test_the_next_job_removes_what_a_dead_one_has_left(
     staged = stage(sink, "dead")
     kill(dead)
     store.put(job("next", sink), b"")
+    store.close()
     assert not staged.exists()
     assert [name for name in names(sink, tmp_path) if "dead" in name] == []
 
@@ -93,6 +96,7 @@ def test_the_rows_of_a_living_job_and_those_that_nobody_claims_stay(
     living.put(job("living", sink), b"")
     staged, unclaimed = stage(sink, "living"), stage(sink, "unclaimed")
     store.put(job("next", sink), b"")
+    store.close()
     store.remove("next", ended(job("next", sink)))
     assert staged.exists()
     assert unclaimed.exists()
@@ -109,7 +113,71 @@ def test_the_rows_of_a_job_whose_id_begins_with_a_dead_ones_stay(
     staged = stage(sink, "12")
     kill(dead)
     store.put(job("next", sink), b"")
+    store.close()
     assert staged.exists()
+
+
+@pytest.mark.parametrize("path", ["db[1].sqlite", "d*/[b].sqlite"])
+def test_claims_are_found_beside_names_with_wildcards(
+    tmp_path: Path, store: ClaimingStore, path: str
+) -> None:
+    options = {"url": f"jdbc:sqlite:{tmp_path / path}", "table-name": "t"}
+    sink = SinkSpec("out", "jdbc", options, SCHEMA)
+    dead = ClaimingStore(KeepNothing(), FILES)
+    dead.put(job("dead", sink), b"")
+    staged = stage(sink, "dead")
+    kill(dead)
+    store.put(job("next", sink), b"")
+    store.close()
+    assert not staged.exists()
+
+
+def test_the_rows_of_a_job_that_a_stopped_server_keeps_stay_until_it_keeps_it_no_longer(
+    sink: SinkSpec, store: ClaimingStore, tmp_path: Path
+) -> None:
+    kept = tmp_path / "kept.job"
+    kept.write_text("")
+
+    class Keeping(KeepNothing):
+        def kept_file(self, job_id: str) -> str:
+            return str(kept)
+
+    dead = ClaimingStore(Keeping(), FILES)
+    dead.put(job("dead", sink), b"")
+    staged = stage(sink, "dead")
+    kill(dead)
+    store.put(job("next", sink), b"")
+    store.close()
+    assert staged.exists()
+    kept.unlink()
+    store.put(job("last", sink), b"")
+    store.close()
+    assert not staged.exists()
+    assert [name for name in names(sink, tmp_path) if "dead" in name] == []
+
+
+def test_a_large_leftover_delays_no_job(sink: SinkSpec) -> None:
+    is_removing, may_go_on = threading.Event(), threading.Event()
+
+    class Slow(LocalFiles):
+        def remove(self, path: str) -> None:
+            if "-dead-" in path:
+                is_removing.set()
+                may_go_on.wait(10)
+            super().remove(path)
+
+    dead = ClaimingStore(KeepNothing(), FILES)
+    dead.put(job("dead", sink), b"")
+    staged = stage(sink, "dead")
+    kill(dead)
+    store = ClaimingStore(KeepNothing(), Slow())
+    store.put(job("next", sink), b"")
+    assert is_removing.wait(10)
+    store.put(job("another", sink), b"")
+    assert staged.exists()
+    may_go_on.set()
+    store.close()
+    assert not staged.exists()
 
 
 def test_an_ended_job_leaves_no_claim_and_a_failed_one_no_directory(

@@ -6,14 +6,26 @@ import itertools
 from collections.abc import Callable
 from pathlib import Path
 
+import duckdb
 import pytest
+from operator_harness import batch
 
 from client.server.job_store import FileJobStore
 from client.server.recovery import LOST_WITH_CLIENT, recover, submit_again
+from runtime.connectors import connector
+from runtime.host.files import LocalFiles
+from runtime.jobmanager.collaborators import KeepNothing
 from runtime.jobmanager.events import SinkCommit
+from runtime.sink_committer import ConnectorCommitter
+from runtime.staging_claims import ClaimingStore
+from sqlstream import types as sql
+from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ExternalError, UserError
-from sqlstream.graph.job_graph import JobGraph, encode_job_graph
+from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobGraph, JobVertex, encode_job_graph
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.schema import Schema
+from sqlstream.specs import SinkSpec
+from sqlstream.spi.connector import ConnectorContext
 
 MakeJob = Callable[..., JobGraph]
 
@@ -138,3 +150,33 @@ def test_a_job_that_is_refused_now_has_failed(store: FileJobStore, make_job: Mak
     assert ended.details.error is not None
     assert (ended.details.status, ended.details.error.code) == (JobStatus.FAILED, "SS6003")
     assert store.kept() == ()
+
+
+def writing(job_id: str, sink: SinkSpec) -> JobGraph:
+    mode, schema = ChangelogMode.INSERT_ONLY, sink.schema
+    operator = ChainedOperator(0, "u0", "out", sink, NETWORK_INPUT, (schema,), (mode,), schema, mode)
+    return JobGraph(job_id, "insert", (JobVertex("0" * 32, "out", (operator,), 1, 128),), ())
+
+
+def test_a_job_that_writes_the_same_table_leaves_a_killed_servers_commit_to_that_server(
+    store: FileJobStore, tmp_path: Path
+) -> None:
+    sink = SinkSpec("out", "duckdb", {"path": str(tmp_path / "out.duckdb")}, Schema.of(("k", sql.BIGINT)))
+    files, mode, graph = LocalFiles(), ChangelogMode.INSERT_ONLY, writing("killed", sink)
+    server = ClaimingStore(store, files)
+    server.put(graph, encode_job_graph(graph))
+    around = ConnectorContext("killed", "v", 0, 1, 0, 9, {}, lambda: 0, lambda name, n: None, files)
+    writer = connector("duckdb").sink(sink, mode, around)
+    writer.write(batch(sink.schema, [(1,)], mode))
+    commits = (SinkCommit("0" * 32, 0, sink, tuple(writer.finish())),)
+    store.mark_committing("killed", commits)
+    server.close()
+    (claim,) = server._claims["killed"]
+    assert claim.lock is not None
+    claim.lock.close()
+    another = ClaimingStore(KeepNothing(), files)
+    another.put(writing("another", sink), b"")
+    another.close()
+    assert recover(store, ConnectorCommitter(files), lambda: 0).again == ()
+    with duckdb.connect(str(tmp_path / "out.duckdb"), read_only=True) as database:
+        assert database.execute("SELECT * FROM out").fetchall() == [(1,)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import random
@@ -17,9 +18,11 @@ from batch_harness import NUMBERS, KeptRun, numbers, plan
 from native_relation_harness import THROUGH_READER, comparable, parquet_table, write_file
 
 from runtime.batch.duckdb import DuckDbEngine
+from runtime.batch.duckdb_tables import DuckDbTables
 from runtime.batch.native_tables import batch_relation
 from runtime.connectors.duckdb.database import INSTANCES
 from runtime.connectors.duckdb.options import read_place
+from runtime.connectors.duckdb.shared_connection import SharedConnection
 from runtime.host.files import LocalFiles
 from runtime.host.rooted_files import FilePlaces, RootedFiles
 from sqlstream import types as sql
@@ -27,7 +30,7 @@ from sqlstream.batch_plan import BatchPlan, BatchTable
 from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import SourceSpec
-from sqlstream.spi.batch_relation import BatchRelation, DuckDbRelation, ThroughReader
+from sqlstream.spi.batch_relation import BatchRelation, DuckDbRelation, SparkRelation, ThroughReader
 from sqlstream.types import LogicalType
 
 ENGINE = DuckDbEngine()
@@ -268,6 +271,10 @@ def test_files_outside_of_the_roots_are_read_by_nobody(tmp_path: Path) -> None:
     files = RootedFiles(FilePlaces((str(inside.resolve()),)))
     schema = Schema.of(("x", sql.BIGINT))
     assert isinstance(relation(parquet_table(inside, schema), files), DuckDbRelation)
+    of_spark = relation(parquet_table(inside, schema), files, "spark")
+    assert isinstance(of_spark, ThroughReader)
+    assert of_spark.reason == "Spark does not check where a path leads when it opens it, as this server does"
+    assert isinstance(relation(parquet_table(inside, schema), engine="spark"), SparkRelation)
     assert run(plan("SELECT count(*) FROM t0", NUMBERS, parquet_table(inside, schema)), files).rows() == [
         (40,)
     ]
@@ -360,6 +367,60 @@ def test_the_file_is_given_up_with_its_last_reader(database: Path) -> None:
         assert run(given).rows() == [(200,)]
         assert _is_locked(database)
     assert not _is_locked(database)
+
+
+def test_ended_queries_keep_few_databases_while_somebody_reads_the_file(database: Path) -> None:
+    config = {"execution.batch.duckdb-threads": "3"}
+    given = plan("SELECT count(c0) FROM t0", NUMBERS, duckdb_table(database, ("i",)), config=config)
+    with INSTANCES.reading(read_place("t", {"path": str(database)}), LocalFiles()):
+        counts = []
+        for _ in range(12):
+            assert run(given).rows() == [(200,)]
+            counts.append(_thread_count())
+        # Each of the eight others would keep two.
+        assert counts[11] < counts[3] + 8
+        assert ENGINE.explain(given, LocalFiles()).startswith(
+            "t0: through sqlstream's reader: 4 other queries have its file attached"
+        )
+    assert _thread_count() < counts[11]
+    assert not _is_locked(database)
+    assert ENGINE.explain(given, LocalFiles()).startswith("t0: native, attached read-only\n")
+
+
+def _thread_count() -> int:
+    return len(os.listdir("/proc/self/task"))
+
+
+def test_a_database_that_is_kept_for_others_holds_none_of_the_run_s_rows(database: Path) -> None:
+    shared = SharedConnection(duckdb.connect())
+    read = msgspec.structs.replace(numbers(1000, "t1"), is_shared=True)
+    given = plan("", NUMBERS, duckdb_table(database, ("i",)), read, numbers(10, "t2"))
+    tables = DuckDbTables(given, KeptRun(given))
+    tables.make(shared)
+    named = "SELECT table_name FROM duckdb_tables() UNION ALL SELECT view_name FROM duckdb_views() WHERE NOT internal"
+    kept = {name for (name,) in shared.connection.execute(named).fetchall()}
+    assert kept >= {"t0", "t1", "t2", "t"}
+    with INSTANCES.reading(read_place("t", {"path": str(database)}), LocalFiles()):
+        tables.close()
+        # What is left is the file's own.
+        assert sorted(shared.connection.execute(named).fetchall()) == [("t",), ("v",)]
+    assert shared.connection.execute(named).fetchall() == []
+    shared.release()
+
+
+def test_a_file_stays_attached_for_the_second_table_when_the_first_has_failed(database: Path) -> None:
+    found = relation(duckdb_table(database, ("i",)))
+    assert isinstance(found, DuckDbRelation)
+    shared = SharedConnection(duckdb.connect())
+    with contextlib.ExitStack() as second:
+        with INSTANCES.reading(read_place("t", {"path": str(database)}), LocalFiles()):
+            with pytest.raises(ValueError, match="of the first"), found.attach(shared):
+                raise ValueError("of the first")
+            second.enter_context(found.attach(shared))
+        assert shared.connection.execute(f"SELECT count(*) FROM ({found.query})").fetchall() == [(201,)]
+    with pytest.raises(duckdb.Error, match="does not exist"):
+        shared.connection.execute(found.query)
+    shared.release()
 
 
 def _is_locked(path: Path) -> bool:

@@ -52,16 +52,21 @@ class Reading:
         self.engine = ScriptedEngine(query)
         self.counters = {name: OperatorCounters() for name in ("query", "t0", "output")}
         self.lines: list[str] = []
+        self.on_print: Callable[[], object] = lambda: None
         self.blamed: list[str] = []
         self.reader = BatchQueryReader(
             plan("", NUMBERS),
             self.engine,
             "a",
             LocalFiles(),
-            lambda lines, _: self.lines.extend(lines),
+            self._print,
             self.counters,
             self.blamed.append,
         )
+
+    def _print(self, lines: list[str], is_error: bool) -> None:
+        self.on_print()
+        self.lines += lines
 
     def all(self) -> list[int]:
         rows: list[int] = []
@@ -116,6 +121,34 @@ def test_figures_and_lines_reach_the_task_with_its_polls() -> None:
         "batchEngineStarting": 1,
     }
     assert reading.lines == ["a line"]
+
+
+def test_an_engine_goes_on_while_its_lines_wait_for_the_client() -> None:
+    begin, has_gone_on = threading.Event(), threading.Event()
+
+    def query(run: BatchRun) -> None:
+        begin.wait()
+        run.print_lines(["first", "second"], True)
+        run.print_lines(["third"], True)
+        is_printing.wait()
+        run.count("t0", "numRecordsOut", 7)
+        run.emit(0, batch(1))
+        run.print_lines(["fourth"], True)
+        has_gone_on.set()
+
+    is_printing = threading.Event()
+    reading = Reading(query)
+    waited: list[bool] = []
+
+    def wait_for_the_engine() -> None:
+        is_printing.set()
+        waited.append(has_gone_on.wait(10))
+
+    reading.on_print = wait_for_the_engine
+    begin.set()
+    assert reading.all() == [1]
+    assert waited == [True, True, True]
+    assert reading.lines == ["first", "second", "third", "fourth"]
 
 
 def test_an_engine_waits_while_nobody_polls() -> None:

@@ -550,7 +550,7 @@ def test_a_missing_extension_is_named_with_its_package(tmp_path: Path) -> None:
     path = write(tmp_path / "a.sqlite", "")
     with pytest.raises(UserError, match="cannot load its extension sqlite_scanner") as raised:
         read(spec(path))
-    assert f"pip install duckdb-extension-sqlite-scanner=={duckdb.__version__}" in raised.value.hint
+    assert "pip install duckdb-extension-sqlite-scanner" in raised.value.hint
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -30,6 +30,7 @@ def places(tmp_path: Path) -> tuple[RootedFiles, Path, Path]:
 
 CALLS: dict[str, Callable[[RootedFiles, str], Any]] = {
     "open_read": lambda f, p: f.open_read(p),
+    "map_read": lambda f, p: f.map_read(p),
     "open_write": lambda f, p: f.open_write(p),
     "status": lambda f, p: f.status(p),
     "list_files": lambda f, p: f.list_files(os.path.dirname(p)),
@@ -109,6 +110,27 @@ def test_a_directory_that_becomes_a_link_while_it_is_opened_is_noticed(
     monkeypatch.setattr(RootedFiles, "check", swapped)
     with pytest.raises(UserError, match="was moved outside while it was opened"):
         files.open_read(f"{inside}/sub/s.csv")
+
+
+def test_a_file_that_becomes_a_link_while_it_is_mapped_is_not_followed(
+    places: tuple[RootedFiles, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, inside, outside = places
+    honest = RootedFiles.open_read
+
+    def swapped(self: RootedFiles, path: str) -> BinaryIO:
+        stream = honest(self, path)
+        (inside / "a.csv").unlink()
+        (inside / "a.csv").symlink_to(outside / "s.csv")
+        return stream
+
+    monkeypatch.setattr(RootedFiles, "open_read", swapped)
+    assert files.map_read(f"{inside}/a.csv").read() == b"1\n"
+
+
+def test_an_empty_file_is_mapped_as_no_bytes(tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    assert LocalFiles().map_read(f"{tmp_path}/empty").read() == b""
 
 
 def test_without_roots_all_files_are_allowed() -> None:

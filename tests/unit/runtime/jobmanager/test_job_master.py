@@ -213,6 +213,16 @@ def test_the_loss_of_a_task_manager_replaces_the_broken_connection_that_it_cause
     assert master.error == LOST
 
 
+def test_the_cause_of_an_old_job_is_not_replaced_by_a_want_of_slots(make_job: MakeJob) -> None:
+    master = deployed(make_job())
+    past_ms = CONFIG.slot_request_timeout_ms + 4000
+    master.handle(update(SINK, ExecutionState.FAILED, 1, CUT), past_ms)
+    master.handle(Tick(), past_ms + 100)
+    assert master.error == CUT
+    master.handle(TaskManagerLost("tm0#0", LOST), past_ms + 200)
+    assert master.error == LOST
+
+
 def test_the_failure_of_a_producer_replaces_the_broken_connection_that_it_caused(make_job: MakeJob) -> None:
     master = deployed(make_job())
     master.handle(update(SINK, ExecutionState.FAILED, 1, CUT), 30)

@@ -7,7 +7,6 @@ import pytest
 from runtime.jobmanager.job_master import TRANSITIONS
 from runtime.jobmanager.job_phase import (
     PHASE_TRANSITIONS,
-    TERMINAL,
     JobPhase,
     check_phase_transition,
     status_in,
@@ -17,6 +16,7 @@ from sqlstream.errors import InternalError
 from sqlstream.messages.job_state import JobStatus
 
 J = JobStatus
+TERMINAL = {JobPhase.FINISHED, JobPhase.FAILED, JobPhase.CANCELED, JobPhase.SUSPENDED}
 OF_FLINK = {
     J.INITIALIZING: {J.CREATED, J.CANCELLING, J.FAILED, J.SUSPENDED},
     J.CREATED: {J.RUNNING, J.FAILING, J.CANCELLING, J.SUSPENDED},

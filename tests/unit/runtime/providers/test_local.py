@@ -16,7 +16,7 @@ from runtime.providers.local import KEEP_FREED_MEMORY, LocalProvider, describe_e
 from runtime.taskmanager.task_manager_options import TaskManagerOptions, decode_options
 from sqlstream.errors import ErrorInfo, ExternalError, FailureReason
 
-OPTIONS = TaskManagerOptions("", "unix:/nowhere/a", "secret", 1, 0, 1000)
+OPTIONS = TaskManagerOptions("", "unix:/nowhere/a", "secret", 1, 0, 1000, 1000)
 TIMEOUT_S = 20.0
 CHILD = """
 import sys

@@ -131,3 +131,14 @@ def test_a_jvm_that_has_died_is_said_to_have_ended() -> None:
 
 def test_an_endless_reason_is_cut() -> None:
     assert len(described(RuntimeError("x" * 10_000)).message) < 600
+
+
+class OfAnEndedJvm(Exception):
+    """As py4j's Java exceptions, which ask the JVM for their text."""
+
+    def __str__(self) -> str:
+        raise ConnectionError("the JVM has ended")
+
+
+def test_an_exception_whose_text_is_gone_with_the_jvm_is_described_all_the_same() -> None:
+    assert "OfAnEndedJvm" in described(OfAnEndedJvm()).message

@@ -1,0 +1,102 @@
+"""Removes, beside the work of the jobs, what sinks of killed processes have staged."""
+
+from __future__ import annotations
+
+import glob
+import logging
+import threading
+from typing import Any, BinaryIO
+
+from runtime.host.files import LocalFiles
+from sqlstream.errors import ExternalError, SqlStreamError
+
+logger = logging.getLogger(__name__)
+
+CLAIM = "claim"
+"""The name that a claim has in place of a writer's id, which is a hexadecimal number."""
+
+_PATTERNS_MAX = 100
+_PATH_BYTES_MAX = 4096
+
+
+class AbandonedRows:
+    """Removes the rows of claims that nobody holds, on a thread of its own: one tree after the other, so that a large one delays
+    no job. The thread ends with its last pattern, and with the process: a claim goes after its rows, so that the next job goes on
+    with what is left.
+
+    State: the patterns that wait or are at work, at most _PATTERNS_MAX; one more is left to the next job on its table."""
+
+    def __init__(self, files: Any) -> None:
+        self._files = files
+        self._lock = threading.Lock()
+        self._patterns: list[str] = []
+        self._thread: threading.Thread | None = None
+
+    def remove(self, pattern: str) -> None:
+        """Remove the rows of the abandoned claims that fit the pattern. Returns at once."""
+        with self._lock:
+            if pattern in self._patterns or len(self._patterns) >= _PATTERNS_MAX:
+                return
+            self._patterns.append(pattern)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="abandoned-rows", daemon=True)
+                self._thread.start()
+
+    def wait(self, timeout_s: float) -> None:
+        """Return when nothing is left to remove, or after the timeout."""
+        if (thread := self._thread) is not None:
+            thread.join(timeout_s)
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                if not self._patterns:
+                    self._thread = None
+                    return
+                pattern = self._patterns[0]
+            try:
+                _remove_abandoned(pattern, self._files)
+            except (
+                Exception
+            ) as error:  # the thread's boundary: what stays is left to the next job on the table
+                logger.warning('could not remove what is staged at "%s": %s', pattern, error)
+            with self._lock:
+                self._patterns.pop(0)
+
+
+def remove_staged(claim: str, files: Any) -> None:
+    """Remove the staging directories of the job with this claim."""
+    for directory in files.match_glob(glob.escape(claim.removesuffix(CLAIM)) + "*"):
+        if directory != claim:
+            logger.warning('removing "%s", which a killed process left', directory)
+            files.remove(directory)
+
+
+def _remove_abandoned(pattern: str, files: Any) -> None:
+    for path in files.match_glob(pattern):
+        lock = files.lock(path)
+        if lock is None:
+            continue
+        try:
+            if _is_kept(lock):
+                continue
+            # The claim goes last: what a process that is killed here leaves is found again.
+            remove_staged(path, files)
+            files.remove(path)
+        except SqlStreamError as error:
+            logger.warning('could not remove what is staged for "%s": %s', path, error)
+        finally:
+            lock.close()
+
+
+def _is_kept(claim: BinaryIO) -> bool:
+    """Whether a server keeps the job of the claim: it is stopped, and will complete the job's commit or remove its rows."""
+    path = claim.read(_PATH_BYTES_MAX).decode(errors="surrogateescape")
+    if not path:
+        return False
+    try:
+        # Jobs are kept where no table can be.
+        return LocalFiles().status(path) is not None
+    except (ExternalError, ValueError):
+        # In a directory of another user.
+        return True
