@@ -108,8 +108,8 @@ def test_a_local_file_that_is_read_by_key_is_refused_on_several_hosts(tls: dict[
 def test_nexmark_and_the_demo_give_the_rows_of_local_processes(
     spark_cluster: StandaloneCluster, tmp_path: Path
 ) -> None:
-    script = (ROOT / "queries" / "getting_started.sql").read_text() + nexmark("q5") + nexmark("q18")
-    found = []
+    script = (ROOT / "queries" / "getting_started.sql").read_text() + nexmark("q5")
+    found, counts = [], []
     for name, config in (
         ("here", {**LOCAL, "parallelism.default": "2"}),
         ("there", on_spark(**spark_cluster.settings)),
@@ -119,8 +119,11 @@ def test_nexmark_and_the_demo_give_the_rows_of_local_processes(
         # Relative paths are those of the command, wherever its tasks run.
         (directory / "queries").symlink_to(ROOT / "queries")
         found.append(rows(run(config, directory, script)))
-    assert len(found[0]) > 1000
+        counts.append(len(rows(run(config, directory, nexmark("q18")))))
+    assert len(found[0]) > 30
     assert found[0] == found[1]
+    # Of bids at the same time q18 may keep any.
+    assert counts[0] == counts[1] > 1000
 
 
 @pytest.mark.slow
