@@ -164,12 +164,11 @@ class JobMaster:
 
     def _active_phase(self) -> JobPhase:
         """The phase that follows from those of the regions."""
-        phases = {r.phase for r in self.regions}
-        if phases == {RegionPhase.FINISHED}:
+        if all(r.phase is RegionPhase.FINISHED for r in self.regions):
             return JobPhase.COMMITTING
-        if not phases.isdisjoint((RegionPhase.STOPPING, RegionPhase.DELAYED)):
+        if any(r.is_under_restart for r in self.regions):
             return JobPhase.RESTARTING
-        if RegionPhase.WAITING in phases:
+        if self._waiting_regions():
             return JobPhase.SCHEDULING
         is_starting = any(e.state in _STARTING for e in self.graph.executions())
         return JobPhase.DEPLOYING if is_starting else JobPhase.RUNNING

@@ -16,9 +16,6 @@ class DiscardedOutput:
     def __init__(self) -> None:
         self._committables: dict[tuple[str, int], tuple[dict[str, Any], ...]] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self._committables)
-
     def add(self, subtask: ExecutionVertex) -> None:
         for sink in subtask.execution.committables:
             if sink.committables:

@@ -26,7 +26,8 @@ from runtime.batch.spark.task_arguments import (
     WriteArguments,
     encode_arguments,
 )
-from runtime.batch.spark.tasks import LINES, SENT_DDL, WRITTEN_DDL
+from runtime.batch.spark.tasks import SENT_DDL, WRITTEN_DDL
+from runtime.batch.spark.told_figures import hand_on_figures
 from runtime.host.clock import steady_s
 from runtime.host.random import random_id
 from runtime.host.rooted_files import FilePlaces, RootedFiles
@@ -173,12 +174,7 @@ class SparkStatement:
 
     def _hand_on_figures(self) -> None:
         for name, metrics in self._tables.new_figures():
-            for metric, value in metrics.items():
-                if metric != LINES:
-                    self._run.count(name, metric, value)
-                    continue
-                for line, is_error in value:
-                    self._run.print_lines([line], is_error)
+            hand_on_figures(self._run, name, metrics)
 
 
 class Tables:

@@ -16,8 +16,9 @@ from runtime.batch.spark.connect.result_spool import ResultSpool
 from runtime.batch.spark.connect.sessions import ConnectSession
 from runtime.batch.spark.connect.tables import ConnectTables
 from runtime.batch.spark.task_arguments import WriteArguments, encode_arguments
-from runtime.batch.spark.tasks import LINES, WRITTEN_DDL, Figures
+from runtime.batch.spark.tasks import WRITTEN_DDL, Figures
 from runtime.batch.spark.threaded_call import ThreadedCall
+from runtime.batch.spark.told_figures import hand_on_figures
 from runtime.host.clock import steady_s
 from runtime.host.rooted_files import RootedFiles
 from sqlstream.batch_plan import BatchOutput, BatchPlan
@@ -149,9 +150,4 @@ class ConnectStatement:
 
     def _hand_on_figures(self, figures: Figures) -> None:
         for (name, _), metrics in figures.items():
-            for metric, value in metrics.items():
-                if metric != LINES:
-                    self._run.count(name, metric, value)
-                    continue
-                for line, is_error in value:
-                    self._run.print_lines([line], is_error)
+            hand_on_figures(self._run, name, metrics)
