@@ -10,7 +10,7 @@ from typing import Any
 
 from faults import Fault
 
-STAGES = ("tests/unit/", "tests/golden/", "tests/property/", "tests/simulation/")
+STAGES = ("tests/unit/", "tests/golden/", "tests/property/", "tests/simulation/", "tests/differential/")
 """Directories of tests whose calls are recorded, quick ones first."""
 
 _COMMANDS = "tests/e2e/"
