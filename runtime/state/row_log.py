@@ -86,10 +86,9 @@ class RowLog:
         if batch.num_rows == 0:
             return
         # Inputs of a UNION ALL may differ in their column names; chunks are concatenated.
-        columns = self_contained(batch.columns)
-        if times.base is not None and any(
-            new is not old for new, old in zip(columns, batch.columns, strict=True)
-        ):
+        given = batch.columns
+        columns = self_contained(given)
+        if times.base is not None and any(new is not old for new, old in zip(columns, given, strict=True)):
             # A view of a column would hold the memory that the copies are to release.
             times = times.copy()
         kept = pa.RecordBatch.from_arrays(columns, schema=self.schema)
