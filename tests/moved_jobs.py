@@ -266,19 +266,23 @@ class Deployment:
     def save(self) -> States:
         """The state of all tasks, which have then taken all that was sent to them; vertices come in topological order."""
         states: States = {}
-        for vertex in self.graph.vertices:
-            for task in self.tasks[vertex.id]:
-                self._drain(task)
-                for id, snapshot in task.chain.snapshot().items():
-                    states.setdefault(id, []).append(snapshot)
-            # The producers of the next vertex have sent all; now it arrives.
-            self._advance(1_000)
+        tasks = [task for vertex in self.graph.vertices for task in self.tasks[vertex.id]]
+        while tasks:
+            self._settle(tasks)
+            saved = tasks.pop(0)
+            # What this flushes is still taken by the tasks behind it.
+            for id, snapshot in saved.chain.snapshot().items():
+                states.setdefault(id, []).append(snapshot)
         return states
 
-    def _drain(self, task: SimulatedTask) -> None:
-        task.step()
-        while not (task.has_ended or task.is_waiting):
-            task.step()
+    def _settle(self, tasks: Sequence[SimulatedTask]) -> None:
+        """Step until nothing is left to take."""
+        is_settled = False
+        while not is_settled:
+            for task in tasks:
+                task.step()
+            self._advance(30)
+            is_settled = not self._waiting and all(task.has_ended or task.is_waiting for task in tasks)
 
 
 def run_job(
