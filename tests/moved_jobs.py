@@ -228,7 +228,9 @@ class Deployment:
         self.tasks: dict[str, list[SimulatedTask]] = {vertex.id: [] for vertex in graph.vertices}
         for task in tasks:
             shares = {
-                o.id: share_of(states[o.id], task.subtask, task.vertex.parallelism, task.vertex.max_parallelism)
+                o.id: share_of(
+                    states[o.id], task.subtask, task.vertex.parallelism, task.vertex.max_parallelism
+                )
                 for o in task.vertex.operators
                 if o.id in states
             }
