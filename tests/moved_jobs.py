@@ -266,24 +266,23 @@ class Deployment:
     def save(self) -> States:
         """The state of all tasks, which have then taken all that was sent to them; vertices come in topological order."""
         states: States = {}
-        for vertex in self.graph.vertices:
-            for task in self.tasks[vertex.id]:
-                self._drain(task)
-                for id, snapshot in task.chain.snapshot().items():
-                    states.setdefault(id, []).append(snapshot)
-            # The producers of the next vertex have sent all; now it arrives.
-            self._advance(1_000)
+        tasks = [task for vertex in self.graph.vertices for task in self.tasks[vertex.id]]
+        while tasks:
+            self._settle(tasks)
+            saved = tasks.pop(0)
+            # What this flushes is still taken by the tasks behind it.
+            for id, snapshot in saved.chain.snapshot().items():
+                states.setdefault(id, []).append(snapshot)
         return states
 
-    def _drain(self, task: SimulatedTask) -> None:
-        task.step()
-        while not (task.has_ended or task.is_waiting):
-            task.step()
-
-    def operators(self) -> Iterator[Operator[Any]]:
-        for subtasks in self.tasks.values():
-            for task in subtasks:
-                yield from task.chain.operators()
+    def _settle(self, tasks: Sequence[SimulatedTask]) -> None:
+        """Step until nothing is left to take."""
+        is_settled = False
+        while not is_settled:
+            for task in tasks:
+                task.step()
+            self._advance(30)
+            is_settled = not self._waiting and all(task.has_ended or task.is_waiting for task in tasks)
 
 
 def run_job(
@@ -291,21 +290,32 @@ def run_job(
     scripts: Mapping[str, list[Script]],
     parallelisms: Sequence[int],
     seed: int,
-    seen: Callable[[Operator[Any]], None] = lambda operator: None,
 ) -> list[pa.RecordBatch]:
     """What the sink records of a run that is cut at random places and goes on at the next parallelism."""
     fate = random.Random(seed)
-    names = {_name(o.spec) for v in graph.vertices for o in v.operators if isinstance(o.spec, SourceSpec)}
-    tape = Tape({name: [dataclasses.replace(s) for s in scripts[name]] for name in names}, fate)
+    tape = _tape(graph, scripts, fate)
     states: States = {}
     now_ms = 1_000
     for number, parallelism in enumerate(parallelisms, 1):
         tape.set_stops(is_last=number == len(parallelisms))
         deployment = Deployment(at_parallelism(graph, parallelism), tape, states, now_ms)
         deployment.run()
-        for operator in deployment.operators():
-            seen(operator)
         if number < len(parallelisms):
             states = deployment.save()
             now_ms = deployment.now_ms
     return tape.recorded
+
+
+def operators_of(graph: JobGraph, scripts: Mapping[str, list[Script]]) -> Iterator[Operator[Any]]:
+    """The operators that the tasks of a job open."""
+    tape = _tape(graph, scripts, random.Random(0))
+    for subtasks in Deployment(at_parallelism(graph, 1), tape, {}, 0).tasks.values():
+        for task in subtasks:
+            task.step()
+            yield from task.chain.operators()
+
+
+def _tape(graph: JobGraph, scripts: Mapping[str, list[Script]], fate: random.Random) -> Tape:
+    """Copies of the scripts of the tables that the job reads."""
+    names = {_name(o.spec) for v in graph.vertices for o in v.operators if isinstance(o.spec, SourceSpec)}
+    return Tape({name: [dataclasses.replace(s) for s in scripts[name]] for name in sorted(names)}, fate)

@@ -13,6 +13,7 @@ from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.group import extent
 from runtime.state.arrays import Array
 from runtime.state.chunk_runs import runs_of_small
+from runtime.state.held_memory import self_contained
 from runtime.state.key_group_column import key_group_column
 from runtime.state.operator_state import StateScope
 from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
@@ -24,9 +25,6 @@ _SMALL_CHUNKS_MAX = 64
 """With more small chunks than this, they are merged: bounds the work per chunk when windows close."""
 _LARGE_ROWS = 4_096
 """A chunk of at least this many rows is not merged: its cost when windows close depends on its rows alone."""
-_PINNED_BYTES_RATIO = 1.25
-_PINNED_BYTES_MIN = 4_096
-"""Memory that an appended column may keep from being freed: a multiple of its own rows' bytes, and a little more."""
 
 
 @dataclasses.dataclass
@@ -131,7 +129,7 @@ class SliceLog:
 
     def append(self, columns: list[pa.Array]) -> None:
         """Add the rows of these columns, at least one."""
-        added = self._cut(_self_contained(columns))
+        added = self._cut(self_contained(columns))
         self.chunks += added
         self._small_chunks += sum(chunk.rows < _LARGE_ROWS for chunk in added)
         if self._small_chunks > _SMALL_CHUNKS_MAX:
@@ -234,13 +232,3 @@ def _run(columns: list[pa.Array], low: int, high: int) -> list[pa.Array]:
         rows = to_array(pa.int64(), np.arange(low, high))
         return [column.take(rows) for column in columns]
     return [column.slice(low, high - low) for column in columns]
-
-
-def _self_contained(columns: list[pa.Array]) -> list[pa.Array]:
-    """The columns; those whose buffers hold much more than their rows, as slices that `partition` made, are copied."""
-    return [
-        column
-        if column.get_total_buffer_size() <= _PINNED_BYTES_RATIO * column.nbytes + _PINNED_BYTES_MIN
-        else column.take(to_array(pa.int64(), np.arange(len(column))))
-        for column in columns
-    ]
