@@ -22,6 +22,7 @@ MODULES = (
     "runtime.kernels.ordering",
     "runtime.kernels.places",
     "runtime.kernels.rank",
+    "runtime.kernels.records",
     "runtime.kernels.remainder",
     "runtime.kernels.split",
     "runtime.kernels.windows",
