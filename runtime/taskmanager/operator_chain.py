@@ -110,6 +110,7 @@ class OperatorNode:
     def on_batch(self, batch: pa.RecordBatch, input_index: int) -> None:
         caller = self._enter()
         self.counters.records_in += batch.num_rows
+        self.operator.context.state.expire()
         self.operator.on_batch(batch, input_index, self.output)
         self._position.current = caller
 
@@ -131,6 +132,7 @@ class OperatorNode:
 
     def on_processing_time(self, now_ms: int) -> None:
         caller = self._enter()
+        self.operator.context.state.expire()
         self.operator.on_processing_time(now_ms, self.output)
         self._position.current = caller
 
@@ -146,6 +148,7 @@ class OperatorNode:
 
     def finish(self, now_ms: int) -> None:
         caller = self._enter()
+        self.operator.context.state.expire()
         self.operator.on_processing_time(now_ms, self.output)
         self.operator.on_finish(self.output)
         self.output.finish(now_ms)
