@@ -8,25 +8,21 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.kernels.buffers import to_array
-from runtime.kernels.places import forget, point
 from runtime.state.arrays import Array, grown
-from runtime.state.chunk_log import ChunkLog, batch_of
+from runtime.state.nested_column import NestedColumn
 from runtime.state.records import Records, is_recordable
-
-_GARBAGE_ROWS_MIN = 4096
-_REWRITE_ROWS = 1 << 18
 
 
 class VarColumn:
     """Arrow values of any type by slot.
 
-    A slot that was never set, or was deleted, is NULL. State: the values, as records where their type permits, else in a log of
-    chunks; memory of overwritten and deleted values is used again.
+    A slot that was never set, or was deleted, is NULL. State: the values, as records where their type permits, else in chunks;
+    memory of overwritten and deleted values is used again.
     """
 
     def __init__(self, data_type: pa.DataType) -> None:
         self.type = data_type
-        self._values = _Recorded(data_type) if is_recordable(data_type) else _Logged(data_type)
+        self._values = _Recorded(data_type) if is_recordable(data_type) else NestedColumn(data_type)
 
     @property
     def nbytes(self) -> int:
@@ -48,7 +44,7 @@ class VarColumn:
 
 
 class _Recorded:
-    """Values as records by slot."""
+    """Values by slot, each as a record."""
 
     def __init__(self, data_type: pa.DataType) -> None:
         self._records = Records([data_type])
@@ -67,51 +63,6 @@ class _Recorded:
 
     def delete(self, slots: Array) -> None:
         self._records.forget(slots)
-
-
-class _Logged:
-    """Values in a log of chunks, and one int64 per slot with the position of its value in the log. Overwritten and deleted values
-    are dropped when they are more than half of the log."""
-
-    def __init__(self, data_type: pa.DataType) -> None:
-        self._type = data_type
-        self._schema = pa.schema([pa.field("value", data_type)])
-        self._log = ChunkLog(self._schema)
-        self._places = np.empty(0, dtype=np.int64)
-        self._live = 0
-
-    @property
-    def nbytes(self) -> int:
-        return self._log.nbytes + self._places.nbytes
-
-    def put(self, slots: Array, values: pa.Array) -> None:
-        self._places = grown(self._places, int(slots.max()) + 1, -1)
-        first = self._log.append(pa.RecordBatch.from_arrays([values], schema=self._schema))
-        self._live += point(self._places, slots, first)
-        self._compact()
-
-    def gather(self, slots: Array) -> pa.Array:
-        places = np.full(len(slots), -1, dtype=np.int64)
-        known = slots < len(self._places)
-        places[known] = self._places[slots[known]]
-        if len(self._log) == 0:
-            return pa.nulls(len(slots), self._type)
-        absent = places < 0
-        if not absent.any():
-            return self._log.gather(places).column(0)
-        present = ~absent
-        found = self._log.gather(places[present]).column(0)
-        # `take` returns NULL for a NULL index.
-        return found.take(to_array(pa.int64(), np.cumsum(present) - 1, present))
-
-    def delete(self, slots: Array) -> None:
-        self._live -= forget(self._places, slots, np.empty_like(slots))
-        self._compact()
-
-    def _compact(self) -> None:
-        if len(self._log) > 2 * self._live + _GARBAGE_ROWS_MIN:
-            live = np.flatnonzero(self._places >= 0)
-            self._log = _rewritten(self._log, self._places, live)
 
 
 class RowStore:
@@ -160,17 +111,17 @@ class RowStore:
 
     def gather(self, row_ids: Array) -> pa.RecordBatch:
         """The rows of live ids, in their order, repeats allowed."""
-        return batch_of(self.schema, self.columns(row_ids, range(len(self.schema))), len(row_ids))
+        return _batch_of(self.schema, self.columns(row_ids, range(len(self.schema))), len(row_ids))
 
     def columns(self, row_ids: Array, numbers: Sequence[int]) -> list[pa.Array]:
         """These columns of the rows of live ids."""
         recorded = [n for n in numbers if n not in self._others]
         found = dict(
-            zip(recorded, self._records.read(row_ids, [self._numbers.index(n) for n in recorded]), strict=True)
+            zip(
+                recorded, self._records.read(row_ids, [self._numbers.index(n) for n in recorded]), strict=True
+            )
         )
-        return [
-            self._others[n].gather(row_ids) if n in self._others else found[n] for n in numbers
-        ]
+        return [self._others[n].gather(row_ids) if n in self._others else found[n] for n in numbers]
 
     def delete(self, row_ids: Array) -> None:
         """Forget rows. An id that is not live, or occurs twice, is ignored."""
@@ -195,11 +146,8 @@ class RowStore:
         return np.concatenate([self._free[self._free_count : self._free_count + reused], fresh])
 
 
-def _rewritten(log: ChunkLog, places: np.ndarray, live: np.ndarray) -> ChunkLog:
-    """A log of the live rows alone, in the order of the old one; `places` is updated to the new positions."""
-    live = live[np.argsort(places[live], kind="stable")]
-    compacted = ChunkLog(log.schema)
-    for start in range(0, len(live), _REWRITE_ROWS):
-        compacted.append(log.gather(places[live[start : start + _REWRITE_ROWS]]))
-    places[live] = np.arange(len(live))
-    return compacted
+def _batch_of(schema: pa.Schema, columns: list[pa.Array], rows: int) -> pa.RecordBatch:
+    """A batch of these columns; without columns it still has `rows` rows."""
+    if not columns:
+        return pa.record_batch({"": pa.nulls(rows)}).select([])
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -95,6 +95,10 @@ class Records:
 
     def write(self, ids: Array, columns: Sequence[pa.Array], rows: Array) -> None:
         """Set the rows of ids to the rows with these numbers of the columns; of an id that occurs twice the last is kept."""
+        columns = [
+            column if column.type == data_type else column.cast(data_type)
+            for column, data_type in zip(columns, self.types, strict=True)
+        ]
         source = self._source(columns)
         segments, done = self._segments, 0
         while done < len(rows):
@@ -106,12 +110,16 @@ class Records:
                 segments.open(missing)
         self._clean()
 
-    def read(self, ids: Array, numbers: Sequence[int] | None = None, *, may_miss: bool = False) -> list[pa.Array]:
+    def read(
+        self, ids: Array, numbers: Sequence[int] | None = None, *, may_miss: bool = False
+    ) -> list[pa.Array]:
         """The columns (only those of `numbers`, unless None) of the rows of ids, repeats allowed. `may_miss`: ids below the
         reserved number may have no row, which is read as NULL in each column."""
         wanted = range(len(self.types)) if numbers is None else numbers
         columns = {
-            n: RecordColumn(self.types[n], len(ids), may_miss or bool(self._has_null[n]), self._value_bytes[n])
+            n: RecordColumn(
+                self.types[n], len(ids), may_miss or bool(self._has_null[n]), self._value_bytes[n]
+            )
             for n in wanted
         }
         target = np.zeros((len(self.types), 6), dtype=np.int64)
@@ -123,7 +131,7 @@ class Records:
                 ids, done, self._layout, self._fixed_bytes, self._segments.bases, self._places,
                 self._null_record.ctypes.data, self._record_bytes(), target, self._scratch,
             )  # fmt: skip
-        for number, column in columns.items():
+        for number in wanted:
             self._value_bytes[number] = int(target[number, END]) / max(1, len(ids))
         return [columns[n].finished(int(target[n, END])) for n in wanted]
 

@@ -79,21 +79,26 @@ class Segments:
         return np.empty(size, dtype=np.uint8)
 
     def most_garbage(self) -> int | None:
-        """The segment to clean next; None while garbage takes at most a third of what is used, or two segments."""
+        """The segment to clean next: one without live records, or the worst while garbage takes more than a third of what is
+        used, and more than two segments; else None."""
         self._used[self.last] = self.used
         garbage = self._used - self.live
         total, live_bytes = int(garbage.sum()), self.live_bytes
-        if total <= max(live_bytes // 2, 2 * self.room):
-            return None
         garbage[self.last] = 0
         number = int(np.argmax(garbage))
-        return number if garbage[number] > 0 else None
+        if garbage[number] == 0:
+            return None
+        is_worth_it = self.live[number] == 0 or total > max(live_bytes // 2, 2 * self.room)
+        return number if is_worth_it else None
 
     def free(self, number: int) -> None:
         """Release a segment without live records."""
         memory = self._memory_of(number)
         self._held_bytes -= memory.nbytes
-        if memory.nbytes == SEGMENT_BYTES and len(self._spares) <= len(self._memory) // _SPARES_RATIO:
+        if (
+            memory.nbytes == SEGMENT_BYTES
+            and (len(self._spares) + 1) * _SPARES_RATIO * SEGMENT_BYTES <= self._held_bytes
+        ):
             self._spares.append(memory)
         self._memory[number] = None
         self._used[number] = self.live[number] = self.bases[number] = 0

@@ -11,11 +11,10 @@ from runtime.kernels.buffers import to_array
 from runtime.kernels.rank import rank_changes_into
 from runtime.operators.operator import OperatorContext, Output
 from runtime.state.arrays import Array
+from runtime.state.row_lists import NO_ROW
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.specs.rank import RankSpec
-
-NO_ROW = -1
 
 
 class Rows(Protocol):
