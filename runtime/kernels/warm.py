@@ -14,6 +14,7 @@ MODULES = (
     "runtime.kernels.decimals",
     "runtime.kernels.group",
     "runtime.kernels.hashing",
+    "runtime.kernels.id_lists",
     "runtime.kernels.index",
     "runtime.kernels.json_members",
     "runtime.kernels.json_rows",

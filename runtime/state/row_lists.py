@@ -9,63 +9,16 @@ import pyarrow as pa
 
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.index import KeyIndex
-from runtime.kernels.rank import missing_into, rank_within
+from runtime.kernels.rank import missing_into
 from runtime.state.arrays import Array, grown
 from runtime.state.columns import RowStore
+from runtime.state.id_lists import NO_ROW, IdLists
 from runtime.state.key_group_column import slot_key_groups
 from runtime.state.operator_state import StateScope
 from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
 from runtime.state.state_ttl import StateTtl
 
-NO_ROW = -1
 TOUCHED_COLUMN = "$touched_ms"
-
-
-class IdLists:
-    """At most `size` row ids per slot, in an order of the user's choice. State: the ids, a sort key beside each, and the lengths.
-
-    `ids` int64[slots, size] has NO_ROW behind the end of a list; `sort_keys`, of the same shape, is anything there.
-    """
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.slot_count = 0
-        self.ids: Array = np.empty((0, size), dtype=np.int64)
-        self.sort_keys: Array = np.empty((0, size), dtype=np.int64)
-        self.lengths: Array = np.empty(0, dtype=np.int64)
-
-    def resize(self, slots: int) -> None:
-        """Make room for slots 0 … slots - 1, with empty lists."""
-        if slots <= self.slot_count:
-            return
-        if slots > len(self.lengths):
-            capacity = max(slots, 2 * len(self.lengths))
-            # Lists are wide, so memory is initialised when its slot is first used, not in advance.
-            self.ids, self.sort_keys, self.lengths = (
-                self._copy(a, capacity) for a in (self.ids, self.sort_keys, self.lengths)
-            )
-        self.ids[self.slot_count : slots] = NO_ROW
-        self.lengths[self.slot_count : slots] = 0
-        self.slot_count = slots
-
-    def _copy(self, array: Array, capacity: int) -> Array:
-        larger = np.empty((capacity, *array.shape[1:]), dtype=array.dtype)
-        larger[: self.slot_count] = array[: self.slot_count]
-        return larger
-
-    def append(self, slots: Array, ids: Array) -> None:
-        """Add ids at the ends of the lists of their slots, which have room for them."""
-        ranks = np.empty(len(ids), dtype=np.int64)
-        rank_within(ranks, slots, self.slot_count)
-        self.ids[slots, self.lengths[slots] + ranks - 1] = ids
-        self.lengths[: self.slot_count] += np.bincount(slots, minlength=self.slot_count)
-
-    def clear(self, slots: Array) -> None:
-        self.ids[slots] = NO_ROW
-        self.lengths[slots] = 0
-
-    def nbytes(self) -> int:
-        return int(self.ids.nbytes + self.sort_keys.nbytes + self.lengths.nbytes)
 
 
 class RowLists:
@@ -108,10 +61,9 @@ class RowLists:
         """The lists of these distinct slots are about to be written."""
         self._ttl.touch(slots)
 
-    def enter(self, batch: pa.RecordBatch, slots: Array, first_row: int) -> Array:
-        """Store the batch's rows that stand in the lists of these distinct slots: row i as id `first_row + i`, at least the
-        store's `id_count`. The lists get their stored ids, and are returned."""
-        lists = self.lists.ids[slots]
+    def enter(self, batch: pa.RecordBatch, slots: Array, lists: Array, first_row: int) -> Array:
+        """Store the batch's rows that are in these lists of distinct slots: row i as id `first_row + i`, where `first_row` is the
+        number of ids so far. The lists get the stored ids, and are returned."""
         is_fresh = lists >= first_row
         fresh = lists[is_fresh] - first_row
         is_entered = np.zeros(batch.num_rows, dtype=bool)
@@ -119,8 +71,9 @@ class RowLists:
         entered = np.flatnonzero(is_entered)
         id_of_row = np.empty(batch.num_rows, dtype=np.int64)
         id_of_row[entered] = self.rows.append(batch, entered)
+        lists = lists.copy()
         lists[is_fresh] = id_of_row[fresh]
-        self.lists.ids[slots] = lists
+        self.lists.set(slots, lists)
         return lists
 
     def drop_removed(self, before: Array, after: Array) -> None:
@@ -129,14 +82,15 @@ class RowLists:
         removed = np.empty(before.size, dtype=np.int64)
         self.rows.delete(removed[: missing_into(self._marks, before, after, removed)])
 
-    def _live_slots(self) -> Array:
+    def live_slots(self) -> Array:
+        """The slots of all keys, ascending."""
         return np.zeros(1, dtype=np.int64) if self._index is None else self._index.slots()
 
     # -- declared state ----------------------------------------------------------------------------
 
     def save(self) -> SavedTables:
-        slots = self._live_slots()
-        lists = self.lists.ids[slots]
+        slots = self.live_slots()
+        lists = self.lists.lists(slots)
         present = lists != NO_ROW
         owners = np.repeat(np.arange(len(slots)), present.sum(axis=1))
         groups = slot_key_groups(self._index, slots, self._max_parallelism)
@@ -151,7 +105,10 @@ class RowLists:
         for part in table.to_batches() if table is not None else []:
             batch = pa.RecordBatch.from_arrays(part.columns[2:], schema=self.rows.schema)
             slots = self.slots_of(batch)
-            self.lists.append(slots, self.rows.append(batch))
+            # Rows of a key were saved in their order. The ids of an empty store follow each other.
+            first_id = self.rows.id_count
+            self.rows.append(batch)
+            self.lists.insert(slots, first_id + np.arange(batch.num_rows), first_id)
             self._ttl.load(slots, view_values(part.column(1), np.int64))
 
     def nbytes(self) -> int:
@@ -166,7 +123,7 @@ class RowLists:
 
     def expire(self) -> int:
         slots = self._ttl.take_expired()
-        rows = self.lists.ids[slots]
+        rows = self.lists.lists(slots)
         self.rows.delete(rows[rows != NO_ROW])
         self.lists.clear(slots)
         if self._index is not None:

@@ -13,7 +13,8 @@ from runtime.operators.rank.rank_changes import RankChanges
 from runtime.operators.rank.retractable_rank import RetractableRank
 from runtime.operators.rank.top_lists import TopLists
 from runtime.state.arrays import Array, grown
-from runtime.state.row_lists import NO_ROW, IdLists, RowLists
+from runtime.state.id_lists import NO_ROW, IdLists
+from runtime.state.row_lists import RowLists
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.specs.rank import RankPhase, RankSpec
 
@@ -40,7 +41,7 @@ class LocalRank(Operator[RankSpec]):
         lists = IdLists(self.spec.rank_end)
         lists.resize(count)
         TopLists(self.spec, self.context, lists).insert(batch, groups, 0, None)
-        kept = lists.ids[:count]
+        kept = lists.lists(np.arange(count))
         return np.sort(kept[kept != NO_ROW])
 
 
@@ -58,20 +59,23 @@ class AppendRank(Operator[RankSpec]):
         self._marks: Array = np.empty(0, dtype=np.uint8)
 
     def on_restored(self) -> None:
-        self._top.rebuild_sort_keys(self._state.rows)
+        self._top.rebuild_sort_keys(self._state)
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         state = self._state
         slots = state.slots_of(batch)
         touched = self._distinct(slots)
         state.writing(touched)
-        before = state.lists.ids[touched]
+        before = state.lists.lists(touched)
         # Rows of the batch get ids beyond all stored ones; rows that remain in a list are stored and get their stored ids.
         first_row = state.rows.id_count
         self._top.insert(batch, slots, first_row, state.rows)
-        if np.array_equal(before, state.lists.ids[touched]):
+        after = state.lists.lists(touched)
+        if np.array_equal(before, after):
             return
-        after = state.enter(batch, touched, first_row)
+        # No list has become shorter.
+        before = np.pad(before, ((0, 0), (0, after.shape[1] - before.shape[1])), constant_values=NO_ROW)
+        after = state.enter(batch, touched, after, first_row)
         self._changes.emit(before, after, state.rows, output)
         state.drop_removed(before, after)
 

@@ -14,8 +14,8 @@ from runtime.operators.operator import OperatorContext, Output
 from runtime.operators.order.ordering import sort_indices
 from runtime.operators.rank.rank_changes import RankChanges
 from runtime.state.arrays import Array, grown
+from runtime.state.id_lists import NO_ROW
 from runtime.state.key_group_column import key_group_column
-from runtime.state.row_lists import NO_ROW
 from runtime.state.row_multiset import RowMultiset
 from runtime.state.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from sqlstream.arrow import to_arrow_schema

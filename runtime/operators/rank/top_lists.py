@@ -6,12 +6,13 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.aggregates.numbers import number_class
-from runtime.kernels.rank import rank_within, top_n_into
+from runtime.kernels.rank import rank_within
 from runtime.operators.operator import OperatorContext
 from runtime.operators.order.ordering import is_single_number, sort_indices, sort_keys
 from runtime.state.arrays import Array
 from runtime.state.columns import RowStore
-from runtime.state.row_lists import NO_ROW, IdLists
+from runtime.state.id_lists import NO_ROW, IdLists
+from runtime.state.row_lists import RowLists
 from sqlstream.specs.rank import RankSpec
 
 
@@ -31,24 +32,23 @@ class TopLists:
         if self._has_sort_keys:
             keys = self._sort_keys(batch.column(self._order[0].column))
             if keys is not None:
-                lists = self.lists
-                top_n_into(lists.sort_keys, lists.ids, lists.lengths, slots, keys, first_row)
+                self.lists.insert(slots, keys, first_row)
                 return
             # The sort key of such a value is that of NULL: from here on rows are compared by their columns.
             self._has_sort_keys = False
         self._insert_sorted(batch, slots, first_row, store)
 
-    def rebuild_sort_keys(self, store: RowStore) -> None:
+    def rebuild_sort_keys(self, state: RowLists) -> None:
         """Compute the sort keys of all rows in the lists."""
         if not self._has_sort_keys:
             return
-        places = np.nonzero(self.lists.ids[: self.lists.slot_count] != NO_ROW)
-        ids = self.lists.ids[places]
-        keys = self._sort_keys(store.columns(ids, [self._order[0].column])[0])
+        slots = state.live_slots()
+        lists = self.lists.lists(slots)
+        keys = self._sort_keys(state.rows.columns(lists[lists != NO_ROW], [self._order[0].column])[0])
         if keys is None:
             self._has_sort_keys = False
         else:
-            self.lists.sort_keys[places] = keys
+            self.lists.set_sort_keys(slots, keys)
 
     def _sort_keys(self, column: pa.Array) -> Array | None:
         key = self._order[0]
@@ -60,7 +60,7 @@ class TopLists:
         """For any ORDER BY: sort the rows of the touched lists and the new rows in one go."""
         lists = self.lists
         touched = np.unique(slots)
-        held = lists.ids[touched]
+        held = lists.lists(touched)
         present = held != NO_ROW
         ids = np.concatenate([held[present], first_row + np.arange(batch.num_rows)])
         owners = np.concatenate([np.repeat(touched, present.sum(axis=1)), slots])
@@ -71,9 +71,9 @@ class TopLists:
         ranks = np.empty(len(owners), dtype=np.int64)
         rank_within(ranks, positions, len(touched))
         kept = ranks <= lists.size
-        lists.ids[touched] = NO_ROW
-        lists.ids[owners[kept], ranks[kept] - 1] = ids[kept]
-        lists.lengths[touched] = np.minimum(np.bincount(positions, minlength=len(touched)), lists.size)
+        best = np.full((len(touched), int(ranks[kept].max(initial=0))), NO_ROW, dtype=np.int64)
+        best[positions[kept], ranks[kept] - 1] = ids[kept]
+        lists.set(touched, best)
 
     def _order_columns(self, batch: pa.RecordBatch, held: Array, store: RowStore | None) -> list[pa.Array]:
         # Rows of the lists come first, so that the stable sort ranks the older of equal rows first.
