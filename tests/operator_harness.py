@@ -270,14 +270,21 @@ def restored(
 ) -> Operator[Any]:
     """A fresh operator for one of `parallelism` subtasks, with its key groups out of all old snapshots."""
     context = dataclasses.replace(context, subtask=subtask, parallelism=parallelism)
-    low = -(-subtask * context.max_parallelism // parallelism)
-    high = -(-(subtask + 1) * context.max_parallelism // parallelism)
     operator = make_operator(spec, context)
+    operator.restore(share_of(snapshots, subtask, parallelism, context.max_parallelism))
+    return operator
+
+
+def share_of(
+    snapshots: Sequence[OperatorSnapshot], subtask: int, parallelism: int, max_parallelism: int
+) -> OperatorSnapshot:
+    """What one of `parallelism` subtasks restores of the snapshots of all old subtasks."""
+    low = -(-subtask * max_parallelism // parallelism)
+    high = -(-(subtask + 1) * max_parallelism // parallelism)
     keyed = {
         name: _key_groups(t, low, high) for name, t in _concatenated([s.keyed for s in snapshots]).items()
     }
-    operator.restore(OperatorSnapshot(keyed, _concatenated([s.shared for s in snapshots])))
-    return operator
+    return OperatorSnapshot(keyed, _concatenated([s.shared for s in snapshots]))
 
 
 def _concatenated(parts: Sequence[dict[str, pa.Table]]) -> dict[str, pa.Table]:
@@ -304,5 +311,6 @@ __all__ = [
     "restored",
     "rows_of",
     "run_operator",
+    "share_of",
     "values_of",
 ]

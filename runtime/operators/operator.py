@@ -11,6 +11,7 @@ import pyarrow as pa
 from runtime.state.operator_state import EXPIRED, OperatorState, StateScope
 from runtime.state.snapshot import OperatorSnapshot
 from sqlstream.changelog import ChangelogMode
+from sqlstream.graph.key_groups import MAX_PARALLELISM_DEFAULT
 from sqlstream.schema import Schema
 from sqlstream.specs.spec import OperatorSpec
 
@@ -44,7 +45,7 @@ class OperatorContext:
     output_mode: ChangelogMode
     subtask: int = 0
     parallelism: int = 1
-    max_parallelism: int = 128
+    max_parallelism: int = MAX_PARALLELISM_DEFAULT
     config: dict[str, str] = dataclasses.field(default_factory=dict)
     now_ms: Callable[[], int] = lambda: 0
     count: Callable[[str, int], None] = lambda name, n: None
