@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from runtime.kernels.growing import GrowingArray
 from runtime.kernels.records import (
     BITS,
     BLOCK,
@@ -60,8 +61,7 @@ class Records:
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         self.types = tuple(types)
         self._layout, self._fixed_bytes = _layout_of(self.types)
-        self._places: Array = np.empty(0, dtype=np.int64)
-        self._id_count = 0
+        self._places = GrowingArray(np.int64, fill=-1)
         self._segments = Segments()
         self._null_record = np.full(self._fixed_bytes, 0, dtype=np.uint8)
         self._null_record[_HEADER_BYTES : _HEADER_BYTES + (len(types) + 7) // 8] = 0xFF
@@ -72,7 +72,7 @@ class Records:
     @property
     def nbytes(self) -> int:
         """Memory held, in bytes."""
-        return self._segments.nbytes + int(self._places.nbytes + self._scratch.nbytes)
+        return self._segments.nbytes + self._places.nbytes + int(self._scratch.nbytes)
 
     @property
     def live_bytes(self) -> int:
@@ -81,17 +81,9 @@ class Records:
 
     def reserve(self, id_count: int) -> None:
         """Make room for ids 0 … id_count - 1."""
-        if id_count <= self._id_count:
-            return
         if id_count > _IDS_MAX:
             raise InternalError(f"a table cannot hold more than {_IDS_MAX} rows in one subtask")
-        if id_count > len(self._places):
-            places = np.empty(max(id_count, len(self._places) * 3 // 2, 16), dtype=np.int64)
-            places[: self._id_count] = self._places[: self._id_count]
-            self._places = places
-        # Beyond the ids that are in use the memory is not touched.
-        self._places[self._id_count : id_count] = -1
-        self._id_count = id_count
+        self._places.reserve(id_count)
 
     def write(self, ids: Array, columns: Sequence[pa.Array], rows: Array) -> None:
         """Set the rows of ids to the rows with these numbers of the columns; of an id that occurs twice the last is kept."""
@@ -104,7 +96,7 @@ class Records:
         while done < len(rows):
             done, segments.used, missing = write_records(
                 rows, ids, done, source, self._layout, self._fixed_bytes, segments.bases, segments.last,
-                segments.used, segments.room, self._places, segments.live, self._scratch,
+                segments.used, segments.room, self._places.values, segments.live, self._scratch,
             )  # fmt: skip
             if missing:
                 segments.open(missing)
@@ -128,7 +120,7 @@ class Records:
             for number, column in columns.items():
                 column.reserve(target[number], done)
             done = read_records(
-                ids, done, self._layout, self._fixed_bytes, self._segments.bases, self._places,
+                ids, done, self._layout, self._fixed_bytes, self._segments.bases, self._places.values,
                 self._null_record.ctypes.data, self._record_bytes(), target, self._scratch,
             )  # fmt: skip
         for number in wanted:
@@ -138,18 +130,14 @@ class Records:
     def forget(self, ids: Array) -> Array:
         """Forget rows; returns the ids that had one, each once. An id out of range is ignored."""
         forgotten = np.empty(len(ids), dtype=np.int64)
-        places = self._places[: self._id_count]
+        places = self._places.values[: self._places.count]
         count = forget_records(ids, self._segments.bases, places, self._segments.live, forgotten)
         self._clean()
         return forgotten[:count]
 
-    def has(self, ids: Array) -> Array:
-        """bool[n]: whether each id, below the reserved number, has a row."""
-        return self._places[ids] >= 0
-
     def ids(self) -> Array:
         """int64[n]: the ids that have a row, ascending."""
-        return np.flatnonzero(self._places[: self._id_count] >= 0)
+        return np.flatnonzero(self._places.values[: self._places.count] >= 0)
 
     def _record_bytes(self) -> int:
         return self._fixed_bytes + int(self._value_bytes[self._layout[:, 0] >= BYTES].sum())
@@ -175,7 +163,7 @@ class Records:
             while at < end:
                 at, segments.used = move_records(
                     segments.bases, doomed, at, end, segments.last,
-                    segments.used, segments.room, self._places, segments.live,
+                    segments.used, segments.room, self._places.values, segments.live,
                 )  # fmt: skip
                 if at < end:
                     segments.open(end - at)

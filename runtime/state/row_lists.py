@@ -14,11 +14,11 @@ from runtime.state.arrays import Array, grown
 from runtime.state.columns import RowStore
 from runtime.state.id_lists import NO_ROW, IdLists
 from runtime.state.key_group_column import slot_key_groups
+from runtime.state.keyed_table import TOUCHED_COLUMN
 from runtime.state.operator_state import StateScope
+from runtime.state.slot_columns import unique_names
 from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
 from runtime.state.state_ttl import StateTtl
-
-TOUCHED_COLUMN = "$touched_ms"
 
 
 class RowLists:
@@ -96,7 +96,7 @@ class RowLists:
         groups = slot_key_groups(self._index, slots, self._max_parallelism)
         rows = self.rows.gather(lists[present])
         touched = to_array(pa.int64(), self._ttl.touched_ms(slots[owners]))
-        names = [KEY_GROUP_COLUMN, TOUCHED_COLUMN, *self.rows.schema.names]
+        names = [KEY_GROUP_COLUMN, TOUCHED_COLUMN, *unique_names(self.rows.schema.names)]
         table = pa.table([pa.array(groups[owners]), touched, *rows.columns], names=names)
         return SavedTables(keyed={self.name: table})
 
