@@ -8,8 +8,9 @@ import pyarrow as pa
 from runtime.kernels.rank import rank_within
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.order.ordering import sort_indices
-from runtime.operators.rank.rank_changes import NO_ROW, RankChanges
+from runtime.operators.rank.rank_changes import RankChanges
 from runtime.state.arrays import Array
+from runtime.state.id_lists import NO_ROW
 from runtime.state.keyed_multiset import KeyedMultiset
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
