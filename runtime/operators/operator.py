@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
@@ -55,7 +56,8 @@ class OperatorContext:
 
     def __post_init__(self) -> None:
         scope = StateScope(self.subtask, self.max_parallelism, self.now_ms)
-        self.state = OperatorState(scope, lambda entries: self.count(EXPIRED, entries))
+        # No reference back to the context: without a cycle the state goes as soon as its operator does.
+        self.state = OperatorState(scope, functools.partial(self.count, EXPIRED))
 
 
 class Operator(Generic[SpecT]):

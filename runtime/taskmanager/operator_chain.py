@@ -50,6 +50,10 @@ class ChainOutput:
     def add_partition(self, partition: ResultPartition) -> None:
         self._partitions.append(partition)
 
+    def clear(self) -> None:
+        """Forget the operators behind it; nothing is emitted after this."""
+        self._nodes = []
+
     def emit(self, batch: pa.RecordBatch) -> None:
         rows = batch.num_rows
         if rows == 0:
@@ -245,4 +249,8 @@ class OperatorChain:
         with contextlib.ExitStack() as stack:
             for node in self.nodes:
                 stack.callback(node.operator.close)
+            # What ended tasks still refer to must not hold their state: it would stay while the next job runs.
             self.nodes = []
+            self.timers.clear()
+            for output in self._outputs.values():
+                output.clear()
