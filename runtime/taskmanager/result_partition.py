@@ -107,10 +107,6 @@ class _RoundRobin:
 
 def _split_by_key(keys: tuple[int, ...], subpartitions: int, max_parallelism: int) -> Split:
     # Compiled kernels take half a second to load; a job without a hash exchange does not wait for them.
-    from runtime.kernels.partition import split_by_key
+    from runtime.kernels.partition import KeySplitter
 
-    def split(batch: pa.RecordBatch) -> list[tuple[int, pa.RecordBatch]]:
-        parts = split_by_key(batch, keys, subpartitions, max_parallelism)
-        return [(i, part) for i, part in enumerate(parts) if part is not None and part.num_rows]
-
-    return split
+    return KeySplitter(keys, subpartitions, max_parallelism).split
