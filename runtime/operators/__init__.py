@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 from typing import Any
 
@@ -36,5 +37,7 @@ def make_operator(spec: OperatorSpec, context: OperatorContext) -> Operator[Any]
     if place is None:
         raise InternalError(f"{type(spec).__name__} has no operator")
     module, name = place.split(":")
-    operator: Operator[Any] = getattr(importlib.import_module(module), name)(spec, context)
+    # A context of its own: its state is that of one operator.
+    own = dataclasses.replace(context)
+    operator: Operator[Any] = getattr(importlib.import_module(module), name)(spec, own)
     return operator

@@ -8,9 +8,6 @@ import numpy as np
 
 from runtime.state.arrays import Array, grown
 
-EXPIRED = "numStateEntriesExpired"
-"""The metric of keys and rows that an operator has forgotten because of their age."""
-
 _BUCKETS = 64
 """Buckets per time to live: few enough to scan, small enough that live slots are seldom read again."""
 

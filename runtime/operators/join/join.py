@@ -14,8 +14,9 @@ from runtime.operators.join.join_side import JoinSide
 from runtime.operators.join.joined import JoinedRows
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.state.arrays import Array
+from runtime.state.operator_state import EXPIRED
 from runtime.state.snapshot import OperatorSnapshot
-from runtime.state.state_ttl import EXPIRED, StateTtl
+from runtime.state.state_ttl import StateTtl
 from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema, with_row_kinds, without_row_kinds
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.specs.join import JoinKind, JoinSpec
