@@ -8,14 +8,16 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.kernels.hashing import hash_columns
-from runtime.kernels.take import take_rows
+from runtime.kernels.take import take_batch, take_rows
 from runtime.native.kernel import kernel
 
 
 class KeySplitter:
-    """Sends each row to the subtask that owns the key group of its key. No state.
+    """Sends each row to the subtask that owns the key group of its key. Implements `Splitter`. No state.
 
     The parts are slices of one copy of the batch; a batch whose rows all go to one subtask is not copied."""
+
+    splits_rows = True
 
     def __init__(self, key_columns: Sequence[int], parallelism: int, max_parallelism: int) -> None:
         """At least one key column."""
@@ -25,19 +27,25 @@ class KeySplitter:
         groups = np.arange(max_parallelism, dtype=np.int64)
         self._subtasks = (groups * parallelism // max_parallelism).astype(np.int32)
 
-    def split(self, batch: pa.RecordBatch) -> list[tuple[int, pa.RecordBatch]]:
-        """The rows of each subtask that has any, in their order, by subtask."""
-        if batch.num_rows == 0:
+    def split(
+        self, batch: pa.RecordBatch, rows: np.ndarray | None = None
+    ) -> list[tuple[int, pa.RecordBatch]]:
+        """The rows of each subtask that has any, in their order, by subtask.
+
+        With `rows` (int32, positions in the batch) only those, which are copied once in all."""
+        keys = [batch.column(column) for column in self._key_columns]
+        if rows is not None:
+            keys = [take_rows(key, rows) for key in keys]
+        if len(keys[0]) == 0:
             return []
-        hashes = hash_columns([batch.column(column) for column in self._key_columns])
+        hashes = hash_columns(keys)
         order = np.empty(len(hashes), dtype=np.int32)
         starts = np.zeros(self._parallelism + 1, dtype=np.int64)
         _order_by_subtask(hashes, self._subtasks, order, starts, np.empty(self._parallelism, dtype=np.int64))
         filled = np.flatnonzero(np.diff(starts)).tolist()
         if len(filled) == 1:
-            return [(filled[0], batch)]
-        columns = [take_rows(column, order) for column in batch.columns]
-        ordered = pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+            return [(filled[0], batch if rows is None else take_batch(batch, rows))]
+        ordered = take_batch(batch, order if rows is None else rows[order])
         bounds = starts.tolist()
         return [(s, ordered.slice(bounds[s], bounds[s + 1] - bounds[s])) for s in filled]
 

@@ -38,6 +38,24 @@ def take_rows(array: pa.Array, positions: np.ndarray) -> pa.Array:
     return array.take(to_array(pa.int32(), positions))
 
 
+def take_batch(batch: pa.RecordBatch, positions: np.ndarray) -> pa.RecordBatch:
+    """The rows of a batch at `positions` (int32). The batch has at least one column."""
+    columns = [take_rows(column, positions) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def true_positions(mask: pa.Array) -> np.ndarray:
+    """int32: where a boolean array is TRUE, ascending."""
+    if mask.null_count:
+        mask = mask.fill_null(False)
+    positions = np.empty(mask.true_count, dtype=np.int32)
+    bits = view_buffer(
+        mask.buffers()[1], np.uint8, mask.offset >> 3, ((mask.offset & 7) + len(mask) + 7) >> 3
+    )
+    _find_bits(bits, mask.offset & 7, len(mask), positions)
+    return positions
+
+
 def take_words(words: np.ndarray, positions: np.ndarray) -> np.ndarray:
     """uint64[len(positions)]: `words[positions]`."""
     taken = np.empty(len(positions), dtype=np.uint64)
@@ -54,8 +72,8 @@ def _take_fixed(array: pa.Array, positions: np.ndarray) -> pa.Array:
 
 
 def _take_bytes(array: pa.Array, positions: np.ndarray) -> pa.Array:
-    _, offsets, data = array.buffers()
-    place = offsets.address + array.offset * 4
+    _, starts, data = array.buffers()
+    place = starts.address + array.offset * 4
     offsets = pa.allocate_buffer(4 * len(positions) + 4)
     ends = _bytes(offsets).view(np.int32)
     size = _measure_bytes(place, positions, ends)
@@ -123,3 +141,14 @@ def _copy_values(place, data, positions, ends, out):  # type: ignore[no-untyped-
     for i in range(len(positions)):
         source = data + np.int64(load_32(place + np.int64(positions[i]) * 4))
         copy_bytes(target + ends[i], source, np.int64(ends[i + 1]) - np.int64(ends[i]))
+
+
+@kernel("void(uint8[::1], int64, int64, int32[::1])")
+def _find_bits(bits, bit, length, positions):  # type: ignore[no-untyped-def]
+    """The positions of the bits that are 1; there are as many as `positions` has entries."""
+    found = 0
+    for i in range(length):
+        if found == len(positions):
+            break
+        positions[found] = i
+        found += 1 if is_set(bits, bit + i) else 0

@@ -43,7 +43,10 @@ class LocalRank(Operator[RankSpec]):
             output.emit(batch)
             return
         rows = self._best(batch, groups, len(first_rows))
-        output.emit(batch if len(rows) == batch.num_rows else batch.take(to_array(pa.int64(), rows)))
+        if len(rows) == batch.num_rows:
+            output.emit(batch)
+        else:
+            output.emit_rows(batch, rows.astype(np.int32))
 
     def _best(self, batch: pa.RecordBatch, groups: Array, count: int) -> Array:
         lists = TopLists(self.spec, self.context)

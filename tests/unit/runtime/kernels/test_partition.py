@@ -63,3 +63,16 @@ def test_argsort_is_stable_and_says_where_groups_start(ids: list[int]) -> None:
     order, starts = argsort_stable_by(np.array(ids, dtype=np.int64), 7)
     assert order.tolist() == sorted(range(len(ids)), key=ids.__getitem__)
     assert starts.tolist() == [sum(i < group for i in ids) for group in range(8)]
+
+
+def test_a_selection_is_split_as_the_selected_rows_are() -> None:
+    whole = batch([None if i % 5 == 0 else f"key {i % 40}" for i in range(300)])
+    rows = np.array([i for i in range(300) if i % 3], dtype=np.int32)
+    splitter = KeySplitter((0,), 3, 128)
+    selected = splitter.split(whole.take(pa.array(rows)))
+    assert [(s, p.to_pylist()) for s, p in splitter.split(whole, rows)] == [
+        (s, p.to_pylist()) for s, p in selected
+    ]
+    assert splitter.split(whole, rows[:0]) == []
+    ((_, one),) = splitter.split(whole, rows[:1])
+    assert one.to_pylist() == whole.slice(1, 1).to_pylist()

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.kernels.take import take_rows, take_words
+from runtime.kernels.take import take_batch, take_rows, take_words, true_positions
 
 VALUES: dict[pa.DataType, list[Any]] = {
     pa.int8(): [1, -1, None, 0, 127],
@@ -64,3 +64,18 @@ def test_words_are_taken_by_position() -> None:
     words = np.array([1 << 63, 5, 7], dtype=np.uint64)
     assert take_words(words, np.array([2, 0, 0], dtype=np.int32)).tolist() == [7, 1 << 63, 1 << 63]
     assert take_words(words, np.array([], dtype=np.int32)).tolist() == []
+
+
+@given(st.lists(st.sampled_from([True, False, None]), max_size=80), st.integers(0, 9))
+@settings(max_examples=50, deadline=None)
+def test_true_positions_are_those_of_true(values: list[bool | None], offset: int) -> None:
+    mask = pa.array(values, pa.bool_()).slice(offset)
+    assert true_positions(mask).tolist() == [i for i, v in enumerate(mask.to_pylist()) if v]
+
+
+def test_a_batch_is_taken_column_by_column() -> None:
+    batch = pa.record_batch({"a": [1, 2, 3], "b": ["x", None, "z"]})
+    assert take_batch(batch, np.array([2, 1], dtype=np.int32)).to_pylist() == [
+        {"a": 3, "b": "z"},
+        {"a": 2, "b": None},
+    ]
