@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import to_array
 from runtime.kernels.rank import distinct_into
 from runtime.operators.batch_groups import batch_groups
 from runtime.operators.operator import Operator, OperatorContext, Output
