@@ -7,6 +7,7 @@ import functools
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from runtime.state.operator_state import EXPIRED, OperatorState, StateScope
@@ -24,6 +25,13 @@ class Output(Protocol):
 
     def emit(self, batch: pa.RecordBatch) -> None:
         """Empty batches are dropped. Layout: the node's output schema, plus the row kinds unless INSERT_ONLY."""
+
+    @property
+    def splits_rows(self) -> bool:
+        """Whether an exchange splits the rows: `emit_rows` then copies them once, and `emit` of a selection twice."""
+
+    def emit_rows(self, batch: pa.RecordBatch, rows: np.ndarray) -> None:
+        """As `emit`, of the rows of a batch at these positions (int32, ascending)."""
 
     def emit_watermark(self, timestamp_ms: int) -> None:
         """For operators that create watermarks (assigner, source); others return them from `on_watermark`."""
