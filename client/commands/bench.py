@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from types import ModuleType
 
-from client.commands import bench_batch, bench_latency, bench_lookup, bench_nexmark
+from client.commands import bench_batch, bench_exchange, bench_latency, bench_lookup, bench_nexmark
 
 EPILOG = """\
 examples:
@@ -13,6 +13,7 @@ examples:
   sqlstream bench latency --seconds 60
   sqlstream bench lookup
   sqlstream bench batch --events 1000000
+  sqlstream bench exchange
 
 `sqlstream bench WORKLOAD --help` has the details.
 """
@@ -22,6 +23,7 @@ WORKLOADS: dict[str, tuple[ModuleType, str]] = {
     "lookup": (bench_lookup, "how many rows a lookup join answers on one core"),
     "latency": (bench_latency, "how soon results are visible to a client of a server"),
     "batch": (bench_batch, "the same queries as a stream, in DuckDB and on Spark"),
+    "exchange": (bench_exchange, "what it costs to hand batches from one task to another"),
 }
 
 
