@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.net.channels import ChannelClosed
+from runtime.net.channels import ChannelClosed, QueuedItem
 from runtime.taskmanager.cancellation import TaskCancellation, TaskCancelled
 from runtime.taskmanager.mailbox import Mailbox
 from runtime.taskmanager.metrics import TaskTimes
@@ -169,8 +169,12 @@ After = Callable[[int, Callable[[], None]], None]
 """`after(delay_ms, action)` of the simulated clock."""
 
 
+CAPACITY_ITEMS = 3
+
+
 class SimulatedChannel:
-    """From one subtask to another: items arrive in order, each after a delay of its own. It has no bound."""
+    """From one subtask to another: items arrive in order, each after a delay of its own. It has room for a few items that have
+    not been read."""
 
     def __init__(self, after: After, fate: random.Random) -> None:
         self._after = after
@@ -178,16 +182,25 @@ class SimulatedChannel:
         self._under_way: deque[Any] = deque()
         self._items: deque[Any] = deque()
         self._on_readable: Callable[[], None] = lambda: None
+        self._on_room: Callable[[], None] = lambda: None
         self.is_closed = False
         self.has_ended = False
         self.on_read: Callable[[int], None] | None = None
 
-    def put_if_room(self, item: Any, size: int) -> bool:
+    @property
+    def has_room(self) -> bool:
+        return self.is_closed or len(self._under_way) + len(self._items) < CAPACITY_ITEMS
+
+    is_overdrawn = False
+
+    def when_room(self, on_room: Callable[[], None]) -> None:
+        self._on_room = on_room
+
+    def put(self, item: Any, size: int) -> None:
         if self.is_closed:
             raise ChannelClosed
         self._under_way.append(item)
         self._after(self._fate.randint(0, 30), self._arrive)
-        return True
 
     def _arrive(self) -> None:
         if self.is_closed:
@@ -198,11 +211,12 @@ class SimulatedChannel:
         if len(self._items) == 1:
             self._on_readable()
 
-    def take(self) -> tuple[Any, bool]:
-        item = self._items.popleft() if self._items else None
-        return item, bool(self._items)
+    def take(self) -> tuple[QueuedItem | None, bool]:
+        queued = QueuedItem(self._items.popleft(), 0) if self._items else None
+        self._on_room()
+        return queued, bool(self._items)
 
-    def listen(self, on_readable: Callable[[], None]) -> None:
+    def listen(self, on_readable: Callable[[], None], on_first: Callable[[], None]) -> None:
         self._on_readable = on_readable
         if self._items:
             on_readable()
@@ -213,6 +227,7 @@ class SimulatedChannel:
     def close(self) -> None:
         self.is_closed = True
         self._items.clear()
+        self._on_room()
 
 
 class SimulatedExchange:
