@@ -19,9 +19,8 @@ from runtime.net.channels import Channel
 from runtime.net.endpoint import Endpoint
 from runtime.net.exchange import OnLost
 from runtime.net.flight import FlightConnections, FlightServer
-from runtime.net.flight_exchange import FlightExchange
-from runtime.net.memory import NetworkMemory
-from runtime.net.partition_table import PartitionTable
+from runtime.net.streams.handshake import Credentials
+from runtime.net.streams.stream_exchange import StreamExchange
 from runtime.taskmanager.input_gate import InputChannel, InputGate
 from runtime.taskmanager.mailbox import Mailbox
 from sqlstream import config
@@ -39,8 +38,8 @@ NETWORK_MEMORY_BYTES: int = config.get({}, "taskmanager.memory.network.max")
 
 
 class Load(msgspec.Struct, frozen=True):
-    """Batches of `rows` rows, in turn over `channels` channels of job `job_id`: without a pause for `seconds`, or `spaced` ones, one
-    each millisecond."""
+    """Batches of `rows` rows, in turn over `channels` channels of job `job_id`: without a pause for `seconds`, or `spaced` of
+    them, one each millisecond."""
 
     job_id: str
     channels: int
@@ -70,29 +69,29 @@ class BenchEnd:
     """A server and an exchange, as a TaskManager has them. State: these, until `close`."""
 
     def __init__(self, order: ProcessOrder) -> None:
-        self._table = PartitionTable()
+        endpoint = None if order.directory else Endpoint("127.0.0.1", "127.0.0.1")
         self._connections = FlightConnections(order.token)
+        self._exchange = StreamExchange(
+            self._connections, Credentials(order.token), NETWORK_MEMORY_BYTES, endpoint, order.directory
+        )
         self._server = FlightServer(
             order.token,
             lambda data: None,
-            table=self._table,
             directory=order.directory or None,
-            endpoint=None if order.directory else Endpoint("127.0.0.1", "127.0.0.1"),
+            endpoint=endpoint,
+            stream_address=self._exchange.stream_address,
         )
-        self.address = self._server.address
-        memory = NetworkMemory(NETWORK_MEMORY_BYTES)
-        self._exchange = FlightExchange(self._connections, self._table, memory, self.address)
+        self.address = self._exchange.own_address = self._server.address
 
     def outputs(self, load: Load) -> list[Channel]:
-        return [
-            self._exchange.open_output(load.job_id, "p", i, CAPACITY_BYTES) for i in range(load.channels)
-        ]
+        return [self._exchange.open_output(load.job_id, "p", i, CAPACITY_BYTES) for i in range(load.channels)]
 
     def inputs(self, load: Load, address: str, on_lost: OnLost) -> list[Channel]:
         descriptors = [InputChannelDescriptor("p", i, 0, "e", "tm", address) for i in range(load.channels)]
         return [self._exchange.open_input(load.job_id, d, CAPACITY_BYTES, on_lost) for d in descriptors]
 
     def close(self) -> None:
+        self._exchange.close()
         self._connections.close()
         self._server.shutdown()
 
@@ -107,7 +106,10 @@ def produce(load: Load, channels: Sequence[Channel]) -> Outcome:
         if load.spaced:
             time.sleep(SPACING_S)
             batch = batch.set_column(0, "a", pa.array(np.full(load.rows, time.monotonic_ns())))
-        _put(channels[sent % len(channels)], batch, size)
+        channel = channels[sent % len(channels)]
+        if not channel.has_room:
+            channel.wait_for_room()
+        channel.put(batch, size)
         sent += 1
     for channel in channels:
         channel.put(EndOfInput(), 0)
@@ -115,11 +117,6 @@ def produce(load: Load, channels: Sequence[Channel]) -> Outcome:
         channel.wait_connected()
     wait_until_read(channels)
     return Outcome(sent, time.monotonic() - begun_s, time.process_time() - cpu_s)
-
-
-def _put(channel: Channel, batch: pa.RecordBatch, size: int) -> None:
-    if not channel.put_if_room(batch, size):
-        channel.put(batch, size)
 
 
 def wait_until_read(channels: Sequence[Channel]) -> None:
