@@ -61,8 +61,9 @@ OPTIONS: dict[str, ConfigOption] = {
                      scope=Scope.SESSION),
         ConfigOption("pipeline.name", _S, "", "Name of the next jobs; empty makes one from the statement.",
                      scope=Scope.SESSION),
-        ConfigOption("pipeline.max-parallelism", _I, "-1", "Number of key groups; -1 takes 128.", minimum=-1, maximum=32768,
-                     scope=Scope.SESSION),
+        ConfigOption("pipeline.max-parallelism", _I, "-1",
+                     "Number of key groups, fixed for the life of a job; -1 takes 128 or, from a parallelism of 86 on, the next"
+                     " power of two above 1.5 times the parallelism.", minimum=-1, maximum=32768, scope=Scope.SESSION),
         ConfigOption("pipeline.operator-chaining.enabled", _B, "true", "Run operators joined by FORWARD edges in one task.",
                      scope=Scope.SESSION),
         ConfigOption("execution.batch-rows", _I, "65536", "Rows a source aims to put in one batch.",

@@ -8,15 +8,17 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from runtime.net.channels import ChannelClosed, QueuedItem
+from runtime.state.snapshot import OperatorSnapshot
 from runtime.taskmanager.cancellation import TaskCancellation, TaskCancelled
 from runtime.taskmanager.mailbox import Mailbox
 from runtime.taskmanager.metrics import TaskTimes
+from runtime.taskmanager.operator_chain import OperatorChain
 from runtime.taskmanager.task_executor import TaskStateChanged
 from runtime.taskmanager.task_opening import OpenedTask, TaskOpening, TaskSurroundings
 from sqlstream.changelog import ChangelogMode
@@ -290,18 +292,22 @@ class SimulatedExchange:
 
 @dataclasses.dataclass
 class SimulatedTask:
-    """One task of the product, run by `step`; `report` gets its states."""
+    """One task of the product, run by `step`; `report` gets its states.
+
+    `states` are restored before the first row; `is_waiting`: its last step found nothing to do."""
 
     descriptor: TaskDeploymentDescriptor
     exchange: SimulatedExchange
-    disk: Disk
+    disk: Any
     now_ms: Callable[[], int]
     after: After
     report: Callable[[TaskStateChanged], None]
+    states: Mapping[int, OperatorSnapshot] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.is_stuck = False
         self.has_ended = False
+        self.is_waiting = False
         self._is_open = False
         self._awaits_cancellation = False
         self._mailbox = Mailbox()
@@ -317,6 +323,10 @@ class SimulatedTask:
             on_lost=lambda cause: self.after(2000, lambda: self._mailbox.post(_lost)),
         )
         self._opened = OpenedTask(self._surroundings)
+
+    @property
+    def chain(self) -> OperatorChain:
+        return self._opened.chain
 
     def cancel(self) -> None:
         self._cancellation.request()
@@ -350,11 +360,12 @@ class SimulatedTask:
             mail()
         if not self._is_open:
             TaskOpening(self.descriptor, self._surroundings, self._opened).open()
+            self.chain.restore(self.states)
             loop.open()
             self._is_open = True
             self.report(TaskStateChanged(self.descriptor.execution_id, ExecutionState.RUNNING))
         elif not loop.is_finished:
-            loop.take()
+            self.is_waiting = loop.take().longest_s != 0
             loop.fire_timers()
         else:
             loop.finish()

@@ -8,11 +8,10 @@ from collections.abc import Iterator, Mapping
 from planner.physical.node import PhysicalInput, PhysicalNode, walk_plan
 from sqlstream import config
 from sqlstream.errors import UserError
+from sqlstream.graph.key_groups import default_max_parallelism
 from sqlstream.graph.stream_graph import FORWARD, Exchange, ExchangeKind, StreamEdge, StreamGraph, StreamNode
 
 REBALANCE = Exchange(ExchangeKind.REBALANCE)
-MAX_PARALLELISM_DEFAULT = 128
-MAX_PARALLELISM_BOUND = 32768
 EDGES_MAX = 10_000
 """Inputs of one operator, unions resolved."""
 
@@ -69,8 +68,7 @@ def _open_parallelism(node: PhysicalNode, parallelism: dict[int, int], default: 
 
 
 def _max_parallelism(settings: Mapping[str, str], highest: int) -> int:
-    """The number of key groups. Flink's default: 1.5 times the parallelism, rounded up to a power of two, and at least
-    128."""
+    """The number of key groups, one for all operators: that of the option, or what follows from the highest parallelism."""
     wanted = int(config.get(settings, "pipeline.max-parallelism"))
     if wanted > 0:
         if wanted < highest:
@@ -80,8 +78,7 @@ def _max_parallelism(settings: Mapping[str, str], highest: int) -> int:
                 hint=f"SET 'pipeline.max-parallelism' = '{highest}' or more",
             )
         return wanted
-    power = 1 << (highest + highest // 2 - 1).bit_length()
-    return min(max(MAX_PARALLELISM_DEFAULT, power), MAX_PARALLELISM_BOUND)
+    return default_max_parallelism(highest)
 
 
 def _edges(node: PhysicalNode, ids: dict[int, int], parallelism: dict[int, int]) -> Iterator[StreamEdge]:

@@ -174,6 +174,8 @@ def check_job_graph(job_graph: JobGraph) -> None:
         problem = "two of its vertices have one id"
     elif any(p < 1 for p in parallelism.values()):
         problem = "a vertex has no subtasks"
+    elif any(v.parallelism > v.max_parallelism for v in job_graph.vertices):
+        problem = "a vertex has more subtasks than key groups"
     elif len({e.id for e in job_graph.edges}) != len(job_graph.edges):
         problem = "two of its edges have one id"
     elif any(e.source not in parallelism or e.target not in parallelism for e in job_graph.edges):

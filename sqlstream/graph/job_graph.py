@@ -35,7 +35,10 @@ class ChainedOperator(msgspec.Struct, frozen=True):
 
 
 class JobVertex(msgspec.Struct, frozen=True):
-    """A chain of operators that run in one task per subtask. `id` is 32 hex digits, stable for an unchanged query."""
+    """A chain of operators that run in one task per subtask. `id` is 32 hex digits, stable for an unchanged query.
+
+    `max_parallelism` is the number of key groups, by which keys belong to subtasks and to state. It is fixed when the job is
+    planned and stays the same at any parallelism, which may not be above it."""
 
     id: str
     name: str

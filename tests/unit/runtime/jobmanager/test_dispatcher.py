@@ -105,6 +105,9 @@ def test_graphs_with_a_hole_are_refused_with_what_is_missing(make_job: MakeJob) 
     broken = {
         "two of its vertices have one id": replace(job, vertices=(source, sink, sink)),
         "a vertex has no subtasks": replace(job, vertices=(source, replace(sink, parallelism=0))),
+        "a vertex has more subtasks than key groups": replace(
+            job, vertices=(source, replace(sink, max_parallelism=1))
+        ),
         "two of its edges have one id": replace(job, edges=(edge, edge)),
         "an edge leads to a vertex that is not there": replace(job, edges=(replace(edge, target="9"),)),
     }
