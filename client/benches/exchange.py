@@ -65,9 +65,15 @@ class _Run:
 
 
 def figures(
-    paths: list[str], channel_counts: list[int], batch_rows: list[int], seconds: float
+    paths: list[str],
+    channel_counts: list[int],
+    batch_rows: list[int],
+    seconds: float,
+    spaced: int = SPACED_BATCHES,
+    warm_up_s: float = WARM_UP_S,
 ) -> Iterator[ExchangeFigure]:
-    """Batches of four BIGINT columns, in turn over all channels, for `seconds` per figure. JobError SS6053, SS6063."""
+    """Batches of four BIGINT columns, in turn over all channels, for `seconds` per figure, after `warm_up_s`; then `spaced` of
+    them for the latency. JobError SS6053, SS6063."""
     before_s = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     LIBRARY_THREAD_LIMIT.hold()
@@ -76,25 +82,25 @@ def figures(
             with contextlib.closing(_Ends(path)) as ends:
                 for channels in channel_counts:
                     for rows in batch_rows:
-                        yield _measured(ends, channels, rows, seconds)
+                        ends.run(Load(random_id(), channels, rows, warm_up_s))
+                        steady = ends.run(Load(random_id(), channels, rows, seconds))
+                        one_by_one = ends.run(Load(random_id(), channels, rows, 0, spaced))
+                        yield _figure(path, channels, rows, steady, one_by_one)
     finally:
         LIBRARY_THREAD_LIMIT.release()
         sys.setswitchinterval(before_s)
 
 
-def _measured(ends: _Ends, channels: int, rows: int, seconds: float) -> ExchangeFigure:
-    ends.run(Load(random_id(), channels, rows, WARM_UP_S))
-    steady = ends.run(Load(random_id(), channels, rows, seconds))
-    spaced = ends.run(Load(random_id(), channels, rows, 0, SPACED_BATCHES))
+def _figure(path: str, channels: int, rows: int, steady: _Run, one_by_one: _Run) -> ExchangeFigure:
     batches = steady.received.batches
     return ExchangeFigure(
-        ends.path,
+        path,
         channels,
         rows,
         round(rows * batches / steady.received.wall_s),
         round(steady.sent.cpu_s * 1e6 / batches, 1),
         round(steady.received.cpu_s * 1e6 / batches, 1),
-        round(statistics.median(spaced.received.latencies_us), 1),
+        round(statistics.median(one_by_one.received.latencies_us), 1),
         steady.received.threads,
     )
 
