@@ -22,6 +22,7 @@ import pyarrow as pa
 from runtime.operators import make_operator
 from runtime.operators.operator import Operator, OperatorContext
 from runtime.state.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
+from runtime.taskmanager.timers import next_due_ms
 from sqlstream.arrow import is_changelog, row_kinds, to_arrow_schema, without_row_kinds
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.elements import WATERMARK_MAX, EndOfInput, Watermark, WatermarkStatus
@@ -209,6 +210,7 @@ def _feed_one(operator: Operator[Any], index: int, element: Any, output: Collect
     if isinstance(element, list):
         element = batch(context.input_schemas[index], element, context.input_modes[index])
     if isinstance(element, pa.RecordBatch):
+        context.state.expire()
         operator.on_batch(element, index, output)
     elif isinstance(element, Watermark):
         handed_on = operator.on_watermark(element.timestamp_ms, output)
@@ -230,8 +232,9 @@ def _advance_clock(operator: Operator[Any], now_ms: int, output: Collected) -> N
     """Move the context's ManualClock and call the timers that are due, earliest first."""
     clock = operator.context.now_ms
     assert isinstance(clock, ManualClock), "give the context now_ms=ManualClock()"
-    while (due := operator.next_processing_time_ms()) is not None and due <= now_ms:
+    while (due := next_due_ms(operator)) is not None and due <= now_ms:
         clock.now_ms = max(clock.now_ms, due)
+        operator.context.state.expire()
         operator.on_processing_time(clock.now_ms, output)
     clock.now_ms = now_ms
 
@@ -241,6 +244,7 @@ def finish(operator: Operator[Any], output: Collected) -> None:
     for index in range(len(operator.context.input_schemas)):
         operator.on_end_of_input(index, output)
     _feed_one(operator, 0, Watermark(WATERMARK_MAX), output)
+    operator.context.state.expire()
     operator.on_processing_time(operator.context.now_ms(), output)
     operator.on_finish(output)
     operator.close()
@@ -266,14 +270,21 @@ def restored(
 ) -> Operator[Any]:
     """A fresh operator for one of `parallelism` subtasks, with its key groups out of all old snapshots."""
     context = dataclasses.replace(context, subtask=subtask, parallelism=parallelism)
-    low = -(-subtask * context.max_parallelism // parallelism)
-    high = -(-(subtask + 1) * context.max_parallelism // parallelism)
     operator = make_operator(spec, context)
+    operator.restore(share_of(snapshots, subtask, parallelism, context.max_parallelism))
+    return operator
+
+
+def share_of(
+    snapshots: Sequence[OperatorSnapshot], subtask: int, parallelism: int, max_parallelism: int
+) -> OperatorSnapshot:
+    """What one of `parallelism` subtasks restores of the snapshots of all old subtasks."""
+    low = -(-subtask * max_parallelism // parallelism)
+    high = -(-(subtask + 1) * max_parallelism // parallelism)
     keyed = {
         name: _key_groups(t, low, high) for name, t in _concatenated([s.keyed for s in snapshots]).items()
     }
-    operator.restore(OperatorSnapshot(keyed, _concatenated([s.shared for s in snapshots])))
-    return operator
+    return OperatorSnapshot(keyed, _concatenated([s.shared for s in snapshots]))
 
 
 def _concatenated(parts: Sequence[dict[str, pa.Table]]) -> dict[str, pa.Table]:
@@ -300,5 +311,6 @@ __all__ = [
     "restored",
     "rows_of",
     "run_operator",
+    "share_of",
     "values_of",
 ]

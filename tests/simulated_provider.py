@@ -1,4 +1,5 @@
-"""A resource provider for simulations: its processes start late or never, die early, and end when they are told to."""
+"""A resource provider for simulations: its processes start late or never, die early, and end when they are told to; for a while
+there may be no room for another."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from collections.abc import Callable
 from sqlstream.errors import ErrorInfo, FailureReason
 
 REFUSED = ErrorInfo(code="SS6006", message="process not started", reason=FailureReason.TASK_MANAGER_LOST)
+FULL = ErrorInfo(code="SS6006", message="no room for a process", reason=FailureReason.NO_RESOURCES)
 KILLED = ErrorInfo(code="SS6001", message="process ended", reason=FailureReason.TASK_MANAGER_LOST)
 
 
@@ -15,8 +17,9 @@ class SimulatedProvider:
     """Obeys RequestTaskManagers and ReleaseTaskManager, and reports each end once, some of them late.
 
     `start(resource_id)` makes a process, `kill(resource_id)` ends it if it is there; `report(resource_id, error)` tells the
-    JobManager. With `is_deadly` no process lives long. State: the ids of all TaskManagers ever requested and released, of
-    those whose end is not reported, of those that run; and how many ended without a release."""
+    JobManager, and `say` the story what befalls a request. With `is_deadly` no process lives long; while `is_full` each request
+    is refused, and the JobManager is told that others would be too. State: the ids of all TaskManagers ever requested and
+    released, of those whose end is not reported, of those that run; and how many ended without a release."""
 
     def __init__(
         self,
@@ -25,9 +28,11 @@ class SimulatedProvider:
         start: Callable[[str], None],
         kill: Callable[[str], None],
         report: Callable[[str, ErrorInfo], None],
+        say: Callable[[str], None],
     ) -> None:
         self.is_faulty = True
         self.is_deadly = False
+        self.is_full = False
         self.lost = 0
         self.released: set[str] = set()
         self.requested: set[str] = set()
@@ -38,20 +43,42 @@ class SimulatedProvider:
         self._start = start
         self._kill = kill
         self._report = report
+        self._say = say
 
     def request(self, resource_id: str) -> None:
         assert resource_id not in self.requested, f"{resource_id} is requested twice"
         self.requested.add(resource_id)
         self.unended.add(resource_id)
-        fate = self._rng.random() if self.is_faulty else 1.0
-        if fate < 0.1:
-            self._after(self._rng.randint(1, 100), lambda: self._ended(resource_id, REFUSED))
-        elif fate > 0.15:
-            self._after(self._rng.randint(50, 6000 if fate < 0.25 else 1500), lambda: self._up(resource_id))
-        if self.is_deadly or 0.25 <= fate < 0.35:
+        fate = self._fate()
+        self._say(f"{resource_id} {fate}")
+        match fate:
+            case "finds no room":
+                self._after(self._rng.randint(1, 100), lambda: self._ended(resource_id, FULL))
+            case "is refused":
+                self._after(self._rng.randint(1, 100), lambda: self._ended(resource_id, REFUSED))
+            case "never starts":
+                pass
+            case "starts slowly":
+                self._after(self._rng.randint(1500, 6000), lambda: self._up(resource_id))
+            case "starts too slowly":
+                # Around the end of the time that the JobManager gives it to register.
+                self._after(self._rng.randint(9_500, 13_000), lambda: self._up(resource_id))
+            case _:
+                self._after(self._rng.randint(50, 1500), lambda: self._up(resource_id))
+        if self.is_deadly or fate == "dies early":
             self._after(self._rng.randint(50, 2500), lambda: self._kill(resource_id))
 
+    def _fate(self) -> str:
+        if self.is_full:
+            return "finds no room"
+        if not self.is_faulty:
+            return "starts"
+        fates = ["is refused", "never starts", "starts slowly", "starts too slowly", "dies early", "starts"]
+        return self._rng.choices(fates, [10, 5, 10, 5, 10, 60])[0]
+
     def _up(self, resource_id: str) -> None:
+        if resource_id in self.released and resource_id in self.unended:
+            self._say(f"{resource_id} starts after its release")
         if resource_id in self.unended:
             self.running.add(resource_id)
             self._start(resource_id)

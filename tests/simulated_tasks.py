@@ -8,15 +8,17 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
-from runtime.net.channels import ChannelClosed
+from runtime.net.channels import ChannelClosed, QueuedItem
+from runtime.state.snapshot import OperatorSnapshot
 from runtime.taskmanager.cancellation import TaskCancellation, TaskCancelled
 from runtime.taskmanager.mailbox import Mailbox
 from runtime.taskmanager.metrics import TaskTimes
+from runtime.taskmanager.operator_chain import OperatorChain
 from runtime.taskmanager.split_requests import SplitsRequested
 from runtime.taskmanager.task_executor import TaskStateChanged
 from runtime.taskmanager.task_opening import OpenedTask, TaskOpening, TaskSurroundings
@@ -217,8 +219,12 @@ After = Callable[[int, Callable[[], None]], None]
 """`after(delay_ms, action)` of the simulated clock."""
 
 
+CAPACITY_ITEMS = 3
+
+
 class SimulatedChannel:
-    """From one subtask to another: items arrive in order, each after a delay of its own. It has no bound."""
+    """From one subtask to another: items arrive in order, each after a delay of its own. It has room for a few items that have
+    not been read."""
 
     def __init__(self, after: After, fate: random.Random) -> None:
         self._after = after
@@ -226,16 +232,25 @@ class SimulatedChannel:
         self._under_way: deque[Any] = deque()
         self._items: deque[Any] = deque()
         self._on_readable: Callable[[], None] = lambda: None
+        self._on_room: Callable[[], None] = lambda: None
         self.is_closed = False
         self.has_ended = False
         self.on_read: Callable[[int], None] | None = None
 
-    def put_if_room(self, item: Any, size: int) -> bool:
+    @property
+    def has_room(self) -> bool:
+        return self.is_closed or len(self._under_way) + len(self._items) < CAPACITY_ITEMS
+
+    is_overdrawn = False
+
+    def when_room(self, on_room: Callable[[], None]) -> None:
+        self._on_room = on_room
+
+    def put(self, item: Any, size: int) -> None:
         if self.is_closed:
             raise ChannelClosed
         self._under_way.append(item)
         self._after(self._fate.randint(0, 30), self._arrive)
-        return True
 
     def _arrive(self) -> None:
         if self.is_closed:
@@ -246,11 +261,12 @@ class SimulatedChannel:
         if len(self._items) == 1:
             self._on_readable()
 
-    def take(self) -> tuple[Any, bool]:
-        item = self._items.popleft() if self._items else None
-        return item, bool(self._items)
+    def take(self) -> tuple[QueuedItem | None, bool]:
+        queued = QueuedItem(self._items.popleft(), 0) if self._items else None
+        self._on_room()
+        return queued, bool(self._items)
 
-    def listen(self, on_readable: Callable[[], None]) -> None:
+    def listen(self, on_readable: Callable[[], None], on_first: Callable[[], None]) -> None:
         self._on_readable = on_readable
         if self._items:
             on_readable()
@@ -261,6 +277,7 @@ class SimulatedChannel:
     def close(self) -> None:
         self.is_closed = True
         self._items.clear()
+        self._on_room()
 
 
 class SimulatedExchange:
@@ -323,19 +340,23 @@ class SimulatedExchange:
 
 @dataclasses.dataclass
 class SimulatedTask:
-    """One task of the product, run by `step`; `report` gets its states."""
+    """One task of the product, run by `step`; `report` gets its states.
+
+    `states` are restored before the first row; `is_waiting`: its last step found nothing to do."""
 
     descriptor: TaskDeploymentDescriptor
     exchange: SimulatedExchange
-    disk: Disk
+    disk: Any
     now_ms: Callable[[], int]
     after: After
     report: Callable[[TaskStateChanged], None]
-    request_splits: Callable[[SplitsRequested], None]
+    states: Mapping[int, OperatorSnapshot] = dataclasses.field(default_factory=dict)
+    request_splits: Callable[[SplitsRequested], None] | None = None
 
     def __post_init__(self) -> None:
         self.is_stuck = False
         self.has_ended = False
+        self.is_waiting = False
         self._is_open = False
         self._awaits_cancellation = False
         self._mailbox = Mailbox()
@@ -349,12 +370,16 @@ class SimulatedTask:
             times=TaskTimes(),
             pause_ms=lambda ms: self._cancellation.check(),
             on_lost=lambda cause: self.after(2000, lambda: self._mailbox.post(_lost)),
-            request_splits=self.request_splits,
+            request_splits=self.request_splits or _refuse,
         )
         self._opened = OpenedTask(self._surroundings)
 
     def give_splits(self, number: int, assigned: AssignedSplits) -> None:
         self._mailbox.post(lambda: self._opened.source().on_assigned(number, assigned))
+
+    @property
+    def chain(self) -> OperatorChain:
+        return self._opened.chain
 
     def cancel(self) -> None:
         self._cancellation.request()
@@ -388,11 +413,12 @@ class SimulatedTask:
             mail()
         if not self._is_open:
             TaskOpening(self.descriptor, self._surroundings, self._opened).open()
+            self.chain.restore(self.states)
             loop.open()
             self._is_open = True
             self.report(TaskStateChanged(self.descriptor.execution_id, ExecutionState.RUNNING))
         elif not loop.is_finished:
-            loop.take()
+            self.is_waiting = loop.take().longest_s != 0
             loop.fire_timers()
         else:
             loop.finish()
@@ -409,6 +435,10 @@ class SimulatedTask:
         self.has_ended = True
         failure = error if state is ExecutionState.FAILED else None
         self.report(TaskStateChanged(self.descriptor.execution_id, state, failure))
+
+
+def _refuse(request: SplitsRequested) -> None:
+    raise AssertionError(f"nobody assigns splits here, but {request}")
 
 
 def _lost() -> None:

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import msgspec
 import pyarrow as pa
 
-from runtime.aggregates.accumulator_set import AccumulatorSet, accumulator_width
+from runtime.aggregates.accumulator_set import AccumulatorSet, accumulator_width, row_argument_types
 from runtime.state.arrays import Array, first_slots
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.expressions import AggregateCall
 from sqlstream.functions import AGGREGATE_FUNCTIONS
+from sqlstream.functions.aggregates import accumulator_fields
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType
 
 ArgumentTypes = tuple[tuple[LogicalType, ...], ...]
 
 
-def is_mergeable(calls: tuple[AggregateCall, ...]) -> bool:
-    """Whether the accumulators of all calls can be merged; DISTINCT, FIRST_VALUE and others need the rows."""
-    return all(AGGREGATE_FUNCTIONS[c.function].accumulator is not None and not c.is_distinct for c in calls)
+def row_partials(calls: tuple[AggregateCall, ...], schema: Schema) -> Partials:
+    """How a phase that reads rows keeps them: as merged partials, or as rows when a call cannot be merged."""
+    if all(AGGREGATE_FUNCTIONS[c.function].accumulator is not None and not c.is_distinct for c in calls):
+        return MergedPartials(calls, row_argument_types(calls, schema))
+    # DISTINCT, FIRST_VALUE and others need the rows.
+    return RawRows(calls, schema)
 
 
 class MergedPartials:
@@ -35,6 +42,10 @@ class MergedPartials:
         accumulators.resize(count)
         return accumulators
 
+    def names(self, schema: Schema) -> list[str]:
+        """The names of the partials' columns, made from rows of `schema`."""
+        return [field.name for call in self._calls for field in accumulator_fields(call, schema) or ()]
+
     def from_rows(self, batch: pa.RecordBatch, groups: Array, count: int) -> list[pa.Array]:
         """The rows of each group as one partial; row g of the columns is group g."""
         accumulators = self._accumulators(count)
@@ -49,18 +60,25 @@ class MergedPartials:
 
 
 class RawRows:
-    """Keeps every row; the calls run when a window closes."""
+    """Keeps of every row the columns that the calls read; the calls run when a window closes."""
 
     is_merging = False
 
-    def __init__(self, calls: tuple[AggregateCall, ...], types: ArgumentTypes, schema: Schema) -> None:
-        self._calls = calls
-        self._types = types
-        self._schema = to_arrow_schema(schema)
-        self.width = len(schema)
+    def __init__(self, calls: tuple[AggregateCall, ...], schema: Schema) -> None:
+        read = {a for call in calls for a in call.args} | {c.filter for c in calls if c.filter >= 0}
+        self._read = sorted(read)
+        self._calls = _over_columns(calls, self._read)
+        kept = schema.select(tuple(self._read))
+        self._types = row_argument_types(self._calls, kept)
+        self._schema = to_arrow_schema(kept)
+        self.width = len(kept)
+
+    def names(self, schema: Schema) -> list[str]:
+        """The names of the kept columns of `schema`."""
+        return [schema.names[column] for column in self._read]
 
     def from_rows(self, batch: pa.RecordBatch, groups: Array, count: int) -> list[pa.Array]:
-        return list(batch.columns)
+        return [batch.column(column) for column in self._read]
 
     def together(self, columns: list[pa.Array], groups: Array, count: int) -> AccumulatorSet:
         accumulators = AccumulatorSet(self._calls, self._types)
@@ -70,3 +88,12 @@ class RawRows:
 
 
 Partials = MergedPartials | RawRows
+
+
+def _over_columns(calls: tuple[AggregateCall, ...], columns: Sequence[int]) -> tuple[AggregateCall, ...]:
+    """The calls over a schema that has only `columns`, in that order."""
+    place = {column: index for index, column in enumerate(columns)} | {-1: -1}
+    return tuple(
+        msgspec.structs.replace(call, args=tuple(place[a] for a in call.args), filter=place[call.filter])
+        for call in calls
+    )

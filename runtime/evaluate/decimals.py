@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -96,13 +97,36 @@ def _arithmetic(function: Any, left: Datum, right: Datum, target: pa.DataType) -
     a, b = _as_decimal256(left), _as_decimal256(right)
     if a.type.precision + b.type.precision >= DECIMAL256_DIGITS:
         a, b = _tightened(a), _tightened(b)
-        if function is pc.multiply:
-            _check_digits(a.type.precision + b.type.precision + 1)
-        else:
-            whole = max(a.type.precision - a.type.scale, b.type.precision - b.type.scale)
-            _check_digits(whole + max(a.type.scale, b.type.scale) + 1)
+        digits = _digits_needed(function, a.type, b.type)
+        if digits > DECIMAL256_DIGITS:
+            return _in_halves(lambda a, b: _arithmetic(function, a, b, target), left, right, target, digits)
     result = function(a, b)
     return fit(as_array(result, rows_of(left, right)), target)
+
+
+def _digits_needed(function: Any, a: pa.DataType, b: pa.DataType) -> int:
+    """The digits that Arrow reserves for the result."""
+    if function is pc.multiply:
+        return int(a.precision + b.precision + 1)
+    return int(max(a.precision - a.scale, b.precision - b.scale) + max(a.scale, b.scale) + 1)
+
+
+def _in_halves(
+    compute: Callable[[pa.Array, pa.Array], pa.Array],
+    left: Datum,
+    right: Datum,
+    target: pa.DataType,
+    digits: int,
+) -> pa.Array:
+    """For rows that need too many digits together: whether a row fails must not depend on the rows beside it."""
+    left, right = as_arrays(left, right)
+    rows = len(left)
+    if left.null_count == rows or right.null_count == rows:
+        return pa.nulls(rows, target)
+    if rows == 1:
+        _check_digits(digits)
+    middle = rows // 2
+    return pa.concat_arrays([compute(left[:middle], right[:middle]), compute(left[middle:], right[middle:])])
 
 
 def _tightened(datum: Datum) -> Datum:
@@ -191,7 +215,9 @@ def divide(left: Datum, right: Datum, target: pa.DataType) -> pa.Array:
     a, b = _as_decimal256(left), _as_decimal256(right)
     if _quotient_digits(a.type, b.type, target) > DECIMAL256_DIGITS:
         a, b = _tightened(a), _tightened(b)
-        _check_digits(_quotient_digits(a.type, b.type, target))
+        digits = _quotient_digits(a.type, b.type, target)
+        if digits > DECIMAL256_DIGITS:
+            return _in_halves(lambda a, b: divide(a, b, target), left, right, target, digits)
     result = pc.divide(_as_decimal256(a, _dividend_scale(a.type, b.type, target)), b)
     return fit(as_array(result, rows_of(left, right)), target)
 

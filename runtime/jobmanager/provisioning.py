@@ -125,6 +125,12 @@ class Provisioning:
         """Whether too many were lost since the last job came, so that none is requested."""
         return self._lost > REPLACEMENTS_MAX
 
+    @property
+    def _is_refused(self) -> bool:
+        """Whether the provider has said that others would fail alike."""
+        last = self._last_loss
+        return self.is_given_up and last is not None and last.reason is FailureReason.NO_RESOURCES
+
     def check(self, registered: set[str]) -> None:
         """InternalError when there are too many, or when the registered ones are not those of the ResourceManager."""
         if len(self._task_managers) > self.config.task_managers_max:
@@ -193,6 +199,9 @@ class Provisioning:
 
     def _lose(self, error: ErrorInfo) -> None:
         is_in_vain = error.reason is FailureReason.NO_RESOURCES
+        if self._is_refused and not is_in_vain:
+            # What is lost later is not why no other is requested.
+            return
         self._lost = REPLACEMENTS_MAX + 1 if is_in_vain else self._lost + 1
         self._last_loss = error
 

@@ -1,4 +1,4 @@
-"""Bounded queues between two tasks: one producer thread, one consumer thread, bytes counted."""
+"""Queues between two tasks: one producer thread, one consumer thread, bytes counted."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Any
+
+import pyarrow as pa
 
 ELEMENT_BYTES = 64
 """The bytes that an element counts in a channel's bound."""
@@ -20,22 +22,42 @@ class ChannelClosed(Exception):
     """The channel was closed by the other end, or because its own task ends; the caller stops using it."""
 
 
+class QueuedItem:
+    """An item of a channel with the bytes that it counts there; 0 for an element that came from another process."""
+
+    __slots__ = ("item", "size")
+
+    def __init__(self, item: StreamItem, size: int) -> None:
+        self.item = item
+        self.size = size
+
+
 class Channel:
-    """What one subtask sends to another, in order, at most `capacity_bytes` (and one batch) ahead of the
-    reader.
+    """What one subtask sends to another, in order.
+
+    `put` never waits. The producer asks for room (`has_room`) before it takes input, and what one input produces may go
+    beyond `capacity_bytes`: by as much again, from where on it waits (`is_overdrawn`, `wait_for_room`). A full channel has room
+    again once half of it has been read, so that a producer is not woken for each batch.
 
     Within a process the batch itself is passed. Between processes there is one channel on each side: the
-    sender's holds items without credit, the receiver's holds items that have arrived and calls `on_read` with the bytes
+    sender's holds what waits for credit, the receiver's holds items that have arrived and calls `on_read` with the bytes
     taken out. State: the queued items, until they are read."""
 
     def __init__(self, capacity_bytes: int) -> None:
         self._capacity_bytes = capacity_bytes
-        self._items: deque[tuple[Any, int]] = deque()
+        self._items: deque[QueuedItem] = deque()
         self._queued_bytes = 0
+        # How many of the items, at the head, were put first.
+        self._firsts = 0
+        self._has_room = True
         self._is_closed = False
         self._is_connected = False
         self._on_readable: Callable[[], None] | None = None
-        self._changed = threading.Condition()
+        self._on_first: Callable[[], None] | None = None
+        self._on_room: Callable[[], None] | None = None
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._waiting = 0
         self.on_read: Callable[[int], None] | None = None
 
     @property
@@ -46,102 +68,149 @@ class Channel:
     def is_closed(self) -> bool:
         return self._is_closed
 
-    def put_if_room(self, item: StreamItem, size: int) -> bool:
-        """Append an item unless the channel is full; never waits. ChannelClosed when it will not be read."""
-        with self._changed:
-            if self._is_closed:
-                raise ChannelClosed
-            if self._queued_bytes >= self._capacity_bytes:
-                return False
-            is_first = self._append(item, size)
-        if is_first and self._on_readable is not None:
-            self._on_readable()
-        return True
+    # --- the producer's side
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the producer may take further input. True of a closed channel, whose next `put` raises."""
+        return self._has_room
+
+    @property
+    def is_overdrawn(self) -> bool:
+        """Whether twice the bound is queued, so that the producer waits even within an operator."""
+        return self._queued_bytes >= 2 * self._capacity_bytes
 
     def put(self, item: StreamItem, size: int) -> None:
-        """Append an item, waiting while the channel is full. ChannelClosed when it will not be read."""
-        with self._changed:
-            while self._queued_bytes >= self._capacity_bytes and not self._is_closed:
-                self._changed.wait()
-            if self._is_closed:
-                raise ChannelClosed
-            is_first = self._append(item, size)
+        """Append an item, however many are queued. ChannelClosed when it will not be read."""
+        with self._lock:
+            self._insert(len(self._items), QueuedItem(item, size))
+            is_first = len(self._items) == 1
         if is_first and self._on_readable is not None:
             self._on_readable()
 
-    def _append(self, item: StreamItem, size: int) -> bool:
-        self._items.append((item, size))
-        self._queued_bytes += size
-        is_first = len(self._items) == 1
-        if is_first:
+    def put_first(self, item: StreamItem, size: int) -> tuple[QueuedItem, ...]:
+        """Put an item before all that are queued, but behind those that were put first before; returns what it passes, in
+        order. ChannelClosed when it will not be read."""
+        with self._lock:
+            passed = tuple(self._items)[self._firsts :]
+            self._insert(self._firsts, QueuedItem(item, size))
+            self._firsts += 1
+        if self._on_first is not None:
+            self._on_first()
+        return passed
+
+    def _insert(self, place: int, queued: QueuedItem) -> None:
+        if self._is_closed:
+            raise ChannelClosed
+        self._items.insert(place, queued)
+        self._queued_bytes += queued.size
+        if self._queued_bytes >= self._capacity_bytes:
+            self._has_room = False
+        if self._waiting:
             self._changed.notify_all()
-        return is_first
 
-    def take(self) -> tuple[StreamItem | None, bool]:
-        """The next item (None: the channel is empty) and whether more are queued; never waits."""
-        with self._changed:
-            if not self._items:
-                return None, False
-            item, size = self._items.popleft()
-            was_full = self._queued_bytes >= self._capacity_bytes
-            self._queued_bytes -= size
-            if was_full:
-                self._changed.notify_all()
+    def when_room(self, on_room: Callable[[], None]) -> None:
+        """Call `on_room`, on the consumer's thread, each time the full channel has room again or is closed."""
+        self._on_room = on_room
+
+    def wait_for_room(self) -> None:
+        """Wait until the channel has room, or is closed."""
+        self._wait_until(lambda: self._has_room)
+
+    # --- the consumer's side
+
+    def take(self, with_rows: bool = True) -> tuple[QueuedItem | None, bool]:
+        """The next item (None: there is none) and whether more are queued; never waits.
+
+        Without `with_rows` a batch stays where it is: a sender without credit sends elements only, and an item that is put
+        first passes the batch that waits for credit."""
+        with self._lock:
+            if not self._items or (not with_rows and isinstance(self._items[0].item, pa.RecordBatch)):
+                return None, bool(self._items)
+            queued = self._items.popleft()
+            self._firsts = max(0, self._firsts - 1)
+            self._queued_bytes -= queued.size
             has_more = bool(self._items)
+            gets_room = self._gets_room()
+        if gets_room and self._on_room is not None:
+            self._on_room()
         if self.on_read is not None:
-            self.on_read(size)
-        return item, has_more
+            self.on_read(queued.size)
+        return queued, has_more
 
-    def take_waiting(self, is_abandoned: Callable[[], bool]) -> tuple[StreamItem, int, int]:
-        """Wait for the next item; returns it, its size and the bytes still queued. ChannelClosed when none will come,
-        or when `is_abandoned`, called once per second, returns True: the reader's peer no longer waits."""
-        with self._changed:
-            while not self._items and not self._is_closed:
-                if not self._changed.wait(ABANDONED_CHECK_S) and is_abandoned():
-                    raise ChannelClosed
+    def _gets_room(self) -> bool:
+        """Whether the channel was full and has room again."""
+        if self._has_room or (2 * self._queued_bytes > self._capacity_bytes and not self._is_closed):
+            return False
+        self._has_room = True
+        if self._waiting:
+            self._changed.notify_all()
+        return True
+
+    def wait_readable(self, is_abandoned: Callable[[], bool]) -> None:
+        """Wait until an item is queued. ChannelClosed when none will come, or when `is_abandoned`, called once per second,
+        returns True: the reader's peer no longer waits."""
+        with self._lock:
+            self._waiting += 1
+            try:
+                while not self._items and not self._is_closed:
+                    if not self._changed.wait(ABANDONED_CHECK_S) and is_abandoned():
+                        raise ChannelClosed
+            finally:
+                self._waiting -= 1
             if self._is_closed:
                 raise ChannelClosed
-            item, size = self._items.popleft()
-            was_full = self._queued_bytes >= self._capacity_bytes
-            self._queued_bytes -= size
-            if was_full:
-                self._changed.notify_all()
-            return item, size, self._queued_bytes
 
-    def listen(self, on_readable: Callable[[], None]) -> None:
-        """Call `on_readable` each time the channel turns from empty to readable, at once when it is readable
-        already."""
-        with self._changed:
+    def listen(self, on_readable: Callable[[], None], on_first: Callable[[], None] | None = None) -> None:
+        """Call `on_readable`, on the producer's thread, each time the channel turns from empty to readable, at once when it is
+        readable already; call `on_first` for an item that is put first, instead."""
+        with self._lock:
             self._on_readable = on_readable
+            self._on_first = on_first or on_readable
             is_readable = bool(self._items)
         if is_readable:
             on_readable()
 
+    # --- both sides
+
     def resize(self, capacity_bytes: int) -> None:
         """Set the bound; what is queued already stays."""
-        with self._changed:
+        with self._lock:
             self._capacity_bytes = capacity_bytes
-            self._changed.notify_all()
+            gets_room = self._gets_room()
+        if gets_room and self._on_room is not None:
+            self._on_room()
 
     def connect(self) -> None:
         """Mark the channel as opened by both ends."""
-        with self._changed:
+        with self._lock:
             self._is_connected = True
             self._changed.notify_all()
 
     def wait_connected(self) -> None:
         """Wait until both ends have opened the channel, so that the queued items will be read. ChannelClosed when they
         will not."""
-        with self._changed:
-            while not self._is_connected and not self._is_closed:
-                self._changed.wait()
-            if self._is_closed and not self._is_connected:
+        self._wait_until(lambda: self._is_connected)
+
+    def _wait_until(self, is_so: Callable[[], bool]) -> None:
+        with self._lock:
+            self._waiting += 1
+            try:
+                while not is_so() and not self._is_closed:
+                    self._changed.wait()
+            finally:
+                self._waiting -= 1
+            if not is_so():
                 raise ChannelClosed
 
     def close(self) -> None:
         """Drop the queued items and wake both ends."""
-        with self._changed:
+        with self._lock:
             self._is_closed = True
             self._items.clear()
+            self._firsts = 0
             self._queued_bytes = 0
+            gets_room = self._gets_room()
             self._changed.notify_all()
+        if gets_room and self._on_room is not None:
+            self._on_room()

@@ -225,7 +225,12 @@ def send_subpartition(channel: Channel, reader: Any, writer: Any, is_abandoned: 
     credit = CreditBalance()
     schema = None
     while True:
-        item, size, backlog_bytes = channel.take_waiting(is_abandoned)
+        channel.wait_readable(is_abandoned)
+        queued, _ = channel.take(with_rows=credit.can_send)
+        if queued is None:
+            credit.grant(decode_grant(reader.read_chunk().app_metadata).size)
+            continue
+        item, size = queued.item, queued.size
         if not isinstance(item, pa.RecordBatch):
             writer.write_metadata(encode(item))
             if isinstance(item, EndOfInput):
@@ -236,9 +241,7 @@ def send_subpartition(channel: Channel, reader: Any, writer: Any, is_abandoned: 
             writer.begin(schema)
         else:
             item = under_schema(item, schema)
-        while not credit.can_send:
-            credit.grant(decode_grant(reader.read_chunk().app_metadata).size)
-        writer.write_with_metadata(item, encode(BatchHeader(size, backlog_bytes)))
+        writer.write_with_metadata(item, encode(BatchHeader(size, channel.queued_bytes)))
         credit.spend(size)
     _drain(reader)
 

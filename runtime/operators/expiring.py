@@ -6,7 +6,8 @@ from abc import abstractmethod
 
 from runtime.operators.operator import Operator, OperatorContext, Output, SpecT
 from runtime.state.arrays import Array
-from runtime.state.state_ttl import EXPIRED, StateTtl
+from runtime.state.operator_state import EXPIRED
+from runtime.state.state_ttl import StateTtl
 
 
 class ExpiringOperator(Operator[SpecT]):

@@ -1,4 +1,4 @@
-"""The protocol of an operator: state and per-batch logic, no I/O, one thread."""
+"""The protocol of an operator: declared state and per-batch logic, no I/O, one thread."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
+from runtime.state.operator_state import EXPIRED, OperatorState, StateScope
 from runtime.state.snapshot import OperatorSnapshot
 from sqlstream.changelog import ChangelogMode
 from sqlstream.graph.key_groups import MAX_PARALLELISM_DEFAULT
@@ -35,7 +36,8 @@ class OperatorContext:
     """Everything that an operator uses from its surroundings; tests build one with `operator_context` (tests/).
 
     `pause_ms` waits, for operators that call other systems; it raises when the task is cancelled. `on_cancel` takes a function
-    that is called once, from another thread, when the task is cancelled; it must not wait."""
+    that is called once, from another thread, when the task is cancelled; it must not wait. `state` is where the operator
+    declares its tables: a context belongs to one operator, and each copy of it has an empty `state`."""
 
     input_schemas: tuple[Schema, ...]
     input_modes: tuple[ChangelogMode, ...]
@@ -49,6 +51,11 @@ class OperatorContext:
     count: Callable[[str, int], None] = lambda name, n: None
     pause_ms: Callable[[int], None] = lambda ms: None
     on_cancel: Callable[[Callable[[], None]], None] = lambda interrupt: None
+    state: OperatorState = dataclasses.field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        scope = StateScope(self.subtask, self.max_parallelism, self.now_ms)
+        self.state = OperatorState(scope, lambda entries: self.count(EXPIRED, entries))
 
 
 class Operator(Generic[SpecT]):
@@ -60,6 +67,7 @@ class Operator(Generic[SpecT]):
     then calls `on_finish`.
     Processing-time work: `next_processing_time_ms` is when the next is due (None: none), and `on_processing_time` is called
     at or after it, also once right before `on_finish` with the current time.
+    State is declared in the constructor (`context.state.add`); what is due to expire has been forgotten before `on_batch`.
     """
 
     def __init__(self, spec: SpecT, context: OperatorContext) -> None:
@@ -92,16 +100,21 @@ class Operator(Generic[SpecT]):
     def on_finish(self, output: Output) -> None:
         return None
 
+    def on_restored(self) -> None:
+        """The declared state has been restored: rebuild what is derived from it. Called before any other call."""
+
     def snapshot(self) -> OperatorSnapshot:
         """A consistent copy of all state; later calls do not change it. Stateless operators return an empty one."""
-        return OperatorSnapshot()
+        return self.context.state.snapshot()
 
     def restore(self, snapshot: OperatorSnapshot) -> None:
         """Called once, before any other call, on a fresh instance."""
+        self.context.state.restore(snapshot)
+        self.on_restored()
 
     def state_bytes(self) -> int:
         """Bytes held in state, for metrics."""
-        return 0
+        return self.context.state.nbytes()
 
     def close(self) -> None:
         """Release resources; called once, also after a failure."""

@@ -3,48 +3,97 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from runtime.kernels.buffers import to_array
+from runtime.kernels.buffers import to_array, view_values
 from runtime.state.arrays import Array
 from runtime.state.chunk_runs import runs_of_small
+from runtime.state.held_memory import held_bytes, self_contained
+from runtime.state.key_group_column import key_group_column
+from runtime.state.operator_state import StateScope
+from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 
 _SMALL_CHUNKS_MAX = 32
 """With more small chunks than this, they are merged: bounds the work per chunk of each probe."""
 _LARGE_ROWS = 16_384
 """A chunk of at least this many rows is not merged: the cost of probing it depends on its rows alone."""
+_SUBTASK_COLUMN = "$subtask"
+_REMOVED_COLUMN = "$removed_until_ms"
+_ROW_COLUMNS = ("$time_ms", "$is_matched")
+
+
+class Spread(enum.Enum):
+    """Which subtask holds which rows of a log.
+
+    BY_KEY: a row is in the subtask of its key group; without keys all rows are in one subtask. ANYWHERE: a row may be in any
+    subtask. EVERYWHERE: each subtask holds all rows, but for those that it has removed.
+    """
+
+    BY_KEY = "BY_KEY"
+    ANYWHERE = "ANYWHERE"
+    EVERYWHERE = "EVERYWHERE"
 
 
 @dataclasses.dataclass
 class Chunk:
-    """Rows in order of arrival, `times` int64[n] ms, and for each row whether it has matched."""
+    """Rows in order of arrival, `times` int64[n] ms, and for each row whether it has matched, which alone is written to.
+
+    `nbytes` is the memory that it holds. `key_groups` are those of the rows, int32, once a snapshot has asked for them.
+    """
 
     batch: pa.RecordBatch
     times: Array
     is_matched: Array
     earliest: int
     latest: int
+    nbytes: int
+    key_groups: pa.Array | None = None
 
 
 class RowLog:
-    """Rows in order of arrival. State: all rows that were appended and not yet removed."""
+    """Rows in order of arrival; `keys` are the columns that their key group comes from. No batch is held for a few of its rows.
 
-    def __init__(self, schema: pa.Schema) -> None:
+    State: all rows that were appended and not yet removed. No row expires by itself: the operator removes rows by their times.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        schema: pa.Schema,
+        scope: StateScope,
+        keys: tuple[int, ...] = (),
+        spread: Spread = Spread.BY_KEY,
+    ) -> None:
+        self.name = name
         self.schema = schema
         self.chunks: list[Chunk] = []
+        self._scope = scope
+        self._keys = keys
+        self._spread = spread
         self._small_chunks = 0
+        self._removed_until = WATERMARK_MIN
+        self._next_group = scope.subtask
+
+    # -- what operators call -------------------------------------------------------------------------
 
     def append(self, batch: pa.RecordBatch, times: Array, is_matched: Array | None = None) -> None:
+        """Add rows; the log keeps and changes `is_matched`."""
         if batch.num_rows == 0:
             return
-        if batch.schema != self.schema:
-            # Inputs of a UNION ALL may differ in their column names; chunks are concatenated.
-            batch = pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
+        # Inputs of a UNION ALL may differ in their column names; chunks are concatenated.
+        given = batch.columns
+        columns = self_contained(given)
+        if times.base is not None and any(new is not old for new, old in zip(columns, given, strict=True)):
+            # A view of a column would hold the memory that the copies are to release.
+            times = times.copy()
+        kept = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         matched = np.zeros(batch.num_rows, dtype=bool) if is_matched is None else is_matched
-        self.chunks.append(Chunk(batch, times, matched, int(times.min()), int(times.max())))
+        self.chunks.append(_chunk(kept, times, matched))
         self._small_chunks += batch.num_rows < _LARGE_ROWS
         if self._small_chunks > _SMALL_CHUNKS_MAX:
             self._compact()
@@ -52,16 +101,8 @@ class RowLog:
     def _compact(self) -> None:
         """Merge each run of small chunks into one, up to the size of a large one; the order is kept."""
         runs = runs_of_small(self.chunks, lambda chunk: len(chunk.times), _LARGE_ROWS)
-        self.chunks = [self._concat(run) for run in runs]
+        self.chunks = [_concat(run) for run in runs]
         self._small_chunks = 0
-
-    def _concat(self, chunks: list[Chunk]) -> Chunk:
-        if len(chunks) == 1:
-            return chunks[0]
-        batch = pa.concat_batches([c.batch for c in chunks])
-        times = np.concatenate([c.times for c in chunks])
-        matched = np.concatenate([c.is_matched for c in chunks])
-        return Chunk(batch, times, matched, int(times.min()), int(times.max()))
 
     @property
     def earliest(self) -> int:
@@ -70,6 +111,7 @@ class RowLog:
 
     def take_until(self, limit: int) -> list[Chunk]:
         """Remove and return all rows with time <= limit, in order."""
+        self._removed_until = max(self._removed_until, limit)
         if limit == WATERMARK_MIN or self.earliest > limit:
             return []
         removed, kept = [], []
@@ -80,22 +122,105 @@ class RowLog:
                 kept.append(chunk)
             else:
                 out = chunk.times <= limit
-                removed.append(self._select(chunk, np.flatnonzero(out)))
-                kept.append(self._select(chunk, np.flatnonzero(~out)))
+                removed.append(_select(chunk, np.flatnonzero(out)))
+                kept.append(_select(chunk, np.flatnonzero(~out)))
         self.chunks = kept
         return removed
 
-    def _select(self, chunk: Chunk, rows: Array) -> Chunk:
-        times = chunk.times[rows]
-        batch = chunk.batch.take(to_array(pa.int64(), rows))
-        return Chunk(batch, times, chunk.is_matched[rows], int(times.min()), int(times.max()))
+    # -- what the runtime calls ----------------------------------------------------------------------
 
-    def rows(self) -> Chunk | None:
-        """All rows as one chunk; None when there are none."""
-        return self._concat(self.chunks) if self.chunks else None
+    def save(self) -> SavedTables:
+        """The chunks as they are: only the flags of matched rows are copied.
+
+        A log that is EVERYWHERE is a shared table. The logs of the subtasks differ only by the rows that they have removed, more
+        of them the later their limit: the log with the least limit holds the rows of all others.
+        """
+        if not self.chunks:
+            return SavedTables()
+        if self._spread is Spread.EVERYWHERE:
+            return SavedTables(shared={self.name: self._table([_SUBTASK_COLUMN, _REMOVED_COLUMN])})
+        return SavedTables(keyed={self.name: self._table([KEY_GROUP_COLUMN])})
+
+    def _table(self, first_names: list[str]) -> pa.Table:
+        names = [*first_names, *_ROW_COLUMNS, *self.schema.names]
+        batches = []
+        for chunk in self.chunks:
+            # A copy: the flags change later.
+            fixed = [to_array(pa.int64(), chunk.times), to_array(pa.bool_(), chunk.is_matched)]
+            columns = [*self._first_columns(chunk), *fixed, *chunk.batch.columns]
+            batches.append(pa.RecordBatch.from_arrays(columns, names=names))
+        return pa.Table.from_batches(batches)
+
+    def _first_columns(self, chunk: Chunk) -> list[pa.Array]:
+        rows = len(chunk.times)
+        if self._spread is Spread.EVERYWHERE:
+            return [
+                pa.repeat(pa.scalar(self._scope.subtask, pa.int32()), rows),
+                pa.repeat(pa.scalar(self._removed_until, pa.int64()), rows),
+            ]
+        if chunk.key_groups is None:
+            chunk.key_groups = self._key_groups(chunk.batch)
+        return [chunk.key_groups]
+
+    def _key_groups(self, batch: pa.RecordBatch) -> pa.Array:
+        if self._spread is Spread.ANYWHERE:
+            # Any subtask may get the rows: spread them evenly over all.
+            numbers = np.arange(self._next_group, self._next_group + batch.num_rows)
+            self._next_group = (self._next_group + batch.num_rows) % self._scope.max_parallelism
+            return pa.array(numbers % self._scope.max_parallelism, pa.int32())
+        keys = [batch.column(k) for k in self._keys]
+        return key_group_column(keys, batch.num_rows, self._scope.max_parallelism)
+
+    def load(self, saved: SavedTables) -> None:
+        if self._spread is Spread.EVERYWHERE:
+            self._load(_most_complete(saved.shared.get(self.name)), 2)
+        else:
+            self._load(saved.keyed.get(self.name), 1)
+
+    def _load(self, table: pa.Table | None, skipped: int) -> None:
+        for saved in table.to_batches() if table is not None else ():
+            times, matched, *columns = saved.columns[skipped:]
+            self.append(
+                pa.RecordBatch.from_arrays(columns, schema=self.schema),
+                view_values(times, np.int64).copy(),
+                matched.to_numpy(zero_copy_only=False).astype(bool),
+            )
 
     def nbytes(self) -> int:
-        return sum(c.batch.nbytes + c.times.nbytes for c in self.chunks)
+        return sum(chunk.nbytes for chunk in self.chunks)
+
+    @property
+    def next_sweep_ms(self) -> int | None:
+        return None
+
+    def expire(self) -> int:
+        return 0
+
+
+def _chunk(batch: pa.RecordBatch, times: Array, is_matched: Array) -> Chunk:
+    columns = [*batch.columns, to_array(pa.int64(), times)]
+    nbytes = held_bytes(columns) + is_matched.nbytes
+    return Chunk(batch, times, is_matched, int(times.min()), int(times.max()), nbytes)
+
+
+def _concat(chunks: list[Chunk]) -> Chunk:
+    if len(chunks) == 1:
+        return chunks[0]
+    batch = pa.concat_batches([c.batch for c in chunks])
+    times = np.concatenate([c.times for c in chunks])
+    return _chunk(batch, times, np.concatenate([c.is_matched for c in chunks]))
+
+
+def _select(chunk: Chunk, rows: Array) -> Chunk:
+    return _chunk(chunk.batch.take(to_array(pa.int64(), rows)), chunk.times[rows], chunk.is_matched[rows])
+
+
+def _most_complete(table: pa.Table | None) -> pa.Table | None:
+    """Of the logs of all old subtasks the one that had removed least."""
+    if table is None or table.num_rows == 0:
+        return None
+    least = int(np.argmin(table.column(_REMOVED_COLUMN).to_numpy()))
+    return table.filter(pc.equal(table.column(_SUBTASK_COLUMN), table.column(_SUBTASK_COLUMN)[least]))
 
 
 def concat_batches(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:

@@ -1,10 +1,10 @@
-"""An append-only log of window partials, cut by slice: the state of a window aggregate."""
+"""An append-only log of rows or partials, cut by slice: the state of window operators."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,10 @@ from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.group import extent
 from runtime.state.arrays import Array
 from runtime.state.chunk_runs import runs_of_small
+from runtime.state.held_memory import self_contained
+from runtime.state.key_group_column import key_group_column
+from runtime.state.operator_state import StateScope
+from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 
 _SLICES_CUT_MAX = 4
@@ -23,13 +27,17 @@ _LARGE_ROWS = 4_096
 """A chunk of at least this many rows is not merged: its cost when windows close depends on its rows alone."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class SliceChunk:
-    """Columns of partials whose slices end between `first_end` and `last_end`, both inclusive."""
+    """Columns of rows whose slices end between `first_end` and `last_end`, both inclusive; immutable.
+
+    `key_groups` are those of the rows, int32, once a snapshot has asked for them.
+    """
 
     columns: list[pa.Array]
     first_end: int
     last_end: int
+    key_groups: pa.Array | None = None
 
     @property
     def rows(self) -> int:
@@ -40,17 +48,67 @@ class SliceChunk:
         return self.first_end == self.last_end
 
 
-class SliceLog:
-    """Partials in order of arrival; column `end_position` holds the slice ends, int64 ms.
+@dataclasses.dataclass(frozen=True)
+class SliceColumns:
+    """The columns of a SliceLog: their names, which of them are the key, and which holds the slice ends, int64 ms."""
 
-    State: all rows that were appended and not yet removed or forgotten. Rows of one slice usually arrive in one run; a long
-    run becomes a chunk of its own, so that firing, forgetting and merging work on whole chunks.
+    names: Sequence[str]
+    keys: Sequence[int]
+    end: int
+
+
+class SliceLog:
+    """Rows or partials of open windows, in order of arrival.
+
+    Rows of one slice usually arrive in one run; a long run becomes a chunk of its own, so that firing, forgetting and
+    merging work on whole chunks. Chunks are never written to: a snapshot keeps references to them and copies nothing.
+    State: all rows that were appended and not yet removed or forgotten. No row expires by processing time: windows forget
+    their rows when they close.
     """
 
-    def __init__(self, end_position: int) -> None:
-        self._end_position = end_position
+    def __init__(self, name: str, columns: SliceColumns, scope: StateScope) -> None:
+        self.name = name
+        self._columns = columns
+        self._scope = scope
         self.chunks: list[SliceChunk] = []
         self._small_chunks = 0
+
+    # -- what the runtime calls ----------------------------------------------------------------------
+
+    def save(self) -> SavedTables:
+        """The chunks as they are. Their key groups are computed with the first snapshot that they are in."""
+        if not self.chunks:
+            return SavedTables()
+        names = [KEY_GROUP_COLUMN, *self._columns.names]
+        batches = [
+            pa.RecordBatch.from_arrays([self._key_groups(chunk), *chunk.columns], names=names)
+            for chunk in self.chunks
+        ]
+        return SavedTables(keyed={self.name: pa.Table.from_batches(batches)})
+
+    def _key_groups(self, chunk: SliceChunk) -> pa.Array:
+        if chunk.key_groups is None:
+            keys = [chunk.columns[key] for key in self._columns.keys]
+            chunk.key_groups = key_group_column(keys, chunk.rows, self._scope.max_parallelism)
+        return chunk.key_groups
+
+    def load(self, saved: SavedTables) -> None:
+        table = saved.keyed.get(self.name)
+        for batch in table.to_batches() if table is not None else ():
+            if batch.num_rows:
+                self.append(batch.columns[1:])
+
+    def nbytes(self) -> int:
+        return sum(column.nbytes for chunk in self.chunks for column in chunk.columns)
+
+    @property
+    def next_sweep_ms(self) -> int | None:
+        return None
+
+    def expire(self) -> int:
+        return 0
+
+    # -- what operators call -------------------------------------------------------------------------
 
     @property
     def rows(self) -> int:
@@ -67,11 +125,11 @@ class SliceLog:
         return max((chunk.last_end for chunk in self.chunks), default=WATERMARK_MIN)
 
     def ends(self, columns: list[pa.Array]) -> Array:
-        return view_values(columns[self._end_position], np.int64)
+        return view_values(columns[self._columns.end], np.int64)
 
     def append(self, columns: list[pa.Array]) -> None:
         """Add the rows of these columns, at least one."""
-        added = self._cut(columns)
+        added = self._cut(self_contained(columns))
         self.chunks += added
         self._small_chunks += sum(chunk.rows < _LARGE_ROWS for chunk in added)
         if self._small_chunks > _SMALL_CHUNKS_MAX:
@@ -87,7 +145,7 @@ class SliceLog:
             return [whole]
         bounds = [0, *cuts.tolist(), len(ends)]
         return [
-            SliceChunk([c.slice(low, high - low) for c in columns], int(ends[low]), int(ends[low]))
+            SliceChunk(_run(columns, low, high), int(ends[low]), int(ends[low]))
             for low, high in itertools.pairwise(bounds)
         ]
 
@@ -104,6 +162,12 @@ class SliceLog:
         """Replace all chunks."""
         self.chunks = list(chunks)
         self._small_chunks = 0
+
+    def replace_by(self, columns: list[pa.Array]) -> SliceChunk | None:
+        """Replace all chunks by one, which is returned; by none when the columns have no rows."""
+        chunk = self._chunk(columns) if len(columns[-1]) else None
+        self.replace([] if chunk is None else [chunk])
+        return chunk
 
     def by_slice(self) -> list[list[SliceChunk]]:
         """The chunks of each slice, and one more list with the chunks that hold several slices."""
@@ -127,6 +191,12 @@ class SliceLog:
         self._split(taken, lambda ends: ends <= last_end)
         return concat(taken) if taken else None
 
+    def take_all(self) -> list[pa.Array] | None:
+        """Remove and return all rows, in order of arrival; None when there are none."""
+        taken = self.chunks
+        self.replace([])
+        return concat(taken) if taken else None
+
     def forget(self, is_over: Callable[[Array], Array]) -> None:
         """Drop the rows for whose slice ends `is_over` is true; it must be true up to some end, and false beyond."""
         self._split([], is_over)
@@ -147,9 +217,6 @@ class SliceLog:
         rows = to_array(pa.int64(), np.flatnonzero(mask))
         return self._chunk([column.take(rows) for column in chunk.columns])
 
-    def nbytes(self) -> int:
-        return sum(column.nbytes for chunk in self.chunks for column in chunk.columns)
-
 
 def concat(chunks: list[SliceChunk]) -> list[pa.Array]:
     """The concatenated columns of at least one chunk."""
@@ -157,3 +224,11 @@ def concat(chunks: list[SliceChunk]) -> list[pa.Array]:
         return chunks[0].columns
     width = len(chunks[0].columns)
     return [pa.concat_arrays([chunk.columns[i] for chunk in chunks]) for i in range(width)]
+
+
+def _run(columns: list[pa.Array], low: int, high: int) -> list[pa.Array]:
+    """Rows [low, high) of columns: a copy of a short run, which would keep the memory of the whole columns."""
+    if 2 * (high - low) < len(columns[-1]):
+        rows = to_array(pa.int64(), np.arange(low, high))
+        return [column.take(rows) for column in columns]
+    return [column.slice(low, high - low) for column in columns]

@@ -11,13 +11,31 @@ KEY_GROUP_COLUMN = "$key_group"
 
 
 @dataclasses.dataclass
-class OperatorSnapshot:
-    """State as plain Arrow tables.
+class SavedTables:
+    """State as plain Arrow tables by name.
 
-    `keyed` tables start with KEY_GROUP_COLUMN; `restore` gets only the rows of its own key groups, already concatenated.
-    `shared` tables (small: a watermark, a flag, a source's splits) are concatenated over all old subtasks, and each new
-    subtask receives all of them.
+    `keyed` tables start with KEY_GROUP_COLUMN; a restore gets only the rows of its own key groups, already concatenated.
+    `shared` tables (small: a watermark, a flag) are concatenated over all old subtasks, and each new subtask receives all of
+    them.
     """
 
     keyed: dict[str, pa.Table] = dataclasses.field(default_factory=dict)
     shared: dict[str, pa.Table] = dataclasses.field(default_factory=dict)
+
+
+class OperatorSnapshot(SavedTables):
+    """The saved tables of all state that one operator of one subtask declares; those of a declared table are named as it
+    is, or `name.part`."""
+
+    def include(self, saved: SavedTables) -> None:
+        """Add the tables of one piece of state."""
+        self.keyed |= saved.keyed
+        self.shared |= saved.shared
+
+    def of(self, name: str) -> SavedTables:
+        """The tables that the declared table `name` has saved."""
+        return SavedTables(_named(self.keyed, name), _named(self.shared, name))
+
+
+def _named(tables: dict[str, pa.Table], name: str) -> dict[str, pa.Table]:
+    return {key: table for key, table in tables.items() if key == name or key.startswith(f"{name}.")}

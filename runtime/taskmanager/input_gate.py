@@ -24,19 +24,24 @@ class InputChannel:
         self._mailbox = mailbox
 
     def open(self) -> None:
-        self.channel.listen(self.announce)
+        self.channel.listen(self._announce, self._announce_first)
 
-    def announce(self) -> None:
+    def _announce(self) -> None:
         self._mailbox.announce(self)
+
+    def _announce_first(self) -> None:
+        self._mailbox.announce_first(self)
 
     def take(self) -> StreamItem | None:
         """The next item; a channel that has more is announced as readable again."""
-        item, has_more = self.channel.take()
+        queued, has_more = self.channel.take()
         if has_more:
             self._mailbox.announce(self)
-        if isinstance(item, pa.RecordBatch):
-            self.bytes_in += item.nbytes
-        return item
+        if queued is None:
+            return None
+        if isinstance(queued.item, pa.RecordBatch):
+            self.bytes_in += queued.size
+        return queued.item
 
 
 class InputGate:

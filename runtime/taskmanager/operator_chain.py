@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from runtime.operators.operator import Operator
+from runtime.state.snapshot import OperatorSnapshot
 from runtime.taskmanager.metrics import OperatorCounters
 from runtime.taskmanager.result_partition import ResultPartition
 from runtime.taskmanager.timers import ProcessingTimers
@@ -110,6 +111,7 @@ class OperatorNode:
     def on_batch(self, batch: pa.RecordBatch, input_index: int) -> None:
         caller = self._enter()
         self.counters.records_in += batch.num_rows
+        self.operator.context.state.expire()
         self.operator.on_batch(batch, input_index, self.output)
         self._position.current = caller
 
@@ -131,6 +133,7 @@ class OperatorNode:
 
     def on_processing_time(self, now_ms: int) -> None:
         caller = self._enter()
+        self.operator.context.state.expire()
         self.operator.on_processing_time(now_ms, self.output)
         self._position.current = caller
 
@@ -146,6 +149,7 @@ class OperatorNode:
 
     def finish(self, now_ms: int) -> None:
         caller = self._enter()
+        self.operator.context.state.expire()
         self.operator.on_processing_time(now_ms, self.output)
         self.operator.on_finish(self.output)
         self.output.finish(now_ms)
@@ -219,6 +223,18 @@ class OperatorChain:
         """Flush the rows that operators hold back only to merge them into larger batches, from the head on."""
         for node in self.nodes:
             node.flush()
+
+    def snapshot(self) -> dict[int, OperatorSnapshot]:
+        """The state of each operator by its id, taken between two items of the input. Rows that are only held back are flushed
+        first: they are no part of it."""
+        self.flush()
+        return {node.chained.id: node.operator.snapshot() for node in self.nodes}
+
+    def restore(self, snapshots: Mapping[int, OperatorSnapshot]) -> None:
+        """Give each operator its share of what was saved, before the first item of the input."""
+        for node in self.nodes:
+            if node.chained.id in snapshots:
+                node.operator.restore(snapshots[node.chained.id])
 
     def update_state_bytes(self) -> None:
         for node in self.nodes:

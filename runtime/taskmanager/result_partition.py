@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from runtime.net.channels import ELEMENT_BYTES, Channel, StreamItem
+from runtime.net.channels import ELEMENT_BYTES, Channel
 from runtime.taskmanager.metrics import TaskTimes
-from sqlstream.elements import Element
+from sqlstream.elements import CheckpointBarrier, Element
 from sqlstream.graph.stream_graph import Exchange, ExchangeKind
 
 Split = Callable[[pa.RecordBatch], list[tuple[int, pa.RecordBatch]]]
@@ -18,8 +18,8 @@ Split = Callable[[pa.RecordBatch], list[tuple[int, pa.RecordBatch]]]
 class ResultPartition:
     """One output edge of one subtask: the exchange selects the subpartition of a row, elements go to all of them.
 
-    A full channel makes the task wait, which is counted as backpressure. State: what is queued in the
-    channels."""
+    The task asks for room before it takes input. Rows beyond it are queued all the same, up to an overdraft: an operator that
+    makes more of one batch waits in the middle, which is counted as backpressure. State: what is queued in the channels."""
 
     def __init__(self, channels: tuple[Channel, ...], split: Split, times: TaskTimes) -> None:
         self._channels = channels
@@ -27,21 +27,35 @@ class ResultPartition:
         self._times = times
         self.bytes_out = 0
 
+    @property
+    def has_room(self) -> bool:
+        """Whether no channel is full."""
+        return all(channel.has_room for channel in self._channels)
+
+    def when_room(self, on_room: Callable[[], None]) -> None:
+        """Call `on_room`, from any thread, each time a full channel has room again or is closed."""
+        for channel in self._channels:
+            channel.when_room(on_room)
+
     def write(self, batch: pa.RecordBatch) -> None:
-        """Send a batch; waits while its channel is full. ChannelClosed when the task is being cancelled."""
+        """Send a batch; waits while its channel is overdrawn. ChannelClosed when the task is being cancelled."""
         for subpartition, part in self._split(batch):
             size = part.nbytes
             self.bytes_out += size
-            self._put(self._channels[subpartition], part, size)
+            channel = self._channels[subpartition]
+            if channel.is_overdrawn:
+                with self._times.backpressured():
+                    channel.wait_for_room()
+            channel.put(part, size)
 
     def broadcast(self, element: Element) -> None:
+        """Send an element to all consumers. An unaligned barrier passes what is queued."""
+        is_first = isinstance(element, CheckpointBarrier) and element.is_unaligned
         for channel in self._channels:
-            self._put(channel, element, ELEMENT_BYTES)
-
-    def _put(self, channel: Channel, item: StreamItem, size: int) -> None:
-        if not channel.put_if_room(item, size):
-            with self._times.backpressured():
-                channel.put(item, size)
+            if is_first:
+                channel.put_first(element, ELEMENT_BYTES)
+            else:
+                channel.put(element, ELEMENT_BYTES)
 
     def wait_connected(self) -> None:
         """Wait until every consumer has opened its channel: only then are the queued rows read after the task ends."""

@@ -22,7 +22,7 @@ from runtime.taskmanager.metrics import TaskTimes
 from runtime.taskmanager.split_requests import SplitsRequested
 from runtime.taskmanager.task_executor import TaskStateChanged
 from runtime.taskmanager.task_figures import TaskFigures
-from runtime.taskmanager.task_loop import NO_PAUSE, Pause
+from runtime.taskmanager.task_loop import NO_PAUSE, UNTIL_ROOM, Pause
 from runtime.taskmanager.task_opening import OpenedTask, TaskOpening, TaskSurroundings
 from runtime.taskmanager.turns import Turns
 from sqlstream.errors import ErrorInfo, FailureReason, JobError, SqlStreamError
@@ -156,13 +156,18 @@ class Task:
                 self._measure_state()
 
     def _wait(self, pause: Pause) -> None:
-        """Wait for mail, input or a timer."""
+        """Wait for mail or a timer, and for input or room."""
         loop = self._opened.loop
-        loop.flush()
+        if pause is not UNTIL_ROOM:
+            loop.flush()
         self._end_turn()
         since_s = steady_s()
-        with self._times.idle():
-            self._mailbox.wait(loop.wait_s(pause))
+        if pause is UNTIL_ROOM:
+            with self._times.backpressured():
+                self._mailbox.wait_for_room(lambda: loop.has_room, loop.wait_s(pause))
+        else:
+            with self._times.idle():
+                self._mailbox.wait(loop.wait_s(pause))
         if steady_s() - since_s >= IDLE_MIN_S:
             self._turn = self._environment.turns.begin()
 

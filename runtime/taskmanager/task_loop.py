@@ -6,7 +6,7 @@ pause.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ import pyarrow as pa
 from runtime.net.channels import StreamItem
 from runtime.taskmanager.input_gate import InputChannel, InputGate
 from runtime.taskmanager.operator_chain import ChainOutput, ChainPosition, OperatorChain
+from runtime.taskmanager.result_partition import ResultPartition
 from runtime.taskmanager.split_source import SplitSource
 from runtime.taskmanager.watermarks import TaskWatermarks
 from sqlstream.elements import (
@@ -59,6 +60,8 @@ class Pause:
 
 NO_PAUSE = Pause(0.0)
 UNTIL_INPUT = Pause(None)
+UNTIL_ROOM = Pause(None)
+"""No input is taken until all outputs have room."""
 
 
 class TaskInput(Protocol):
@@ -229,16 +232,24 @@ class TaskLoop:
     """A task between its opening and its end, one step at a time, all from one thread:
 
         while not loop.is_finished:
-            pause = loop.take()           # wait as it says; before a wait: loop.flush()
+            pause = loop.take()           # wait as it says; before a wait for input: loop.flush()
             loop.fire_timers()
         loop.finish()
 
+    It takes input only while its outputs have room, so that it waits between two items and not within an operator.
     State: that of the input and the operators.
     """
 
-    def __init__(self, task_input: TaskInput, chain: OperatorChain, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        task_input: TaskInput,
+        chain: OperatorChain,
+        outputs: Sequence[ResultPartition],
+        now_ms: Callable[[], int],
+    ) -> None:
         self.input = task_input
         self.chain = chain
+        self._outputs = outputs
         self._now_ms = now_ms
 
     @property
@@ -249,8 +260,13 @@ class TaskLoop:
     def open(self) -> None:
         self.input.open()
 
+    @property
+    def has_room(self) -> bool:
+        """Whether all outputs have room."""
+        return all(output.has_room for output in self._outputs)
+
     def take(self) -> Pause:
-        return self.input.take()
+        return self.input.take() if self.has_room else UNTIL_ROOM
 
     def wait_s(self, pause: Pause) -> float | None:
         """How long a pause may last without missing a timer; None: as long as it takes."""

@@ -59,8 +59,8 @@ class OpenedTask:
         self.position = ChainPosition()
         self.chain = OperatorChain(self.position, surroundings.now_ms, surroundings.cancellation.check)
         no_input = NetworkInput(InputGate((), (), surroundings.mailbox), lambda: None, self.chain, "")
-        self.loop = TaskLoop(no_input, self.chain, surroundings.now_ms)
         self.partitions: list[ResultPartition] = []
+        self.loop = TaskLoop(no_input, self.chain, self.partitions, surroundings.now_ms)
         self.client_streams: list[ClientStream] = []
         self.batch_query: BatchQueryReader | None = None
 
@@ -274,6 +274,7 @@ class TaskOpening:
             descriptor.edge.exchange, descriptor.subpartitions, task.subtask, task.vertex.max_parallelism
         )
         partition = ResultPartition(channels, split, self._surroundings.times)
+        partition.when_room(self._surroundings.mailbox.announce_room)
         self._opened.partitions.append(partition)
         self._surroundings.cancellation.add_output(partition.close)
         return partition

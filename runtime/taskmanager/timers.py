@@ -10,9 +10,9 @@ from runtime.operators.operator import Operator
 
 class ProcessingTimers:
     """The operators of one task that use processing time, in chain order. No state here: each operator keeps its own
-    timers.
+    timers, and its declared state knows when an entry expires.
 
-    `call` runs an operator's `on_processing_time` with the outputs that belong to it.
+    `call` expires an operator's state and runs its `on_processing_time`, with the outputs that belong to it.
     """
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
@@ -20,15 +20,16 @@ class ProcessingTimers:
         self._operators: list[tuple[Operator[Any], Callable[[int], None]]] = []
 
     def add(self, operator: Operator[Any], call: Callable[[int], None]) -> None:
-        """Add an operator, unless its class has no processing-time timers."""
-        if type(operator).next_processing_time_ms is not Operator.next_processing_time_ms:
+        """Add an operator, unless its class has no processing-time timers and it has declared no state."""
+        has_timers = type(operator).next_processing_time_ms is not Operator.next_processing_time_ms
+        if has_timers or operator.context.state.tables:
             self._operators.append((operator, call))
 
     def next_ms(self) -> int | None:
         """The earliest time that any operator waits for."""
         if not self._operators:
             return None
-        times = [t for o, _ in self._operators if (t := o.next_processing_time_ms()) is not None]
+        times = [t for o, _ in self._operators if (t := next_due_ms(o)) is not None]
         return min(times) if times else None
 
     def wait_s(self, longest_s: float | None) -> float | None:
@@ -45,6 +46,14 @@ class ProcessingTimers:
             return
         now_ms = self._now_ms()
         for operator, call in self._operators:
-            due_ms = operator.next_processing_time_ms()
+            due_ms = next_due_ms(operator)
             if due_ms is not None and due_ms <= now_ms:
                 call(now_ms)
+
+
+def next_due_ms(operator: Operator[Any]) -> int | None:
+    """When the operator's next timer or the next sweep of its state is due."""
+    timer_ms, sweep_ms = operator.next_processing_time_ms(), operator.context.state.next_sweep_ms
+    if timer_ms is None or sweep_ms is None:
+        return sweep_ms if timer_ms is None else timer_ms
+    return min(timer_ms, sweep_ms)

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import heapq
 import random
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import msgspec
 import pytest
-from simulated_provider import KILLED, SimulatedProvider
+from simulated_provider import FULL, KILLED, SimulatedProvider
 from simulated_tasks import (
     ASSIGNED,
     KEEP,
@@ -87,6 +89,33 @@ TICK_MS = 200
 FAULTS_END_MS = 25_000
 GIVE_UP_MS = 240_000
 UNREADABLE = ErrorInfo(code="SS5002", message="no such table", reason=FailureReason.OPERATOR_FAILED)
+RUSH_JOBS = 3
+SEEDS_ENOUGH = 300
+FAULTS = (
+    "FAILED: cannot be opened",
+    "FAILED: no such row",
+    "FAILED: cannot be closed",
+    "does not react",
+    "dies with",
+    "stands still",
+    "ms off",
+    "loses its connection",
+    "hears nothing",
+    "waits for the slots of another job",
+    "is refused",
+    "never starts",
+    "starts slowly",
+    "starts too slowly",
+    "starts after its release",
+    "dies early",
+    "finds no room",
+    "cannot be stored",
+    "cannot be committed",
+    "cannot be looked at",
+)
+"""What the story tells of each fault."""
+FAULTS_SEEN: Counter[str] = Counter()
+SEEDS_RUN: list[int] = []
 DISK_FULL = ErrorInfo(code="SS5001", message="disk full", reason=FailureReason.EXTERNAL)
 
 
@@ -132,6 +161,14 @@ def random_job(rng: random.Random, number: int) -> JobGraph:
     )
     config = {"slot.request.timeout": "20 s", "task.cancellation.timeout": "8 s", "heartbeat.timeout": "3 s"}
     return JobGraph(f"job{number}", f"job {number}", tuple(vertices), edges, config)
+
+
+def whole_cluster_job(rng: random.Random, number: int, slots: int) -> JobGraph:
+    """A job that needs all slots that the cluster may have."""
+    job = random_job(rng, number)
+    first = msgspec.structs.replace(job.vertices[0], parallelism=slots)
+    others = (msgspec.structs.replace(v, parallelism=min(v.parallelism, slots)) for v in job.vertices[1:])
+    return msgspec.structs.replace(job, vertices=(first, *others))
 
 
 def random_exchange(rng: random.Random) -> Exchange:
@@ -211,6 +248,7 @@ class Cluster:
             lambda resource_id: self.start_process(resource_id, self.bounds.slots_per_task_manager),
             self.kill_named,
             lambda resource_id, error: self.tell_job_manager(TaskManagerExited(resource_id, error)),
+            self.say,
         )
         self.provider.is_faulty = not is_calm
         self.provider.is_deadly = seed % 20 == 5
@@ -221,6 +259,9 @@ class Cluster:
         self.origins_ms: dict[str, int] = {}
         self.clock_steps_ms: dict[str, int] = {}
         self.story: list[str] = []
+        # Whether a machine has handled an event since the last check.
+        self.has_changed = False
+        self.competition = "", 0
         self.agenda: list[tuple[int, int, Callable[[], None]]] = []
         self.planned = 0
         self.processes: dict[str, Process] = {}
@@ -239,15 +280,22 @@ class Cluster:
         self.failed_commits: set[str] = set()
         self.aborts: set[str] = set()
         self.finished: dict[str, JobFinished] = {}
-        self.jobs = [random_job(rng, n) for n in range(rng.randint(1, 6))]
+        # Several jobs come at once, and each needs the whole cluster.
+        self.is_rush = self.bounds is not None and self.bounds.slots_max <= 6 and rng.random() < 0.4
+        self.jobs = (
+            [whole_cluster_job(rng, n, self.bounds.slots_max) for n in range(RUSH_JOBS)]
+            if self.is_rush and self.bounds is not None
+            else [random_job(rng, n) for n in range(rng.randint(1, 6))]
+        )
         self._plan()
 
     def _plan(self) -> None:
         if self.bounds is None:
             for n in range(self.rng.randint(2, 4)):
                 self.at(self.rng.randint(0, 500), lambda n=n: self.start_one(n))
+        rush_ms = self.rng.randint(0, 3000)
         for job in self.jobs:
-            submitted_ms = self.rng.randint(0, 8000)
+            submitted_ms = rush_ms if self.is_rush else self.rng.randint(0, 8000)
             self.at(submitted_ms, lambda job=job: self.submit(job))
             if not self.is_calm and self.rng.random() < 0.3:
                 self.at(submitted_ms + self.rng.randint(0, 9000), lambda job=job: self.cancel(job.job_id))
@@ -265,6 +313,10 @@ class Cluster:
                 self.at(self.rng.randint(1000, 12_000), self.isolate_one)
             for _ in range(self.rng.randint(0, 2)):
                 self.at(self.rng.randint(1000, 15_000), self.step_clock)
+            if self.rng.random() < 0.2:
+                full_ms = self.rng.randint(0, 10_000)
+                self.at(full_ms, lambda: self.fill_provider(True))
+                self.at(full_ms + self.rng.randint(500, 8000), lambda: self.fill_provider(False))
         self.at(0, self.tick_job_manager)
 
     # --- the clock
@@ -296,17 +348,21 @@ class Cluster:
             ms, _, action = heapq.heappop(self.agenda)
             self.now_ms = self.network.now_ms = ms
             action()
-        self.check()
+        if self.has_changed:
+            self.has_changed = False
+            self.check()
 
     # --- the JobManager's shell
 
     def tick_job_manager(self) -> None:
         self.tell_job_manager(Tick())
+        self._note_competition()
         if self.rng.random() < 0.1:
             self.tell_job_manager(MetricsRequested(self.rng.choice(self.jobs).job_id))
         self.after(max(TICK_MS, self.job_manager.tick_after_ms()), self.tick_job_manager)
 
     def tell_job_manager(self, event: JobManagerEvent) -> None:
+        self.has_changed = True
         for instruction in self.job_manager.handle(event, self.clock_ms(JOB_MANAGER)):
             self.carry_out(instruction)
 
@@ -319,12 +375,15 @@ class Cluster:
         match instruction:
             case StoreJob(job):
                 fails = not self.is_calm and self.rng.random() < 0.05
+                if fails:
+                    self.say(f"{job.job_id} cannot be stored")
                 done = JobStoreFailed(job.job_id, DISK_FULL) if fails else JobStored(job.job_id)
                 self.later(done)
             case CommitSinks(job_id, commits):
                 self.commits[job_id] = self.commits.get(job_id, 0) + 1
                 fails = not self.is_calm and self.rng.random() < 0.1
                 if fails:
+                    self.say(f"{job_id} cannot be committed")
                     self.failed_commits.add(job_id)
                 self.disk.commit(job_id, files_of(commits), fails)
                 self.later(SinksCommitFailed(job_id, DISK_FULL) if fails else SinksCommitted(job_id))
@@ -360,6 +419,7 @@ class Cluster:
             if source.job_id in self.stopped_enumerators:
                 return
             if not self.is_calm and self.rng.random() < 0.03:
+                self.say(f"the table of {source.job_id} cannot be looked at")
                 self.broken_jobs.add(source.job_id)
                 self.tell_job_manager(DiscoveryFailed(*key, UNREADABLE))
                 return
@@ -431,6 +491,7 @@ class Cluster:
         if process.is_stopped:
             process.waiting.append(lambda: self.tell_process(process, event))
             return
+        self.has_changed = True
         for instruction in process.executor.handle(event, self.clock_ms(process.address)):
             match instruction:
                 case SendToJobManager(message):
@@ -463,6 +524,7 @@ class Cluster:
 
     def kill(self, process: Process) -> None:
         self.say(f"{process.address} dies with {sorted(process.running)}")
+        self.has_changed = True
         self.lost_processes += 1
         self.has_lost_tasks = self.has_lost_tasks or bool(process.executor.tasks)
         process.is_alive = False
@@ -524,10 +586,15 @@ class Cluster:
         self.network.cut_off(address)
         self.after(self.rng.randint(1000, 9000), lambda: self.network.reconnect(address))
 
+    def fill_provider(self, is_full: bool) -> None:
+        """The provider has no room for another process, or has it again."""
+        self.say(f"the provider {'is full' if is_full else 'has room'}")
+        self.provider.is_full = is_full
+
     def end_faults(self) -> None:
         self.say("the network heals")
         self.network.faults = NetworkFaults()
-        self.provider.is_faulty = self.provider.is_deadly = False
+        self.provider.is_faulty = self.provider.is_deadly = self.provider.is_full = False
         if self.bounds is None and self.any_process() is None:
             self.start_one(20)
 
@@ -559,7 +626,7 @@ class Cluster:
             lambda: self.clock_ms(process.address) + self.clock_steps_ms.get(process.address, 0),
             self.after,
             lambda change: self.report(process, change),
-            lambda request: self.tell_process(process, request),
+            request_splits=lambda request: self.tell_process(process, request),
         )
         self.after(self.rng.randint(1, 300), lambda: self.step_task(process, task))
 
@@ -580,7 +647,8 @@ class Cluster:
         task.cancel()
 
     def report(self, process: Process, change: TaskStateChanged) -> None:
-        self.say(f"{process.address} {change.execution_id} {change.state.value}")
+        cause = f": {change.error.message}" if change.error else ""
+        self.say(f"{process.address} {change.execution_id} {change.state.value}{cause}")
         if change.state.is_terminal:
             ended = process.running.pop(change.execution_id)
             if change.state is ExecutionState.FAILED:
@@ -615,10 +683,14 @@ class Cluster:
                 assert is_known, f"{e.execution_id} is {e.state.value} on {e.task_manager_id}, which is lost"
 
     def _check_lease(self, message: object) -> None:
-        """An allocation id names one slot and one job for ever."""
+        """An allocation id names one slot and one job for ever. A job that needs the whole cluster waits for all who came
+        before it."""
         if isinstance(message, RequestSlot):
             lease = self.leases.setdefault(message.allocation_id, message)
             assert lease == message, f"{message.allocation_id} is leased twice"
+            if self.is_rush and self.is_calm:
+                first = next(iter(self.job_manager.resource_manager.requirements))
+                assert message.job_id == first, f"{message.job_id} overtakes {first}"
 
     def _check_slots(self) -> None:
         live = self.job_manager.dispatcher.masters
@@ -626,6 +698,20 @@ class Cluster:
             for slot in tm.slots:
                 if slot.state in (SlotState.REQUESTED, SlotState.ALLOCATED):
                     assert slot.job_id in live, f"{slot.allocation_id} outlives its job"
+
+    def _note_competition(self) -> None:
+        """Whether a job waits for slots that another job has, because the cluster may not grow."""
+        manager = self.job_manager.resource_manager
+        leased = Counter(s.job_id for t in manager.task_managers.values() for s in t.slots if s.is_leased)
+        for job_id, requirement in manager.requirements.items():
+            is_short = requirement.is_open and leased[job_id] < requirement.slots
+            others = leased.total() - leased[job_id]
+            slots_max = self.bounds.slots_max if self.bounds else leased.total()
+            if is_short and others > 0 and requirement.slots + others > slots_max:
+                if (job_id, others) != self.competition:
+                    self.competition = job_id, others
+                    self.say(f"{job_id} waits for the slots of another job")
+                assert not self.is_calm or not leased[job_id], f"{job_id} holds slots while it waits"
 
     def is_quiet(self) -> bool:
         if len(self.finished) + len(self.refused) < len(self.jobs):
@@ -673,6 +759,8 @@ class Cluster:
         if self.is_calm:
             assert self.bounds is None, f"{job_id} fits, and failed on a calm day: {end.error}"
             assert reason is FailureReason.NO_RESOURCES, f"{job_id} failed on a calm day: {end.error}"
+        if end.error.message == FULL.message:
+            assert any("finds no room" in line for line in self.story), f"{job_id} failed, and there was room"
         if "no TaskManager is left" in end.error.message:
             assert self.provider.lost > REPLACEMENTS_MAX
         if reason is FailureReason.OPERATOR_FAILED:
@@ -707,6 +795,14 @@ def test_jobs_end_once_and_leave_nothing_behind_whatever_happens(seed: int) -> N
         lines = [*cluster.story, *(line for m in masters for line in m.story.lines())]
         lines += cluster.job_manager.resource_manager.story.lines()
         pytest.fail(f"seed {seed}: {error!r}\n" + "\n".join(lines[-300:]))
+    SEEDS_RUN.append(seed)
+    FAULTS_SEEN.update(fault for fault in FAULTS if any(fault in line for line in cluster.story))
+
+
+def test_the_seeds_meet_every_fault() -> None:
+    if len(SEEDS_RUN) < SEEDS_ENOUGH:
+        pytest.skip("some faults are rare: they are counted over many seeds")
+    assert {fault: FAULTS_SEEN[fault] for fault in FAULTS if FAULTS_SEEN[fault] < 3} == {}
 
 
 def test_a_seed_tells_the_same_story_twice() -> None:

@@ -8,13 +8,12 @@ import pyarrow as pa
 from runtime.kernels.buffers import to_array
 from runtime.operators.join.equal_pairs import equal_pairs
 from runtime.operators.join.joined import JoinedRows
+from runtime.operators.join.side_logs import declare_sides
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.window.windowing import times_ms
 from runtime.state.arrays import Array
-from runtime.state.log_snapshot import load_sides, save_sides
-from runtime.state.row_log import Chunk, RowLog
-from runtime.state.snapshot import OperatorSnapshot
-from sqlstream.arrow import to_arrow_schema
+from runtime.state.broadcast import Broadcast
+from runtime.state.row_log import Chunk
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.specs.join import IntervalJoinSpec, JoinKind
 
@@ -31,14 +30,15 @@ class IntervalJoin(Operator[IntervalJoinSpec]):
 
     def __init__(self, spec: IntervalJoinSpec, context: OperatorContext) -> None:
         super().__init__(spec, context)
-        self._logs = [RowLog(to_arrow_schema(schema)) for schema in context.input_schemas]
         self._joined = JoinedRows(spec.condition, context)
         self._keys = (spec.left_keys, spec.right_keys)
+        self._logs = declare_sides(context, self._keys, spec.broadcast_input)
         self._time_columns = (spec.left_time_column, spec.right_time_column)
         # Milliseconds from a row's time, per side, to the latest time of the other side that it matches: left matches
         # right times in [left - upper, left - lower], right matches left times in [right + lower, right + upper].
         self._reach = (max(0, -spec.lower_ms), max(0, spec.upper_ms))
-        self._watermark_ms = WATERMARK_MIN
+        # Of several old subtasks the least: a row that only one of them would still match is kept.
+        self._watermark_ms = context.state.add(Broadcast("watermark_ms", WATERMARK_MIN, min))
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         times = self._times(batch, input_index)
@@ -106,12 +106,13 @@ class IntervalJoin(Operator[IntervalJoinSpec]):
 
     def _expired_until(self, side: int) -> int:
         """Greatest time of a row of that side that can no longer match."""
-        if self._watermark_ms in (WATERMARK_MIN, WATERMARK_MAX):
-            return self._watermark_ms
-        return self._watermark_ms - self._reach[side]
+        watermark_ms = self._watermark_ms.value
+        if watermark_ms in (WATERMARK_MIN, WATERMARK_MAX):
+            return watermark_ms
+        return watermark_ms - self._reach[side]
 
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
-        if self.spec.is_event_time and watermark_ms > self._watermark_ms:
+        if self.spec.is_event_time and watermark_ms > self._watermark_ms.value:
             self._advance(watermark_ms, output)
         if watermark_ms in (WATERMARK_MIN, WATERMARK_MAX):
             return watermark_ms
@@ -136,19 +137,8 @@ class IntervalJoin(Operator[IntervalJoinSpec]):
         self._advance(WATERMARK_MAX, output)
 
     def _advance(self, watermark_ms: int, output: Output) -> None:
-        self._watermark_ms = watermark_ms
+        self._watermark_ms.value = watermark_ms
         for chunk in self._logs[_LEFT].take_until(self._expired_until(_LEFT)):
             if self.spec.kind is JoinKind.LEFT:
                 output.emit(self._joined.padded(chunk.batch, np.flatnonzero(~chunk.is_matched)))
         self._logs[_RIGHT].take_until(self._expired_until(_RIGHT))
-
-    def snapshot(self) -> OperatorSnapshot:
-        return save_sides(self._logs, self._keys, self._watermark_ms, self.spec.broadcast_input, self.context)
-
-    def restore(self, snapshot: OperatorSnapshot) -> None:
-        watermark_ms = load_sides(snapshot, self._logs, self.spec.broadcast_input)
-        if watermark_ms is not None:
-            self._watermark_ms = watermark_ms
-
-    def state_bytes(self) -> int:
-        return sum(log.nbytes() for log in self._logs)

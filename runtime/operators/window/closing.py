@@ -10,12 +10,11 @@ import pyarrow as pa
 from runtime.kernels.buffers import to_array
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.state.arrays import Array
-from runtime.state.snapshot import OperatorSnapshot
+from runtime.state.broadcast import Broadcast
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.specs.aggregate import WindowAggregateSpec
 
 LATE = "numLateRecordsDropped"
-_CLOSED = "closed"
 
 
 def drop_late(
@@ -30,28 +29,42 @@ def drop_late(
     return batch.take(to_array(pa.int64(), kept)), ends[kept]
 
 
+def closed_ms() -> Broadcast[int]:
+    """The watermark up to which an operator has closed windows. Barriers follow the watermark on every channel, so all old
+    subtasks had closed the same windows; where their clocks differ, the least leaves no row in a closed window."""
+    return Broadcast("closed_ms", WATERMARK_MIN, min)
+
+
 class ClosingOperator(Operator[WindowAggregateSpec]):
     """Calls `close_windows` whenever time passes the end of a window.
 
-    State: `closed_ms`, up to which windows are closed (by processing time: now - 1), and `next_end`, at or before the end of the
-    first window that is still open (WATERMARK_MAX when there is none).
+    State: `closed_ms`, up to which windows are closed (by processing time: now - 1). `next_end` follows from the state: it is at
+    or before the end of the first window that is still open (WATERMARK_MAX when there is none).
     """
 
     def __init__(self, spec: WindowAggregateSpec, context: OperatorContext) -> None:
         super().__init__(spec, context)
-        self.closed_ms = WATERMARK_MIN
+        self._closed_ms = context.state.add(closed_ms())
         self.next_end = WATERMARK_MAX
+
+    @property
+    def closed_ms(self) -> int:
+        return self._closed_ms.value
 
     @abstractmethod
     def close_windows(self, watermark_ms: int, output: Output) -> None:
         """Emit and forget the windows with end - 1 <= watermark, and set `next_end`."""
+
+    @abstractmethod
+    def on_restored(self) -> None:
+        """Set `next_end`."""
 
     def _advance(self, watermark_ms: int, output: Output) -> None:
         if watermark_ms <= self.closed_ms:
             return
         if self.next_end != WATERMARK_MAX and self.next_end - 1 <= watermark_ms:
             self.close_windows(watermark_ms, output)
-        self.closed_ms = watermark_ms
+        self._closed_ms.value = watermark_ms
 
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
         if self.spec.window.is_event_time:
@@ -70,14 +83,3 @@ class ClosingOperator(Operator[WindowAggregateSpec]):
     def on_finish(self, output: Output) -> None:
         # The end of bounded input closes all windows, also those that end later by processing time.
         self._advance(WATERMARK_MAX, output)
-
-    def save_clock(self, snapshot: OperatorSnapshot) -> OperatorSnapshot:
-        """The snapshot with `closed_ms` in it."""
-        snapshot.shared[_CLOSED] = pa.table({"closed_ms": [self.closed_ms]})
-        return snapshot
-
-    def restore_clock(self, snapshot: OperatorSnapshot) -> None:
-        closed = snapshot.shared.get(_CLOSED)
-        if closed is not None and closed.num_rows:
-            # Barriers follow the watermark on every channel, so all old subtasks had closed the same windows.
-            self.closed_ms = int(closed.column("closed_ms").to_numpy().min())

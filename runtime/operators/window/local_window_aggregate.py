@@ -9,8 +9,7 @@ from runtime.aggregates.partials import MergedPartials
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.window.row_slicer import RowSlicer
 from runtime.operators.window.windowing import greatest_end
-from runtime.state.key_group_column import load_columns, save_columns
-from runtime.state.snapshot import OperatorSnapshot
+from runtime.state.slice_log import SliceColumns, SliceLog
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.specs.aggregate import WindowAggregateSpec
@@ -34,24 +33,22 @@ class LocalWindowAggregate(Operator[WindowAggregateSpec]):
         self._schema = to_arrow_schema(context.output_schema)
         self._waits = spec.window.is_event_time
         self._is_attached = spec.window_end_column >= 0
-        self._waiting: list[list[pa.Array]] = []
-        self._rows = 0
+        keys = range(len(spec.keys))
+        columns = SliceColumns(self._schema.names, keys, end=-2 if self._is_attached else -1)
+        self._waiting = context.state.add(SliceLog("waiting", columns, context.state.scope))
         self._closed_end: int | None = None
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
-        self._waiting.append(self._slicer.partials(batch, WATERMARK_MIN))
-        self._rows += len(self._waiting[-1][-1])
-        if not self._waits or self._rows >= _ROWS_MAX:
+        columns = self._slicer.partials(batch, WATERMARK_MIN)
+        if len(columns[-1]):
+            self._waiting.append(columns)
+        if not self._waits or self._waiting.rows >= _ROWS_MAX:
             self._emit_partials(output)
 
     def _emit_partials(self, output: Output) -> None:
-        if self._rows:
-            output.emit(self._waiting_batch())
-        self._waiting, self._rows = [], 0
-
-    def _waiting_batch(self) -> pa.RecordBatch:
-        columns = [pa.concat_arrays([part[i] for part in self._waiting]) for i in range(len(self._schema))]
-        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        columns = self._waiting.take_all()
+        if columns is not None:
+            output.emit(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
         if self._waits and not self._is_attached:
@@ -69,18 +66,3 @@ class LocalWindowAggregate(Operator[WindowAggregateSpec]):
 
     def on_finish(self, output: Output) -> None:
         self._emit_partials(output)
-
-    def snapshot(self) -> OperatorSnapshot:
-        if not self._rows:
-            return OperatorSnapshot()
-        columns = self._waiting_batch().columns
-        waiting = save_columns(columns, len(self.spec.keys), self.context.max_parallelism)
-        return OperatorSnapshot({"waiting": waiting})
-
-    def restore(self, snapshot: OperatorSnapshot) -> None:
-        waiting = load_columns(snapshot.keyed.get("waiting"))
-        if waiting is not None:
-            self._waiting, self._rows = [waiting], len(waiting[-1])
-
-    def state_bytes(self) -> int:
-        return sum(column.nbytes for part in self._waiting for column in part)

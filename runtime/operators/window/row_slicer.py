@@ -14,7 +14,7 @@ from runtime.operators.window.closing import LATE
 from runtime.operators.window.windowing import last_window_ends, slice_end, slice_ends, times_ms
 from runtime.state.arrays import Array
 from sqlstream.elements import WATERMARK_MIN
-from sqlstream.specs.aggregate import WindowAggregateSpec
+from sqlstream.specs.aggregate import SLICE_END_COLUMN, WINDOW_START_COLUMN, WindowAggregateSpec
 from sqlstream.specs.window import WindowKind
 
 
@@ -26,6 +26,13 @@ class RowSlicer:
         self._context = context
         self._is_attached = spec.window_end_column >= 0
         self._form = form
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns of `partials`."""
+        schema = self._context.input_schemas[0]
+        bounds = [SLICE_END_COLUMN, WINDOW_START_COLUMN] if self._is_attached else [SLICE_END_COLUMN]
+        return [*(schema.names[k] for k in self._spec.keys), *self._form.names(schema), *bounds]
 
     def partials(self, batch: pa.RecordBatch, closed_ms: int) -> list[pa.Array]:
         """Key columns, partials, slice ends [, window starts]; rows late for the watermark `closed_ms` are dropped."""

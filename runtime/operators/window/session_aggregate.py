@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.aggregates.accumulator import NO_WEIGHTS
-from runtime.aggregates.accumulator_set import row_argument_types
-from runtime.aggregates.partials import MergedPartials, Partials, RawRows, is_mergeable
+from runtime.aggregates.partials import row_partials
 from runtime.kernels.accumulate import add_into, count_into
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.group import group
@@ -18,14 +17,14 @@ from runtime.operators.operator import OperatorContext, Output
 from runtime.operators.window.closing import LATE, ClosingOperator
 from runtime.operators.window.windowing import times_ms, window_batch
 from runtime.state.arrays import Array, first_slots
-from runtime.state.key_group_column import load_columns, save_columns
-from runtime.state.snapshot import OperatorSnapshot
+from runtime.state.slice_log import SliceChunk, SliceColumns, SliceLog, concat
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX
 from sqlstream.specs.aggregate import WindowAggregateSpec
 
 _LOG_ROWS_MIN = 262_144
 """A log with fewer partials is not merged before sessions close."""
+_BOUNDS = ("$session_start", "$session_end", "$rows")
 
 
 class SessionAggregate(ClosingOperator):
@@ -39,34 +38,30 @@ class SessionAggregate(ClosingOperator):
     def __init__(self, spec: WindowAggregateSpec, context: OperatorContext) -> None:
         super().__init__(spec, context)
         schema = context.input_schemas[0]
-        types = row_argument_types(spec.aggregates, schema)
-        self._form: Partials = (
-            MergedPartials(spec.aggregates, types)
-            if is_mergeable(spec.aggregates)
-            else RawRows(spec.aggregates, types, schema)
-        )
+        self._form = row_partials(spec.aggregates, schema)
         self._schema = to_arrow_schema(context.output_schema)
         self._keys = len(spec.keys)
         self._gap_ms = spec.window.size_ms
-        self._log: list[list[pa.Array]] = []
-        self._log_rows = 0
-        self._merged_rows = 0
+        names = [*(schema.names[k] for k in spec.keys), *self._form.names(schema), *_BOUNDS]
+        columns = SliceColumns(names, range(self._keys), end=-2)
+        self._log = context.state.add(SliceLog("sessions", columns, context.state.scope))
+        self._merged: SliceChunk | None = None
 
     # -- input -------------------------------------------------------------------------------------
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         times = self._times(batch)
         columns = self._partials(batch, times)
+        if len(columns[-1]) == 0:
+            return
         self._log.append(columns)
-        self._log_rows += len(columns[-1])
-        ends = view_values(columns[-2], np.int64)
+        ends = self._log.ends(columns)
         earliest = int(ends.min(initial=WATERMARK_MAX))
         self.next_end = min(self.next_end, earliest)
         if earliest - 1 <= self.closed_ms:
             # Some rows may be late, which depends on the sessions that they extend.
-            self._merge_log()
             self._drop_late()
-        elif self._log_rows > max(_LOG_ROWS_MIN, 2 * self._merged_rows):
+        elif self._log.rows > max(_LOG_ROWS_MIN, 2 * (self._merged.rows if self._merged else 0)):
             self._merge_log()
 
     def _times(self, batch: pa.RecordBatch) -> Array:
@@ -88,11 +83,13 @@ class SessionAggregate(ClosingOperator):
         count_into(rows, found.sessions, NO_WEIGHTS)
         return found.one_each(keys, partials, rows)
 
-    def _merge_log(self) -> None:
-        """Make the log one part: one partial per key and session, or, when a call cannot be merged, all its rows."""
-        if len(self._log) <= 1:
-            return
-        columns = [pa.concat_arrays([part[i] for part in self._log]) for i in range(len(self._log[0]))]
+    def _merge_log(self) -> list[pa.Array]:
+        """Make the log one chunk and return its columns: one partial per key and session, or, when a call cannot be merged,
+        all its rows. The log is not empty."""
+        chunks = self._log.chunks
+        if len(chunks) == 1 and chunks[0] is self._merged:
+            return chunks[0].columns
+        columns = concat(chunks)
         if self._form.is_merging:
             keys, partials = columns[: self._keys], columns[self._keys : -3]
             starts, ends, parts = (view_values(column, np.int64) for column in columns[-3:])
@@ -101,12 +98,11 @@ class SessionAggregate(ClosingOperator):
             rows = np.zeros(found.count, dtype=np.int64)
             add_into(rows, found.sessions, parts)
             columns = found.one_each(keys, together.columns(first_slots(found.count)), rows)
-        self._log = [columns]
-        self._log_rows = self._merged_rows = len(columns[-1])
+        self._merged = self._log.replace_by(columns)
+        return columns
 
-    def _sessions(self) -> tuple[Array, Array]:
+    def _sessions(self, columns: list[pa.Array]) -> tuple[Array, Array]:
         """Session of each row of the merged log, and the end of each session."""
-        columns = self._log[0]
         starts, ends = (view_values(column, np.int64) for column in columns[-3:-1])
         if self._form.is_merging:
             return np.arange(len(ends)), ends
@@ -114,58 +110,45 @@ class SessionAggregate(ClosingOperator):
         return found.sessions, found.ends
 
     def _drop_late(self) -> None:
-        sessions, ends = self._sessions()
+        columns = self._merge_log()
+        sessions, ends = self._sessions(columns)
         late = (ends - 1 <= self.closed_ms)[sessions]
         if late.any():
-            self.context.count(LATE, int(view_values(self._log[0][-1], np.int64)[late].sum()))
-            self._keep(np.flatnonzero(~late))
+            self.context.count(LATE, int(view_values(columns[-1], np.int64)[late].sum()))
+            self._keep(columns, np.flatnonzero(~late))
 
-    def _keep(self, rows: Array) -> None:
+    def _keep(self, columns: list[pa.Array], rows: Array) -> None:
         chosen = pa.array(rows)
-        self._log = [[column.take(chosen) for column in self._log[0]]]
-        self._log_rows = self._merged_rows = len(rows)
-        self.next_end = int(self._sessions()[1].min(initial=WATERMARK_MAX))
+        kept = [column.take(chosen) for column in columns]
+        self._merged = self._log.replace_by(kept)
+        self.next_end = int(self._sessions(kept)[1].min(initial=WATERMARK_MAX))
 
     # -- time --------------------------------------------------------------------------------------
 
+    def on_restored(self) -> None:
+        if self._log.chunks:
+            self.next_end = int(self._sessions(self._merge_log())[1].min())
+
     def close_windows(self, watermark_ms: int, output: Output) -> None:
-        self._merge_log()
-        sessions, ends = self._sessions()
+        # There is an open session: `next_end` says so.
+        columns = self._merge_log()
+        sessions, ends = self._sessions(columns)
         closed = (ends - 1 <= watermark_ms)[sessions]
         if closed.any():
-            self._emit(np.flatnonzero(closed), output)
-        self._keep(np.flatnonzero(~closed))
+            self._emit(columns, np.flatnonzero(closed), output)
+        self._keep(columns, np.flatnonzero(~closed))
 
-    def _emit(self, rows: Array, output: Output) -> None:
+    def _emit(self, columns: list[pa.Array], rows: Array, output: Output) -> None:
         chosen = pa.array(rows)
-        taken = [column.take(chosen) for column in self._log[0]]
+        taken = [column.take(chosen) for column in columns]
         starts, ends = (view_values(column, np.int64) for column in taken[-3:-1])
         found = _find_sessions(taken[: self._keys], starts, ends)
         results = self._form.together(taken[self._keys : -3], found.sessions, found.count)
         # Sessions are emitted in the order in which they end.
         order = np.argsort(found.ends, kind="stable")
         owners = pa.array(found.first_rows[order])
-        columns = [*(key.take(owners) for key in taken[: self._keys]), *results.results(order)]
-        output.emit(window_batch(self._schema, columns, found.starts[order], found.ends[order]))
-
-    # -- state -------------------------------------------------------------------------------------
-
-    def snapshot(self) -> OperatorSnapshot:
-        self._merge_log()
-        if not self._log:
-            return self.save_clock(OperatorSnapshot())
-        sessions = save_columns(self._log[0], self._keys, self.context.max_parallelism)
-        return self.save_clock(OperatorSnapshot({"sessions": sessions}))
-
-    def restore(self, snapshot: OperatorSnapshot) -> None:
-        self.restore_clock(snapshot)
-        sessions = load_columns(snapshot.keyed.get("sessions"))
-        if sessions is not None:
-            self._log = [sessions]
-            self._keep(np.arange(len(sessions[-1])))
-
-    def state_bytes(self) -> int:
-        return sum(column.nbytes for columns in self._log for column in columns)
+        sessions = [*(key.take(owners) for key in taken[: self._keys]), *results.results(order)]
+        output.emit(window_batch(self._schema, sessions, found.starts[order], found.ends[order]))
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from runtime.aggregates.accumulator_set import partial_argument_types, row_argument_types
-from runtime.aggregates.partials import MergedPartials, Partials, RawRows, is_mergeable
+from runtime.aggregates.accumulator_set import partial_argument_types
+from runtime.aggregates.partials import MergedPartials, Partials, row_partials
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.group import extent
 from runtime.kernels.windows import renumber_into
@@ -29,9 +29,7 @@ from runtime.operators.window.windowing import (
     window_starts,
 )
 from runtime.state.arrays import Array, first_slots
-from runtime.state.key_group_column import load_columns, save_columns
-from runtime.state.slice_log import SliceChunk, SliceLog, concat
-from runtime.state.snapshot import OperatorSnapshot
+from runtime.state.slice_log import SliceChunk, SliceColumns, SliceLog, concat
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.errors import UserError
@@ -88,11 +86,14 @@ class SliceAggregate(ClosingOperator):
         if self._is_global:
             types = partial_argument_types(spec.aggregates, schema, self._keys)
             self._form: Partials = MergedPartials(spec.aggregates, types)
+            names = list(schema.names)
         else:
-            self._form = row_form(spec, context)
+            self._form = row_partials(spec.aggregates, schema)
             self._slicer = RowSlicer(spec, context, self._form)
+            names = self._slicer.names
         self._schema = to_arrow_schema(context.output_schema)
-        self._log = SliceLog(end_position=-2 if self._is_attached else -1)
+        columns = SliceColumns(names, range(self._keys), end=-2 if self._is_attached else -1)
+        self._log = context.state.add(SliceLog("slices", columns, context.state.scope))
         self._compact_above = _LOG_ROWS_MIN
 
     # -- input -------------------------------------------------------------------------------------
@@ -140,6 +141,10 @@ class SliceAggregate(ClosingOperator):
         return first + -(-max(closed_ms + 2 - first, 0) // step) * step
 
     # -- time --------------------------------------------------------------------------------------
+
+    def on_restored(self) -> None:
+        self._compact_above = max(_LOG_ROWS_MIN, 2 * self._log.rows)
+        self.next_end = self._first_open_end(self._log.first_end, self.closed_ms)
 
     def close_windows(self, watermark_ms: int, output: Output) -> None:
         if self._is_disjoint:
@@ -260,37 +265,8 @@ class SliceAggregate(ClosingOperator):
             keys = [key.take(chosen) for key in keys]
         output.emit(window_batch(self._schema, [*keys, *results], starts, ends))
 
-    # -- state -------------------------------------------------------------------------------------
-
-    def snapshot(self) -> OperatorSnapshot:
-        self._compact()
-        if not self._log.chunks:
-            return self.save_clock(OperatorSnapshot())
-        slices = save_columns(concat(self._log.chunks), self._keys, self.context.max_parallelism)
-        return self.save_clock(OperatorSnapshot({"slices": slices}))
-
-    def restore(self, snapshot: OperatorSnapshot) -> None:
-        self.restore_clock(snapshot)
-        slices = load_columns(snapshot.keyed.get("slices"))
-        if slices is not None:
-            self._log.append(slices)
-            self._compact_above = max(_LOG_ROWS_MIN, 2 * self._log.rows)
-            self.next_end = self._first_open_end(self._log.first_end, self.closed_ms)
-
-    def state_bytes(self) -> int:
-        return self._log.nbytes()
-
 
 def _renumbered(ids: Array, scratch: Array) -> tuple[Array, Array]:
     groups, first_rows = np.empty(len(ids), dtype=np.int64), np.empty(len(ids), dtype=np.int64)
     count = renumber_into(ids, scratch, groups, first_rows)
     return groups, first_rows[:count]
-
-
-def row_form(spec: WindowAggregateSpec, context: OperatorContext) -> Partials:
-    """How a phase that reads rows keeps them: as merged partials, or as rows when a call cannot be merged."""
-    schema = context.input_schemas[0]
-    types = row_argument_types(spec.aggregates, schema)
-    if is_mergeable(spec.aggregates):
-        return MergedPartials(spec.aggregates, types)
-    return RawRows(spec.aggregates, types, schema)

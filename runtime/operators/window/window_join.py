@@ -12,14 +12,13 @@ from runtime.kernels.group import extent, group
 from runtime.kernels.ordering import argsort_stable_by
 from runtime.operators.join.equal_pairs import PAIRS_MAX, equal_pairs
 from runtime.operators.join.joined import JoinedRows
+from runtime.operators.join.side_logs import declare_sides
 from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.operators.window.closing import drop_late
+from runtime.operators.window.closing import closed_ms, drop_late
 from runtime.operators.window.windowing import times_ms
-from runtime.state.log_snapshot import load_sides, save_sides
-from runtime.state.row_log import Chunk, RowLog, concat_batches
-from runtime.state.snapshot import OperatorSnapshot
+from runtime.state.row_log import Chunk, concat_batches
 from sqlstream.arrow import to_arrow_schema
-from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
+from sqlstream.elements import WATERMARK_MAX
 from sqlstream.specs.join import JoinKind, WindowJoinSpec
 
 _WINDOW_ROWS_MIN = 1_024
@@ -42,22 +41,22 @@ class WindowJoin(Operator[WindowJoinSpec]):
     def __init__(self, spec: WindowJoinSpec, context: OperatorContext) -> None:
         super().__init__(spec, context)
         self._schemas = [to_arrow_schema(schema) for schema in context.input_schemas]
-        self._logs = [RowLog(schema) for schema in self._schemas]
         self._joined = JoinedRows(spec.condition, context)
         self._starts = (spec.left_window_start_column, spec.right_window_start_column)
         self._ends = (spec.left_window_end_column, spec.right_window_end_column)
         self._keys = (spec.left_keys, spec.right_keys)
-        self._closed_ms = WATERMARK_MIN
+        self._logs = declare_sides(context, self._keys, spec.broadcast_input)
+        self._closed_ms = context.state.add(closed_ms())
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         ends = times_ms(batch.column(self._ends[input_index]))
-        batch, ends = drop_late(batch, ends, self._closed_ms, self.context)
+        batch, ends = drop_late(batch, ends, self._closed_ms.value, self.context)
         self._logs[input_index].append(batch, ends)
 
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
-        if watermark_ms > self._closed_ms:
+        if watermark_ms > self._closed_ms.value:
             self._close(watermark_ms, output)
-            self._closed_ms = watermark_ms
+            self._closed_ms.value = watermark_ms
         return watermark_ms
 
     def _close(self, watermark_ms: int, output: Output) -> None:
@@ -140,14 +139,3 @@ class WindowJoin(Operator[WindowJoinSpec]):
             matched = np.zeros(left.num_rows, dtype=bool)
             matched[passed] = True
             output.emit(self._joined.padded(left, np.flatnonzero(~matched)))
-
-    def snapshot(self) -> OperatorSnapshot:
-        return save_sides(self._logs, self._keys, self._closed_ms, self.spec.broadcast_input, self.context)
-
-    def restore(self, snapshot: OperatorSnapshot) -> None:
-        closed_ms = load_sides(snapshot, self._logs, self.spec.broadcast_input)
-        if closed_ms is not None:
-            self._closed_ms = closed_ms
-
-    def state_bytes(self) -> int:
-        return sum(log.nbytes() for log in self._logs)

@@ -149,6 +149,22 @@ def test_quotients_of_decimal_sums_are_exact_as_long_as_their_values_are_short()
         assert error.value.code == "SS5103"
 
 
+def test_the_digits_of_one_row_do_not_count_for_another() -> None:
+    widest, one = D("9" * 38), D(1)
+    whole = sql.decimal(38, 0)
+    rows = [(widest, one), (one, widest), (None, widest), (widest, None)]
+    assert evaluate(call("*", col(0, whole), col(1, whole)), rows) == [widest, widest, None, None]
+    fractions = sql.decimal(38, 38)
+    least = D("1E-38")
+    rows = [(widest, None), (None, least)]
+    assert evaluate(call("-", col(0, whole), col(1, fractions)), rows) == [None, None]
+    assert evaluate(call("*", col(0, fractions), col(1, fractions)), [(least, None)]) == [None]
+    assert evaluate(call("/", col(0, whole), col(1, fractions)), [(widest, None), (None, least)]) == [
+        None,
+        None,
+    ]
+
+
 def test_sums_of_decimals_carry() -> None:
     added = call("+", col(0, sql.decimal(4, 2)), col(1, sql.decimal(5, 4)))
     assert evaluate(added, [(D("99.99"), D("9.9999")), (None, D("1"))]) == [D("109.9899"), None]

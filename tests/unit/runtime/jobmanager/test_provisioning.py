@@ -233,6 +233,14 @@ def test_what_would_fail_again_is_not_requested_again_until_the_next_job_comes()
     assert requested(cluster.manager.on_request_slots("other", 1, 0)) == ["tm-3"]
 
 
+def test_a_loss_that_follows_does_not_replace_the_cause_for_which_no_other_is_requested() -> None:
+    cluster = Provisioned()
+    assert requested(cluster.manager.on_request_slots("job", 2, 0)) == ["tm-1", "tm-2"]
+    in_vain = ErrorInfo(code="SS5112", message="no master", reason=FailureReason.NO_RESOURCES)
+    cluster.manager.on_exited("tm-1", in_vain, 0)
+    assert cluster.manager.on_exited("tm-2", GONE, 0) == [NoTaskManagerLeft(in_vain)]
+
+
 def test_the_bounds_come_from_the_settings() -> None:
     settings = {
         "taskmanager.numberOfTaskSlots": "4",

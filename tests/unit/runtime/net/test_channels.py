@@ -5,54 +5,77 @@ import time
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from runtime.net import channels
 from runtime.net.channels import Channel, ChannelClosed
 from runtime.net.partition_table import PartitionTable, SubpartitionId
-from sqlstream.elements import Watermark
+from sqlstream.elements import CheckpointBarrier, EndOfInput, Watermark
 
 BATCH = pa.record_batch({"a": [1]})
+
+
+def taken(channel, with_rows=True):
+    """The next item, and whether there are more."""
+    queued, has_more = channel.take(with_rows)
+    return (None if queued is None else queued.item), has_more
 
 
 def test_items_come_out_in_the_order_they_went_in():
     channel = Channel(1000)
     channel.put(BATCH, 10)
     channel.put(Watermark(1), 10)
-    assert channel.take() == (BATCH, True)
-    assert channel.take() == (Watermark(1), False)
-    assert channel.take() == (None, False)
+    assert taken(channel) == (BATCH, True)
+    assert taken(channel) == (Watermark(1), False)
+    assert taken(channel) == (None, False)
 
 
-def test_a_full_channel_takes_no_more_until_something_is_read():
-    channel = Channel(10)
-    assert channel.put_if_room(BATCH, 100)
-    assert not channel.put_if_room(BATCH, 1)
-    writer = threading.Thread(target=channel.put, args=(BATCH, 1), daemon=True)
-    writer.start()
+def test_a_full_channel_has_room_again_when_half_of_it_was_read():
+    channel, calls = Channel(10), []
+    channel.when_room(lambda: calls.append(channel.queued_bytes))
+    for _ in range(3):
+        assert channel.has_room
+        channel.put(BATCH, 4)
+    assert not channel.has_room
     channel.take()
-    writer.join(5)
-    assert not writer.is_alive()
-    assert channel.queued_bytes == 1
+    assert (channel.has_room, calls) == (False, [])
+    channel.take()
+    assert (channel.has_room, calls) == (True, [4])
+    channel.take()
+    assert calls == [4]
 
 
-def test_closing_wakes_a_writer_that_waits_for_room():
-    channel = Channel(1)
+def test_what_is_put_without_room_is_queued_and_overdrawn_at_twice_the_bound():
+    channel = Channel(10)
+    channel.put(BATCH, 19)
+    assert (channel.has_room, channel.is_overdrawn) == (False, False)
     channel.put(BATCH, 1)
-    outcome = []
+    assert (channel.queued_bytes, channel.is_overdrawn) == (20, True)
+    assert [taken(channel)[0] for _ in range(2)] == [BATCH] * 2
+    assert (channel.has_room, channel.is_overdrawn) == (True, False)
 
-    def write():
-        try:
-            channel.put(BATCH, 1)
-        except ChannelClosed:
-            outcome.append("closed")
 
-    writer = threading.Thread(target=write, daemon=True)
-    writer.start()
+def test_closing_gives_room_and_the_next_put_raises():
+    channel, calls = Channel(1), []
+    channel.when_room(lambda: calls.append("room"))
+    channel.put(BATCH, 1)
     channel.close()
-    writer.join(5)
-    assert outcome == ["closed"]
-    with pytest.raises(ChannelClosed):
-        channel.put(BATCH, 1)
+    channel.close()
+    assert (channel.has_room, calls) == (True, ["room"])
+    for put in (channel.put, channel.put_first):
+        with pytest.raises(ChannelClosed):
+            put(BATCH, 1)
+
+
+def test_a_larger_bound_gives_room():
+    channel, calls = Channel(10), []
+    channel.when_room(lambda: calls.append("room"))
+    channel.put(BATCH, 10)
+    channel.resize(15)
+    assert (channel.has_room, calls) == (False, [])
+    channel.resize(20)
+    assert (channel.has_room, calls) == (True, ["room"])
 
 
 def test_a_listener_hears_of_each_turn_from_empty_to_readable():
@@ -65,6 +88,122 @@ def test_a_listener_hears_of_each_turn_from_empty_to_readable():
     channel.take()
     channel.put(BATCH, 1)
     assert len(calls) == 2
+
+
+def test_what_is_put_first_passes_batches_but_not_what_was_put_first_before():
+    channel, calls = Channel(1000), []
+    channel.listen(lambda: calls.append("readable"), lambda: calls.append("first"))
+    channel.put(BATCH, 10)
+    channel.put(Watermark(5), 1)
+    passed = [[(q.item, q.size) for q in channel.put_first(CheckpointBarrier(n, 0), 1)] for n in (1, 2)]
+    assert passed == [[(BATCH, 10), (Watermark(5), 1)]] * 2
+    assert calls == ["readable", "first", "first"]
+    items = [taken(channel)[0] for _ in range(4)]
+    assert items == [CheckpointBarrier(1, 0), CheckpointBarrier(2, 0), BATCH, Watermark(5)]
+
+
+def test_a_batch_that_waits_for_credit_is_passed_by_what_is_put_first():
+    channel = Channel(1000)
+    channel.put(Watermark(1), 1)
+    channel.put(BATCH, 10)
+    assert taken(channel, with_rows=False) == (Watermark(1), True)
+    assert taken(channel, with_rows=False) == (None, True)
+    channel.put_first(CheckpointBarrier(1, 0), 1)
+    assert taken(channel, with_rows=False) == (CheckpointBarrier(1, 0), True)
+    assert taken(channel, with_rows=False) == (None, True)
+    assert taken(channel) == (BATCH, False)
+
+
+class Model:
+    """A channel as two lists: what was put first, and the others."""
+
+    def __init__(self, capacity_bytes):
+        self.capacity_bytes, self.firsts, self.others, self.has_room = capacity_bytes, [], [], True
+
+    def settle(self):
+        queued = sum(size for _, size in self.firsts + self.others)
+        if queued >= self.capacity_bytes:
+            self.has_room = False
+        elif 2 * queued <= self.capacity_bytes:
+            self.has_room = True
+        return queued
+
+    def take(self, with_rows):
+        source = self.firsts or self.others
+        if not source or (not with_rows and isinstance(source[0][0], pa.RecordBatch)):
+            return None
+        return source.pop(0)
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("rows"), st.integers(0, 30)),
+        st.tuples(st.just("mark"), st.integers(0, 5)),
+        st.tuples(st.just("first"), st.integers(0, 5)),
+        st.tuples(st.just("take"), st.booleans()),
+    ),
+    max_size=60,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(capacity_bytes=st.integers(1, 40), steps=STEPS)
+def test_any_puts_and_takes_are_those_of_two_lists(capacity_bytes, steps):
+    channel, model = Channel(capacity_bytes), Model(capacity_bytes)
+    announced, rooms, was_full = [], [], 0
+    channel.listen(lambda: announced.append("readable"), lambda: announced.append("first"))
+    channel.when_room(lambda: rooms.append("room"))
+    for number, (kind, value) in enumerate(steps):
+        announced.clear()
+        was_empty, had_room = not model.firsts + model.others, model.has_room
+        if kind == "take":
+            queued, has_more = channel.take(value)
+            expected = model.take(value)
+            assert (None if queued is None else (queued.item, queued.size)) == expected
+            assert has_more == bool(model.firsts + model.others)
+        elif kind == "first":
+            barrier = CheckpointBarrier(number, 0, is_unaligned=True)
+            assert [(q.item, q.size) for q in channel.put_first(barrier, value)] == model.others
+            model.firsts.append((barrier, value))
+            assert announced == ["first"]
+        else:
+            item = BATCH if kind == "rows" else Watermark(number)
+            channel.put(item, value)
+            model.others.append((item, value))
+            assert announced == (["readable"] if was_empty else [])
+        assert channel.queued_bytes == model.settle()
+        assert channel.has_room == model.has_room
+        was_full += model.has_room and not had_room
+        assert len(rooms) == was_full
+        assert channel.is_overdrawn == (channel.queued_bytes >= 2 * capacity_bytes)
+
+
+def test_a_producer_that_asks_for_room_and_its_consumer_pass_all_items_within_the_bound():
+    channel, sent, most = Channel(1000), 20_000, 0
+    may_take, has_room = threading.Semaphore(0), threading.Semaphore(0)
+    channel.listen(may_take.release)
+    channel.when_room(has_room.release)
+
+    def produce():
+        for number in range(sent):
+            while not channel.has_room:
+                has_room.acquire(timeout=10)
+            channel.put(Watermark(number), 7)
+        channel.put(EndOfInput(), 7)
+
+    producer = threading.Thread(target=produce, daemon=True)
+    producer.start()
+    items = []
+    while not items or items[-1] != EndOfInput():
+        assert may_take.acquire(timeout=10)
+        has_more = True
+        while has_more:
+            most = max(most, channel.queued_bytes)
+            item, has_more = taken(channel)
+            items += [item] if item is not None else []
+    producer.join(10)
+    assert items == [*(Watermark(number) for number in range(sent)), EndOfInput()]
+    assert most <= 1000 + 2 * 7
 
 
 def test_both_ends_meet_in_one_channel_whoever_comes_first():
@@ -104,31 +243,30 @@ def started(call, *args):
 
 
 @pytest.mark.parametrize(
-    ("end", "expected"),
-    [(lambda c: c.close(), "closed"), (lambda c: c.resize(100), None), (lambda c: c.take(), None),
-     (lambda c: c.take_waiting(lambda: True), None)],
-    ids=["close", "resize", "take", "take_waiting"],
-)  # fmt: skip
-def test_a_writer_that_waits_for_room_is_woken_by(end, expected):
+    "end",
+    [lambda c: c.close(), lambda c: c.resize(100), lambda c: c.take()],
+    ids=["close", "resize", "take"],
+)
+def test_a_writer_that_waits_for_room_is_woken_by(end):
     channel = Channel(10)
     channel.put(BATCH, 10)
-    thread, outcome = started(channel.put, BATCH, 10)
+    thread, outcome = started(channel.wait_for_room)
     end(channel)
     thread.join(5)
-    assert outcome == [expected]
+    assert (outcome, channel.has_room) == ([None], True)
 
 
 @pytest.mark.parametrize(
     ("end", "expected"),
-    [(lambda c: c.close(), "closed"), (lambda c: c.put(BATCH, 1), (BATCH, 1, 0)),
-     (lambda c: c.put_if_room(BATCH, 1), (BATCH, 1, 0))],
-    ids=["close", "put", "put_if_room"],
+    [(lambda c: c.close(), "closed"), (lambda c: c.put(BATCH, 1), None),
+     (lambda c: c.put_first(BATCH, 1), None)],
+    ids=["close", "put", "put_first"],
 )  # fmt: skip
 def test_a_reader_that_waits_for_items_is_woken_by(end, expected, monkeypatch):
     # So that only a wake-up ends the wait.
     monkeypatch.setattr(channels, "ABANDONED_CHECK_S", 60)
     channel = Channel(10)
-    thread, outcome = started(channel.take_waiting, lambda: False)
+    thread, outcome = started(channel.wait_readable, lambda: False)
     end(channel)
     thread.join(5)
     assert outcome == [expected]
@@ -138,7 +276,7 @@ def test_a_reader_that_nobody_waits_for_ends_by_itself(monkeypatch):
     monkeypatch.setattr(channels, "ABANDONED_CHECK_S", 0.01)
     channel = Channel(10)
     with pytest.raises(ChannelClosed):
-        channel.take_waiting(lambda: True)
+        channel.wait_readable(lambda: True)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Channels and results over a real Flight connection on the loopback interface."""
 
-import itertools
 import threading
 
 import numpy as np
@@ -59,9 +58,9 @@ def take_all(channel):
         assert readable.acquire(timeout=10)
         has_more = True
         while has_more:
-            item, has_more = channel.take()
-            if item is not None:
-                items.append(item)
+            queued, has_more = channel.take()
+            if queued is not None:
+                items.append(queued.item)
     return items
 
 
@@ -88,6 +87,7 @@ def test_a_slow_consumer_holds_at_most_its_window_and_a_batch_and_stops_its_prod
     def produce():
         nonlocal sent
         for _ in range(200):
+            output.wait_for_room()
             output.put(batch, batch.nbytes)
             sent += 1
         output.put(EndOfInput(), 64)
@@ -122,8 +122,14 @@ def test_a_consumer_that_goes_away_closes_its_producers_channel(peers):
     assert readable.wait(10)
     received.close()
     batch = pa.record_batch({"a": np.zeros(100_000)})
+
+    def produce():
+        while True:
+            output.wait_for_room()
+            output.put(batch, batch.nbytes)
+
     with pytest.raises(ChannelClosed):
-        any(output.put(batch, batch.nbytes) for _ in itertools.count())
+        produce()
     assert peers.lost == []
 
 

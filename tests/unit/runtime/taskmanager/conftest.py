@@ -244,7 +244,11 @@ class Relay:
     def take(self, count: int) -> list[Any]:
         """The next items that the task sends; ChannelClosed when they do not come in 20 s."""
         deadline_s = time.monotonic() + 20
-        return [self.output.take_waiting(lambda: time.monotonic() > deadline_s)[0] for _ in range(count)]
+        return [self._take_one(deadline_s) for _ in range(count)]
+
+    def _take_one(self, deadline_s: float) -> Any:
+        self.output.wait_readable(lambda: time.monotonic() > deadline_s)
+        return self.output.take()[0].item
 
 
 @pytest.fixture

@@ -22,6 +22,37 @@ def test_mail_and_channels_are_taken_in_the_order_in_which_they_came() -> None:
     assert [mailbox.take_readable() for _ in range(3)] == ["channel 1", "channel 2", None]
 
 
+def test_what_is_announced_first_is_taken_first() -> None:
+    mailbox = Mailbox()
+    for number in (1, 2):
+        mailbox.announce(f"channel {number}")
+    mailbox.announce_first("channel 2")
+    assert [mailbox.take_readable() for _ in range(4)] == ["channel 2", "channel 1", "channel 2", None]
+
+
+def test_a_task_that_waits_for_room_wakes_for_room_and_mail_and_not_for_input() -> None:
+    for wake in (Mailbox.announce_room, lambda m: m.post(lambda: None)):
+        mailbox, woke = Mailbox(), threading.Event()
+
+        def wait(mailbox: Mailbox = mailbox, woke: threading.Event = woke) -> None:
+            mailbox.wait_for_room(lambda: False, 10)
+            woke.set()
+
+        thread = threading.Thread(target=wait, daemon=True)
+        thread.start()
+        assert not woke.wait(0.05)
+        mailbox.announce("channel")
+        mailbox.announce_first("channel")
+        assert not woke.wait(0.05)
+        wake(mailbox)
+        assert woke.wait(5)
+        thread.join(5)
+    started_s = time.monotonic()
+    mailbox.wait_for_room(lambda: False, 10)
+    Mailbox().wait_for_room(lambda: True, 10)
+    assert time.monotonic() - started_s < 5
+
+
 @pytest.mark.parametrize("is_mail", [True, False])
 def test_a_task_that_waits_wakes_for_what_comes_and_not_before(is_mail: bool) -> None:
     mailbox, woke = Mailbox(), threading.Event()

@@ -88,7 +88,8 @@ class Chain:
 
     def sent(self):
         items = []
-        while (item := self.channel.take()[0]) is not None:
+        while (queued := self.channel.take()[0]) is not None:
+            item = queued.item
             items.append(item.to_pydict()["v"] if isinstance(item, pa.RecordBatch) else item)
         return items
 

@@ -8,7 +8,7 @@ import pytest
 from runtime.net.channels import Channel
 from runtime.taskmanager.metrics import TaskTimes
 from runtime.taskmanager.result_partition import ResultPartition, splitter
-from sqlstream.elements import EndOfInput
+from sqlstream.elements import CheckpointBarrier, EndOfInput
 from sqlstream.graph.stream_graph import Exchange, ExchangeKind
 
 BATCH = pa.record_batch({"k": pa.array(range(100), pa.int64())})
@@ -43,21 +43,53 @@ def test_elements_go_to_every_consumer():
     channels = tuple(Channel(1000) for _ in range(3))
     partition = ResultPartition(channels, splitter(Exchange(ExchangeKind.SINGLETON), 3, 0, 128), TaskTimes())
     partition.broadcast(EndOfInput())
-    assert [c.take()[0] for c in channels] == [EndOfInput()] * 3
+    assert [c.take()[0].item for c in channels] == [EndOfInput()] * 3
 
 
-def test_waiting_for_room_is_backpressure():
+def test_an_unaligned_barrier_passes_the_rows_and_an_aligned_one_does_not():
+    for is_unaligned in (True, False):
+        channel = Channel(1000)
+        partition = ResultPartition(
+            (channel,), splitter(Exchange(ExchangeKind.FORWARD), 1, 0, 128), TaskTimes()
+        )
+        barrier = CheckpointBarrier(1, 0, is_unaligned=is_unaligned)
+        partition.write(BATCH)
+        partition.broadcast(barrier)
+        items = [channel.take()[0].item for _ in range(2)]
+        assert items == ([barrier, BATCH] if is_unaligned else [BATCH, barrier])
+
+
+def test_a_partition_has_room_when_all_its_channels_have_room():
+    channels = tuple(Channel(BATCH.nbytes) for _ in range(2))
+    partition = ResultPartition(channels, splitter(Exchange(ExchangeKind.REBALANCE), 2, 0, 128), TaskTimes())
+    calls = []
+    partition.when_room(lambda: calls.append("room"))
+    assert partition.has_room
+    partition.write(BATCH)
+    assert not partition.has_room
+    partition.write(BATCH)
+    channels[1].take()
+    assert (partition.has_room, calls) == (False, ["room"])
+    channels[0].take()
+    assert (partition.has_room, calls) == (True, ["room"] * 2)
+
+
+def test_an_operator_that_overdraws_waits_which_is_backpressure():
     channel, times = Channel(BATCH.nbytes), TaskTimes()
     partition = ResultPartition((channel,), splitter(Exchange(ExchangeKind.FORWARD), 1, 0, 128), times)
     partition.write(BATCH)
+    partition.write(BATCH)
+    assert channel.is_overdrawn
     writer = threading.Thread(target=partition.write, args=(BATCH,))
     writer.start()
     # Read until the wait makes up nearly all of an interval.
     while times.read_ratios()["backPressuredTimeMsPerSecond"] < 990:
         continue
+    assert channel.queued_bytes == 2 * BATCH.nbytes
+    channel.take()
     channel.take()
     writer.join(5)
-    assert partition.bytes_out == 2 * BATCH.nbytes
+    assert partition.bytes_out == 3 * BATCH.nbytes
     ratios = times.total_ratios()
     assert sum(ratios.values()) == 1000
     assert ratios["backPressuredTimeMsPerSecond"] > 0

@@ -98,6 +98,24 @@ def test_a_slow_consumer_makes_its_producer_wait_within_the_bound(job, stage, ma
     assert len(written_rows(stage)) == 5000
 
 
+def test_a_task_that_waits_for_room_answers_its_mail(job, stage, make_rows):
+    batch = make_rows(*[("x" * 1000, i) for i in range(100)])
+    stage.polls = [batch] * 50
+    running = job(capacity_bytes=batch.nbytes)
+    running.start()
+    running.wait(ExecutionState.RUNNING, "source-0", "sink-0")
+    task = running.runner._tasks["source-0"]
+    deadline = time.monotonic() + 10
+    while task._opened.loop.has_room and time.monotonic() < deadline:
+        time.sleep(0.001)
+    answered = threading.Event()
+    task._mailbox.post(answered.set)
+    assert answered.wait(5)
+    assert not task._opened.loop.has_room
+    stage.gate.set()
+    running.wait(ExecutionState.FINISHED, "source-0", "sink-0")
+
+
 def test_cancelling_wakes_readers_writers_and_idle_sources(job, stage, make_rows):
     batch = make_rows(*[("x" * 100, i) for i in range(100)])
     stage.polls = [batch, SourceStatus.NOTHING_YET]

@@ -10,10 +10,13 @@ import pytest
 from runtime.net.channels import Channel
 from runtime.taskmanager.input_gate import InputGate
 from runtime.taskmanager.mailbox import Mailbox
+from runtime.taskmanager.metrics import TaskTimes
 from runtime.taskmanager.operator_chain import ChainPosition
+from runtime.taskmanager.result_partition import ResultPartition, splitter
 from runtime.taskmanager.task_loop import (
     NO_PAUSE,
     UNTIL_INPUT,
+    UNTIL_ROOM,
     NetworkInput,
     SourceInput,
     TaskLoop,
@@ -29,6 +32,7 @@ from sqlstream.elements import (
     WatermarkStatus,
 )
 from sqlstream.errors import InternalError
+from sqlstream.graph.stream_graph import Exchange, ExchangeKind
 from sqlstream.spi.connector import SourceStatus
 
 ROWS = pa.record_batch({"v": [1, 2, 3]})
@@ -190,6 +194,24 @@ def test_one_item_is_taken_a_step_in_the_turn_of_the_channels() -> None:
     assert all(channel.channel.is_closed for channel in gate.channels)
 
 
+def test_the_loop_takes_nothing_while_an_output_is_full() -> None:
+    log = Log()
+    outputs = [Channel(10), Channel(10)]
+    partitions = [
+        ResultPartition((c,), splitter(Exchange(ExchangeKind.FORWARD), 1, 0, 128), TaskTimes())
+        for c in outputs
+    ]
+    made: Any = SourceInput("c", Reader(ROWS, ROWS), log, lambda n: None, ChainPosition(), lambda: 7)  # type: ignore[arg-type]
+    loop = TaskLoop(made, log, partitions, lambda: 9)  # type: ignore[arg-type]
+    assert loop.take() is NO_PAUSE
+    outputs[1].put(ROWS, 10)
+    log.taken()
+    assert (loop.has_room, loop.take(), log.taken()) == (False, UNTIL_ROOM, [])
+    assert loop.wait_s(UNTIL_ROOM) is None
+    outputs[1].take()
+    assert (loop.has_room, loop.take(), log.taken()) == (True, NO_PAUSE, [("emit", ROWS)])
+
+
 def test_the_loop_releases_the_operators_also_when_the_input_fails() -> None:
     log = Log()
 
@@ -198,7 +220,7 @@ def test_the_loop_releases_the_operators_also_when_the_input_fails() -> None:
             raise OSError("cannot close")
 
     source: Any = SourceInput("c", Broken(SourceStatus.END), log, lambda n: None, ChainPosition(), lambda: 7)  # type: ignore[arg-type]
-    loop = TaskLoop(source, log, lambda: 9)  # type: ignore[arg-type]
+    loop = TaskLoop(source, log, (), lambda: 9)  # type: ignore[arg-type]
     loop.open()
     assert not loop.is_finished
     assert loop.wait_s(UNTIL_INPUT) is None

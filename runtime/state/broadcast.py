@@ -1,0 +1,43 @@
+"""A number or flag that every subtask has one of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar
+
+import pyarrow as pa
+
+from runtime.state.snapshot import SavedTables
+
+Scalar = TypeVar("Scalar", int, bool)
+
+
+class Broadcast(Generic[Scalar]):
+    """`value`, which operators read and set: `watermark_ms`, `has_emitted`.
+
+    Every subtask saves its own. At a restore each new subtask gets those of all old ones, and `merge` (`min`, `max`, `any`)
+    makes one of them. State: the value; it never expires.
+    """
+
+    def __init__(self, name: str, initial: Scalar, merge: Callable[[Iterable[Scalar]], Scalar]) -> None:
+        self.name = name
+        self.value: Scalar = initial
+        self._merge: Callable[[Iterable[Scalar]], Scalar] = merge
+
+    def save(self) -> SavedTables:
+        return SavedTables(shared={self.name: pa.table({self.name: [self.value]})})
+
+    def load(self, saved: SavedTables) -> None:
+        table = saved.shared.get(self.name)
+        if table is not None and table.num_rows:
+            self.value = self._merge(table.column(0).to_pylist())
+
+    def nbytes(self) -> int:
+        return 0
+
+    @property
+    def next_sweep_ms(self) -> int | None:
+        return None
+
+    def expire(self) -> int:
+        return 0

@@ -1,0 +1,107 @@
+"""The state that an operator declares: saved, restored, expired and measured by the runtime, never by the operator."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from runtime.state.snapshot import OperatorSnapshot, SavedTables
+from sqlstream.errors import InternalError
+
+EXPIRED = "numStateEntriesExpired"
+"""The metric of keys and rows that were forgotten because of their age."""
+
+
+class StateTable(Protocol):
+    """One piece of an operator's declared state: it saves, loads, expires and measures itself.
+
+    `name` is as SQL or a user would name it ("groups", "left", "slices"), unique in its operator.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def save(self) -> SavedTables:
+        """A consistent copy, as tables named `name` or `name.part`; later changes of the state do not change it."""
+
+    def load(self, saved: SavedTables) -> None:
+        """Take over saved tables; called at most once, while the table is empty. `saved` holds the keyed rows of this
+        subtask's key groups and the shared rows of all old subtasks; tables without rows may be missing."""
+
+    def nbytes(self) -> int:
+        """Memory held, in bytes."""
+
+    @property
+    def next_sweep_ms(self) -> int | None:
+        """The earliest processing time at which an entry may expire; None while nothing can."""
+
+    def expire(self) -> int:
+        """Forget the entries that are due; returns their number. Called when `next_sweep_ms` has passed."""
+
+
+Table = TypeVar("Table", bound=StateTable)
+
+
+@dataclasses.dataclass(frozen=True)
+class StateScope:
+    """What tables use from their surroundings."""
+
+    subtask: int = 0
+    max_parallelism: int = 128
+    now_ms: Callable[[], int] = lambda: 0
+
+
+class OperatorState:
+    """All state that one operator of one subtask has declared.
+
+    The operator calls `add` in its constructor; everything else is called by the runtime. `count_expired` takes the number
+    of entries that a sweep has forgotten.
+    """
+
+    def __init__(
+        self, scope: StateScope, count_expired: Callable[[int], None] = lambda entries: None
+    ) -> None:
+        self.scope = scope
+        self._count_expired = count_expired
+        self.tables: list[StateTable] = []
+
+    def add(self, table: Table) -> Table:
+        """Declare a table; returns it."""
+        # A name with a dot would be taken for a part of another table.
+        if "." in table.name or any(table.name == other.name for other in self.tables):
+            raise InternalError(f'state table "{table.name}" is declared twice or has a dot in its name')
+        self.tables.append(table)
+        return table
+
+    def snapshot(self) -> OperatorSnapshot:
+        """A consistent copy of all tables."""
+        snapshot = OperatorSnapshot()
+        for table in self.tables:
+            snapshot.include(table.save())
+        return snapshot
+
+    def restore(self, snapshot: OperatorSnapshot) -> None:
+        """Load every table; called once, before the operator gets its first element."""
+        for table in self.tables:
+            table.load(snapshot.of(table.name))
+
+    def nbytes(self) -> int:
+        """Memory held by all tables, in bytes."""
+        return sum(table.nbytes() for table in self.tables)
+
+    @property
+    def next_sweep_ms(self) -> int | None:
+        """The earliest processing time at which an entry of any table may expire; None while nothing can."""
+        times = [time for table in self.tables if (time := table.next_sweep_ms) is not None]
+        return min(times) if times else None
+
+    def expire(self) -> None:
+        """Forget what is due, so that a row of an expired key starts with empty state: called before each batch and at
+        `next_sweep_ms`."""
+        for table in self.tables:
+            due_ms = table.next_sweep_ms
+            if due_ms is not None and due_ms <= self.scope.now_ms():
+                entries = table.expire()
+                if entries:
+                    self._count_expired(entries)

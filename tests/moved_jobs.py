@@ -1,0 +1,321 @@
+"""Jobs planned from SQL whose tasks are stopped between two rows and restored at other parallelisms, state and all.
+
+The plan, the loops, the operators, their chains and the exchange's splitting are the product's; sources play rows by script,
+the sink records. A cut is what an aligned barrier gives: every script stops somewhere, and each task is saved once it has
+taken all that was sent to it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import heapq
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from operator_harness import batch, share_of
+from plan_harness import compile_script
+from simulated_tasks import SimulatedChannel, SimulatedExchange, SimulatedTask
+
+from runtime.connectors import CONNECTORS
+from runtime.jobmanager.deployment import describe_tasks
+from runtime.jobmanager.execution_graph import ExecutionGraph
+from runtime.operators.operator import Operator
+from runtime.state.snapshot import OperatorSnapshot
+from runtime.story import Story
+from runtime.taskmanager.task_executor import TaskStateChanged
+from sqlstream.changelog import ChangelogMode
+from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages.job_state import ExecutionState
+from sqlstream.schema import Schema
+from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.spi.connector import Boundedness, ConnectorContext, ConnectorDescriptor, SourceStatus
+
+PLANNED_PARALLELISM = 5
+"""Vertices that are planned with it run at any parallelism; the others are bound to their own."""
+States = dict[int, list[OperatorSnapshot]]
+"""What all subtasks of each operator have saved, by operator id."""
+
+
+@dataclasses.dataclass
+class Script:
+    """What one split of a table yields: batches, each with the watermark after it. `position` counts the batches read."""
+
+    steps: Sequence[tuple[pa.RecordBatch, int]]
+    position: int = 0
+    stop: int | None = None
+
+    @property
+    def is_finished(self) -> bool:
+        return self.stop is None and self.position == len(self.steps)
+
+    @property
+    def has_next(self) -> bool:
+        return self.position < (len(self.steps) if self.stop is None else self.stop)
+
+    @property
+    def watermark_ms(self) -> int:
+        return self.steps[self.position - 1][1] if self.position else WATERMARK_MIN
+
+
+def script_of(schema: Schema, time_column: str, batches: Sequence[Sequence[tuple[Any, ...]]]) -> Script:
+    """A script of these rows; no row is late, as a watermark is one millisecond behind the latest row."""
+    steps, latest_ms = [], WATERMARK_MIN
+    place = schema.names.index(time_column)
+    for rows in batches:
+        latest_ms = max([latest_ms, *(row[place] for row in rows)])
+        steps.append((batch(schema, rows), latest_ms - 1))
+    return Script(steps)
+
+
+class Tape:
+    """The scripts of a job's tables, and the batches that its sink has recorded."""
+
+    def __init__(self, scripts: Mapping[str, list[Script]], fate: random.Random) -> None:
+        self.scripts = scripts
+        self.fate = fate
+        self.recorded: list[pa.RecordBatch] = []
+        self.is_calm = True
+
+    def set_stops(self, is_last: bool) -> None:
+        """Where each script stops next: anywhere from where it is, or at its end."""
+        for script in self.all_scripts():
+            script.stop = None if is_last else self.fate.randint(script.position, len(script.steps))
+
+    def has_stopped(self) -> bool:
+        return not any(script.has_next for script in self.all_scripts())
+
+    def all_scripts(self) -> Iterator[Script]:
+        for scripts in self.scripts.values():
+            yield from scripts
+
+
+class ScriptReader:
+    """Plays the scripts of one subtask, which are assigned by number. Implements `SourceReader` and `MakesWatermarks`."""
+
+    def __init__(self, spec: SourceSpec, context: ConnectorContext) -> None:
+        tape: Tape = context.files
+        self._columns = list(spec.columns)
+        self._fate = tape.fate
+        self._scripts = tape.scripts[_name(spec)][context.subtask :: context.parallelism]
+
+    def poll(self) -> pa.RecordBatch | SourceStatus:
+        ready = [script for script in self._scripts if script.has_next]
+        if not ready:
+            has_ended = all(script.is_finished for script in self._scripts)
+            return SourceStatus.END if has_ended else SourceStatus.NOTHING_YET
+        script = self._fate.choice(ready)
+        script.position += 1
+        return script.steps[script.position - 1][0].select(self._columns)
+
+    def watermark_ms(self) -> int:
+        return min((s.watermark_ms for s in self._scripts if not s.is_finished), default=WATERMARK_MAX)
+
+    def next_poll_ms(self) -> int | None:
+        return None
+
+    def snapshot(self) -> list[dict[str, Any]]:
+        return []
+
+    def close(self) -> None:
+        return None
+
+
+class _UnmarkedReader:
+    """The same without watermarks."""
+
+    def __init__(self, reader: ScriptReader) -> None:
+        self.poll = reader.poll
+        self.next_poll_ms = reader.next_poll_ms
+        self.snapshot = reader.snapshot
+        self.close = reader.close
+
+
+class _Writer:
+    def __init__(self, recorded: list[pa.RecordBatch]) -> None:
+        self._recorded = recorded
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._recorded.append(batch)
+
+    def finish(self) -> list[dict[str, Any]]:
+        return []
+
+    def abort(self) -> None:
+        return None
+
+
+class Scripted:
+    """The connector of scripts; `context.files` is the Tape."""
+
+    descriptor = ConnectorDescriptor(
+        "scripted",
+        (),
+        is_source=True,
+        is_sink=True,
+        boundedness=Boundedness(True),
+        sink_mode=ChangelogMode.RETRACT,
+        watermarks=True,
+    )
+
+    def source(self, spec: SourceSpec, context: ConnectorContext, splits: Any) -> Any:
+        return ScriptReader(spec, context)
+
+    def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> _Writer:
+        return _Writer(context.files.recorded)
+
+
+class Unmarked(Scripted):
+    """Its tables get their watermarks from an operator."""
+
+    descriptor = msgspec.structs.replace(Scripted.descriptor, identifier="unmarked", watermarks=False)
+
+    def source(self, spec: SourceSpec, context: ConnectorContext, splits: Any) -> Any:
+        return _UnmarkedReader(ScriptReader(spec, context))
+
+
+CONNECTORS.setdefault("scripted", "moved_jobs:Scripted")
+CONNECTORS.setdefault("unmarked", "moved_jobs:Unmarked")
+
+
+def plan_job(script: str, config: dict[str, str] | None = None) -> JobGraph:
+    """The job of the script's only SELECT, with a sink that records."""
+    settings = {"parallelism.default": str(PLANNED_PARALLELISM), **(config or {})}
+    connectors = {c.identifier: c for c in (Scripted.descriptor, Unmarked.descriptor)}
+    (plan,) = compile_script(script, settings, connectors)
+    vertices = [_recorded(vertex) for vertex in plan.job_graph.vertices]
+    return msgspec.structs.replace(plan.job_graph, vertices=tuple(vertices))
+
+
+def _recorded(vertex: Any) -> Any:
+    operators = [
+        msgspec.structs.replace(o, spec=msgspec.structs.replace(o.spec, connector="scripted"))
+        if isinstance(o.spec, SinkSpec)
+        else o
+        for o in vertex.operators
+    ]
+    return msgspec.structs.replace(vertex, operators=tuple(operators))
+
+
+def at_parallelism(graph: JobGraph, parallelism: int) -> JobGraph:
+    vertices = [
+        msgspec.structs.replace(v, parallelism=parallelism) if v.parallelism == PLANNED_PARALLELISM else v
+        for v in graph.vertices
+    ]
+    return msgspec.structs.replace(graph, vertices=tuple(vertices))
+
+
+def _name(spec: SourceSpec) -> str:
+    return spec.table.rpartition(".")[2].strip("`")
+
+
+class Deployment:
+    """All tasks of a job, stepped in random turns under a clock that runs with them."""
+
+    def __init__(self, graph: JobGraph, tape: Tape, states: States, started_ms: int) -> None:
+        self.graph = graph
+        self.tape = tape
+        self.now_ms = started_ms
+        self._waiting: list[tuple[int, int, Callable[[], None]]] = []
+        self._count = 0
+        channels: dict[tuple[str, str, int], SimulatedChannel] = {}
+        exchange = SimulatedExchange(channels, self._after, tape.fate, lambda address: True)
+        execution = ExecutionGraph(graph, 0, Story())
+        tasks = describe_tasks(execution, execution.subtasks(), "", lambda s: None).values()
+        self.tasks: dict[str, list[SimulatedTask]] = {vertex.id: [] for vertex in graph.vertices}
+        for task in tasks:
+            shares = {
+                o.id: share_of(
+                    states[o.id], task.subtask, task.vertex.parallelism, task.vertex.max_parallelism
+                )
+                for o in task.vertex.operators
+                if o.id in states
+            }
+            self.tasks[task.vertex.id].append(
+                SimulatedTask(task, exchange, tape, self._now, self._after, self._report, shares)
+            )
+
+    def _now(self) -> int:
+        return self.now_ms
+
+    def _after(self, delay_ms: int, action: Callable[[], None]) -> None:
+        self._count += 1
+        heapq.heappush(self._waiting, (self.now_ms + delay_ms, self._count, action))
+
+    def _report(self, change: TaskStateChanged) -> None:
+        assert change.state is not ExecutionState.FAILED, change.error
+
+    def _advance(self, ms: int) -> None:
+        self.now_ms += ms
+        while self._waiting and self._waiting[0][0] <= self.now_ms:
+            heapq.heappop(self._waiting)[2]()
+
+    def run(self) -> None:
+        """Until every script has stopped, or every task has ended."""
+        tasks = [task for subtasks in self.tasks.values() for task in subtasks]
+        while not (self.tape.has_stopped() if self._is_cut() else all(task.has_ended for task in tasks)):
+            self.tape.fate.choice(tasks).step()
+            self._advance(self.tape.fate.randint(0, 5))
+
+    def _is_cut(self) -> bool:
+        return any(script.stop is not None for script in self.tape.all_scripts())
+
+    def save(self) -> States:
+        """The state of all tasks, which have then taken all that was sent to them; vertices come in topological order."""
+        states: States = {}
+        tasks = [task for vertex in self.graph.vertices for task in self.tasks[vertex.id]]
+        while tasks:
+            self._settle(tasks)
+            saved = tasks.pop(0)
+            # What this flushes is still taken by the tasks behind it.
+            for id, snapshot in saved.chain.snapshot().items():
+                states.setdefault(id, []).append(snapshot)
+        return states
+
+    def _settle(self, tasks: Sequence[SimulatedTask]) -> None:
+        """Step until nothing is left to take."""
+        is_settled = False
+        while not is_settled:
+            for task in tasks:
+                task.step()
+            self._advance(30)
+            is_settled = not self._waiting and all(task.has_ended or task.is_waiting for task in tasks)
+
+
+def run_job(
+    graph: JobGraph,
+    scripts: Mapping[str, list[Script]],
+    parallelisms: Sequence[int],
+    seed: int,
+) -> list[pa.RecordBatch]:
+    """What the sink records of a run that is cut at random places and goes on at the next parallelism."""
+    fate = random.Random(seed)
+    tape = _tape(graph, scripts, fate)
+    states: States = {}
+    now_ms = 1_000
+    for number, parallelism in enumerate(parallelisms, 1):
+        tape.set_stops(is_last=number == len(parallelisms))
+        deployment = Deployment(at_parallelism(graph, parallelism), tape, states, now_ms)
+        deployment.run()
+        if number < len(parallelisms):
+            states = deployment.save()
+            now_ms = deployment.now_ms
+    return tape.recorded
+
+
+def operators_of(graph: JobGraph, scripts: Mapping[str, list[Script]]) -> Iterator[Operator[Any]]:
+    """The operators that the tasks of a job open."""
+    tape = _tape(graph, scripts, random.Random(0))
+    for subtasks in Deployment(at_parallelism(graph, 1), tape, {}, 0).tasks.values():
+        for task in subtasks:
+            task.step()
+            yield from task.chain.operators()
+
+
+def _tape(graph: JobGraph, scripts: Mapping[str, list[Script]], fate: random.Random) -> Tape:
+    """Copies of the scripts of the tables that the job reads."""
+    names = {_name(o.spec) for v in graph.vertices for o in v.operators if isinstance(o.spec, SourceSpec)}
+    return Tape({name: [dataclasses.replace(s) for s in scripts[name]] for name in sorted(names)}, fate)

@@ -1,0 +1,210 @@
+"""A job that is stopped anywhere and restored at another parallelism leaves the rows of a run that nothing stopped.
+
+Every stateful operator takes part: a job through real task loops is cut three times, and runs with 1, 2, 3 and 1 subtasks.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import pkgutil
+import random
+from collections import Counter
+
+import pytest
+from moved_jobs import Script, operators_of, plan_job, run_job, script_of
+from operator_harness import Row, final_table
+
+from runtime import operators
+from runtime.operators.operator import Operator
+from sqlstream import types as sql
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.schema import Schema
+
+PARALLELISMS = (1, 2, 3, 1)
+SEEDS = 2
+SEEDS_SLOW = 40
+
+TABLES = """
+CREATE TABLE bids (id BIGINT, k STRING, g INT, v BIGINT, rt TIMESTAMP(3), p AS PROCTIME(), WATERMARK FOR rt AS rt)
+  WITH ('connector' = 'scripted');
+CREATE TABLE asks (id BIGINT, k STRING, g INT, v BIGINT, rt TIMESTAMP(3), p AS PROCTIME(), WATERMARK FOR rt AS rt)
+  WITH ('connector' = 'scripted');
+CREATE TABLE line (id BIGINT, k STRING, g INT, v BIGINT, rt TIMESTAMP(3), p AS PROCTIME(), WATERMARK FOR rt AS rt)
+  WITH ('connector' = 'scripted');
+CREATE TABLE unmarked (id BIGINT, k STRING, g INT, v BIGINT, rt TIMESTAMP(3),
+    WATERMARK FOR rt AS rt - INTERVAL '1' HOUR)
+  WITH ('connector' = 'unmarked');
+CREATE VIEW totals AS SELECT k, g, COUNT(*) AS n, SUM(v) AS total FROM bids GROUP BY k, g;
+CREATE VIEW hops AS SELECT * FROM TABLE(HOP(TABLE asks, DESCRIPTOR(rt), INTERVAL '1' SECOND, INTERVAL '2' SECOND));
+CREATE VIEW tumbles AS SELECT * FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(rt), INTERVAL '2' SECOND));
+CREATE VIEW highs AS SELECT window_start, window_end, MAX(v) AS high FROM tumbles GROUP BY window_start, window_end;
+"""
+"""`bids` and `asks` have several splits, so their rows come in any order; `line` has one."""
+
+ROWS = Schema.of(
+    ("id", sql.BIGINT), ("k", sql.STRING), ("g", sql.INT), ("v", sql.BIGINT), ("rt", sql.timestamp(3))
+)
+
+QUERIES = {
+    "aggregate by key": """
+        SELECT k, COUNT(*), SUM(v), AVG(v), MIN(id), MAX(k), COUNT(DISTINCT v), CAST(STDDEV_POP(v) AS DECIMAL(9, 4))
+        FROM bids GROUP BY k""",
+    "aggregate of the order of arrival": """
+        SELECT k, FIRST_VALUE(v), LAST_VALUE(v), LISTAGG(CAST(v AS STRING)) FROM line GROUP BY k""",
+    "aggregate of one group": "SELECT COUNT(*), SUM(v), MAX(k) FROM bids",
+    "aggregate of an aggregate": """
+        SELECT n, COUNT(*), MIN(total), MAX(k), COUNT(DISTINCT g), SUM(total) FROM totals GROUP BY n""",
+    "distinct rows": "SELECT DISTINCT k, g FROM bids",
+    "join": "SELECT b.id, a.id, b.v FROM bids b JOIN asks a ON b.k = a.k AND b.v < a.v",
+    "left join": "SELECT b.id, a.id, a.v FROM bids b LEFT JOIN asks a ON b.k = a.k AND b.g = a.g AND b.v > a.v",
+    "left join of a retracting input": "SELECT a.id, t.n, t.total FROM asks a LEFT JOIN totals t ON a.k = t.k AND a.g = t.g",
+    "join of retracting inputs": """
+        SELECT t.k, t.n, u.m FROM totals t JOIN (SELECT g, COUNT(*) AS m FROM asks GROUP BY g) u ON t.g = u.g""",
+    "left join of retracting inputs": """
+        SELECT t.k, t.n, u.m FROM totals t LEFT JOIN (SELECT g, COUNT(*) AS m FROM asks GROUP BY g) u ON t.n = u.m""",
+    "interval join": """
+        SELECT b.id, a.id FROM bids b JOIN asks a ON b.k = a.k
+        AND a.rt BETWEEN b.rt - INTERVAL '2' SECOND AND b.rt + INTERVAL '3' SECOND""",
+    "left interval join": """
+        SELECT b.id, a.id FROM bids b LEFT JOIN asks a ON b.k = a.k AND b.v < a.v
+        AND a.rt BETWEEN b.rt - INTERVAL '1' SECOND AND b.rt + INTERVAL '1' SECOND""",
+    "broadcast interval join": """
+        SELECT b.id, h.high FROM bids b JOIN (SELECT window_end AS at, high FROM highs) h
+        ON b.rt BETWEEN h.at AND h.at + INTERVAL '5' SECOND AND b.v > h.high - 12""",
+    "window join": """
+        SELECT b.id, a.id, b.window_end FROM tumbles b
+        JOIN (SELECT * FROM TABLE(TUMBLE(TABLE asks, DESCRIPTOR(rt), INTERVAL '2' SECOND))) a
+        ON b.k = a.k AND b.window_start = a.window_start AND b.window_end = a.window_end""",
+    "left window join": """
+        SELECT b.id, a.id, b.window_end FROM tumbles b
+        LEFT JOIN (SELECT * FROM TABLE(TUMBLE(TABLE asks, DESCRIPTOR(rt), INTERVAL '2' SECOND))) a
+        ON b.k = a.k AND b.g = a.g AND b.window_start = a.window_start AND b.window_end = a.window_end""",
+    "broadcast window join": """
+        SELECT b.id, b.v, h.high FROM tumbles b JOIN highs h
+        ON b.window_start = h.window_start AND b.window_end = h.window_end AND b.v > h.high - 4""",
+    "tumbling windows": """
+        SELECT k, window_start, COUNT(*), SUM(v), MAX(id), COUNT(DISTINCT g) FROM tumbles GROUP BY k, window_start, window_end""",
+    "windows in order of arrival": """
+        SELECT k, window_end, FIRST_VALUE(v), LAST_VALUE(id)
+        FROM TABLE(TUMBLE(TABLE line, DESCRIPTOR(rt), INTERVAL '3' SECOND)) GROUP BY k, window_start, window_end""",
+    "hopping windows": "SELECT k, window_start, COUNT(*), MIN(v) FROM hops GROUP BY k, window_start, window_end",
+    "cumulating windows": """
+        SELECT g, window_start, window_end, SUM(v), AVG(v)
+        FROM TABLE(CUMULATE(TABLE bids, DESCRIPTOR(rt), INTERVAL '1' SECOND, INTERVAL '4' SECOND))
+        GROUP BY g, window_start, window_end""",
+    "windows of windows": """
+        SELECT window_start, window_end, MAX(n), COUNT(*) FROM
+        (SELECT k, window_start, window_end, COUNT(*) AS n FROM hops GROUP BY k, window_start, window_end)
+        GROUP BY window_start, window_end""",
+    "sessions": """
+        SELECT k, window_start, window_end, COUNT(*), SUM(v)
+        FROM TABLE(SESSION(TABLE bids PARTITION BY k, DESCRIPTOR(rt), INTERVAL '1' SECOND))
+        GROUP BY k, window_start, window_end""",
+    "best rows of windows": """
+        SELECT id, k, rn FROM (SELECT *, ROW_NUMBER() OVER (
+            PARTITION BY window_start, window_end, k ORDER BY v DESC, id) AS rn FROM tumbles) WHERE rn <= 2""",
+    "best rows": """
+        SELECT id, k, v FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v DESC, id) AS rn FROM bids)
+        WHERE rn <= 3""",
+    "best rows with their ranks": """
+        SELECT id, k, rn FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k, g ORDER BY v, id) AS rn FROM bids)
+        WHERE rn <= 2""",
+    "best of all rows": """
+        SELECT id, v, rn FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY v DESC, id) AS rn FROM bids) WHERE rn <= 5""",
+    "best of retracted rows": """
+        SELECT k, g, total FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY g ORDER BY total DESC, k) AS rn FROM totals)
+        WHERE rn <= 2""",
+    "best of all retracted rows": """
+        SELECT k, g, n, rn FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY n DESC, total, k, g) AS rn FROM totals)
+        WHERE rn <= 4""",
+    "first rows": """
+        SELECT id, k FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY rt) AS rn FROM line) WHERE rn = 1""",
+    "last rows": """
+        SELECT id, k FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k, g ORDER BY rt DESC) AS rn FROM line)
+        WHERE rn = 1""",
+    "first rows to come": """
+        SELECT id, k FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY p) AS rn FROM line) WHERE rn = 1""",
+    "last rows to come": """
+        SELECT id, k FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY p DESC) AS rn FROM line)
+        WHERE rn = 1""",
+    "sorted rows": "SELECT id, v FROM bids ORDER BY v, id",
+    "first of sorted rows": "SELECT id, v FROM bids ORDER BY v DESC, id LIMIT 5 OFFSET 2",
+    "sorted retracted rows": "SELECT k, g, total FROM totals ORDER BY total, k, g",
+    "limit": "SELECT id FROM line LIMIT 7 OFFSET 3",
+    "watermarks of the rows": """
+        SELECT k, window_start, COUNT(*), SUM(v)
+        FROM TABLE(TUMBLE(TABLE unmarked, DESCRIPTOR(rt), INTERVAL '1' MINUTE)) GROUP BY k, window_start, window_end""",
+}
+
+STATELESS = {"Calc", "DropUpdateBefore", "WindowTvf", "SinkOperator", "NotNullEnforcer", "LookupJoin"}
+"""What `flush` sends on is no state, and a lookup join may lose its cache."""
+KEEPS_NOTHING = {"CompareRows"}
+"""Compares two bounded results once, for VERIFY, in a database of its own; such a job starts anew."""
+
+
+def scripts(seed: int) -> dict[str, list[Script]]:
+    fate = random.Random(seed)
+    splits = {"bids": 3, "asks": 2, "line": 1, "unmarked": 2}
+    return {table: [split(fate, number) for number in range(count)] for table, count in splits.items()}
+
+
+def split(fate: random.Random, number: int) -> Script:
+    """Batches of up to 5 rows, in order of time from batch to batch; ids are unique in the table, and rise in the split."""
+    batches, time_ms, id = [], 0, 1_000 * number
+    for _ in range(fate.randint(5, 9)):
+        rows: list[Row] = []
+        for _ in range(fate.randint(1, 5)):
+            time_ms += fate.choice([0, 50, 200, 1_100])
+            id += 1
+            rows.append((id, fate.choice("abc"), fate.choice([0, 1, None]), fate.randint(-5, 9), time_ms))
+        batches.append(rows)
+    return script_of(ROWS, "rt", batches)
+
+
+@functools.cache
+def planned(name: str) -> JobGraph:
+    return plan_job(TABLES + QUERIES[name] + ";")
+
+
+def check(name: str, seed: int) -> None:
+    expected = final_table(run_job(planned(name), scripts(seed), [1], seed), has_pairs=False)
+    moved = final_table(run_job(planned(name), scripts(seed), PARALLELISMS, seed), has_pairs=False)
+    assert moved == expected
+    assert expected != Counter()
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_job_that_moves_leaves_the_rows_of_one_that_stays(name: str) -> None:
+    for seed in range(SEEDS):
+        check(name, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_job_that_moves_leaves_the_rows_of_one_that_stays_with_many_seeds(name: str) -> None:
+    for seed in range(SEEDS, SEEDS_SLOW):
+        check(name, seed)
+
+
+def operator_classes() -> dict[str, type]:
+    """All operators in the tree, by name, without the base classes of others."""
+    found = {}
+    for module in pkgutil.walk_packages(operators.__path__, "runtime.operators."):
+        for name, value in vars(importlib.import_module(module.name)).items():
+            is_operator = inspect.isclass(value) and issubclass(value, Operator)
+            if is_operator and value.__module__ == module.name:
+                found[name] = value
+    bases = {base for value in found.values() for base in value.__mro__[1:]}
+    return {name: value for name, value in found.items() if value not in bases}
+
+
+def test_every_stateful_operator_takes_part() -> None:
+    taking_part = {type(o).__name__ for name in QUERIES for o in operators_of(planned(name), scripts(0))}
+    assert set(operator_classes()) - taking_part - STATELESS - KEEPS_NOTHING == set()
+    assert {place.partition(":")[0] for place in operators.OPERATORS.values()} <= {
+        c.__module__ for c in operator_classes().values()
+    }
