@@ -19,6 +19,7 @@ from runtime.connectors.file_paths import (
     root_of,
     staging_directory,
 )
+from runtime.connectors.fixed_splits import own_share
 from runtime.connectors.rejected_rows import REJECTED_ROWS_PATH, rejected_rows_directory
 from runtime.formats import format_of, format_options
 from runtime.formats.compression import is_compressed
@@ -32,10 +33,12 @@ from sqlstream.spi.connector import (
     Boundedness,
     ConnectorContext,
     ConnectorDescriptor,
+    EnumeratorContext,
     OptionDescriptor,
     OptionType,
     SinkWriter,
     SourceReader,
+    SplitEnumerator,
 )
 
 if TYPE_CHECKING:
@@ -96,7 +99,7 @@ _PACKED_FACTOR = 10
 class Filesystem:
     """Files of this machine.
 
-    Files are split between subtasks whole, by their place in the sorted list, and each has a watermark of its own.
+    Files are read whole, each by the reader that it is assigned to, and each has a watermark of its own.
     Directories `key=value` below the path stand for the columns that they name, which are then not in the files. What a job
     writes is hidden until it ends.
     """
@@ -162,7 +165,14 @@ class Filesystem:
     ) -> SourceReader:
         from runtime.connectors.filesystem_source import FileSourceReader
 
-        return FileSourceReader(spec, context, splits)
+        return FileSourceReader(spec, context, own_share(self, spec, context) if splits is None else splits)
+
+    def split_enumerator(
+        self, spec: SourceSpec, context: EnumeratorContext, state: dict[str, Any] | None
+    ) -> SplitEnumerator:
+        from runtime.connectors.file_enumerator import FileEnumerator
+
+        return FileEnumerator(spec, context, state)
 
     def batch_relation(
         self, source: SourceSpec, engine: str, files: Any, check_cancelled: Callable[[], None]

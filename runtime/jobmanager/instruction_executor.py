@@ -8,10 +8,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-from runtime.jobmanager.collaborators import Committer, JobStore, ResourceProvider
+from runtime.jobmanager.collaborators import Committer, JobStore, ResourceProvider, SplitEnumerators
 from runtime.jobmanager.events import (
     AbortSinks,
     CommitSinks,
+    GiveBackSplits,
     JobManagerEvent,
     JobManagerInstruction,
     JobStored,
@@ -23,6 +24,8 @@ from runtime.jobmanager.events import (
     SinksAborted,
     SinksCommitFailed,
     SinksCommitted,
+    StartEnumerator,
+    StopEnumerators,
     StoreJob,
     TaskManagerExited,
 )
@@ -47,6 +50,7 @@ class InstructionExecutor:
         store: JobStore,
         committer: Committer,
         provider: ResourceProvider,
+        enumerators: SplitEnumerators,
         report: Callable[[JobManagerEvent], None],
         wall_ms: Callable[[int], int],
     ) -> None:
@@ -54,6 +58,7 @@ class InstructionExecutor:
         self._store = store
         self._committer = committer
         self._provider = provider
+        self._enumerators = enumerators
         self._report = report
         self._wall_ms = wall_ms
         self._encoded: dict[str, bytes] = {}
@@ -66,6 +71,7 @@ class InstructionExecutor:
     def stop(self) -> None:
         """Carry out no more. A commit under way is completed, as a part of it may already be visible, and so is what is known
         of jobs that ended."""
+        self._enumerators.close()
         self._provider_thread.shutdown(wait=False, cancel_futures=True)
         self._commit_threads.shutdown(wait=True, cancel_futures=True)
         self._store_thread.shutdown(wait=True)
@@ -85,6 +91,12 @@ class InstructionExecutor:
             case RemoveJob(job_id, ended):
                 ended = replace(ended, details=details_at(ended.details, self._wall_ms))
                 self._store_thread.submit(self._store.remove, job_id, ended).add_done_callback(_log_error)
+            case StartEnumerator():
+                self._enumerators.start(instruction, self._report)
+            case GiveBackSplits():
+                self._enumerators.give_back(instruction)
+            case StopEnumerators(job_id):
+                self._enumerators.stop_job(job_id)
             case CommitSinks():
                 self._commit_threads.submit(self._commit, instruction)
             case AbortSinks():

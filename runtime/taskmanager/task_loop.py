@@ -15,6 +15,7 @@ from runtime.net.channels import StreamItem
 from runtime.taskmanager.input_gate import InputChannel, InputGate
 from runtime.taskmanager.operator_chain import ChainOutput, ChainPosition, OperatorChain
 from runtime.taskmanager.result_partition import ResultPartition
+from runtime.taskmanager.split_source import SplitSource
 from runtime.taskmanager.watermarks import TaskWatermarks
 from sqlstream.elements import (
     WATERMARK_MAX,
@@ -26,7 +27,7 @@ from sqlstream.elements import (
 )
 from sqlstream.errors import InternalError
 from sqlstream.graph.job_graph import ChainedOperator
-from sqlstream.spi.connector import MakesWatermarks, SourceReader, SourceStatus
+from sqlstream.spi.connector import AssignedSplits, MakesWatermarks, SourceReader, SourceStatus
 
 POLL_GRID_MS = 10
 """A source task without rows polls its reader again when the clock shows a multiple of this. All tasks then wake at the same
@@ -99,8 +100,10 @@ class SourceInput:
         count_rows: Callable[[int], None],
         position: ChainPosition,
         now_ms: Callable[[], int],
+        splits: SplitSource | None = None,
     ) -> None:
         self._chained = chained
+        self._splits = splits
         self._reader = reader
         self._timed = reader if isinstance(reader, MakesWatermarks) else None
         self._output = output
@@ -117,6 +120,8 @@ class SourceInput:
     def take(self) -> Pause:
         self._position.current = self._chained
         polled = self._reader.poll()
+        if self._splits is not None:
+            self._splits.request_when_wanted()
         if polled is SourceStatus.END:
             self.is_finished = True
             return NO_PAUSE
@@ -128,6 +133,12 @@ class SourceInput:
         if polled is not SourceStatus.NOTHING_YET:
             return NO_PAUSE
         return Pause(poll_pause_s(self._reader.next_poll_ms(), self._now_ms()))
+
+    def on_assigned(self, number: int, assigned: AssignedSplits) -> None:
+        """Further splits have come."""
+        assert self._splits is not None
+        self._position.current = self._chained
+        self._splits.on_assigned(number, assigned)
 
     def finish(self, now_ms: int) -> None:
         self._output.finish(now_ms)

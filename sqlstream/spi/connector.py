@@ -122,6 +122,66 @@ class ConnectorContext:
     on_cancel: Callable[[Callable[[], None]], None] = lambda interrupt: None
 
 
+@dataclass(frozen=True)
+class SourceSplit:
+    """A part of a table that one reader reads. `position` is JSON-able: where it begins, as readers take it and as their
+    snapshots have it. `weight` says how much there is to read, in a unit that all splits of the table share."""
+
+    position: dict[str, Any]
+    weight: int = 1
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """What a look at a table has found: the splits that no look before has found. `is_last`: there is no further look.
+    `is_on_demand`: splits may wait until a reader asks for one; otherwise each has its reader at once, since their rows overlap
+    in time. `holds_watermark`: what was found is not all that may still come from before the present rows."""
+
+    splits: tuple[SourceSplit, ...]
+    is_last: bool
+    is_on_demand: bool = False
+    holds_watermark: bool = False
+
+
+@dataclass(frozen=True)
+class EnumeratorContext:
+    """What an enumerator may use of its surroundings: the number of readers, and as in ConnectorContext."""
+
+    parallelism: int
+    batch_rows: int
+    now_ms: Callable[[], int]
+    files: Any
+
+
+class SplitEnumerator(Protocol):
+    """Finds the splits of a table. Called by one thread at a time; it never touches rows.
+
+    State: what it has found, if it looks more than once."""
+
+    def discover(self) -> Discovery:
+        """Look, or look again. UserError or ExternalError when the table cannot be read."""
+
+    @property
+    def interval_ms(self) -> int:
+        """How long after a look that was not the last the next one is due."""
+
+    def give_back(self, positions: list[dict[str, Any]]) -> None:
+        """Readers could not read these splits as they were found; what is at their places is looked for again."""
+
+    def snapshot(self) -> dict[str, Any]:
+        """What was found, JSON-able, for an enumerator that goes on from here."""
+
+
+@runtime_checkable
+class EnumeratesSplits(Protocol):
+    """A connector whose readers are assigned their splits."""
+
+    def split_enumerator(
+        self, spec: SourceSpec, context: EnumeratorContext, state: dict[str, Any] | None
+    ) -> SplitEnumerator:
+        """`state`: a snapshot to go on from; None for a fresh start."""
+
+
 class SourceReader(Protocol):
     """Reads the share of one subtask. One thread calls it; `poll` must return within about 100 ms."""
 
@@ -145,6 +205,31 @@ class MakesWatermarks(Protocol):
     def watermark_ms(self) -> int:
         """The watermark after the rows that `poll` has returned: the minimum over the unfinished splits, including those
         not begun. It never falls; WATERMARK_MIN until every such split has a watermark."""
+
+
+@dataclass(frozen=True)
+class AssignedSplits:
+    """Splits for a reader that runs. `is_last`: it gets no more. `holds_watermark`: until the next assignment its watermark must
+    stay, because rows from before it may still come."""
+
+    positions: tuple[dict[str, Any], ...]
+    is_last: bool
+    holds_watermark: bool = False
+
+
+@runtime_checkable
+class TakesSplits(Protocol):
+    """A reader that gets splits while it runs. Until the first assignment it takes those that it was made with for all."""
+
+    def add_splits(self, assigned: AssignedSplits) -> None: ...
+
+    @property
+    def wants_splits(self) -> bool:
+        """Whether it takes further splits now. `poll` returns NOTHING_YET while it has none to read."""
+
+    @property
+    def returned_splits(self) -> tuple[dict[str, Any], ...]:
+        """All splits so far that could not be read as they were found, and that it has given up."""
 
 
 class SinkWriter(Protocol):
@@ -173,7 +258,8 @@ class Connector(Protocol):
     def source(
         self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
     ) -> SourceReader:
-        """A reader of this subtask's share; `splits` are the snapshots to resume from, None for a fresh start."""
+        """A reader of these splits: those that were assigned to it, or snapshots to resume from. None: a reader that takes its
+        share by itself, as in a batch engine."""
 
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter: ...
 

@@ -10,6 +10,7 @@ from runtime.connectors.duckdb.options import OPTIONS, Place, read_place
 from runtime.connectors.duckdb.place_kind import PlaceKind
 from runtime.connectors.duckdb.types import is_carried
 from runtime.connectors.file_paths import absolute_path, is_pattern, root_of
+from runtime.connectors.fixed_splits import FixedSplits, own_share
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.schema import Schema
@@ -17,9 +18,11 @@ from sqlstream.spi.batch_relation import BatchRelation, ThroughReader
 from sqlstream.spi.connector import (
     ConnectorContext,
     ConnectorDescriptor,
+    EnumeratorContext,
     LookupSource,
     SinkWriter,
     SourceReader,
+    SplitEnumerator,
 )
 from sqlstream.spi.lookup import LookupOptions
 
@@ -73,7 +76,13 @@ class DuckDb:
     ) -> SourceReader:
         from runtime.connectors.duckdb.source import DuckDbReader
 
-        return DuckDbReader(spec, read_place(spec.table, spec.options), context, splits)
+        share = own_share(self, spec, context) if splits is None else splits
+        return DuckDbReader(spec, read_place(spec.table, spec.options), context, share)
+
+    def split_enumerator(
+        self, spec: SourceSpec, context: EnumeratorContext, state: dict[str, Any] | None
+    ) -> SplitEnumerator:
+        return FixedSplits([{"block": 0, "rows": 0}], state)
 
     def lookup_source(
         self, spec: SourceSpec, keys: tuple[str, ...], context: ConnectorContext

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from runtime.connectors.file_paths import absolute_path
+from runtime.connectors.fixed_splits import FixedSplits, own_share
 from runtime.connectors.jdbc.database import DatabaseKind
 from runtime.connectors.jdbc.options import OPTIONS, read_options
 from sqlstream.changelog import ChangelogMode
@@ -14,9 +15,11 @@ from sqlstream.schema import Schema
 from sqlstream.spi.connector import (
     ConnectorContext,
     ConnectorDescriptor,
+    EnumeratorContext,
     LookupSource,
     SinkWriter,
     SourceReader,
+    SplitEnumerator,
 )
 from sqlstream.spi.lookup import LookupOptions
 from sqlstream.types import LogicalType, TypeRoot
@@ -78,7 +81,15 @@ class Jdbc:
     ) -> SourceReader:
         from runtime.connectors.jdbc.source import JdbcReader
 
-        return JdbcReader(spec, read_options(spec.options), context, splits)
+        share = own_share(self, spec, context) if splits is None else splits
+        return JdbcReader(spec, read_options(spec.options), context, share)
+
+    def split_enumerator(
+        self, spec: SourceSpec, context: EnumeratorContext, state: dict[str, Any] | None
+    ) -> SplitEnumerator:
+        partitions = read_options(spec.options).partitions
+        count = len(partitions.ranges()) if partitions is not None else 1
+        return FixedSplits([{"range": i, "rows": 0} for i in range(count)], state, is_on_demand=True)
 
     def lookup_source(
         self, spec: SourceSpec, keys: tuple[str, ...], context: ConnectorContext

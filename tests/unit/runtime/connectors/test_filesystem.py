@@ -16,6 +16,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from split_harness import AssignedReader
 
 from runtime.connectors.filesystem import Filesystem
 from runtime.host.files import LocalFiles
@@ -250,16 +251,19 @@ def test_a_monitored_directory_gives_each_later_file_once(tmp_path: Path) -> Non
     around = Surroundings()
     around.now = 10_000
     spec = source_spec(tmp_path, options={"source.monitor-interval": "10 s"})
-    reader = CONNECTOR.source(spec, around.context(), None)
-    assert reader.poll().to_pylist() == [{"k": "a", "v": 1}]  # type: ignore[union-attr]
+    reader = AssignedReader(CONNECTOR, spec, around.context())
+    assert reader.poll().to_pylist() == [{"k": "a", "v": 1}]
     (tmp_path / "b.csv").write_text("b,2\n")
     os.utime(tmp_path / "b.csv", (0, 0))
     assert reader.poll() is SourceStatus.NOTHING_YET
     around.now = 20_000
-    assert reader.poll().to_pylist() == [{"k": "b", "v": 2}]  # type: ignore[union-attr]
+    assert reader.poll().to_pylist() == [{"k": "b", "v": 2}]
     around.now = 30_000
     assert reader.poll() is SourceStatus.NOTHING_YET
-    restored = CONNECTOR.source(spec, around.context(), reader.snapshot())
+    restored = AssignedReader(
+        CONNECTOR, spec, around.context(), reader.reader.snapshot(), reader.enumerator.snapshot()
+    )
+    assert restored.poll() is SourceStatus.NOTHING_YET
     around.now = 40_000
     assert restored.poll() is SourceStatus.NOTHING_YET
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from split_harness import NoEnumerators
 
 from runtime.jobmanager.client_requests import answer_request
 from runtime.jobmanager.collaborators import KeepNothing
@@ -119,6 +120,7 @@ class Cluster:
             KeepNothing(),
             self.committer,
             NoMoreTaskManagers(),
+            NoEnumerators(),
             self.crashes.append,
         )
         transport.listen("jm", self.job_manager.receive)  # type: ignore[arg-type]
