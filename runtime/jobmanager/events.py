@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from sqlstream.errors import ErrorInfo
 from sqlstream.graph.job_graph import JobGraph
@@ -18,6 +17,7 @@ from sqlstream.messages.rpc import (
     ToTaskManager,
 )
 from sqlstream.specs import SinkSpec
+from sqlstream.spi.committable import Committable
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class SinkCommit:
     vertex_id: str
     operator_id: int
     spec: SinkSpec
-    committables: tuple[dict[str, Any], ...]
+    committables: tuple[Committable, ...]
 
 
 @dataclass(frozen=True)
@@ -80,11 +80,13 @@ class JobStoreFailed:
 @dataclass(frozen=True)
 class SinksCommitted:
     job_id: str
+    checkpoint_id: int
 
 
 @dataclass(frozen=True)
 class SinksCommitFailed:
     job_id: str
+    checkpoint_id: int
     error: ErrorInfo
 
 
@@ -241,9 +243,10 @@ class GiveUpTaskManager:
 
 @dataclass(frozen=True)
 class CommitSinks:
-    """Answered by SinksCommitted or SinksCommitFailed."""
+    """Make visible what the sinks wrote for a completed checkpoint; answered by SinksCommitted or SinksCommitFailed."""
 
     job_id: str
+    checkpoint_id: int
     commits: tuple[SinkCommit, ...]
 
 
