@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 from planner.physical.node import PhysicalInput, PhysicalNode
 from planner.relational.explain import explain_relation
@@ -12,21 +11,7 @@ from planner.statements.show_create import show_create_table
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.stream_graph import FORWARD, StreamGraph
 from sqlstream.specs import (
-    AggregatePhase,
-    DeduplicateSpec,
-    GroupAggregateSpec,
-    IntervalJoinSpec,
-    JoinSpec,
-    Keep,
-    LimitSpec,
-    RankPhase,
-    RankSpec,
-    SortSpec,
-    Spec,
     WatermarkAssignerSpec,
-    WindowAggregateSpec,
-    WindowJoinSpec,
-    WindowRankSpec,
 )
 
 
@@ -108,7 +93,7 @@ class _PhysicalPrinter:
 
     def _facts(self, node: PhysicalNode) -> str:
         facts = [f"changelogMode=[{str(node.settled_mode)[1:-1]}]", f"watermark=[{self._watermark(node)}]"]
-        state = describe_state(node.spec)
+        state = "" if node.spec is None else node.spec.kept_state()
         if state:
             facts.append(f"state=[{state}]")
         return " " + ", ".join(facts)
@@ -132,67 +117,6 @@ def _arrival(physical_input: PhysicalInput) -> str:
         return f" => {exchange.kind.value}"
     names = ", ".join(physical_input.node.schema.names[k] for k in exchange.keys)
     return f" => {exchange.kind.value}[{names}]"
-
-
-def describe_state(spec: Spec | None) -> str:
-    """What an operator keeps and when it drops it; empty for an operator without state."""
-    describer = _STATES.get(type(spec))
-    return "" if describer is None else describer(spec)
-
-
-def _ttl(milliseconds: int) -> str:
-    return f"{milliseconds} ms after the last change" if milliseconds else "never"
-
-
-def _aggregate_state(spec: GroupAggregateSpec) -> str:
-    if spec.phase is AggregatePhase.LOCAL:
-        return ""
-    return f"one accumulator row per key; dropped: {_ttl(spec.state_ttl_ms)}"
-
-
-def _window_aggregate_state(spec: WindowAggregateSpec) -> str:
-    if spec.phase is AggregatePhase.LOCAL:
-        return ""
-    return "one accumulator row per key and slice; dropped: when the slice's last window closes"
-
-
-def _rank_state(spec: RankSpec) -> str:
-    if spec.phase is RankPhase.LOCAL:
-        return ""
-    kept = "all rows" if spec.is_retracting else f"the best {spec.rank_end} rows"
-    return f"{kept} per key; dropped: {_ttl(spec.state_ttl_ms)}"
-
-
-def _deduplicate_state(spec: DeduplicateSpec) -> str:
-    if spec.phase is RankPhase.LOCAL:
-        return ""
-    kept = (
-        "the key"
-        if spec.keep is Keep.FIRST and spec.time_column < 0
-        else f"the {spec.keep.value.lower()} row"
-    )
-    return f"{kept} of each key; dropped: {_ttl(spec.state_ttl_ms)}"
-
-
-def _join_state(spec: JoinSpec) -> str:
-    left, right = _ttl(spec.left_ttl_ms), _ttl(spec.right_ttl_ms)
-    return f"all rows of both sides; dropped: left {left}, right {right}"
-
-
-_STATES: dict[type, Callable[..., str]] = {
-    GroupAggregateSpec: _aggregate_state,
-    WindowAggregateSpec: _window_aggregate_state,
-    RankSpec: _rank_state,
-    DeduplicateSpec: _deduplicate_state,
-    JoinSpec: _join_state,
-    IntervalJoinSpec: lambda spec: "rows of both sides; dropped: when no match is possible any more",
-    WindowJoinSpec: lambda spec: "rows of both sides per window; dropped: when the window closes",
-    WindowRankSpec: lambda spec: (
-        f"the best {spec.rank_end} rows per key and window; dropped: when the window closes"
-    ),
-    SortSpec: lambda spec: "all rows; dropped: at the end of input",
-    LimitSpec: lambda spec: "a count of rows",
-}
 
 
 def explain_stream_graph(graph: StreamGraph) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from planner.physical.calc import identity, plan_calc
 from planner.physical.group_aggregate import plan_group_aggregate
@@ -43,6 +44,7 @@ from planner.relational.nodes import (
 )
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import UserError
+from sqlstream.operators import OPERATORS
 from sqlstream.spi.connector import ConnectorDescriptor
 
 
@@ -98,22 +100,10 @@ class _Planner:
                 return plan_watermark(planning, self.plan(node.input), node, needs_row_watermark)
             case Filter() | Project():
                 return self._plan_calc(node, needs_row_watermark)
-            case WindowTvf():
-                return plan_window_tvf(planning, self.plan(node.input), node)
-            case Aggregate():
-                return self._plan_aggregate(node)
-            case Rank():
-                return plan_rank(planning, self.plan(node.input), node)
-            case Sort():
-                return plan_sort(planning, self.plan(node.input), node)
+            case Aggregate() if absorbs_tvf(node):
+                return self._plan_absorbing_aggregate(node)
             case LookupJoin():
                 return plan_lookup_join(planning, self.plan(node.left), node)
-            case Join():
-                return plan_join(planning, self.plan(node.left), self.plan(node.right), node)
-            case Union():
-                return plan_union(planning, tuple(self.plan(b) for b in node.branches), node)
-            case Sink():
-                return plan_sink(planning, self.plan(node.input), node)
             case RowNumber():
                 raise UserError(
                     "SS3017",
@@ -121,6 +111,30 @@ class _Planner:
                     span=node.span,
                     hint="wrap the query: SELECT … FROM (…) WHERE rownum <= 10",
                 )
+        inputs = tuple(self.plan(i) for i in node.inputs)
+        for plan in _planners():
+            planned = plan(planning, inputs, node)
+            if planned is not None:
+                return planned
+        return self._plan_over(inputs, node)
+
+    def _plan_over(self, inputs: tuple[PhysicalNode, ...], node: RelationalNode) -> PhysicalNode:
+        planning = self.planning
+        match node:
+            case WindowTvf():
+                return plan_window_tvf(planning, inputs[0], node)
+            case Aggregate():
+                return self._plan_aggregate(inputs[0], node)
+            case Rank():
+                return plan_rank(planning, inputs[0], node)
+            case Sort():
+                return plan_sort(planning, inputs[0], node)
+            case Join():
+                return plan_join(planning, inputs[0], inputs[1], node)
+            case Union():
+                return plan_union(planning, inputs, node)
+            case Sink():
+                return plan_sink(planning, inputs[0], node)
         raise AssertionError(f"no operator for {type(node).__name__}")
 
     def _plan_calc(self, node: Filter | Project, needs_row_watermark: bool) -> PhysicalNode:
@@ -136,14 +150,23 @@ class _Planner:
             may_merge=node.input not in self.planning.shared,
         )
 
-    def _plan_aggregate(self, node: Aggregate) -> PhysicalNode:
+    def _plan_absorbing_aggregate(self, node: Aggregate) -> PhysicalNode:
+        assert isinstance(node.input, WindowTvf)
+        source = self.plan(node.input.input, needs_row_watermark=True)
+        return plan_absorbing_aggregate(self.planning, source, node)
+
+    def _plan_aggregate(self, source: PhysicalNode, node: Aggregate) -> PhysicalNode:
         planning = self.planning
-        if absorbs_tvf(node):
-            assert isinstance(node.input, WindowTvf)
-            source = self.plan(node.input.input, needs_row_watermark=True)
-            return plan_absorbing_aggregate(planning, source, node)
-        source = self.plan(node.input)
         trait = attached_window(source, node) if source.traits.is_insert_only else None
         if trait is not None:
             return plan_attached_aggregate(planning, source, node, trait)
         return plan_group_aggregate(planning, source, node)
+
+
+PlanOperator = Callable[[Planning, tuple[PhysicalNode, ...], RelationalNode], PhysicalNode | None]
+
+
+@functools.cache
+def _planners() -> tuple[PlanOperator, ...]:
+    """The functions of operators that know by themselves which relational nodes they are for."""
+    return tuple(entry.load_planner() for entry in OPERATORS if entry.planner)

@@ -1,8 +1,6 @@
-"""ORDER BY and LIMIT."""
+"""ORDER BY, with or without LIMIT."""
 
 from __future__ import annotations
-
-import dataclasses
 
 from planner.physical.description import describe, describe_order
 from planner.physical.exchanges import SINGLETON
@@ -12,17 +10,14 @@ from planner.physical.rank import plan_rank
 from planner.physical.traits import Traits
 from planner.relational.nodes import Rank, Sort
 from sqlstream.errors import UserError
-from sqlstream.specs import LimitSpec, SortSpec
+from sqlstream.specs import SortSpec
 
 
 def plan_sort(planning: Planning, source: PhysicalNode, node: Sort) -> PhysicalNode:
-    """Bounded input: a Sort that emits at the end of input, or a Limit. Unbounded: ORDER BY … LIMIT is an updating
-    Top-N.
+    """Bounded input: a Sort that emits at the end of input. Unbounded: ORDER BY … LIMIT is an updating Top-N.
 
     UserError SS3014 for ORDER BY without LIMIT over an unbounded table: no row could ever be emitted.
     """
-    if not node.order and source.traits.is_insert_only:
-        return _limit(planning, source, node)
     if source.traits.is_bounded:
         return _sort(planning, source, node)
     if node.fetch < 0:
@@ -35,21 +30,6 @@ def plan_sort(planning: Planning, source: PhysicalNode, node: Sort) -> PhysicalN
     return _top_n(planning, source, node)
 
 
-def _limit(planning: Planning, source: PhysicalNode, node: Sort) -> PhysicalNode:
-    spec = LimitSpec(fetch=node.fetch, offset=node.offset)
-    traits = dataclasses.replace(source.traits, row_watermark_column=-1)
-    return planning.node(
-        "Limit",
-        spec,
-        over(source, SINGLETON),
-        node.schema,
-        traits,
-        _describe("Limit", node, source),
-        node.span,
-        parallelism=1,
-    )
-
-
 def _sort(planning: Planning, source: PhysicalNode, node: Sort) -> PhysicalNode:
     spec = SortSpec(order=node.order, offset=node.offset, fetch=node.fetch)
     traits = Traits(is_bounded=True, keys=source.traits.keys)
@@ -59,7 +39,12 @@ def _sort(planning: Planning, source: PhysicalNode, node: Sort) -> PhysicalNode:
         over(source, SINGLETON),
         node.schema,
         traits,
-        _describe("Sort", node, source),
+        describe(
+            "Sort",
+            orderBy=describe_order(node.order, source.schema),
+            offset=str(node.offset) if node.offset else "",
+            fetch=str(node.fetch) if node.fetch >= 0 else "",
+        ),
         node.span,
         parallelism=1,
     )
@@ -77,12 +62,3 @@ def _top_n(planning: Planning, source: PhysicalNode, node: Sort) -> PhysicalNode
         outputs_rank=False,
     )
     return plan_rank(planning, source, rank)
-
-
-def _describe(name: str, node: Sort, source: PhysicalNode) -> str:
-    return describe(
-        name,
-        orderBy=describe_order(node.order, source.schema),
-        offset=str(node.offset) if node.offset else "",
-        fetch=str(node.fetch) if node.fetch >= 0 else "",
-    )

@@ -27,6 +27,9 @@ class Accumulator(ABC):
     rows with NULL arguments are skipped too. State: one entry per slot, until `reset`.
     """
 
+    suffixes: tuple[str, ...] = ("",)
+    """What the names of the columns that `columns` returns have behind the name of the call."""
+
     def __init__(self, call: AggregateCall, argument_types: tuple[LogicalType, ...]) -> None:
         self.call = call
         self.argument_types = argument_types
@@ -45,7 +48,8 @@ class Accumulator(ABC):
 
     @abstractmethod
     def columns(self, slots: Array) -> list[pa.Array]:
-        """The accumulators of these slots, in the layout of `sqlstream.functions.aggregates.accumulator_fields`."""
+        """The accumulators of these slots, in the layout of `sqlstream.functions.aggregates.accumulator_fields`. With the
+        kept values they are the whole state, and `load` takes them back."""
 
     @abstractmethod
     def results(self, slots: Array) -> pa.Array:
@@ -57,12 +61,12 @@ class Accumulator(ABC):
 
     @property
     def kept_values(self) -> ValueCounts | None:
-        """All values, for calls that keep them: these are then the snapshot of the call. None for the others."""
+        """The values of each slot, for calls that keep them. None for the others."""
         return None
 
-    def load(self, slots: Array, values: pa.Array, counts: Array) -> None:
-        """Restore from the table of `kept_values`; calls without kept values restore by `merge`."""
-        raise AssertionError(f"{type(self).__name__} keeps no values")
+    def load(self, slots: Array, columns: list[pa.Array]) -> None:
+        """The inverse of `columns`, on empty slots; kept values are loaded by themselves."""
+        self.merge(slots, columns)
 
     @abstractmethod
     def nbytes(self) -> int:

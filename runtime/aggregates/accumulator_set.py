@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
 from runtime.aggregates import make_accumulator
 from runtime.aggregates.accumulator import NO_WEIGHTS, Accumulator
+from runtime.aggregates.value_counts import ValueCounts
 from runtime.kernels.buffers import unpack_bits, view_bitmap, view_buffer
 from runtime.state.arrays import Array
 from sqlstream.arrow import to_arrow_type
@@ -51,15 +54,17 @@ def partial_argument_types(
 
 
 class AccumulatorSet:
-    """The accumulators of `calls` over the same slots."""
+    """The accumulators of `calls` over the same slots. In a keyed table they are its columns, under the `names` of the calls."""
 
     def __init__(
         self,
         calls: tuple[AggregateCall, ...],
         argument_types: tuple[tuple[LogicalType, ...], ...],
         is_retracting: bool = False,
+        names: Sequence[str] = (),
     ) -> None:
         self.calls = calls
+        self._names = names
         self.accumulators: list[Accumulator] = [
             make_accumulator(call, types, is_retracting)
             for call, types in zip(calls, argument_types, strict=True)
@@ -84,6 +89,27 @@ class AccumulatorSet:
         for call, accumulator in zip(self.calls, self.accumulators, strict=True):
             width = accumulator_width(call)
             accumulator.merge(slots, columns[first : first + width])
+            first += width
+
+    @property
+    def fields(self) -> list[pa.Field]:
+        """The columns of all calls in order."""
+        types = (column.type for column in self.columns(np.empty(0, dtype=np.int64)))
+        named = zip(self._names, self.accumulators, strict=True)
+        return [pa.field(name + suffix, next(types)) for name, a in named for suffix in a.suffixes]
+
+    @property
+    def parts(self) -> dict[str, ValueCounts]:
+        """The kept values by the name of their call."""
+        named = zip(self._names, self.accumulators, strict=True)
+        return {name: a.kept_values for name, a in named if a.kept_values is not None}
+
+    def load(self, slots: Array, columns: list[pa.Array]) -> None:
+        """The inverse of `columns`, on empty slots."""
+        first = 0
+        for accumulator in self.accumulators:
+            width = len(accumulator.suffixes)
+            accumulator.load(slots, columns[first : first + width])
             first += width
 
     def columns(self, slots: Array) -> list[pa.Array]:

@@ -8,7 +8,8 @@ import pyarrow as pa
 from runtime.aggregates.accumulator import Accumulator, present
 from runtime.kernels.accumulate import add_into, count_into
 from runtime.kernels.buffers import to_array, view_values
-from runtime.state.arrays import Array, grown, picked
+from runtime.kernels.growing import GrowingArray
+from runtime.state.arrays import Array, picked
 from sqlstream.expressions import AggregateCall
 from sqlstream.types import LogicalType
 
@@ -18,25 +19,25 @@ class Count(Accumulator):
 
     def __init__(self, call: AggregateCall, argument_types: tuple[LogicalType, ...]) -> None:
         super().__init__(call, argument_types)
-        self._counts: Array = np.empty(0, dtype=np.int64)
+        self._counts = GrowingArray(np.int64)
 
     def resize(self, capacity: int) -> None:
-        self._counts = grown(self._counts, capacity)
+        self._counts.reserve(capacity)
 
     def accumulate(self, slots: Array, args: list[pa.Array], weights: Array) -> None:
-        count_into(self._counts, slots, present(weights, *args))
+        count_into(self._counts.values, slots, present(weights, *args))
 
     def merge(self, slots: Array, columns: list[pa.Array]) -> None:
-        add_into(self._counts, slots, view_values(columns[0], np.int64))
+        add_into(self._counts.values, slots, view_values(columns[0], np.int64))
 
     def columns(self, slots: Array) -> list[pa.Array]:
         return [self.results(slots)]
 
     def results(self, slots: Array) -> pa.Array:
-        return to_array(pa.int64(), picked(self._counts, slots))
+        return to_array(pa.int64(), picked(self._counts.values, slots))
 
     def reset(self, slots: Array) -> None:
-        self._counts[slots] = 0
+        self._counts.values[slots] = 0
 
     def nbytes(self) -> int:
-        return int(self._counts.nbytes)
+        return self._counts.nbytes

@@ -27,6 +27,7 @@ class Distinct(Accumulator):
     ) -> None:
         super().__init__(call, argument_types)
         self.inner = inner
+        self.suffixes = inner.suffixes
         types = [to_arrow_type(t) for t in argument_types]
         self.counts = ValueCounts(types[0] if len(types) == 1 else pa.struct(_named(types)))
         self._capacity = 0
@@ -46,18 +47,14 @@ class Distinct(Accumulator):
         raise AssertionError("a DISTINCT aggregate has one phase")
 
     def columns(self, slots: Array) -> list[pa.Array]:
-        raise AssertionError("a DISTINCT aggregate has one phase")
+        return self.inner.columns(slots)
 
     @property
     def kept_values(self) -> ValueCounts:
         return self.counts
 
-    def load(self, slots: Array, values: pa.Array, counts: Array) -> None:
-        self.counts.load(slots, values, counts)
-        rows = np.flatnonzero(counts > 0)
-        kept = values.take(pa.array(rows))
-        args = [kept] if len(self.argument_types) == 1 else kept.flatten()
-        self.inner.accumulate(slots[rows], args, np.ones(len(rows), dtype=np.int8))
+    def load(self, slots: Array, columns: list[pa.Array]) -> None:
+        self.inner.load(slots, columns)
 
     def results(self, slots: Array) -> pa.Array:
         return self.inner.results(slots)

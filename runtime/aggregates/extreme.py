@@ -10,14 +10,15 @@ from runtime.aggregates.accumulator import NO_WEIGHTS, Accumulator, present
 from runtime.aggregates.numbers import (
     NumberClass,
     as_numbers,
-    empty_numbers,
     from_numbers,
+    number_array,
     number_class,
 )
 from runtime.aggregates.slot_values import SlotValues
 from runtime.aggregates.value_counts import ValueCounts
 from runtime.kernels.accumulate import extreme_int128_into, max_into, min_into
-from runtime.state.arrays import Array, grown, picked
+from runtime.kernels.growing import GrowingArray
+from runtime.state.arrays import Array, picked
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
 from sqlstream.types import LogicalType
@@ -31,16 +32,17 @@ class Extreme(Accumulator):
         self._type = to_arrow_type(argument_types[0])
         self._number = number_class(argument_types[0])
         self._is_min = call.function == "MIN"
-        self._best = empty_numbers(self._number)
-        self._seen: Array = np.empty(0, dtype=np.uint8)
+        self._best = number_array(self._number)
+        self._seen = GrowingArray(np.uint8)
         # Strings and bytes: the values themselves, one per slot (see _order_values).
         self._values = SlotValues(argument_types[0])
 
     def resize(self, capacity: int) -> None:
-        self._best = grown(self._best, capacity)
-        self._seen = grown(self._seen, capacity)
+        self._seen.reserve(capacity)
         if self._number is NumberClass.NONE:
             self._values.resize(capacity)
+        else:
+            self._best.reserve(capacity)
 
     def accumulate(self, slots: Array, args: list[pa.Array], weights: Array) -> None:
         self.put(slots, args[0], present(weights, args[0]))
@@ -51,10 +53,10 @@ class Extreme(Accumulator):
             self._order_values(slots, values, weights)
         elif self._number is NumberClass.INT128:
             numbers = as_numbers(values, self._number)
-            extreme_int128_into(self._best, self._seen, slots, numbers, weights, self._is_min)
+            extreme_int128_into(self._best.values, self._seen.values, slots, numbers, weights, self._is_min)
         else:
             kernel = min_into if self._is_min else max_into
-            kernel(self._best, self._seen, slots, as_numbers(values, self._number), weights)
+            kernel(self._best.values, self._seen.values, slots, as_numbers(values, self._number), weights)
 
     def _order_values(self, slots: Array, values: pa.Array, weights: Array) -> None:
         # Held and new values get ranks in one sort; the kernels then compare ranks instead of strings.
@@ -80,15 +82,15 @@ class Extreme(Accumulator):
     def results(self, slots: Array) -> pa.Array:
         if self._number is NumberClass.NONE:
             return self._values.get(slots)
-        return from_numbers(picked(self._best, slots), self._type, picked(self._seen, slots))
+        return from_numbers(picked(self._best.values, slots), self._type, picked(self._seen.values, slots))
 
     def reset(self, slots: Array) -> None:
-        self._seen[slots] = 0
+        self._seen.values[slots] = 0
         if self._number is NumberClass.NONE:
             self._values.reset(slots)
 
     def nbytes(self) -> int:
-        return int(self._best.nbytes + self._seen.nbytes + self._values.nbytes())
+        return self._best.nbytes + self._seen.nbytes + self._values.nbytes()
 
 
 class RetractableExtreme(Extreme):
@@ -110,16 +112,14 @@ class RetractableExtreme(Extreme):
 
     def _recompute(self, slots: Array) -> None:
         super().reset(slots)
-        owners, values = self._counts.values_of(slots, len(self._seen))
+        owners, values = self._counts.values_of(slots, self._seen.count)
         self.put(owners, values, NO_WEIGHTS)
 
     def merge(self, slots: Array, columns: list[pa.Array]) -> None:
         raise AssertionError("a retractable extreme has one phase")
 
-    def load(self, slots: Array, values: pa.Array, counts: Array) -> None:
-        self._counts.load(slots, values, counts)
-        owners, present_values = self._counts.entries()
-        self.put(owners, present_values, NO_WEIGHTS)
+    def load(self, slots: Array, columns: list[pa.Array]) -> None:
+        super().merge(slots, columns)
 
     @property
     def kept_values(self) -> ValueCounts:
@@ -127,7 +127,7 @@ class RetractableExtreme(Extreme):
 
     def reset(self, slots: Array) -> None:
         super().reset(slots)
-        self._counts.drop(slots, len(self._seen))
+        self._counts.drop(slots, self._seen.count)
 
     def nbytes(self) -> int:
         return super().nbytes() + self._counts.nbytes()

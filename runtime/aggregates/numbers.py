@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.kernels.buffers import to_array, valid_mask, view_buffer, view_values
+from runtime.kernels.growing import GrowingArray
 from runtime.state.arrays import Array
 from sqlstream.types import APPROXIMATE_ROOTS, BINARY_ROOTS, STRING_ROOTS, LogicalType, TypeRoot
 
@@ -35,11 +36,11 @@ def number_class(t: LogicalType) -> NumberClass:
     return NumberClass.NONE if t.root in _NOT_NUMBERS else NumberClass.INT64
 
 
-def empty_numbers(number: NumberClass) -> Array:
-    """An empty array of the shape and dtype that hold such numbers."""
+def number_array(number: NumberClass) -> GrowingArray:
+    """A growing array of the shape and dtype that hold such numbers."""
     if number is NumberClass.INT128:
-        return np.empty((0, 2), dtype=np.uint64)
-    return np.empty(0, dtype=np.float64 if number is NumberClass.FLOAT64 else np.int64)
+        return GrowingArray(np.uint64, width=2)
+    return GrowingArray(np.float64 if number is NumberClass.FLOAT64 else np.int64)
 
 
 def as_numbers(array: pa.Array, number: NumberClass) -> Array:

@@ -12,8 +12,8 @@ from runtime.aggregates.accumulator import Accumulator, present
 from runtime.aggregates.numbers import (
     NumberClass,
     as_numbers,
-    empty_numbers,
     from_numbers,
+    number_array,
     number_class,
 )
 from runtime.kernels.accumulate import (
@@ -24,7 +24,8 @@ from runtime.kernels.accumulate import (
     sum_into,
 )
 from runtime.kernels.buffers import to_array
-from runtime.state.arrays import Array, grown, picked
+from runtime.kernels.growing import GrowingArray
+from runtime.state.arrays import Array, picked
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
 from sqlstream.functions import AGGREGATE_FUNCTIONS
@@ -34,40 +35,42 @@ from sqlstream.types import LogicalType
 class Sum(Accumulator):
     """Sum and number of the values that are not NULL; NULL while there is none. State: 16 (DECIMAL: 24) bytes per slot."""
 
+    suffixes = ("_sum", "_count")
+
     def __init__(self, call: AggregateCall, argument_types: tuple[LogicalType, ...]) -> None:
         super().__init__(call, argument_types)
         self._number = number_class(argument_types[0])
         # The type of partial sums: wider than the argument's, so that they do not overflow before GLOBAL.
         self._sum_type = to_arrow_type(_accumulator_types(call, argument_types)[0])
-        self._sums = empty_numbers(self._number)
-        self._counts: Array = np.empty(0, dtype=np.int64)
+        self._sums = number_array(self._number)
+        self._counts = GrowingArray(np.int64)
 
     def resize(self, capacity: int) -> None:
-        self._sums = grown(self._sums, capacity)
-        self._counts = grown(self._counts, capacity)
+        self._sums.reserve(capacity)
+        self._counts.reserve(capacity)
 
     def accumulate(self, slots: Array, args: list[pa.Array], weights: Array) -> None:
         values = as_numbers(args[0], self._number)
         kernel = sum_int128_into if self._number is NumberClass.INT128 else sum_into
-        kernel(self._sums, self._counts, slots, values, present(weights, args[0]))
+        kernel(self._sums.values, self._counts.values, slots, values, present(weights, args[0]))
 
     def merge(self, slots: Array, columns: list[pa.Array]) -> None:
         kernel = add_int128_into if self._number is NumberClass.INT128 else add_into
-        kernel(self._sums, slots, as_numbers(columns[0], self._number))
-        add_into(self._counts, slots, as_numbers(columns[1], NumberClass.INT64))
+        kernel(self._sums.values, slots, as_numbers(columns[0], self._number))
+        add_into(self._counts.values, slots, as_numbers(columns[1], NumberClass.INT64))
 
     def columns(self, slots: Array) -> list[pa.Array]:
-        counts = picked(self._counts, slots)
+        counts = picked(self._counts.values, slots)
         # Never NULL: a partial with as many retracted as added values still has a sum to merge.
-        return [from_numbers(picked(self._sums, slots), self._sum_type), to_array(pa.int64(), counts)]
+        return [from_numbers(picked(self._sums.values, slots), self._sum_type), to_array(pa.int64(), counts)]
 
     def results(self, slots: Array) -> pa.Array:
-        sums = picked(self._sums, slots)
+        sums = picked(self._sums.values, slots)
         return from_numbers(sums, to_arrow_type(self.call.type), self._has_value(slots, sums))
 
     def _has_value(self, slots: Array, sums: Array) -> Array:
         """bool[n]: whether the result is not NULL; a DECIMAL of more than 38 digits is NULL, as in Flink."""
-        valid = picked(self._counts, slots) > 0
+        valid = picked(self._counts.values, slots) > 0
         if self._number is NumberClass.INT128:
             fits = np.empty(len(slots), dtype=bool)
             has_38_digits_into(sums, fits)
@@ -75,18 +78,18 @@ class Sum(Accumulator):
         return valid
 
     def reset(self, slots: Array) -> None:
-        self._sums[slots] = 0
-        self._counts[slots] = 0
+        self._sums.values[slots] = 0
+        self._counts.values[slots] = 0
 
     def nbytes(self) -> int:
-        return int(self._sums.nbytes + self._counts.nbytes)
+        return self._sums.nbytes + self._counts.nbytes
 
 
 class Average(Sum):
     """Sum divided by count. Whole numbers divide towards zero, as in Flink; decimals round half up to the result's scale."""
 
     def results(self, slots: Array) -> pa.Array:
-        counts, sums = self._counts[slots], self._sums[slots]
+        counts, sums = self._counts.values[slots], self._sums.values[slots]
         valid = self._has_value(slots, sums)
         divisors = np.where(valid, counts, 1)
         result_type = to_arrow_type(self.call.type)

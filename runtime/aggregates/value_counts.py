@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
 from runtime.kernels.accumulate import add_into
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.group import group
+from runtime.kernels.growing import GrowingArray
 from runtime.kernels.index import KeyIndex
-from runtime.state.arrays import Array, grown
+from runtime.state.arrays import Array
 
 
 class ValueCounts:
@@ -23,7 +22,7 @@ class ValueCounts:
     def __init__(self, value_type: pa.DataType) -> None:
         self.value_type = value_type
         self._index = KeyIndex([pa.int64(), *_parts_of(value_type)])
-        self._counts: Array = np.empty(0, dtype=np.int64)
+        self._counts = GrowingArray(np.int64)
 
     def add(self, slots: Array, values: pa.Array, weights: Array) -> tuple[Array, Array]:
         """Add `weights` (empty: 1 per row) to the counts of (slot, value); rows of weight 0 are skipped.
@@ -37,23 +36,24 @@ class ValueCounts:
         deltas = np.zeros(len(representatives), dtype=np.int64)
         add_into(deltas, groups, amounts)
         entries, _ = self._index.get_or_insert([k.take(pa.array(representatives)) for k in keys])
-        self._counts = grown(self._counts, int(entries.max(initial=-1)) + 1)
-        before = self._counts[entries]
+        self._counts.reserve(self._index.slot_count)
+        counts = self._counts.values
+        before = counts[entries]
         after = before + deltas
-        self._counts[entries] = after
+        counts[entries] = after
         self._forget(entries[after == 0])
         first_rows = rows[representatives]
         return first_rows[(before <= 0) & (after > 0)], first_rows[(before > 0) & (after <= 0)]
 
     def _forget(self, entries: Array) -> None:
         if len(entries):
-            self._counts[entries] = 0
+            self._counts.values[entries] = 0
             self._index.delete(entries)
 
     def entries(self) -> tuple[Array, pa.Array]:
         """(slot, value) of every entry with a positive count."""
         live = self._index.slots()
-        live = live[self._counts[live] > 0]
+        live = live[self._counts.values[live] > 0]
         owners, *values = self._index.keys(live)
         return view_values(owners, np.int64), self._whole(values)
 
@@ -73,21 +73,27 @@ class ValueCounts:
         wanted[slots] = True
         self._forget(live[wanted[owners]])
 
-    def table(self) -> tuple[Array, pa.Array, Array]:
-        """(slot, value, count) of every entry, also of negative counts (retracted before they were added)."""
+    @property
+    def fields(self) -> list[pa.Field]:
+        """The columns that `save` returns."""
+        return [pa.field("value", self.value_type), pa.field("count", pa.int64())]
+
+    def save(self) -> tuple[Array, list[pa.Array]]:
+        """(slot of every entry, [value, count]), also of negative counts (retracted before they were added)."""
         live = self._index.slots()
         owners, *values = self._index.keys(live)
-        return view_values(owners, np.int64), self._whole(values), self._counts[live]
+        counts = to_array(pa.int64(), self._counts.values[live])
+        return view_values(owners, np.int64), [self._whole(values), counts]
 
-    def load(self, slots: Array, values: pa.Array, counts: Array) -> None:
-        """The inverse of `table` on an empty instance."""
+    def load(self, slots: Array, columns: list[pa.Array]) -> None:
+        """The inverse of `save` on an empty instance."""
+        values, counts = columns
         entries, _ = self._index.get_or_insert([to_array(pa.int64(), slots), *_parts(values)])
-        self._counts = grown(self._counts, int(entries.max(initial=-1)) + 1)
-        self._counts[entries] = counts
+        self._counts.reserve(self._index.slot_count)
+        self._counts.values[entries] = view_values(counts, np.int64)
 
     def nbytes(self) -> int:
-        index: Any = self._index
-        return int(index.nbytes) + int(self._counts.nbytes)
+        return self._index.nbytes + self._counts.nbytes
 
     def _whole(self, parts: list[pa.Array]) -> pa.Array:
         if not pa.types.is_struct(self.value_type):

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from runtime.kernels.arena import arena_bytes, copy_out, move_into
 from runtime.kernels.buffers import to_array, validity_buffer
+from runtime.kernels.growing import GrowingArray
 from runtime.kernels.hashing import hash_columns
 from runtime.kernels.intrinsics import (
     IN_ARENA,
@@ -68,10 +69,11 @@ class KeyIndex:
         self._layout = RowLayout.of(self.types)
         self._table = np.zeros(_TABLE_SIZE_MIN, dtype=np.uint64)
         width = 2 if self._is_single else self._layout.width
-        self._rows = np.empty((_TABLE_SIZE_MIN // 2, width), dtype=np.uint64)
-        self._live = np.zeros(_TABLE_SIZE_MIN // 2, dtype=np.uint8)
+        self._rows = GrowingArray(np.uint64, width)
+        self._live = GrowingArray(np.uint8)
+        self._reserve_slots()
         self._free = np.empty(0, dtype=np.int64)
-        self._arena = np.empty(_ARENA_SIZE_MIN if self._layout.has_bytes else 0, dtype=np.uint8)
+        self._arena = self._new_arena(_ARENA_SIZE_MIN if self._layout.has_bytes else 0)
         self._arena_garbage = 0
         self._state = np.zeros(4, dtype=np.int64)
 
@@ -86,8 +88,9 @@ class KeyIndex:
     @property
     def nbytes(self) -> int:
         """Memory held, in bytes."""
-        parts = (self._table, self._rows, self._live, self._free, self._arena)
-        return sum(part.nbytes for part in parts)
+        slots = sum(array.nbytes_of(self.slot_count) for array in (self._rows, self._live))
+        arena = self._arena.nbytes_of(int(self._state[_ARENA_USED]))
+        return int(self._table.nbytes + self._free.nbytes) + slots + arena
 
     def get_or_insert(
         self, columns: Sequence[pa.Array], hashes: np.ndarray | None = None
@@ -111,8 +114,8 @@ class KeyIndex:
             if self._is_single:
                 done = _insert_words(
                     self._table,
-                    self._rows,
-                    self._live,
+                    self._rows.values,
+                    self._live.values,
                     self._free,
                     self._state,
                     hashes,
@@ -123,7 +126,7 @@ class KeyIndex:
                 )
             else:
                 done = _insert_rows(
-                    self._table, self._rows, self._live, self._free, self._state, self._arena,
+                    self._table, self._rows.values, self._live.values, self._free, self._state, self._arena.values,
                     self._layout.payloads, rows, done, slots, is_new,
                 )  # fmt: skip
             if done < count:
@@ -135,17 +138,17 @@ class KeyIndex:
         arrays, hashes = self._read(columns, hashes)
         slots = np.empty(len(hashes), dtype=np.int64)
         if self._is_single:
-            _find_words(self._table, self._rows, hashes, self._words(arrays[0]), slots)
+            _find_words(self._table, self._rows.values, hashes, self._words(arrays[0]), slots)
         else:
             rows = self._layout.pack(arrays, hashes)
-            _find_rows(self._table, self._rows, self._arena, self._layout.payloads, rows, slots)
+            _find_rows(self._table, self._rows.values, self._arena.values, self._layout.payloads, rows, slots)
         return slots
 
     def keys(self, slots: np.ndarray, numbers: Sequence[int] | None = None) -> list[pa.Array]:
         """The key columns (only those of `numbers`, unless None) of live slots, in the plain types (`types`), or of type
         NULL where the key columns have that type.
         """
-        rows = self._rows[slots]
+        rows = self._rows.values[slots]
         return [
             pa.nulls(len(slots)) if self._are_null[number] else self._key_column(rows, number)
             for number in (range(len(self.types)) if numbers is None else numbers)
@@ -153,11 +156,11 @@ class KeyIndex:
 
     def hashes(self, slots: np.ndarray) -> np.ndarray:
         """uint64[n]: the stored hashes of live slots."""
-        return np.ascontiguousarray(self._rows[slots, 0])
+        return np.ascontiguousarray(self._rows.values[slots, 0])
 
     def slots(self) -> np.ndarray:
         """int64[len(self)]: the live slots, ascending."""
-        return np.flatnonzero(self._live[: self.slot_count])
+        return np.flatnonzero(self._live.values[: self.slot_count])
 
     def delete(self, slots: np.ndarray) -> None:
         """Forget the keys of these slots. A slot that is not live, or occurs twice, is ignored."""
@@ -168,7 +171,13 @@ class KeyIndex:
             free[: len(self._free)] = self._free
             self._free = free
         self._arena_garbage += _delete(
-            self._table, self._rows, self._live, self._free, self._state, self._layout.payloads, slots
+            self._table,
+            self._rows.values,
+            self._live.values,
+            self._free,
+            self._state,
+            self._layout.payloads,
+            slots,
         )
         if self._arena_garbage > _ARENA_SIZE_MIN and 2 * self._arena_garbage > self._state[_ARENA_USED]:
             self._compact_arena()
@@ -199,7 +208,7 @@ class KeyIndex:
         valid = (rows[:, 1] >> np.uint64(number)) & _ONE == 0
         mask = None if valid.all() else valid
         if is_bytes_type(data_type):
-            offsets, data = copy_out(rows, place, self._arena, data_type)
+            offsets, data = copy_out(rows, place, self._arena.values, data_type)
             buffers = [validity_buffer(mask), pa.py_buffer(offsets), pa.py_buffer(data)]
             return pa.Array.from_buffers(data_type, len(rows), buffers)
         if pa.types.is_decimal128(data_type):
@@ -213,22 +222,31 @@ class KeyIndex:
         table = np.zeros(size, dtype=np.uint64)
         _rehash(self._table, table)
         self._table = table
-        # No view of these arrays exists outside, so they may move: large ones grow by remapping pages.
-        self._rows.resize((size // 2, self._rows.shape[1]), refcheck=False)
-        self._live.resize(size // 2, refcheck=False)
+        self._reserve_slots()
+
+    def _reserve_slots(self) -> None:
+        """Have room for as many slots as the table can hold at most."""
+        self._rows.reserve(len(self._table) // 2)
+        self._live.reserve(len(self._table) // 2)
 
     def _reserve_arena(self, rows: np.ndarray) -> None:
         if not self._layout.has_bytes:
             return
         needed = int(self._state[_ARENA_USED]) + arena_bytes(rows, self._layout.payloads)
-        if needed > len(self._arena):
-            self._arena.resize(max(needed, 2 * len(self._arena)), refcheck=False)
+        self._arena.reserve(needed)
+
+    def _new_arena(self, size: int) -> GrowingArray:
+        arena = GrowingArray(np.uint8)
+        arena.reserve(size)
+        return arena
 
     def _compact_arena(self) -> None:
         live = self.slots()
         used = int(self._state[_ARENA_USED]) - self._arena_garbage
-        arena = np.empty(max(_ARENA_SIZE_MIN, used), dtype=np.uint8)
-        self._state[_ARENA_USED] = move_into(self._rows, live, self._layout.payloads, self._arena, arena)
+        arena = self._new_arena(max(_ARENA_SIZE_MIN, used))
+        self._state[_ARENA_USED] = move_into(
+            self._rows.values, live, self._layout.payloads, self._arena.values, arena.values
+        )
         self._arena = arena
         self._arena_garbage = 0
 

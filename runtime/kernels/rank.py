@@ -1,36 +1,10 @@
-"""Finds the best rows: sorted insertion for Top-N per slot and the changes it makes, and the best row per group."""
+"""Ranks rows within groups, finds the best row of each group, and the changes between two lists of ranked rows."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from runtime.native.kernel import kernel
-
-
-@kernel("void(int64[:, ::1], int64[:, ::1], int64[::1], int64[::1], int64[::1], int64)")
-def top_n_into(keys, rows, lengths, slots, row_keys, first_row):  # type: ignore[no-untyped-def]
-    """Insert rows into the sorted lists of their slots; a list holds at most n = keys.shape[1] entries.
-
-    `keys`, `rows` int64[slots, n] are sorted by key, smallest first, equal keys in order of arrival; `lengths` int64[slots]. Row
-    i of the batch has key `row_keys[i]` and is entered as `first_row + i`.
-    """
-    n = keys.shape[1]
-    for i in range(len(slots)):
-        slot, key = slots[i], row_keys[i]
-        length = lengths[slot]
-        if length == n:
-            if key >= keys[slot, n - 1]:
-                continue
-        else:
-            lengths[slot] = length + 1
-            length += 1
-        at = length - 1
-        while at > 0 and keys[slot, at - 1] > key:
-            keys[slot, at] = keys[slot, at - 1]
-            rows[slot, at] = rows[slot, at - 1]
-            at -= 1
-        keys[slot, at] = key
-        rows[slot, at] = first_row + i
 
 
 @kernel("void(int64[::1], int64[::1], int64[::1], int64[::1], boolean)")

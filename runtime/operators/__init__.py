@@ -7,26 +7,14 @@ import importlib
 from typing import Any
 
 from runtime.operators.operator import Operator, OperatorContext
-from sqlstream import specs
+from sqlstream import operators
 from sqlstream.errors import InternalError
 from sqlstream.specs.spec import OperatorSpec
 
 OPERATORS: dict[type[OperatorSpec], str] = {
-    specs.CalcSpec: "runtime.operators.calc:Calc",
-    specs.DropUpdateBeforeSpec: "runtime.operators.drop_update_before:DropUpdateBefore",
-    specs.LimitSpec: "runtime.operators.order.limit:Limit",
-    specs.WatermarkAssignerSpec: "runtime.operators.watermark_assigner:WatermarkAssigner",
-    specs.WindowTvfSpec: "runtime.operators.window.window_tvf:WindowTvf",
-    specs.GroupAggregateSpec: "runtime.operators.aggregate.group_aggregate:make_group_aggregate",
-    specs.WindowAggregateSpec: "runtime.operators.window.window_aggregate:make_window_aggregate",
-    specs.JoinSpec: "runtime.operators.join.join:Join",
-    specs.IntervalJoinSpec: "runtime.operators.join.interval_join:IntervalJoin",
-    specs.WindowJoinSpec: "runtime.operators.window.window_join:WindowJoin",
-    specs.RankSpec: "runtime.operators.rank.rank:make_rank",
-    specs.WindowRankSpec: "runtime.operators.window.window_rank:WindowRank",
-    specs.DeduplicateSpec: "runtime.operators.rank.deduplicate:make_deduplicate",
-    specs.SortSpec: "runtime.operators.order.sort:Sort",
-    specs.CompareRowsSpec: "runtime.operators.compare_rows:CompareRows",
+    entry.load_spec(): f"runtime.operators.{entry.operator}"
+    for entry in operators.OPERATORS
+    if entry.operator
 }
 """Spec → "module:class or function". Sources, VALUES and sinks are run by the task and are no operators."""
 

@@ -2,72 +2,207 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 
+from runtime.kernels.accumulate import add_into
+from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.chains import Chains
 from runtime.kernels.index import KeyIndex
+from runtime.state.arrays import Array, grown
 from runtime.state.columns import RowStore
+from runtime.state.key_group_column import slot_key_groups
+from runtime.state.operator_state import StateScope
+from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
+from runtime.state.state_ttl import StateTtl
+
+_SAVED_ROWS = 1 << 17
+"""Rows that are copied at once for a snapshot: their strings fit one array."""
+_NUMBERS = ("$count", "$matches", "$touched_ms")
 
 
 class KeyedRows:
-    """A multi-map of keys to rows, for whole batches.
+    """A multi-map of keys to rows, for whole batches; with `counts_matches` each row has a number of matches.
 
-    Rows of a key keep their order of arrival. NULL keys match NULL keys: an operator with SQL's `=` must leave those rows
-    out itself. State: index, chains and rows; a key is forgotten with its last row, and memory of deleted rows is reused.
+    `keys` are columns of the rows; without any all rows have one key. NULL keys match NULL keys: an operator with SQL's `=`
+    must leave those rows out itself. Rows of a key keep their order of arrival. A row id is one row; with `is_retracting` one
+    distinct row with a count, which is looked up by its content. The retraction of a row that is not there (it has expired) is
+    ignored, as in Flink.
+    State: index, chains, rows, and the numbers of each row. A row is forgotten when its count is zero or `ttl_ms` (0: never)
+    after it came or changed its count, a key with its last row; memory of forgotten rows is reused.
     """
 
-    def __init__(self, key_types: Sequence[pa.DataType], schema: pa.Schema) -> None:
+    def __init__(
+        self,
+        name: str,
+        schema: pa.Schema,
+        keys: tuple[int, ...],
+        scope: StateScope,
+        *,
+        is_retracting: bool = False,
+        counts_matches: bool = False,
+        ttl_ms: int = 0,
+    ) -> None:
+        self.name = name
         self.schema = schema
-        self.index = KeyIndex(key_types)
+        self._keys = keys
+        self._scope = scope
+        # Without key columns all rows have the same constant key.
+        self._index = KeyIndex([schema.field(k).type for k in keys] or [pa.int8()])
         self._chains = Chains()
         self._rows = RowStore(schema)
+        self._identity = KeyIndex([field.type for field in schema]) if is_retracting else None
+        self._row_of_slot: Array = np.empty(0, dtype=np.int64)
+        self._slot_of_row: Array = np.empty(0, dtype=np.int64)
+        self._counts: Array = np.empty(0, dtype=np.int64)
+        self._matches: Array | None = np.empty(0, dtype=np.int64) if counts_matches else None
+        self._ttl = StateTtl(ttl_ms, scope.now_ms)
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    @property
-    def nbytes(self) -> int:
-        """Memory held, in bytes."""
-        return self.index.nbytes + self._chains.nbytes + self._rows.nbytes
+    # -- probing -----------------------------------------------------------------------------------
 
-    @property
-    def id_count(self) -> int:
-        """One more than the highest row id ever assigned: the length that columns addressed by row id need."""
-        return self._rows.id_count
+    def find(self, keys: list[pa.Array], rows: int) -> Array:
+        """int64[rows]: the slot of each probe row's key, -1 where no row has that key."""
+        if not keys:
+            return self._index.get([_constant(rows)])
+        types = self._index.types
+        return self._index.get([k if k.type == t else k.cast(t) for k, t in zip(keys, types, strict=True)])
 
-    def append(self, batch: pa.RecordBatch, key_columns: Sequence[pa.Array]) -> np.ndarray:
-        """Add the batch's rows under their keys; returns their ids, int64[n]."""
-        slots, _ = self.index.get_or_insert(key_columns)
+    def match(self, slots: Array) -> tuple[Array, Array]:
+        """(probe_indices int64[m], row_ids int64[m]): every pair of a found slot and a row kept under its key, ordered by
+        probe, then by age."""
+        return self._chains.match(slots)
+
+    def match_counts(self, slots: Array) -> Array:
+        """int64[n]: the number of row ids under each found slot's key."""
+        return self._chains.counts(slots)
+
+    def gather(self, row_ids: Array) -> pa.RecordBatch:
+        """The rows of live ids, in their order, repeats allowed."""
+        return self._rows.gather(row_ids)
+
+    def counts_of(self, row_ids: Array) -> Array:
+        """int64[n]: how often each row is there."""
+        return np.ones(len(row_ids), dtype=np.int64) if self._identity is None else self._counts[row_ids]
+
+    # -- changing ----------------------------------------------------------------------------------
+
+    def apply(self, batch: pa.RecordBatch, signs: Array, matches: Array) -> None:
+        """Add (`signs` +1) or retract (-1) rows; `matches` is the number of matches of each row, where these are counted."""
+        if batch.num_rows == 0:
+            return
+        if self._identity is None:
+            row_ids = self._append(batch)
+            self._set_matches(row_ids, matches)
+            self._ttl.touch(row_ids)
+            return
+        row_ids = self._find_or_append(batch)
+        add_into(self._counts, row_ids, signs)
+        self._set_matches(row_ids, matches)
+        touched = np.unique(row_ids)
+        self._ttl.touch(touched)
+        self._forget(touched[self._counts[touched] <= 0])
+
+    def add_matches(self, row_ids: Array, amounts: Array) -> tuple[Array, Array, Array]:
+        """Add `amounts` to the numbers of matches; returns the distinct row ids, their numbers before and those after."""
+        assert self._matches is not None
+        touched = np.unique(row_ids)
+        before = self._matches[touched]
+        add_into(self._matches, np.ascontiguousarray(row_ids), amounts)
+        return touched, before, self._matches[touched]
+
+    def _append(self, batch: pa.RecordBatch) -> Array:
+        slots, _ = self._index.get_or_insert(
+            [batch.column(k) for k in self._keys] or [_constant(batch.num_rows)]
+        )
         row_ids = self._rows.append(batch)
         self._chains.append(slots, row_ids)
         return row_ids
 
-    def find(self, key_columns: Sequence[pa.Array]) -> np.ndarray:
-        """int64[n]: the slot of each probe row's key, -1 where no row is kept."""
-        return self.index.get(key_columns)
+    def _set_matches(self, row_ids: Array, matches: Array) -> None:
+        if self._matches is not None:
+            self._matches = grown(self._matches, self._rows.id_count)
+            self._matches[row_ids] = matches
 
-    def match(self, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(probe_indices int64[m], row_ids int64[m]): every pair of a found slot and a row kept under its key, ordered by
-        probe, then by age.
-        """
-        return self._chains.match(slots)
+    def _find_or_append(self, batch: pa.RecordBatch) -> Array:
+        """The id of each row; the count of a row that was not there is 0."""
+        assert self._identity is not None
+        slots, is_new = self._identity.get_or_insert(batch.columns)
+        self._row_of_slot = grown(self._row_of_slot, self._identity.slot_count, -1)
+        new = np.flatnonzero(is_new)
+        added = self._append(batch.take(to_array(pa.int64(), new)))
+        self._row_of_slot[slots[new]] = added
+        self._slot_of_row = grown(self._slot_of_row, self._rows.id_count, -1)
+        self._slot_of_row[added] = slots[new]
+        self._counts = grown(self._counts, self._rows.id_count)
+        self._counts[added] = 0
+        return self._row_of_slot[slots]
 
-    def counts(self, slots: np.ndarray) -> np.ndarray:
-        """int64[n]: the number of rows under each found slot's key."""
-        return self._chains.counts(slots)
-
-    def gather(self, row_ids: np.ndarray) -> pa.RecordBatch:
-        """The rows of live ids, in their order, repeats allowed."""
-        return self._rows.gather(row_ids)
-
-    def delete(self, row_ids: np.ndarray) -> None:
-        """Forget rows, and the keys that have none left. An id that is not live is ignored."""
-        self.index.delete(self._chains.remove(row_ids))
+    def _forget(self, row_ids: Array) -> None:
+        if len(row_ids) == 0:
+            return
+        if self._identity is not None:
+            self._identity.delete(self._slot_of_row[row_ids])
+        self._ttl.forget(row_ids)
+        self._index.delete(self._chains.remove(row_ids))
         self._rows.delete(row_ids)
 
-    def live_row_ids(self) -> np.ndarray:
-        """int64[len(self)]: the live row ids, ascending."""
-        return self._rows.live_row_ids()
+    # -- what the runtime calls --------------------------------------------------------------------
+
+    def save(self) -> SavedTables:
+        """Key group, count, matches and time, then the columns; rows of a key in order of their age."""
+        slots = self._index.slots()
+        groups = slot_key_groups(self._index if self._keys else None, slots, self._scope.max_parallelism)
+        of_key, row_ids = self._chains.match(slots)
+        batches = list(self._saved(groups[of_key], row_ids))
+        return SavedTables(keyed={self.name: pa.Table.from_batches(batches)} if batches else {})
+
+    def _saved(self, groups: Array, row_ids: Array) -> Iterator[pa.RecordBatch]:
+        names = [KEY_GROUP_COLUMN, *_NUMBERS, *self.schema.names]
+        for start in range(0, len(row_ids), _SAVED_ROWS):
+            ids = row_ids[start : start + _SAVED_ROWS]
+            matches = np.zeros(len(ids), dtype=np.int64) if self._matches is None else self._matches[ids]
+            numbers = (self.counts_of(ids), matches, self._ttl.touched_ms(ids))
+            columns = [
+                to_array(pa.int32(), groups[start : start + _SAVED_ROWS]),
+                *(to_array(pa.int64(), n) for n in numbers),
+                *self._rows.gather(ids).columns,
+            ]
+            yield pa.RecordBatch.from_arrays(columns, names=names)
+
+    def load(self, saved: SavedTables) -> None:
+        table = saved.keyed.get(self.name)
+        for batch in table.to_batches() if table is not None else ():
+            counts, matches, touched_ms = (view_values(batch.column(i), np.int64) for i in (1, 2, 3))
+            rows = pa.RecordBatch.from_arrays(batch.columns[4:], schema=self.schema)
+            if self._identity is None:
+                row_ids = self._append(rows)
+            else:
+                row_ids = self._find_or_append(rows)
+                self._counts[row_ids] = counts
+            self._set_matches(row_ids, matches)
+            self._ttl.load(row_ids, touched_ms)
+
+    def nbytes(self) -> int:
+        identity = 0 if self._identity is None else int(self._identity.nbytes)
+        matches = 0 if self._matches is None else self._matches.nbytes
+        numbers = self._counts.nbytes + self._row_of_slot.nbytes + self._slot_of_row.nbytes + matches
+        structure = self._index.nbytes + self._chains.nbytes + self._rows.nbytes
+        return int(structure) + identity + int(numbers) + self._ttl.nbytes()
+
+    @property
+    def next_sweep_ms(self) -> int | None:
+        return self._ttl.next_sweep_ms
+
+    def expire(self) -> int:
+        row_ids = self._ttl.take_expired()
+        self._forget(row_ids)
+        return len(row_ids)
+
+
+def _constant(rows: int) -> pa.Array:
+    return pa.array(np.zeros(rows, dtype=np.int8))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pyarrow as pa
 
@@ -9,19 +11,26 @@ from runtime.kernels.accumulate import add_into
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.index import KeyIndex
 from runtime.state.arrays import Array, grown
+from runtime.state.key_group_column import key_group_column
+from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
 from sqlstream.arrow import is_accumulate, row_kinds, without_row_kinds
 from sqlstream.errors import UserError
+
+_SAVED_ROWS = 1 << 17
+"""Rows that are copied at once for a snapshot: their strings fit one array."""
 
 
 class RowMultiset:
     """A table as a multiset of whole rows. State: one entry per distinct row, until its count is zero.
 
     A slot is the number of a distinct row; `sequence` orders the slots by arrival. A row that is retracted before it arrives
-    has a negative count, and its entry is removed when it arrives. UserError SS3090 for a schema with nested columns.
+    has a negative count, and its entry is removed when it arrives. Declared as a table `name`, it is that of one subtask.
+    UserError SS3090 for a schema with nested columns.
     """
 
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, schema: pa.Schema, name: str = "rows") -> None:
         self.schema = schema
+        self.name = name
         _check_comparable(schema)
         self._index = KeyIndex([field.type for field in schema])
         self.counts: Array = np.empty(0, dtype=np.int64)
@@ -75,22 +84,51 @@ class RowMultiset:
         slots = self.slots()
         return self.take(np.repeat(slots, np.maximum(self.counts[slots], 0)))
 
-    def save(self) -> tuple[list[pa.Array], list[str]]:
-        """Columns and names of a snapshot: the counts, also those below zero, then the rows."""
-        slots = self.slots()
-        rows = self.take(slots)
-        columns = [to_array(pa.int64(), self.counts[slots]), *rows.columns]
-        return columns, ["count", *(f"c{i}" for i in range(rows.num_columns))]
+    # -- what the runtime calls ----------------------------------------------------------------------
 
-    def load(self, columns: list[pa.Array]) -> tuple[pa.RecordBatch, Array]:
-        """The inverse of `save`, on an empty multiset; returns the distinct rows and their slots."""
+    def save(self) -> SavedTables:
+        """The counts, also those below zero, then the rows, in order of first arrival; all in key group 0."""
+        names = [KEY_GROUP_COLUMN, *self.saved_names]
+        batches = [
+            pa.RecordBatch.from_arrays([key_group_column([], len(slots), 1), *columns], names=names)
+            for slots, columns in self.saved_parts()
+        ]
+        return SavedTables(keyed={self.name: pa.Table.from_batches(batches)} if batches else {})
+
+    def load(self, saved: SavedTables) -> None:
+        table = saved.keyed.get(self.name)
+        for batch in table.to_batches() if table is not None else ():
+            self.load_part(batch.columns[1:])
+
+    def nbytes(self) -> int:
+        return int(self._index.nbytes) + int(self.counts.nbytes + self.sequence.nbytes)
+
+    @property
+    def next_sweep_ms(self) -> int | None:
+        return None
+
+    def expire(self) -> int:
+        return 0
+
+    # -- for a table that these rows are part of -----------------------------------------------------
+
+    @property
+    def saved_names(self) -> list[str]:
+        return ["$count", *self.schema.names]
+
+    def saved_parts(self) -> Iterator[tuple[Array, list[pa.Array]]]:
+        """All slots, in order of first arrival and in parts whose strings fit one array, with their columns `saved_names`."""
+        slots = self.slots()
+        for start in range(0, len(slots), _SAVED_ROWS):
+            part = slots[start : start + _SAVED_ROWS]
+            yield part, [to_array(pa.int64(), self.counts[part]), *self.take(part).columns]
+
+    def load_part(self, columns: list[pa.Array]) -> tuple[pa.RecordBatch, Array]:
+        """Add saved rows, none of which is there; returns the rows and their slots."""
         batch = pa.RecordBatch.from_arrays(columns[1:], schema=self.schema)
         slots, _ = self.apply(batch)
         self.counts[slots] = view_values(columns[0], np.int64)
         return batch, slots
-
-    def nbytes(self) -> int:
-        return int(self._index.nbytes) + int(self.counts.nbytes + self.sequence.nbytes)
 
 
 def _check_comparable(schema: pa.Schema) -> None:

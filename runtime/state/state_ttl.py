@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from runtime.kernels.growing import GrowingArray
 from runtime.state.arrays import Array, grown
 
 _BUCKETS = 64
@@ -28,8 +29,8 @@ class StateTtl:
         self._ttl_ms = ttl_ms
         self._bucket_ms = max(1, ttl_ms // _BUCKETS)
         self._now_ms = now_ms
-        self._touched_ms: Array = _NO_SLOTS
-        self._is_waiting: Array = np.empty(0, dtype=bool)
+        self._times = GrowingArray(np.int64, fill=_GONE)
+        self._waiting = GrowingArray(bool)
         self._buckets: dict[int, _Bucket] = {}
         # Slots of buckets that are already open, and their times, in order of time.
         self._next_slots = self._next_times = _NO_SLOTS
@@ -39,23 +40,23 @@ class StateTtl:
         if self._ttl_ms and len(slots):
             now_ms = self._now_ms()
             self._reserve(slots)
-            self._touched_ms[slots] = now_ms
-            fresh = slots[~self._is_waiting[slots]]
+            self._times.values[slots] = now_ms
+            fresh = slots[~self._waiting.values[slots]]
             if len(fresh):
-                self._is_waiting[fresh] = True
+                self._waiting.values[fresh] = True
                 self._bucket(now_ms // self._bucket_ms).append(fresh, now_ms)
 
     def load(self, slots: Array, touched_ms: Array) -> None:
         """Restore the last touches; a slot that occurs twice has the same time each time."""
         if self._ttl_ms and len(slots):
             self._reserve(slots)
-            self._touched_ms[slots] = touched_ms
-            self._wait(np.unique(slots[~self._is_waiting[slots]]))
+            self._times.values[slots] = touched_ms
+            self._wait(np.unique(slots[~self._waiting.values[slots]]))
 
     def forget(self, slots: Array) -> None:
         """Remove slots that the caller has dropped for another reason than their age."""
         if self._ttl_ms:
-            self._touched_ms[slots] = _GONE
+            self._times.values[slots] = _GONE
 
     @property
     def next_sweep_ms(self) -> int | None:
@@ -79,13 +80,13 @@ class StateTtl:
         last = limit_ms // self._bucket_ms
         due += [self._buckets.pop(bucket).slots for bucket in [b for b in self._buckets if b <= last]]
         slots = np.concatenate(due)
-        touched = self._touched_ms[slots]
-        self._is_waiting[slots] = False
+        touched = self._times.values[slots]
+        self._waiting.values[slots] = False
         is_there = touched != _GONE
         is_expired = is_there & (touched <= limit_ms)
         is_next = ~is_expired & is_there & (touched // self._bucket_ms <= last)
         expired = slots[is_expired]
-        self._touched_ms[expired] = _GONE
+        self._times.values[expired] = _GONE
         self._line_up(slots[is_next], touched[is_next])
         self._wait(slots[is_there & ~is_expired & ~is_next])
         return expired
@@ -96,37 +97,37 @@ class StateTtl:
         slots, times = np.concatenate([self._next_slots, slots]), np.concatenate([self._next_times, times])
         order = np.argsort(times, kind="stable")
         self._next_slots, self._next_times = slots[order], times[order]
-        self._is_waiting[slots] = True
+        self._waiting.values[slots] = True
 
     def _wait(self, slots: Array) -> None:
         """Put distinct slots that are in no bucket into the buckets of their times."""
         if len(slots) == 0:
             return
-        order = np.argsort(self._touched_ms[slots], kind="stable")
+        order = np.argsort(self._times.values[slots], kind="stable")
         slots = slots[order]
-        times = self._touched_ms[slots]
+        times = self._times.values[slots]
         buckets = times // self._bucket_ms
         starts = np.flatnonzero(np.diff(buckets, prepend=buckets[0] - 1))
         for start, part in zip(starts.tolist(), np.split(slots, starts[1:]), strict=True):
             self._bucket(int(buckets[start])).append(part, int(times[start]))
-        self._is_waiting[slots] = True
+        self._waiting.values[slots] = True
 
     def _bucket(self, number: int) -> _Bucket:
         return self._buckets.setdefault(number, _Bucket())
 
     def _reserve(self, slots: Array) -> None:
         capacity = int(slots.max()) + 1
-        self._touched_ms = grown(self._touched_ms, capacity, _GONE)
-        self._is_waiting = grown(self._is_waiting, capacity, False)
+        self._times.reserve(capacity)
+        self._waiting.reserve(capacity)
 
     def touched_ms(self, slots: Array) -> Array:
         """int64[n]: the last touch of each slot, for a snapshot; without a TTL it is the current time."""
-        return self._touched_ms[slots] if self._ttl_ms else np.full(len(slots), self._now_ms())
+        return self._times.values[slots] if self._ttl_ms else np.full(len(slots), self._now_ms())
 
     def nbytes(self) -> int:
         buckets = sum(bucket.nbytes for bucket in self._buckets.values())
-        waiting = self._is_waiting.nbytes + self._next_slots.nbytes + self._next_times.nbytes
-        return int(self._touched_ms.nbytes) + int(waiting) + buckets
+        waiting = self._waiting.nbytes + self._next_slots.nbytes + self._next_times.nbytes
+        return self._times.nbytes + int(waiting) + buckets
 
 
 class _Bucket:

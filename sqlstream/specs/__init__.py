@@ -2,42 +2,29 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Union
+
+from sqlstream.operators import OPERATORS
 from sqlstream.specs.aggregate import AggregatePhase, GroupAggregateSpec, WindowAggregateSpec
 from sqlstream.specs.batch_query import BatchQuerySpec
-from sqlstream.specs.calc import CalcSpec, DropUpdateBeforeSpec, LimitSpec
+from sqlstream.specs.calc import CalcSpec, DropUpdateBeforeSpec
 from sqlstream.specs.compare_rows import CompareRowsSpec
 from sqlstream.specs.infer_table import InferTableSpec
 from sqlstream.specs.join import IntervalJoinSpec, JoinKind, JoinSpec, WindowJoinSpec
+from sqlstream.specs.limit import LimitSpec
 from sqlstream.specs.lookup_join import LookupJoinSpec, RetryOnMiss
 from sqlstream.specs.rank import DeduplicateSpec, Keep, RankPhase, RankSpec, SortSpec, WindowRankSpec
 from sqlstream.specs.sink import SinkSpec
 from sqlstream.specs.source import SourceSpec, SourceWatermark, ValuesSpec
+from sqlstream.specs.spec import OperatorSpec
 from sqlstream.specs.watermark import EmitStrategy, WatermarkAssignerSpec
 from sqlstream.specs.window import WindowKind, WindowSpec, WindowTvfSpec
 
-Spec = (
-    SourceSpec
-    | ValuesSpec
-    | BatchQuerySpec
-    | InferTableSpec
-    | CalcSpec
-    | DropUpdateBeforeSpec
-    | LimitSpec
-    | WatermarkAssignerSpec
-    | WindowTvfSpec
-    | GroupAggregateSpec
-    | WindowAggregateSpec
-    | JoinSpec
-    | IntervalJoinSpec
-    | WindowJoinSpec
-    | LookupJoinSpec
-    | RankSpec
-    | WindowRankSpec
-    | DeduplicateSpec
-    | SortSpec
-    | CompareRowsSpec
-    | SinkSpec
-)
+if TYPE_CHECKING:
+    Spec = OperatorSpec
+else:
+    Spec = Union[tuple(entry.load_spec() for entry in OPERATORS)]  # noqa: UP007
+"""The union of all specs, by whose tags messages are decoded."""
 
 __all__ = [
     "AggregatePhase",

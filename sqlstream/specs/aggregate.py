@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 
 from sqlstream.expressions import AggregateCall
-from sqlstream.specs.spec import OperatorSpec
+from sqlstream.specs.spec import OperatorSpec, until_ttl
 from sqlstream.specs.window import WindowSpec
 
 
@@ -38,6 +38,11 @@ class GroupAggregateSpec(OperatorSpec, frozen=True, tag="group_aggregate"):
     is_retracting: bool = False
     state_ttl_ms: int = 0
 
+    def kept_state(self) -> str:
+        if self.phase is AggregatePhase.LOCAL:
+            return ""
+        return f"one accumulator row per key; dropped: {until_ttl(self.state_ttl_ms)}"
+
 
 SLICE_END_COLUMN = "$slice_end"
 WINDOW_START_COLUMN = "$window_start"
@@ -65,3 +70,8 @@ class WindowAggregateSpec(OperatorSpec, frozen=True, tag="window_aggregate"):
     window_end_column: int = -1
     phase: AggregatePhase = AggregatePhase.SINGLE
     row_watermark_column: int = -1
+
+    def kept_state(self) -> str:
+        if self.phase is AggregatePhase.LOCAL:
+            return ""
+        return "one accumulator row per key and slice; dropped: when the slice's last window closes"

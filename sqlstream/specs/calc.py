@@ -1,4 +1,4 @@
-"""Specs of row-by-row operators: filter and project, drop -U, limit (Flink: StreamExecCalc and others)."""
+"""Specs of row-by-row operators: filter and project, drop -U (Flink: StreamExecCalc and others)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,3 @@ class CalcSpec(OperatorSpec, frozen=True, tag="calc"):
 
 class DropUpdateBeforeSpec(OperatorSpec, frozen=True, tag="drop_update_before"):
     """Drop -U rows for a consumer that replaces rows by key (Flink: StreamExecDropUpdateBefore)."""
-
-
-class LimitSpec(OperatorSpec, frozen=True, tag="limit"):
-    """The first `fetch` rows after `offset`, in order of arrival; `fetch` < 0 means all. Input is insert-only."""
-
-    fetch: int
-    offset: int = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 
 from sqlstream.expressions import Expression
-from sqlstream.specs.spec import OperatorSpec
+from sqlstream.specs.spec import OperatorSpec, until_ttl
 
 
 class JoinKind(enum.Enum):
@@ -27,6 +27,10 @@ class JoinSpec(OperatorSpec, frozen=True, tag="join"):
     condition: Expression | None = None
     left_ttl_ms: int = 0
     right_ttl_ms: int = 0
+
+    def kept_state(self) -> str:
+        left, right = until_ttl(self.left_ttl_ms), until_ttl(self.right_ttl_ms)
+        return f"all rows of both sides; dropped: left {left}, right {right}"
 
 
 class IntervalJoinSpec(OperatorSpec, frozen=True, tag="interval_join"):
@@ -53,6 +57,9 @@ class IntervalJoinSpec(OperatorSpec, frozen=True, tag="interval_join"):
     is_event_time: bool = True
     broadcast_input: int = -1
 
+    def kept_state(self) -> str:
+        return "rows of both sides; dropped: when no match is possible any more"
+
 
 class WindowJoinSpec(OperatorSpec, frozen=True, tag="window_join"):
     """Join of rows in the same window (Flink: StreamExecWindowJoin): both sides carry window_start and
@@ -71,3 +78,6 @@ class WindowJoinSpec(OperatorSpec, frozen=True, tag="window_join"):
     right_window_end_column: int
     condition: Expression | None = None
     broadcast_input: int = -1
+
+    def kept_state(self) -> str:
+        return "rows of both sides per window; dropped: when the window closes"

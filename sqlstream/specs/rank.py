@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 
 from sqlstream.expressions import SortKey
-from sqlstream.specs.spec import OperatorSpec
+from sqlstream.specs.spec import OperatorSpec, until_ttl
 
 
 class RankPhase(enum.Enum):
@@ -31,6 +31,12 @@ class RankSpec(OperatorSpec, frozen=True, tag="rank"):
     is_retracting: bool = False
     state_ttl_ms: int = 0
 
+    def kept_state(self) -> str:
+        if self.phase is RankPhase.LOCAL:
+            return ""
+        kept = "all rows" if self.is_retracting else f"the best {self.rank_end} rows"
+        return f"{kept} per key; dropped: {until_ttl(self.state_ttl_ms)}"
+
 
 class WindowRankSpec(OperatorSpec, frozen=True, tag="window_rank"):
     """Top-N per window (Flink: WindowRank; with rank_end 1 also WindowDeduplicate); input is insert-only.
@@ -45,6 +51,9 @@ class WindowRankSpec(OperatorSpec, frozen=True, tag="window_rank"):
     rank_start: int
     rank_end: int
     outputs_rank: bool
+
+    def kept_state(self) -> str:
+        return f"the best {self.rank_end} rows per key and window; dropped: when the window closes"
 
 
 class Keep(enum.Enum):
@@ -68,6 +77,13 @@ class DeduplicateSpec(OperatorSpec, frozen=True, tag="deduplicate"):
     phase: RankPhase = RankPhase.GLOBAL
     state_ttl_ms: int = 0
 
+    def kept_state(self) -> str:
+        if self.phase is RankPhase.LOCAL:
+            return ""
+        is_by_arrival = self.keep is Keep.FIRST and self.time_column < 0
+        kept = "the key" if is_by_arrival else f"the {self.keep.value.lower()} row"
+        return f"{kept} of each key; dropped: {until_ttl(self.state_ttl_ms)}"
+
 
 class SortSpec(OperatorSpec, frozen=True, tag="sort"):
     """ORDER BY … OFFSET … FETCH over bounded input (any changelog; the final rows are sorted) at the end of input.
@@ -78,3 +94,6 @@ class SortSpec(OperatorSpec, frozen=True, tag="sort"):
     order: tuple[SortKey, ...]
     offset: int = 0
     fetch: int = -1
+
+    def kept_state(self) -> str:
+        return "all rows; dropped: at the end of input"

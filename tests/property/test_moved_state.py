@@ -72,7 +72,7 @@ QUERIES = {
         AND a.rt BETWEEN b.rt - INTERVAL '1' SECOND AND b.rt + INTERVAL '1' SECOND""",
     "broadcast interval join": """
         SELECT b.id, h.high FROM bids b JOIN (SELECT window_end AS at, high FROM highs) h
-        ON b.rt BETWEEN h.at - INTERVAL '2' SECOND AND h.at AND b.v > h.high - 3""",
+        ON b.rt BETWEEN h.at AND h.at + INTERVAL '5' SECOND AND b.v > h.high - 12""",
     "window join": """
         SELECT b.id, a.id, b.window_end FROM tumbles b
         JOIN (SELECT * FROM TABLE(TUMBLE(TABLE asks, DESCRIPTOR(rt), INTERVAL '2' SECOND))) a

@@ -14,13 +14,12 @@ from runtime.aggregates.accumulator_set import (
 )
 from runtime.kernels.accumulate import add_into, count_into
 from runtime.kernels.buffers import to_array, view_values
-from runtime.kernels.index import KeyIndex
-from runtime.operators.aggregate.group_snapshot import GroupState, load_groups, save_groups
 from runtime.operators.batch_groups import batch_groups
-from runtime.operators.expiring import ExpiringOperator
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.state.arrays import Array, first_slots
-from runtime.state.snapshot import OperatorSnapshot
+from runtime.state.broadcast import Broadcast
+from runtime.state.keyed_table import KeyedTable
+from runtime.state.slot_columns import NumberColumn
 from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, to_arrow_schema
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.specs.aggregate import AggregatePhase, GroupAggregateSpec
@@ -65,7 +64,7 @@ class LocalGroupAggregate(Operator[GroupAggregateSpec]):
         output.emit(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
 
-class GroupAggregate(ExpiringOperator[GroupAggregateSpec]):
+class GroupAggregate(Operator[GroupAggregateSpec]):
     """Keeps one result row per key and emits its changes, at most one update per key and batch.
 
     State: one slot per key with its accumulators, dropped when the key's last row is retracted (retracting input), or
@@ -73,7 +72,7 @@ class GroupAggregate(ExpiringOperator[GroupAggregateSpec]):
     """
 
     def __init__(self, spec: GroupAggregateSpec, context: OperatorContext) -> None:
-        super().__init__(spec, context, spec.state_ttl_ms)
+        super().__init__(spec, context)
         schema = context.input_schemas[0]
         self._is_global = spec.phase is AggregatePhase.GLOBAL
         first = len(spec.keys) + (1 if spec.is_retracting else 0)
@@ -83,13 +82,25 @@ class GroupAggregate(ExpiringOperator[GroupAggregateSpec]):
             types = row_argument_types(spec.aggregates, schema)
         self._first_accumulator = first
         self._schema = to_arrow_schema(context.output_schema, context.output_mode)
-        key_types = [self._schema.field(i).type for i in range(len(spec.keys))]
-        self._state = GroupState(
-            KeyIndex(key_types) if key_types else None,
-            AccumulatorSet(spec.aggregates, types, spec.is_retracting),
-            self.ttl,
+        fields = list(self._schema)
+        keys, names = fields[: len(spec.keys)], [field.name for field in fields[len(spec.keys) :]]
+        calls = len(spec.aggregates)
+        self._accumulators = AccumulatorSet(spec.aggregates, types, spec.is_retracting, names[:calls])
+        self._row_counts = NumberColumn("row_count", pa.int64())
+        self._groups = context.state.add(
+            KeyedTable(
+                "groups",
+                pa.schema(keys),
+                [self._accumulators, *([self._row_counts] if spec.is_retracting else [])],
+                context.state.scope,
+                ttl_ms=spec.state_ttl_ms,
+                parts=self._accumulators.parts,
+            )
         )
-        self._has_emitted = False
+        # Whether any row ever arrived.
+        self._has_emitted = Broadcast("has_emitted", False, any)
+        if not spec.keys:
+            context.state.add(self._has_emitted)
 
     # -- input -------------------------------------------------------------------------------------
 
@@ -102,27 +113,24 @@ class GroupAggregate(ExpiringOperator[GroupAggregateSpec]):
             groups, first_rows = batch_groups(keys, batch.num_rows)
             chosen = pa.array(first_rows)
             keys = [key.take(chosen) for key in keys]
-        self.expire()
-        slots, is_new = self._state.find_or_create(keys)
+        slots, is_new = self._groups.get_or_create(keys)
+        self._groups.writing(slots)
         before = self._results_before(slots)
         self._apply(batch, slots[groups])
-        self._has_emitted = True
-        self.ttl.touch(slots)
+        self._has_emitted.value = True
         self._emit(keys, slots, is_new, before, output)
 
     def _apply(self, batch: pa.RecordBatch, slots: Array) -> None:
-        state = self._state
         if self._is_global:
-            state.accumulators.merge(slots, batch.columns[self._first_accumulator :])
+            self._accumulators.merge(slots, batch.columns[self._first_accumulator :])
             if self.spec.is_retracting:
-                add_into(
-                    state.row_counts, slots, view_values(batch.column(self._first_accumulator - 1), np.int64)
-                )
+                counts = view_values(batch.column(self._first_accumulator - 1), np.int64)
+                add_into(self._row_counts.values, slots, counts)
             return
         signs = row_signs(batch)
-        state.accumulators.accumulate(slots, batch, signs)
+        self._accumulators.accumulate(slots, batch, signs)
         if self.spec.is_retracting:
-            count_into(state.row_counts, slots, signs)
+            count_into(self._row_counts.values, slots, signs)
 
     # -- output ------------------------------------------------------------------------------------
 
@@ -130,15 +138,15 @@ class GroupAggregate(ExpiringOperator[GroupAggregateSpec]):
         """The results that were emitted last, for a -U or -D that repeats them; empty unless the output mode is RETRACT."""
         if self.context.output_mode is not ChangelogMode.RETRACT:
             return []
-        return self._state.accumulators.results(slots)
+        return self._accumulators.results(slots)
 
     def _emit(
         self, keys: list[pa.Array], slots: Array, is_new: Array, before: list[pa.Array], output: Output
     ) -> None:
-        after = self._state.accumulators.results(slots)
+        after = self._accumulators.results(slots)
         is_gone = np.zeros(len(slots), dtype=bool)
         if self.spec.is_retracting and self.spec.keys:
-            is_gone = self._state.row_counts[slots] <= 0
+            is_gone = self._row_counts.values[slots] <= 0
         match self.context.output_mode:
             case ChangelogMode.INSERT_ONLY:
                 self._emit_new(keys, after, np.flatnonzero(is_new), output)
@@ -150,7 +158,7 @@ class GroupAggregate(ExpiringOperator[GroupAggregateSpec]):
             case ChangelogMode.RETRACT:
                 self._emit_pairs(keys, is_new, is_gone, before, after, output)
         if is_gone.any():
-            self._state.forget(slots[is_gone])
+            self._groups.forget(slots[is_gone])
 
     def _emit_new(self, keys: list[pa.Array], results: list[pa.Array], rows: Array, output: Output) -> None:
         if len(rows):
@@ -196,32 +204,11 @@ class GroupAggregate(ExpiringOperator[GroupAggregateSpec]):
         output.emit(pa.RecordBatch.from_arrays([*columns, to_array(pa.int8(), kinds)], schema=self._schema))
 
     def on_finish(self, output: Output) -> None:
-        if self.spec.keys or self._has_emitted or self.context.subtask != 0:
+        if self.spec.keys or self._has_emitted.value or self.context.subtask != 0:
             return
         # No row ever arrived: the aggregate of no rows is still a result.
-        slots, is_new = self._state.find_or_create([])
+        slots, is_new = self._groups.get_or_create([])
         self._emit([], slots, is_new, self._results_before(slots), output)
-
-    # -- expiry ------------------------------------------------------------------------------------
-
-    def forget_expired(self, slots: Array) -> None:
-        self._state.forget(slots)
-
-    # -- state -------------------------------------------------------------------------------------
-
-    def snapshot(self) -> OperatorSnapshot:
-        snapshot = save_groups(self._state, self.context.max_parallelism)
-        if not self.spec.keys:
-            snapshot.shared["progress"] = pa.table({"has_emitted": [self._has_emitted]})
-        return snapshot
-
-    def restore(self, snapshot: OperatorSnapshot) -> None:
-        load_groups(self._state, snapshot)
-        progress = snapshot.shared.get("progress")
-        self._has_emitted = progress is not None and any(progress.column("has_emitted").to_pylist())
-
-    def state_bytes(self) -> int:
-        return self._state.nbytes()
 
 
 def _equal_rows(before: list[pa.Array], after: list[pa.Array], rows: int) -> Array:

@@ -9,14 +9,11 @@ import pyarrow as pa
 
 from runtime.kernels.accumulate import add_into
 from runtime.kernels.buffers import to_array
-from runtime.operators.join.equal_pairs import portions
-from runtime.operators.join.join_side import JoinSide
+from runtime.operators.join.equal_pairs import complete_rows, portions
 from runtime.operators.join.joined import JoinedRows
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.state.arrays import Array
-from runtime.state.operator_state import EXPIRED
-from runtime.state.snapshot import OperatorSnapshot
-from runtime.state.state_ttl import StateTtl
+from runtime.state.keyed_rows import KeyedRows
 from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema, with_row_kinds, without_row_kinds
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.specs.join import JoinKind, JoinSpec
@@ -33,25 +30,35 @@ class Join(Operator[JoinSpec]):
 
     def __init__(self, spec: JoinSpec, context: OperatorContext) -> None:
         super().__init__(spec, context)
-        schemas = [to_arrow_schema(schema) for schema in context.input_schemas]
-        self._keys = (spec.left_keys, spec.right_keys)
-        ttls = [StateTtl(ttl_ms, context.now_ms) for ttl_ms in (spec.left_ttl_ms, spec.right_ttl_ms)]
-        self._sides = [
-            JoinSide(schema, keys, not mode.is_insert_only, ttl)
-            for schema, keys, mode, ttl in zip(schemas, self._keys, context.input_modes, ttls, strict=True)
-        ]
-        self._joined = JoinedRows(spec.condition, context)
         self._is_left_join = spec.kind is JoinKind.LEFT
+        self._keys = (spec.left_keys, spec.right_keys)
+        self._sides = (
+            self._declare("left", _LEFT, spec.left_ttl_ms),
+            self._declare("right", _RIGHT, spec.right_ttl_ms),
+        )
+        self._joined = JoinedRows(spec.condition, context)
+
+    def _declare(self, name: str, side: int, ttl_ms: int) -> KeyedRows:
+        return self.context.state.add(
+            KeyedRows(
+                name,
+                to_arrow_schema(self.context.input_schemas[side]),
+                self._keys[side],
+                self.context.state.scope,
+                is_retracting=not self.context.input_modes[side].is_insert_only,
+                counts_matches=self._is_left_join and side == _LEFT,
+                ttl_ms=ttl_ms,
+            )
+        )
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
-        self._expire()
         for portion, found in self._portions(batch, input_index):
             self._join(portion, found, input_index, output)
 
     def _portions(self, batch: pa.RecordBatch, input_index: int) -> Iterator[tuple[pa.RecordBatch, Array]]:
         """Parts of the batch that make about PAIRS_MAX pairs each, because many rows may match many others.
 
-        With each part comes what `JoinSide.find` of the other side returns for its rows.
+        With each part comes what `find` of the other side returns for its rows.
         """
         keys = [batch.column(k) for k in self._keys[input_index]]
         other = self._sides[1 - input_index]
@@ -68,7 +75,14 @@ class Join(Operator[JoinSpec]):
             matches = np.zeros(rows.num_rows, dtype=np.int64)
             self._join_right(rows, kinds, found, output)
         signs = np.where(is_accumulate(kinds), 1, -1).astype(np.int64)
-        self._sides[input_index].apply(rows, signs, matches)
+        self._keep(rows, signs, matches, input_index)
+
+    def _keep(self, rows: pa.RecordBatch, signs: Array, matches: Array, side: int) -> None:
+        """Change the state; a row with a NULL in its key never matches, so it is not kept."""
+        kept = complete_rows([rows.column(k) for k in self._keys[side]]) if self._keys[side] else None
+        if kept is not None:
+            rows, signs, matches = rows.take(to_array(pa.int64(), kept)), signs[kept], matches[kept]
+        self._sides[side].apply(rows, signs, matches)
 
     # -- matching ----------------------------------------------------------------------------------
 
@@ -129,35 +143,3 @@ class Join(Operator[JoinSpec]):
             output.emit(rows)
         else:
             output.emit(with_row_kinds(rows, np.ascontiguousarray(kinds, dtype=np.int8)))
-
-    # -- expiry ------------------------------------------------------------------------------------
-
-    def _expire(self) -> None:
-        for side in self._sides:
-            if expired := side.expire():
-                self.context.count(EXPIRED, expired)
-
-    def next_processing_time_ms(self) -> int | None:
-        due = [side.ttl.next_sweep_ms for side in self._sides]
-        return min((time_ms for time_ms in due if time_ms is not None), default=None)
-
-    def on_processing_time(self, now_ms: int, output: Output) -> None:
-        self._expire()
-
-    # -- state -------------------------------------------------------------------------------------
-
-    def snapshot(self) -> OperatorSnapshot:
-        keyed = {
-            name: side.save(self.context.max_parallelism)
-            for name, side in zip(("left", "right"), self._sides, strict=True)
-        }
-        return OperatorSnapshot(keyed=keyed)
-
-    def restore(self, snapshot: OperatorSnapshot) -> None:
-        for index, name in enumerate(("left", "right")):
-            table = snapshot.keyed.get(name)
-            if table is not None and table.num_rows:
-                self._sides[index].load(table)
-
-    def state_bytes(self) -> int:
-        return sum(side.nbytes() for side in self._sides)

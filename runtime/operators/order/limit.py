@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.state.broadcast import Broadcast
-from sqlstream.specs.calc import LimitSpec
+from sqlstream.specs.limit import LimitSpec
 
 
 class Limit(Operator[LimitSpec]):

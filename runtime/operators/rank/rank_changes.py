@@ -11,11 +11,10 @@ from runtime.kernels.buffers import to_array
 from runtime.kernels.rank import rank_changes_into
 from runtime.operators.operator import OperatorContext, Output
 from runtime.state.arrays import Array
+from runtime.state.id_lists import NO_ROW
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.specs.rank import RankSpec
-
-NO_ROW = -1
 
 
 class Rows(Protocol):
@@ -25,7 +24,7 @@ class Rows(Protocol):
 
 
 class RankChanges:
-    """Compares lists of row ids, int64[keys, rank_end], best first, NO_ROW where a list ends."""
+    """Compares lists of row ids, int64[keys, at most rank_end], best first, NO_ROW where a list ends."""
 
     def __init__(self, spec: RankSpec, context: OperatorContext) -> None:
         self._spec = spec
@@ -49,7 +48,7 @@ class RankChanges:
     def _by_rank(self, before: Array, after: Array) -> tuple[Array, Array, Array]:
         """Per rank: -U then +U where its row is replaced, +I where the rank is new, -D where it no longer exists."""
         first = self._spec.rank_start - 1
-        most = 2 * before.shape[0] * (before.shape[1] - first)
+        most = 2 * before.shape[0] * max(0, before.shape[1] - first)
         ids, ranks = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
         kinds = np.empty(most, dtype=np.int8)
         keeps_updates_before = self._mode is not ChangelogMode.UPSERT

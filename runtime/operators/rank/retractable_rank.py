@@ -5,18 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import to_array, view_values
-from runtime.kernels.chains import Chains
-from runtime.kernels.index import KeyIndex
 from runtime.kernels.rank import rank_within
-from runtime.operators.expiring import ExpiringOperator
-from runtime.operators.operator import OperatorContext, Output
+from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.order.ordering import sort_indices
-from runtime.operators.rank.rank_changes import NO_ROW, RankChanges
-from runtime.state.arrays import Array, grown
-from runtime.state.key_group_column import key_group_column
-from runtime.state.row_multiset import RowMultiset
-from runtime.state.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
+from runtime.operators.rank.rank_changes import RankChanges
+from runtime.state.arrays import Array
+from runtime.state.id_lists import NO_ROW
+from runtime.state.keyed_multiset import KeyedMultiset
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
 from sqlstream.specs.rank import RankSpec
@@ -25,7 +20,7 @@ _COPY_BITS = 16
 """An id in a list is `row slot << _COPY_BITS | copy`: equal rows share a slot and differ in `copy`."""
 
 
-class RetractableRank(ExpiringOperator[RankSpec]):
+class RetractableRank(Operator[RankSpec]):
     """Keeps every row, because the next best row replaces a retracted one in the list of its key.
 
     The cost of a batch is its own rows and the lists of its keys. All rows of a key are read, at most once per batch, only when
@@ -35,42 +30,38 @@ class RetractableRank(ExpiringOperator[RankSpec]):
     """
 
     def __init__(self, spec: RankSpec, context: OperatorContext) -> None:
-        super().__init__(spec, context, spec.state_ttl_ms)
+        super().__init__(spec, context)
         if spec.rank_end >= 1 << _COPY_BITS:
             raise UserError(
                 "SS3091", f"a Top-N over updating input keeps at most {(1 << _COPY_BITS) - 1} ranks"
             )
-        self._schema = to_arrow_schema(context.input_schemas[0])
-        types = [self._schema.field(k).type for k in spec.partition_keys]
-        self._index = KeyIndex(types) if types else None
-        self._rows = RowMultiset(self._schema)
-        self._rows_of_key = Chains()
-        self._lists: Array = np.full((0, spec.rank_end), NO_ROW, dtype=np.int64)
+        schema = to_arrow_schema(context.input_schemas[0])
+        self._table = context.state.add(
+            KeyedMultiset(
+                "rows",
+                schema,
+                spec.partition_keys,
+                context.state.scope,
+                list_length=spec.rank_end,
+                ttl_ms=spec.state_ttl_ms,
+            )
+        )
+        self._rows = self._table.rows
         self._changes = RankChanges(spec, context)
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
-        self.expire()
-        keys = self._key_slots([batch.column(k) for k in self.spec.partition_keys], batch.num_rows)
-        row_slots, new_rows = self._rows.apply(batch)
-        self._rows_of_key.append(keys[new_rows], row_slots[new_rows])
+        keys, row_slots = self._table.apply(batch)
         touched = np.unique(keys)
-        self.ttl.touch(touched)
-        before = self._lists[touched]
+        self._table.writing(touched)
+        before = self._table.lists[touched]
         after = self._corrected(touched, before, keys, row_slots)
-        self._lists[touched] = after
+        self._table.lists[touched] = after
         self._changes.emit(before, after, self, output)
-        emptied = self._rows_of_key.remove(self._rows.sweep(row_slots))
-        self.ttl.forget(emptied)
-        if self._index is not None:
-            self._index.delete(emptied)
+        self._table.sweep(row_slots)
 
-    def _key_slots(self, columns: list[pa.Array], rows: int) -> Array:
-        if self._index is None:
-            keys = np.zeros(rows, dtype=np.int64)
-        else:
-            keys, _ = self._index.get_or_insert(columns)
-        self._lists = grown(self._lists, int(keys.max(initial=0)) + 1, NO_ROW)
-        return keys
+    def on_restored(self) -> None:
+        keys = self._table.key_slots()
+        self._table.lists[keys] = self._best(keys)
 
     def gather(self, row_ids: Array) -> pa.RecordBatch:
         """The rows of ids from a list."""
@@ -100,7 +91,7 @@ class RetractableRank(ExpiringOperator[RankSpec]):
 
     def _best(self, touched: Array) -> Array:
         """The lists of these keys from all their rows."""
-        positions, rows = self._rows_of_key.match(touched)
+        positions, rows = self._table.match(touched)
         is_there = self._rows.counts[rows] > 0
         return self._listed(*self._sorted(positions[is_there], rows[is_there]), len(touched))
 
@@ -125,46 +116,3 @@ class RetractableRank(ExpiringOperator[RankSpec]):
         lists = np.full((count, self.spec.rank_end), NO_ROW, dtype=np.int64)
         lists[positions[kept], ranks[kept] - 1] = ids[kept]
         return lists
-
-    # -- expiry ------------------------------------------------------------------------------------
-
-    def forget_expired(self, slots: Array) -> None:
-        _, rows = self._rows_of_key.match(slots)
-        self._rows_of_key.remove(rows)
-        self._rows.delete(rows)
-        self._lists[slots] = NO_ROW
-        if self._index is not None:
-            self._index.delete(slots)
-
-    # -- state -------------------------------------------------------------------------------------
-
-    def snapshot(self) -> OperatorSnapshot:
-        columns, names = self._rows.save()
-        keys = [columns[1 + k] for k in self.spec.partition_keys]
-        groups = key_group_column(keys, len(columns[0]), self.context.max_parallelism)
-        touched = self.ttl.touched_ms(self._rows_of_key.slots_of(self._rows.slots()))
-        columns = [groups, to_array(pa.int64(), touched), *columns]
-        return OperatorSnapshot(
-            keyed={"rows": pa.table(columns, names=[KEY_GROUP_COLUMN, "touched_ms", *names])}
-        )
-
-    def restore(self, snapshot: OperatorSnapshot) -> None:
-        table = snapshot.keyed.get("rows")
-        if table is None or table.num_rows == 0:
-            return
-        saved = table.combine_chunks().to_batches()[0]
-        batch, row_slots = self._rows.load(saved.columns[2:])
-        keys = self._key_slots([batch.column(k) for k in self.spec.partition_keys], batch.num_rows)
-        self._rows_of_key.append(keys, row_slots)
-        self.ttl.load(keys, view_values(saved.column(1), np.int64))
-        touched = np.unique(keys)
-        self._lists[touched] = self._best(touched)
-
-    def state_bytes(self) -> int:
-        index = 0 if self._index is None else int(self._index.nbytes)
-        return (
-            index
-            + self._rows.nbytes()
-            + self.ttl.nbytes()
-            + int(self._lists.nbytes + self._rows_of_key.nbytes)
-        )

@@ -283,7 +283,10 @@ def test_kept_values_restore_what_can_be_retracted(name: str) -> None:
     assert before.kept_values is not None
     check(results(before), name, rows)
     after = made(name, is_retracting=True)
-    after.load(*before.kept_values.table())
+    assert after.kept_values is not None
+    after.kept_values.load(*before.kept_values.save())
+    slots = np.arange(SLOTS)
+    after.load(slots, before.columns(slots))
     add_all(after, name, [early])
     check(results(after), name, rows)
     gone, again = rows[:30], spread(random_rows(15, 20), 16)
@@ -314,7 +317,7 @@ def test_values_that_went_take_no_room(name: str) -> None:
         add_all(accumulator, name, rows)
         add_all(accumulator, name, rows[::-1], [-1] * len(rows))
     assert accumulator.kept_values is not None
-    assert len(accumulator.kept_values.table()[0]) == 0
+    assert len(accumulator.kept_values.save()[0]) == 0
     assert accumulator.nbytes() < 200_000, "400 kB came and went"
 
 

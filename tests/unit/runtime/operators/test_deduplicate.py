@@ -179,7 +179,7 @@ def test_what_was_kept_and_when_it_was_touched_is_known_after_a_restore(keys: tu
     output = Collected()
     feed(after, [[A3], [("a", 1, 5_000, "equal")]], output)
     assert output.rows == [("-U", *late), ("+U", "a", 1, 5_000, "equal")]
-    assert after.next_processing_time_ms() is not None
+    assert after.context.state.next_sweep_ms is not None
     assert after.snapshot().keyed["rows"].num_rows == 1
     feed(after, [Clock(1_150)], output)
     assert after.snapshot().keyed["rows"].num_rows == 0

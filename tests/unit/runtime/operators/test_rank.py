@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter, defaultdict
 from typing import Any
 
@@ -200,9 +201,9 @@ def test_a_key_untouched_for_its_ttl_starts_anew() -> None:
         output,
     )
     assert output.rows[2:] == [("+I", *row("a", 1), 1), ("+U", *row("b", 2), 1), ("+I", *row("b", 1), 2)]
-    moved = make_operator(spec, operator.context)
+    moved = make_operator(spec, dataclasses.replace(operator.context))
     moved.restore(operator.snapshot())
-    assert moved.next_processing_time_ms() == 1_220
+    assert moved.context.state.next_sweep_ms == 1_220
     feed(operator, [Clock(9_000)], output)
     assert operator.snapshot().keyed["rows"].num_rows == 0
 

@@ -280,6 +280,27 @@ def test_local_hands_on_when_a_window_can_close_and_keeps_its_partials_in_a_snap
     assert [row[1] for row in output.rows] == [1, 1, 1]
 
 
+def test_state_has_the_columns_that_the_calls_need_under_their_names() -> None:
+    schema = Schema((*ROWS.fields, Field("unread", sql.STRING), Field("is_paid", sql.BOOLEAN)))
+    rows = [("a", 7, 1, "x" * 99, True), ("a", 7, 2, "x" * 99, False), ("a", 8, 3, "x" * 99, True)]
+    merged = (AggregateCall("SUM", (1,), sql.BIGINT, filter=4),)
+    distinct = (AggregateCall("COUNT", (1,), sql.BIGINT, is_distinct=True, filter=4),)
+    result = Schema.of(("key", sql.STRING), ("f", sql.BIGINT), *BOUNDS)
+    session = ["$session_start", "$session_end", "$rows"]
+    for window, table, calls, columns, final in (
+        (TUMBLE, "slices", merged, ["key", "sum$0", "sum$1", "$slice_end"], 15),
+        (TUMBLE, "slices", distinct, ["key", "value", "is_paid", "$slice_end"], 2),
+        (SESSION, "sessions", merged, ["key", "sum$0", "sum$1", *session], 15),
+        (SESSION, "sessions", distinct, ["key", "value", "is_paid", *session], 2),
+    ):
+        spec = WindowAggregateSpec((0,), calls, window, time_column=2)
+        operator, output = make_operator(spec, operator_context([schema], result)), Collected()
+        feed(operator, [rows], output)
+        assert operator.context.state.snapshot().keyed[table].column_names == ["$key_group", *columns]
+        finish(operator, output)
+        assert [row[1] for row in output.rows] == [final]
+
+
 @pytest.mark.parametrize("window", [TUMBLE, HOP, CUMULATE, SESSION], ids=str)
 def test_windows_by_processing_time_fire_when_the_clock_reaches_their_end(window: WindowSpec) -> None:
     """The input stays open and no row follows: only the clock can close them."""

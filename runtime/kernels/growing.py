@@ -1,0 +1,84 @@
+"""Arrays that grow in place: large ones by remapping their pages, which copies nothing and touches no page in advance."""
+
+from __future__ import annotations
+
+import mmap
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+_CAPACITY_MIN = 16
+_MAPPED_BYTES_MIN = 4 << 20
+"""Arrays that outgrow this are mapped. Below it, memory that the allocator has at hand is cheaper than fresh pages."""
+_HUGE_PAGES = getattr(mmap, "MADV_HUGEPAGE", None)
+
+
+class GrowingArray:
+    """A numpy array, `values`, whose first `count` items (along its first axis) are in use; what is not yet written is `fill`.
+
+    `reserve` may move the items: take `values` anew after it. A view of `values` that still exists then keeps its memory and
+    turns the growth into a copy. State: the items, with room for as many again. It never shrinks.
+    """
+
+    def __init__(self, dtype: Any, width: int = 0, fill: Any = 0) -> None:
+        self._dtype = np.dtype(dtype)
+        self._tail = (width,) if width else ()
+        self._fill = fill
+        self._item_bytes = self._dtype.itemsize * max(width, 1)
+        self._map: mmap.mmap | None = None
+        self.values: Array = np.empty((0, *self._tail), dtype=self._dtype)
+        self.count = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held, in bytes."""
+        return self.nbytes_of(self.count)
+
+    def nbytes_of(self, used: int) -> int:
+        """Memory held, in bytes, when only the first `used` items were ever written: mapped pages come with their first use."""
+        return int(self.values.nbytes) if self._map is None else used * self._item_bytes
+
+    def reserve(self, count: int) -> None:
+        """Have at least `count` items in use; doubling makes growth amortised O(1) per item."""
+        if count <= self.count:
+            return
+        if count > len(self.values):
+            self._grow(max(count, 2 * len(self.values), _CAPACITY_MIN))
+        if self._fill:
+            self.values[self.count : count] = self._fill
+        self.count = count
+
+    def _grow(self, capacity: int) -> None:
+        if self.count and capacity * self._item_bytes >= _MAPPED_BYTES_MIN:
+            self._remap(capacity)
+            return
+        larger = np.zeros((capacity, *self._tail), dtype=self._dtype)
+        larger[: self.count] = self.values[: self.count]
+        self.values = larger
+
+    def _remap(self, capacity: int) -> None:
+        size = -(-capacity * self._item_bytes // mmap.PAGESIZE) * mmap.PAGESIZE
+        old, before = self._map, self.values
+        if old is not None:
+            self.values = before = before[:0].copy()
+            try:
+                old.resize(size)
+            except BufferError:
+                # Somebody holds a view of the old memory, which lives as long as the view.
+                before = _items(old, self._dtype, self._tail)
+                old = None
+        if old is None:
+            self._map = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            if _HUGE_PAGES is not None:
+                self._map.madvise(_HUGE_PAGES)
+        assert self._map is not None
+        self.values = _items(self._map, self._dtype, self._tail)
+        if len(before):
+            self.values[: self.count] = before[: self.count]
+
+
+def _items(pages: mmap.mmap, dtype: np.dtype[Any], tail: tuple[int, ...]) -> Array:
+    items = np.frombuffer(pages, dtype=dtype)
+    return items[: len(items) // tail[0] * tail[0]].reshape(-1, *tail) if tail else items

@@ -1,0 +1,131 @@
+"""State with a short ordered list of rows per key, for Top-N: a key index, the lists, and the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.kernels.buffers import to_array, view_values
+from runtime.kernels.index import KeyIndex
+from runtime.kernels.rank import missing_into
+from runtime.state.arrays import Array, grown
+from runtime.state.columns import RowStore
+from runtime.state.id_lists import NO_ROW, IdLists
+from runtime.state.key_group_column import slot_key_groups
+from runtime.state.keyed_table import TOUCHED_COLUMN
+from runtime.state.operator_state import StateScope
+from runtime.state.slot_columns import unique_names
+from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
+from runtime.state.state_ttl import StateTtl
+
+
+class RowLists:
+    """At most `size` rows per key, in the order that the operator gives them, declared as the table `name`.
+
+    The key of a row is in its columns `key_columns`; without any there is one list, that of slot 0. State: index, lists and rows;
+    a key is forgotten, with its rows, `ttl_ms` after it was last touched.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        schema: pa.Schema,
+        key_columns: Sequence[int],
+        size: int,
+        ttl_ms: int,
+        scope: StateScope,
+    ) -> None:
+        self.name = name
+        self.lists = IdLists(size)
+        self.rows = RowStore(schema)
+        self._key_columns = tuple(key_columns)
+        types = [schema.field(k).type for k in key_columns]
+        self._index = KeyIndex(types) if types else None
+        self._ttl = StateTtl(ttl_ms, scope.now_ms)
+        self._max_parallelism = scope.max_parallelism
+        self._marks: Array = np.empty(0, dtype=np.uint8)
+        if self._index is None:
+            self.lists.resize(1)
+
+    def slots_of(self, batch: pa.RecordBatch) -> Array:
+        """int64[n]: the slot of each row's key, which gets an empty list if it is absent."""
+        if self._index is None:
+            return np.zeros(batch.num_rows, dtype=np.int64)
+        slots, _ = self._index.get_or_insert([batch.column(k) for k in self._key_columns])
+        self.lists.resize(self._index.slot_count)
+        return slots
+
+    def writing(self, slots: Array) -> None:
+        """The lists of these distinct slots are about to be written."""
+        self._ttl.touch(slots)
+
+    def enter(self, batch: pa.RecordBatch, slots: Array, lists: Array, first_row: int) -> Array:
+        """Store the batch's rows that are in these lists of distinct slots: row i as id `first_row + i`, where `first_row` is the
+        number of ids so far. The lists get the stored ids, and are returned."""
+        is_fresh = lists >= first_row
+        fresh = lists[is_fresh] - first_row
+        is_entered = np.zeros(batch.num_rows, dtype=bool)
+        is_entered[fresh] = True
+        entered = np.flatnonzero(is_entered)
+        id_of_row = np.empty(batch.num_rows, dtype=np.int64)
+        id_of_row[entered] = self.rows.append(batch, entered)
+        lists = lists.copy()
+        lists[is_fresh] = id_of_row[fresh]
+        self.lists.set(slots, lists)
+        return lists
+
+    def drop_removed(self, before: Array, after: Array) -> None:
+        """Forget the rows with ids of `before` that are not in `after`."""
+        self._marks = grown(self._marks, self.rows.id_count)
+        removed = np.empty(before.size, dtype=np.int64)
+        self.rows.delete(removed[: missing_into(self._marks, before, after, removed)])
+
+    def live_slots(self) -> Array:
+        """The slots of all keys, ascending."""
+        return np.zeros(1, dtype=np.int64) if self._index is None else self._index.slots()
+
+    # -- declared state ----------------------------------------------------------------------------
+
+    def save(self) -> SavedTables:
+        slots = self.live_slots()
+        lists = self.lists.lists(slots)
+        present = lists != NO_ROW
+        owners = np.repeat(np.arange(len(slots)), present.sum(axis=1))
+        groups = slot_key_groups(self._index, slots, self._max_parallelism)
+        rows = self.rows.gather(lists[present])
+        touched = to_array(pa.int64(), self._ttl.touched_ms(slots[owners]))
+        names = [KEY_GROUP_COLUMN, TOUCHED_COLUMN, *unique_names(self.rows.schema.names)]
+        table = pa.table([pa.array(groups[owners]), touched, *rows.columns], names=names)
+        return SavedTables(keyed={self.name: table})
+
+    def load(self, saved: SavedTables) -> None:
+        table = saved.keyed.get(self.name)
+        for part in table.to_batches() if table is not None else []:
+            batch = pa.RecordBatch.from_arrays(part.columns[2:], schema=self.rows.schema)
+            slots = self.slots_of(batch)
+            # Rows of a key were saved in their order. The ids of an empty store follow each other.
+            first_id = self.rows.id_count
+            self.rows.append(batch)
+            self.lists.insert(slots, first_id + np.arange(batch.num_rows), first_id)
+            self._ttl.load(slots, view_values(part.column(1), np.int64))
+
+    def nbytes(self) -> int:
+        index = 0 if self._index is None else int(self._index.nbytes)
+        return (
+            index + self.lists.nbytes() + int(self.rows.nbytes) + self._ttl.nbytes() + int(self._marks.nbytes)
+        )
+
+    @property
+    def next_sweep_ms(self) -> int | None:
+        return self._ttl.next_sweep_ms
+
+    def expire(self) -> int:
+        slots = self._ttl.take_expired()
+        rows = self.lists.lists(slots)
+        self.rows.delete(rows[rows != NO_ROW])
+        self.lists.clear(slots)
+        if self._index is not None:
+            self._index.delete(slots)
+        return len(slots)

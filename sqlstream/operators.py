@@ -1,0 +1,57 @@
+"""The operators of the engine, in three packages: what one must do, how it is executed, and what plans it."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class OperatorEntry:
+    """One operator, by `module:name` within `sqlstream.specs`, `runtime.operators` and `planner.physical`.
+
+    `operator` is empty for what the task runs by itself: sources, sinks and batch queries. `planner` is a function
+    (planning, inputs, relational node) that returns the physical node, or None for a node that it does not plan; it is empty
+    for an operator that a function of another module plans.
+    """
+
+    spec: str
+    operator: str = ""
+    planner: str = ""
+
+    def load_spec(self) -> Any:
+        return _load("sqlstream.specs", self.spec)
+
+    def load_planner(self) -> Any:
+        return _load("planner.physical", self.planner)
+
+
+OPERATORS: list[OperatorEntry] = [
+    OperatorEntry("source:SourceSpec"),
+    OperatorEntry("source:ValuesSpec"),
+    OperatorEntry("batch_query:BatchQuerySpec"),
+    OperatorEntry("infer_table:InferTableSpec"),
+    OperatorEntry("calc:CalcSpec", "calc:Calc"),
+    OperatorEntry("calc:DropUpdateBeforeSpec", "drop_update_before:DropUpdateBefore"),
+    OperatorEntry("limit:LimitSpec", "order.limit:Limit", "limit:plan_limit"),
+    OperatorEntry("watermark:WatermarkAssignerSpec", "watermark_assigner:WatermarkAssigner"),
+    OperatorEntry("window:WindowTvfSpec", "window.window_tvf:WindowTvf"),
+    OperatorEntry("aggregate:GroupAggregateSpec", "aggregate.group_aggregate:make_group_aggregate"),
+    OperatorEntry("aggregate:WindowAggregateSpec", "window.window_aggregate:make_window_aggregate"),
+    OperatorEntry("join:JoinSpec", "join.join:Join"),
+    OperatorEntry("join:IntervalJoinSpec", "join.interval_join:IntervalJoin"),
+    OperatorEntry("join:WindowJoinSpec", "window.window_join:WindowJoin"),
+    OperatorEntry("lookup_join:LookupJoinSpec"),
+    OperatorEntry("rank:RankSpec", "rank.rank:make_rank"),
+    OperatorEntry("rank:WindowRankSpec", "window.window_rank:WindowRank"),
+    OperatorEntry("rank:DeduplicateSpec", "rank.deduplicate:make_deduplicate"),
+    OperatorEntry("rank:SortSpec", "order.sort:Sort"),
+    OperatorEntry("compare_rows:CompareRowsSpec", "compare_rows:CompareRows"),
+    OperatorEntry("sink:SinkSpec"),
+]
+
+
+def _load(package: str, place: str) -> Any:
+    module, name = place.split(":")
+    return getattr(importlib.import_module(f"{package}.{module}"), name)
