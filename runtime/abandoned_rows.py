@@ -72,6 +72,19 @@ def remove_staged(claim: str, files: Any) -> None:
             files.remove(directory)
 
 
+def is_claimed(path: str, files: Any) -> bool:
+    """Whether the job of the claim at this path lives, or a server keeps it."""
+    if files.status(path) is None:
+        return False
+    lock = files.lock(path)
+    if lock is None:
+        return files.status(path) is not None
+    try:
+        return _is_kept(lock)
+    finally:
+        lock.close()
+
+
 def _remove_abandoned(pattern: str, files: Any) -> None:
     for path in files.match_glob(pattern):
         lock = files.lock(path)

@@ -44,6 +44,11 @@ class Collected:
             batch.validate(full=True)
             self.elements.append(batch)
 
+    splits_rows = False
+
+    def emit_rows(self, batch: pa.RecordBatch, rows: Any) -> None:
+        self.emit(batch.take(pa.array(rows)))
+
     def emit_watermark(self, timestamp_ms: int) -> None:
         self.elements.append(Watermark(timestamp_ms))
 

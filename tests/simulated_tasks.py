@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
+from committable_harness import file_of
 
 from runtime.net.channels import ChannelClosed, QueuedItem
 from runtime.state.snapshot import OperatorSnapshot
@@ -32,6 +33,7 @@ from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import InputChannelDescriptor, TaskDeploymentDescriptor
 from sqlstream.schema import Schema
 from sqlstream.specs import CalcSpec, SinkSpec, SourceSpec
+from sqlstream.spi.committable import Committable
 from sqlstream.spi.connector import (
     AssignedSplits,
     Boundedness,
@@ -184,11 +186,11 @@ class _Writer:
         columns = batch.to_pydict()
         self._rows += zip(columns["k"], columns["v"], strict=True)
 
-    def finish(self) -> list[dict[str, Any]]:
+    def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
         if not self._disk.is_calm and self._disk.fate.random() < 0.05:
             raise JobError("SS5002", "cannot be closed", reason=FailureReason.OPERATOR_FAILED)
         self._disk.staged.setdefault(self._job_id, {})[self._file] = self._rows
-        return [{"file": self._file}]
+        return [file_of(self._file, self._job_id, checkpoint_id)]
 
     def abort(self) -> None:
         self._rows = []

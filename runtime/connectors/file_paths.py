@@ -58,11 +58,6 @@ def _without_scheme(path: str) -> str:
     return urllib.parse.unquote("/" + path[scheme.end() :].lstrip("/"))
 
 
-def staging_directory(path: str, job_id: str, writer_id: str) -> str:
-    """Where a writer of a job keeps its files until the commit; readers of the table pass over it."""
-    return os.path.join(path, f".staging-{job_id}-{writer_id}")
-
-
 def is_pattern(path: str) -> bool:
     return _WILDCARD.search(path) is not None
 

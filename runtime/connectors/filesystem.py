@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from runtime.connectors.commit_journal import commit_files, remove_files, undo_broken_commits
+from runtime.connectors.commit_journal import commit_files, remove_uncommitted, staging_directory
 from runtime.connectors.file_paths import (
     absolute_path,
     find_files,
@@ -17,7 +17,6 @@ from runtime.connectors.file_paths import (
     local_path,
     pattern_below,
     root_of,
-    staging_directory,
 )
 from runtime.connectors.fixed_splits import own_share
 from runtime.connectors.rejected_rows import REJECTED_ROWS_PATH, rejected_rows_directory
@@ -29,6 +28,7 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
 from sqlstream.spi.batch_relation import BatchRelation, ThroughReader
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import (
     Boundedness,
     ConnectorContext,
@@ -101,7 +101,7 @@ class Filesystem:
 
     Files are read whole, each by the reader that it is assigned to, and each has a watermark of its own.
     Directories `key=value` below the path stand for the columns that they name, which are then not in the files. What a job
-    writes is hidden until it ends.
+    writes is hidden until its checkpoint is committed; without checkpoints, until the job ends.
     """
 
     descriptor = ConnectorDescriptor(
@@ -223,19 +223,16 @@ class Filesystem:
 
         return FileSinkWriter(spec, _written_path(spec), context)
 
-    def commit(self, spec: SinkSpec, committables: list[dict[str, Any]], files: Any) -> None:
-        """Move every hidden file to its name, all or none. What has been moved already is left alone."""
-        commit_files(local_path(spec.options["path"]), committables, files)
-        _remove_staging(committables, files)
-
-    def undo_broken_commits(self, spec: SinkSpec, files: Any) -> None:
-        undo_broken_commits(local_path(spec.options["path"]), files)
-
-    def abort(self, spec: SinkSpec, job_id: str, committables: list[dict[str, Any]], files: Any) -> None:
+    def commit(self, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Any) -> None:
+        """Move every hidden file of the checkpoint to its name, all or none. What has been moved already is left alone."""
         path = local_path(spec.options["path"])
-        remove_files(path, committables, files)
-        for directory in files.match_glob(staging_directory(path, job_id, "*")):
-            files.remove(directory)
+        commit_files(path, committables, files)
+        if checkpoint_id == LAST_CHECKPOINT_ID:
+            for writer in committables:
+                files.remove_directory_if_empty(staging_directory(path, writer.job_id, writer.writer_id))
+
+    def abort(self, spec: SinkSpec, job_id: str, committables: list[Committable], files: Any) -> None:
+        remove_uncommitted(local_path(spec.options["path"]), job_id, committables, files)
 
     def staging_directory(self, spec: SinkSpec, job_id: str, writer_id: str) -> str:
         return staging_directory(_written_path(spec), job_id, writer_id)
@@ -251,8 +248,3 @@ def _written_path(spec: SinkSpec) -> str:
             hint="declare another table whose path is a directory",
         )
     return path
-
-
-def _remove_staging(committables: list[dict[str, Any]], files: Any) -> None:
-    for directory in {os.path.dirname(c["hidden"]) for c in committables}:
-        files.remove_directory_if_empty(directory)

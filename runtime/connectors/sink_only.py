@@ -10,6 +10,7 @@ from sqlstream.spi.connector import ConnectorContext, SourceReader
 
 if TYPE_CHECKING:
     from sqlstream.specs import SinkSpec, SourceSpec
+    from sqlstream.spi.committable import Committable
 
 
 class SinkOnlyConnector:
@@ -29,5 +30,5 @@ class SinkOnlyConnector:
             hint="read from a table of another connector",
         )
 
-    def commit(self, spec: SinkSpec, committables: list[dict[str, Any]], files: Any) -> None:
+    def commit(self, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Any) -> None:
         """Nothing to do: rows are out when they are written."""

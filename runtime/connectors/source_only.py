@@ -10,6 +10,7 @@ from sqlstream.spi.connector import ConnectorContext, SinkWriter
 
 if TYPE_CHECKING:
     from sqlstream.specs import SinkSpec
+    from sqlstream.spi.committable import Committable
 
 
 class SourceOnlyConnector:
@@ -22,5 +23,5 @@ class SourceOnlyConnector:
             hint="insert into a table of another connector",
         )
 
-    def commit(self, spec: SinkSpec, committables: list[dict[str, Any]], files: Any) -> None:
+    def commit(self, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Any) -> None:
         raise InternalError(f'connector "{spec.connector}" was asked to commit rows of table "{spec.table}"')

@@ -19,6 +19,7 @@ from sqlstream.messages.rpc import (
     ToTaskManager,
 )
 from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.spi.committable import Committable
 from sqlstream.spi.connector import Discovery
 
 
@@ -29,7 +30,7 @@ class SinkCommit:
     vertex_id: str
     operator_id: int
     spec: SinkSpec
-    committables: tuple[dict[str, Any], ...]
+    committables: tuple[Committable, ...]
 
 
 @dataclass(frozen=True)
@@ -82,11 +83,13 @@ class JobStoreFailed:
 @dataclass(frozen=True)
 class SinksCommitted:
     job_id: str
+    checkpoint_id: int
 
 
 @dataclass(frozen=True)
 class SinksCommitFailed:
     job_id: str
+    checkpoint_id: int
     error: ErrorInfo
 
 
@@ -299,9 +302,10 @@ class StopEnumerators:
 
 @dataclass(frozen=True)
 class CommitSinks:
-    """Answered by SinksCommitted or SinksCommitFailed."""
+    """Make visible what the sinks wrote for a completed checkpoint; answered by SinksCommitted or SinksCommitFailed."""
 
     job_id: str
+    checkpoint_id: int
     commits: tuple[SinkCommit, ...]
 
 

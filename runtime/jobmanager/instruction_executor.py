@@ -127,12 +127,13 @@ class InstructionExecutor:
             self._report(JobStored(job_graph.job_id))
 
     def _commit(self, instruction: CommitSinks) -> None:
+        job_id, checkpoint_id = instruction.job_id, instruction.checkpoint_id
         try:
-            self._committer.commit(instruction.job_id, instruction.commits)
+            self._committer.commit(job_id, checkpoint_id, instruction.commits)
         except Exception as error:  # a thread's boundary: becomes the job's cause
-            self._report(SinksCommitFailed(instruction.job_id, ErrorInfo.of(error)))
+            self._report(SinksCommitFailed(job_id, checkpoint_id, ErrorInfo.of(error)))
         else:
-            self._report(SinksCommitted(instruction.job_id))
+            self._report(SinksCommitted(job_id, checkpoint_id))
 
     def _abort(self, instruction: AbortSinks) -> None:
         try:

@@ -44,7 +44,7 @@ from runtime.jobmanager.job_sources import JobSources
 from runtime.jobmanager.pipelined_region import PipelinedRegion, RegionPhase, regions_of
 from runtime.jobmanager.restart_strategy import NoRestart, RestartStrategy
 from runtime.jobmanager.scheduler import assign_slots, slots_needed
-from runtime.jobmanager.sink_commits import DiscardedOutput, sink_commits, sink_leftovers
+from runtime.jobmanager.sink_commits import DiscardedOutput, SinkCommits, sink_commits, sink_leftovers
 from runtime.jobmanager.slot_pool import SlotPool
 from runtime.story import Story
 from sqlstream.errors import ErrorInfo, FailureReason, InternalError
@@ -61,6 +61,7 @@ from sqlstream.messages.rpc import (
     TaskStateAck,
     ToTaskManager,
 )
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 from sqlstream.spi.connector import AssignedSplits
 
 METRICS_REQUEST_INTERVAL_MS = 1000
@@ -117,6 +118,7 @@ class JobMaster:
         self._sources = JobSources(job_graph, config.enumerates)
         self._restarts = config.restart_strategy()
         self._descriptors: dict[str, TaskDeploymentDescriptor] = {}
+        self._commits = SinkCommits()
         self._discarded = DiscardedOutput()
         # Whether there may be output that no committable names.
         self._is_unclean = False
@@ -404,14 +406,24 @@ class JobMaster:
         )
 
     def _commit(self, now_ms: int) -> None:
-        commits = sink_commits(self.graph)
-        if commits:
-            self._instructions.append(CommitSinks(self.job_id, commits))
-        else:
-            self._on_committed(None, now_ms)
+        """The end of the job is its last checkpoint, which is complete when all tasks have finished."""
+        if commits := sink_commits(self.graph):
+            self._commits.add(LAST_CHECKPOINT_ID, commits)
+        self._commit_next(now_ms)
 
-    def _on_committed(self, event: SinksCommitted | None, now_ms: int) -> None:
-        leftovers = sink_leftovers(self.graph, True, self._discarded, self._is_unclean)
+    def _commit_next(self, now_ms: int) -> None:
+        begun = self._commits.begin()
+        if begun is None:
+            self._clean_up(now_ms)
+        else:
+            self._instructions.append(CommitSinks(self.job_id, *begun))
+
+    def _on_committed(self, event: SinksCommitted, now_ms: int) -> None:
+        if self._commits.committed(event.checkpoint_id):
+            self._commit_next(now_ms)
+
+    def _clean_up(self, now_ms: int) -> None:
+        leftovers = sink_leftovers(self.graph, self._commits, self._discarded, self._is_unclean)
         if leftovers:
             self._transition(JobPhase.CLEANING_UP, now_ms)
             self._instructions.append(AbortSinks(self.job_id, leftovers))
@@ -419,6 +431,8 @@ class JobMaster:
             self._finish(JobPhase.FINISHED, now_ms)
 
     def _on_commit_failed(self, event: SinksCommitFailed, now_ms: int) -> None:
+        if not self._commits.failed(event.checkpoint_id):
+            return
         # All of them are aborted: a sink that was committed before the one that failed must not stay visible.
         self._is_unclean = True
         self._fail(event.error, now_ms)
@@ -427,7 +441,7 @@ class JobMaster:
         self._finish(JobPhase.FINISHED, now_ms)
 
     def _abort_or_end(self, now_ms: int) -> None:
-        leftovers = sink_leftovers(self.graph, False, self._discarded, self._is_unclean)
+        leftovers = sink_leftovers(self.graph, self._commits, self._discarded, self._is_unclean)
         if leftovers:
             self._transition(JobPhase.ABORTING, now_ms)
             self._instructions.append(AbortSinks(self.job_id, leftovers))

@@ -12,8 +12,6 @@ import pyarrow as pa
 ELEMENT_BYTES = 64
 """The bytes that an element counts in a channel's bound."""
 
-ABANDONED_CHECK_S = 1.0
-
 StreamItem = Any
 """A pyarrow.RecordBatch or an Element."""
 
@@ -147,27 +145,13 @@ class Channel:
             self._changed.notify_all()
         return True
 
-    def wait_readable(self, is_abandoned: Callable[[], bool]) -> None:
-        """Wait until an item is queued. ChannelClosed when none will come, or when `is_abandoned`, called once per second,
-        returns True: the reader's peer no longer waits."""
-        with self._lock:
-            self._waiting += 1
-            try:
-                while not self._items and not self._is_closed:
-                    if not self._changed.wait(ABANDONED_CHECK_S) and is_abandoned():
-                        raise ChannelClosed
-            finally:
-                self._waiting -= 1
-            if self._is_closed:
-                raise ChannelClosed
-
     def listen(self, on_readable: Callable[[], None], on_first: Callable[[], None] | None = None) -> None:
         """Call `on_readable`, on the producer's thread, each time the channel turns from empty to readable, at once when it is
-        readable already; call `on_first` for an item that is put first, instead."""
+        readable or closed already; call `on_first` for an item that is put first, instead."""
         with self._lock:
             self._on_readable = on_readable
             self._on_first = on_first or on_readable
-            is_readable = bool(self._items)
+            is_readable = bool(self._items) or self._is_closed
         if is_readable:
             on_readable()
 
@@ -204,7 +188,7 @@ class Channel:
                 raise ChannelClosed
 
     def close(self) -> None:
-        """Drop the queued items and wake both ends."""
+        """Drop the queued items and wake both ends; who listens finds the channel closed."""
         with self._lock:
             self._is_closed = True
             self._items.clear()
@@ -212,5 +196,8 @@ class Channel:
             self._queued_bytes = 0
             gets_room = self._gets_room()
             self._changed.notify_all()
+            on_readable = self._on_readable
         if gets_room and self._on_room is not None:
             self._on_room()
+        if on_readable is not None:
+            on_readable()

@@ -12,7 +12,7 @@ from runtime.state.snapshot import OperatorSnapshot
 from sqlstream import config
 from sqlstream.arrow import is_changelog, to_arrow_schema
 from sqlstream.changelog import RowKind
-from sqlstream.expressions import inputs_of
+from sqlstream.expressions import InputRef, inputs_of
 from sqlstream.specs.calc import CalcSpec
 
 _ROWS_MIN = 8_192
@@ -39,6 +39,9 @@ class Calc(Operator[CalcSpec]):
         )
         self._projections = Program(spec.projections, evaluation)
         self._read = inputs_of(*spec.projections)
+        # The columns of the input that the result has, if it has no others.
+        is_selection = all(isinstance(p, InputRef) for p in spec.projections)
+        self._kept = [p.index for p in spec.projections if isinstance(p, InputRef)] if is_selection else []
         self._schema = to_arrow_schema(context.output_schema, context.output_mode)
         self._enough = min(_ROWS_MIN, config.get(context.config, "execution.batch-rows"))
         self._held: list[pa.RecordBatch] = []
@@ -50,6 +53,9 @@ class Calc(Operator[CalcSpec]):
         if self._condition is not None:
             mask = self._condition(batch)
             rows = mask.true_count
+            if self._kept and self._enough <= rows < batch.num_rows and output.splits_rows:
+                self._emit_selected(batch, mask, output)
+                return
             if rows < batch.num_rows:
                 kept = self._read if not is_changelog(batch) else self._read | {batch.num_columns - 1}
                 columns = [c.filter(mask) if i in kept else None for i, c in enumerate(columns)]
@@ -60,6 +66,16 @@ class Calc(Operator[CalcSpec]):
             result.append(columns[-1] if is_changelog(batch) else _insertions(rows))
         # A batch without columns (SELECT nothing but COUNT(*) above) still has its number of rows.
         self._emit(_batch(result, rows, self._schema), output)
+
+    def _emit_selected(self, batch: pa.RecordBatch, mask: pa.Array, output: Output) -> None:
+        """Leave it to the exchange to copy the rows: the result has columns of the input only."""
+        from runtime.kernels.take import true_positions
+
+        columns = [batch.column(i) for i in self._kept]
+        if not self.context.output_mode.is_insert_only:
+            columns.append(batch.columns[-1] if is_changelog(batch) else _insertions(batch.num_rows))
+        self.flush(output)
+        output.emit_rows(_batch(columns, batch.num_rows, self._schema), true_positions(mask))
 
     def _emit(self, batch: pa.RecordBatch, output: Output) -> None:
         if self._condition is None or batch.num_rows >= self._enough:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from runtime.net.channels import ELEMENT_BYTES, Channel
@@ -11,8 +13,17 @@ from runtime.taskmanager.metrics import TaskTimes
 from sqlstream.elements import CheckpointBarrier, Element
 from sqlstream.graph.stream_graph import Exchange, ExchangeKind
 
-Split = Callable[[pa.RecordBatch], list[tuple[int, pa.RecordBatch]]]
-"""Splits a batch into parts, each with the index of the subpartition that it goes to."""
+Part = tuple[int, pa.RecordBatch]
+"""Rows, and the index of the subpartition that they go to."""
+
+
+class Splitter(Protocol):
+    """Splits a batch, or its rows at some positions, into parts. `splits_rows` says whether rows of one batch may go to
+    several subpartitions."""
+
+    splits_rows: bool
+
+    def split(self, batch: pa.RecordBatch, rows: np.ndarray | None = None) -> list[Part]: ...
 
 
 class ResultPartition:
@@ -21,9 +32,9 @@ class ResultPartition:
     The task asks for room before it takes input. Rows beyond it are queued all the same, up to an overdraft: an operator that
     makes more of one batch waits in the middle, which is counted as backpressure. State: what is queued in the channels."""
 
-    def __init__(self, channels: tuple[Channel, ...], split: Split, times: TaskTimes) -> None:
+    def __init__(self, channels: tuple[Channel, ...], splitter: Splitter, times: TaskTimes) -> None:
         self._channels = channels
-        self._split = split
+        self._splitter = splitter
         self._times = times
         self.bytes_out = 0
 
@@ -37,9 +48,15 @@ class ResultPartition:
         for channel in self._channels:
             channel.when_room(on_room)
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Send a batch; waits while its channel is overdrawn. ChannelClosed when the task is being cancelled."""
-        for subpartition, part in self._split(batch):
+    @property
+    def splits_rows(self) -> bool:
+        """Whether rows of one batch may go to several consumers."""
+        return self._splitter.splits_rows
+
+    def write(self, batch: pa.RecordBatch, rows: np.ndarray | None = None) -> None:
+        """Send a batch, or its rows at these positions; waits while its channel is overdrawn. ChannelClosed when the task is
+        being cancelled."""
+        for subpartition, part in self._splitter.split(batch, rows):
             size = part.nbytes
             self.bytes_out += size
             channel = self._channels[subpartition]
@@ -68,27 +85,46 @@ class ResultPartition:
             channel.close()
 
 
-def splitter(exchange: Exchange, subpartitions: int, subtask: int, max_parallelism: int) -> Split:
+def splitter(exchange: Exchange, subpartitions: int, subtask: int, max_parallelism: int) -> Splitter:
     """How an exchange spreads batches of one producer subtask over its subpartitions.
 
     REBALANCE and RESCALE are round-robin by batch; each producer starts at another consumer, so that few batches
     spread too."""
     if subpartitions == 1:
-        return _send_to_first
+        return _WholeBatches(_send_to_first)
     match exchange.kind:
         case ExchangeKind.HASH:
-            return _split_by_key(exchange.keys, subpartitions, max_parallelism)
+            # Compiled kernels take half a second to load; a job without a hash exchange does not wait for them.
+            from runtime.kernels.partition import KeySplitter
+
+            return KeySplitter(exchange.keys, subpartitions, max_parallelism)
         case ExchangeKind.REBALANCE | ExchangeKind.RESCALE:
-            return _RoundRobin(subpartitions, subtask % subpartitions)
+            return _WholeBatches(_RoundRobin(subpartitions, subtask % subpartitions))
         case ExchangeKind.BROADCAST:
-            return lambda batch: [(i, batch) for i in range(subpartitions)]
+            return _WholeBatches(lambda batch: [(i, batch) for i in range(subpartitions)])
         case ExchangeKind.SINGLETON:
-            return _send_to_first
+            return _WholeBatches(_send_to_first)
         case ExchangeKind.FORWARD:
             raise AssertionError(f"a FORWARD edge has one consumer per subtask, not {subpartitions}")
 
 
-def _send_to_first(batch: pa.RecordBatch) -> list[tuple[int, pa.RecordBatch]]:
+class _WholeBatches:
+    """Sends batches as a whole to where `place` says. Implements `Splitter`. No state."""
+
+    splits_rows = False
+
+    def __init__(self, place: Callable[[pa.RecordBatch], list[Part]]) -> None:
+        self._place = place
+
+    def split(self, batch: pa.RecordBatch, rows: np.ndarray | None = None) -> list[Part]:
+        if rows is None:
+            return self._place(batch)
+        from runtime.kernels.take import take_batch
+
+        return self._place(take_batch(batch, rows))
+
+
+def _send_to_first(batch: pa.RecordBatch) -> list[Part]:
     return [(0, batch)]
 
 
@@ -99,18 +135,7 @@ class _RoundRobin:
         self._subpartitions = subpartitions
         self._next = first
 
-    def __call__(self, batch: pa.RecordBatch) -> list[tuple[int, pa.RecordBatch]]:
+    def __call__(self, batch: pa.RecordBatch) -> list[Part]:
         chosen = self._next
         self._next = (chosen + 1) % self._subpartitions
         return [(chosen, batch)]
-
-
-def _split_by_key(keys: tuple[int, ...], subpartitions: int, max_parallelism: int) -> Split:
-    # Compiled kernels take half a second to load; a job without a hash exchange does not wait for them.
-    from runtime.kernels.partition import split_by_key
-
-    def split(batch: pa.RecordBatch) -> list[tuple[int, pa.RecordBatch]]:
-        parts = split_by_key(batch, keys, subpartitions, max_parallelism)
-        return [(i, part) for i, part in enumerate(parts) if part is not None and part.num_rows]
-
-    return split

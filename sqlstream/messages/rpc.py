@@ -35,6 +35,7 @@ import msgspec
 from sqlstream.errors import ErrorInfo
 from sqlstream.graph.job_graph import JobEdge, JobVertex
 from sqlstream.messages.job_state import ExecutionState, JobStatus
+from sqlstream.spi.committable import Committable
 from sqlstream.spi.connector import AssignedSplits
 
 PROTOCOL_VERSION = 1
@@ -131,10 +132,10 @@ class TaskDeploymentDescriptor(msgspec.Struct, frozen=True):
 
 
 class SinkCommittables(msgspec.Struct, frozen=True):
-    """The committables that `SinkWriter.finish` of one sink operator in one subtask returned."""
+    """The committables that `SinkWriter.prepare_commit` of one sink operator in one subtask returned."""
 
     operator_id: int
-    committables: tuple[dict[str, Any], ...]
+    committables: tuple[Committable, ...]
 
 
 class TaskMetrics(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ import msgspec
 
 from sqlstream.changelog import ChangelogMode
 from sqlstream.schema import Schema
+from sqlstream.spi.committable import Committable
 from sqlstream.types import LogicalType
 
 if TYPE_CHECKING:
@@ -238,11 +239,14 @@ class SinkWriter(Protocol):
     def write(self, batch: pa.RecordBatch) -> None:
         """Rows in the layout of the SinkSpec; a changelog batch when the input mode is not INSERT_ONLY."""
 
-    def finish(self) -> list[dict[str, Any]]:
-        """No row follows: flush, and return JSON-able committables for `commit`."""
+    def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
+        """Make durable what was written since the last call, and return it for `commit` of that checkpoint, or of the next one
+        that is completed. Ids grow. Rows may follow, except after LAST_CHECKPOINT_ID, which is the end of the input: nothing is
+        called then."""
 
     def abort(self) -> None:
-        """The task failed or was cancelled: remove what was not committed. Called instead of `finish`."""
+        """The task failed or was cancelled: remove what no `prepare_commit` has returned. Called once, instead of
+        `prepare_commit(LAST_CHECKPOINT_ID)`."""
 
 
 class Connector(Protocol):
@@ -263,8 +267,10 @@ class Connector(Protocol):
 
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter: ...
 
-    def commit(self, spec: SinkSpec, committables: list[dict[str, Any]], files: Any) -> None:
-        """Make the work of all subtasks visible, once, after every task of the job has finished. Idempotent."""
+    def commit(self, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Any) -> None:
+        """Make what all subtasks wrote for a completed checkpoint visible, all or none as far as readers can see. Checkpoints
+        come in their order; `committables` are also those of checkpoints before it that were not completed. A commit that is
+        repeated, also after one that broke off at any point, completes that one and makes nothing visible twice."""
 
 
 class LookupSource(Protocol):
@@ -304,14 +310,6 @@ class KeepsRejectedRows(Protocol):
 
 
 @runtime_checkable
-class UndoesBrokenCommits(Protocol):
-    """A connector that notes a commit while it is under way."""
-
-    def undo_broken_commits(self, spec: SinkSpec, files: Any) -> None:
-        """Remove the output, visible or not, of every commit to the table whose process has died in the middle."""
-
-
-@runtime_checkable
 class NamesPaths(Protocol):
     """A connector whose tables are files."""
 
@@ -336,10 +334,11 @@ class MeasuresInput(Protocol):
 class AbortsCommittables(Protocol):
     """A connector whose subtasks leave uncommitted output, such as hidden files, when they are not committed."""
 
-    def abort(self, spec: SinkSpec, job_id: str, committables: list[dict[str, Any]], files: Any) -> None:
-        """The job did not finish: remove the output of its finished subtasks (`committables`), of subtasks that could not
-        clean up because their process died, and what `commit` has made visible when the commit of another sink of the job
-        failed. Idempotent."""
+    def abort(self, spec: SinkSpec, job_id: str, committables: list[Committable], files: Any) -> None:
+        """Remove what the job has staged for checkpoints that will never be completed, whether a writer has reported it or its
+        process has died before, and what `commit` has made visible of `committables`, when the commit of another sink failed.
+        Nobody writes for the job meanwhile, and no completed checkpoint waits for its commit. What was committed before stays.
+        Idempotent."""
 
 
 @runtime_checkable

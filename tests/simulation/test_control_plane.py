@@ -379,14 +379,18 @@ class Cluster:
                     self.say(f"{job.job_id} cannot be stored")
                 done = JobStoreFailed(job.job_id, DISK_FULL) if fails else JobStored(job.job_id)
                 self.later(done)
-            case CommitSinks(job_id, commits):
+            case CommitSinks(job_id, checkpoint_id, commits):
                 self.commits[job_id] = self.commits.get(job_id, 0) + 1
                 fails = not self.is_calm and self.rng.random() < 0.1
                 if fails:
                     self.say(f"{job_id} cannot be committed")
                     self.failed_commits.add(job_id)
                 self.disk.commit(job_id, files_of(commits), fails)
-                self.later(SinksCommitFailed(job_id, DISK_FULL) if fails else SinksCommitted(job_id))
+                self.later(
+                    SinksCommitFailed(job_id, checkpoint_id, DISK_FULL)
+                    if fails
+                    else SinksCommitted(job_id, checkpoint_id)
+                )
             case AbortSinks(job_id, commits):
                 assert commits
                 assert job_id not in self.aborts, f"{job_id} is aborted twice"
@@ -601,7 +605,7 @@ class Cluster:
     def deliver(self, address: str, message: object) -> None:
         if address == JOB_MANAGER:
             if isinstance(message, TaskStateUpdate):
-                files = [c["file"] for sink in message.committables for c in sink.committables]
+                files = [c.content["file"] for sink in message.committables for c in sink.committables]
                 self.disk.reported.update((message.job_id, file) for file in files)
             self.tell_job_manager(MessageReceived(message))  # type: ignore[arg-type]
             return
@@ -771,7 +775,7 @@ class Cluster:
 
 
 def files_of(commits: tuple[SinkCommit, ...]) -> list[str]:
-    return [c["file"] for commit in commits for c in commit.committables]
+    return [c.content["file"] for commit in commits for c in commit.committables]
 
 
 def run(seed: int) -> Cluster:

@@ -28,6 +28,7 @@ from sqlstream.spi.lookup import LookupOptions
 
 if TYPE_CHECKING:
     from sqlstream.specs import SinkSpec, SourceSpec
+    from sqlstream.spi.committable import Committable
 
 _PACKED_FACTOR = 10
 """How much larger rows are than a DuckDB or Parquet file with them, at most in most cases."""
@@ -36,7 +37,8 @@ _PACKED_FACTOR = 10
 class DuckDb:
     """Tables that DuckDB reads: all of them as a bounded source and by key, and those of a DuckDB file as a sink too.
 
-    A sink's rows are visible when the job has finished, in one transaction."""
+    A sink's rows are visible when their checkpoint is committed, in one transaction; without checkpoints, when the job has
+    finished."""
 
     descriptor = ConnectorDescriptor(
         identifier="duckdb",
@@ -99,12 +101,12 @@ class DuckDb:
         check_target(place, spec, context.files)
         return StagedRowsWriter(spec, place.path, context)
 
-    def commit(self, spec: SinkSpec, committables: list[dict[str, Any]], files: Any) -> None:
+    def commit(self, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Any) -> None:
         from runtime.connectors.duckdb.commit import apply
 
-        apply(_written(spec), spec, committables, files)
+        apply(_written(spec), spec, checkpoint_id, committables, files)
 
-    def abort(self, spec: SinkSpec, job_id: str, committables: list[dict[str, Any]], files: Any) -> None:
+    def abort(self, spec: SinkSpec, job_id: str, committables: list[Committable], files: Any) -> None:
         if read_place(spec.table, spec.options).kind is not PlaceKind.DUCKDB:
             # No writer has begun.
             return

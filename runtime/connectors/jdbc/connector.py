@@ -26,6 +26,7 @@ from sqlstream.types import LogicalType, TypeRoot
 
 if TYPE_CHECKING:
     from sqlstream.specs import SinkSpec, SourceSpec
+    from sqlstream.spi.committable import Committable
 
 _FACTOR = 4
 """How much larger rows are than the table or file that they are in, at most in most cases."""
@@ -39,8 +40,8 @@ _NEVER = (
 
 
 class Jdbc:
-    """Tables of PostgreSQL and SQLite: a bounded source, by key, and a sink whose rows are visible when the job has finished, in
-    one transaction."""
+    """Tables of PostgreSQL and SQLite: a bounded source, by key, and a sink whose rows are visible when their checkpoint is
+    committed, in one transaction; without checkpoints, when the job has finished."""
 
     descriptor = ConnectorDescriptor(
         identifier="jdbc",
@@ -108,7 +109,7 @@ class Jdbc:
 
         return sqlite_sink(spec, options, context)
 
-    def commit(self, spec: SinkSpec, committables: list[dict[str, Any]], files: Any) -> None:
+    def commit(self, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Any) -> None:
         options = read_options(spec.options)
         if options.database.is_server:
             from runtime.connectors.jdbc.postgres_commit import commit_postgres
@@ -117,9 +118,9 @@ class Jdbc:
         else:
             from runtime.connectors.jdbc.sqlite_sink import commit_sqlite
 
-            commit_sqlite(spec, options, committables, files)
+            commit_sqlite(spec, options, checkpoint_id, committables, files)
 
-    def abort(self, spec: SinkSpec, job_id: str, committables: list[dict[str, Any]], files: Any) -> None:
+    def abort(self, spec: SinkSpec, job_id: str, committables: list[Committable], files: Any) -> None:
         options = read_options(spec.options)
         if options.database.is_server:
             from runtime.connectors.jdbc.postgres_commit import abort_postgres

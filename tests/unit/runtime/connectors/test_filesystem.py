@@ -26,6 +26,7 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import ConnectorContext, SinkWriter, SourceReader, SourceStatus
 
 CONNECTOR = Filesystem()
@@ -117,12 +118,13 @@ def writer(spec: SinkSpec, around: Surroundings | None = None, subtask: int = 0)
     return CONNECTOR.sink(spec, INSERT_ONLY, (around or Surroundings()).context(subtask))
 
 
-def committed(spec: SinkSpec, *batches: pa.RecordBatch) -> list[dict[str, Any]]:
+def committed(spec: SinkSpec, *batches: pa.RecordBatch) -> list[Committable]:
     sink = writer(spec)
     for batch in batches:
         sink.write(batch)
-    committables: list[dict[str, Any]] = json.loads(json.dumps(sink.finish()))
-    CONNECTOR.commit(spec, committables, LocalFiles())
+    sent = msgspec.json.encode(sink.prepare_commit(LAST_CHECKPOINT_ID))
+    committables = msgspec.json.decode(sent, type=list[Committable])
+    CONNECTOR.commit(spec, LAST_CHECKPOINT_ID, committables, LocalFiles())
     return committables
 
 
@@ -352,10 +354,10 @@ def test_nothing_is_visible_before_the_commit_and_jobs_append(tmp_path: Path, fo
     spec = sink_spec(tmp_path / "out", format=format)
     sink = writer(spec)
     sink.write(rows(("a", 1)))
-    committables = sink.finish()
+    committables = sink.prepare_commit(LAST_CHECKPOINT_ID)
     assert read_all(source_spec(tmp_path / "out", format=format)) == []
     for _ in range(2):
-        CONNECTOR.commit(spec, committables, LocalFiles())
+        CONNECTOR.commit(spec, LAST_CHECKPOINT_ID, committables, LocalFiles())
         assert read_all(source_spec(tmp_path / "out", format=format)) == [{"k": "a", "v": 1}]
     committed(spec, rows(("b", 2)))
     assert sorted(r["k"] for r in read_all(source_spec(tmp_path / "out", format=format))) == ["a", "b"]
@@ -470,7 +472,7 @@ def test_a_full_disk_fails_the_sink_and_leaves_nothing(tmp_path: Path, format: s
 
 def fill(sink: SinkWriter, batch: pa.RecordBatch) -> None:
     sink.write(batch)
-    sink.finish()
+    sink.prepare_commit(LAST_CHECKPOINT_ID)
 
 
 def test_an_aborted_sink_leaves_what_was_there_before(tmp_path: Path) -> None:
@@ -482,7 +484,7 @@ def test_an_aborted_sink_leaves_what_was_there_before(tmp_path: Path) -> None:
     sink.abort()
     done = writer(spec)
     done.write(rows(("c", 3)))
-    CONNECTOR.abort(spec, "job", done.finish(), LocalFiles())
+    CONNECTOR.abort(spec, "job", done.prepare_commit(LAST_CHECKPOINT_ID), LocalFiles())
     assert files_below(tmp_path) == before
     assert [d for d in tmp_path.iterdir() if d.is_dir()] == []
 
@@ -512,10 +514,10 @@ def test_a_file_or_a_pattern_is_no_place_to_write(tmp_path: Path) -> None:
 def test_a_vanished_hidden_file_fails_the_commit(tmp_path: Path) -> None:
     sink = writer(spec := sink_spec(tmp_path))
     sink.write(rows(("a", 1)))
-    committables = sink.finish()
-    os.remove(committables[0]["hidden"])
+    committables = sink.prepare_commit(LAST_CHECKPOINT_ID)
+    os.remove(committables[0].content["files"][0]["hidden"])
     with pytest.raises(ExternalError, match="has vanished"):
-        CONNECTOR.commit(spec, committables, LocalFiles())
+        CONNECTOR.commit(spec, LAST_CHECKPOINT_ID, committables, LocalFiles())
 
 
 def test_parquet_files_have_the_types_of_the_table(tmp_path: Path) -> None:
@@ -564,9 +566,9 @@ def test_a_file_in_the_place_of_a_partition_fails_one_job_and_not_the_next(tmp_p
     (tmp_path / "p=a").write_text("mine")
     sink = writer(spec)
     sink.write(rows((1, "a"), (2, "b"), schema=schema))
-    committables = sink.finish()
+    committables = sink.prepare_commit(LAST_CHECKPOINT_ID)
     with pytest.raises(ExternalError, match="could not rename"):
-        CONNECTOR.commit(spec, committables, LocalFiles())
+        CONNECTOR.commit(spec, LAST_CHECKPOINT_ID, committables, LocalFiles())
     CONNECTOR.abort(spec, "job", committables, LocalFiles())
     committed(spec, rows((3, "b"), schema=schema))
     assert [f for f in files_below(tmp_path) if "part-" not in f] == ["p=a"]

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.net import channels
 from runtime.net.channels import Channel, ChannelClosed
 from runtime.net.partition_table import PartitionTable, SubpartitionId
 from sqlstream.elements import CheckpointBarrier, EndOfInput, Watermark
@@ -256,27 +255,12 @@ def test_a_writer_that_waits_for_room_is_woken_by(end):
     assert (outcome, channel.has_room) == ([None], True)
 
 
-@pytest.mark.parametrize(
-    ("end", "expected"),
-    [(lambda c: c.close(), "closed"), (lambda c: c.put(BATCH, 1), None),
-     (lambda c: c.put_first(BATCH, 1), None)],
-    ids=["close", "put", "put_first"],
-)  # fmt: skip
-def test_a_reader_that_waits_for_items_is_woken_by(end, expected, monkeypatch):
-    # So that only a wake-up ends the wait.
-    monkeypatch.setattr(channels, "ABANDONED_CHECK_S", 60)
-    channel = Channel(10)
-    thread, outcome = started(channel.wait_readable, lambda: False)
-    end(channel)
-    thread.join(5)
-    assert outcome == [expected]
-
-
-def test_a_reader_that_nobody_waits_for_ends_by_itself(monkeypatch):
-    monkeypatch.setattr(channels, "ABANDONED_CHECK_S", 0.01)
-    channel = Channel(10)
-    with pytest.raises(ChannelClosed):
-        channel.wait_readable(lambda: True)
+def test_a_listener_hears_of_the_end_of_a_channel_before_and_after():
+    channel, calls = Channel(10), []
+    channel.listen(lambda: calls.append(channel.is_closed))
+    channel.close()
+    channel.listen(lambda: calls.append(channel.take()))
+    assert calls == [True, (None, False)]
 
 
 @pytest.mark.parametrize(

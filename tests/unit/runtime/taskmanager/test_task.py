@@ -13,6 +13,7 @@ from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.schema import Schema
 from sqlstream.specs import CalcSpec, WatermarkAssignerSpec
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import SourceStatus
 from sqlstream.types import STRING
 
@@ -29,7 +30,9 @@ def test_every_row_arrives_and_the_committables_come_with_finished(job, stage, m
     (end,) = running.wait(ExecutionState.FINISHED, "sink-0")
     running.wait(ExecutionState.FINISHED, "source-0")
     assert written_rows(stage) == [("a", 1), ("b", 2), ("c", 3)]
-    assert [c.committables for c in end.committables] == [({"subtask": 0, "rows": 3},)]
+    assert [c.committables for c in end.committables] == [
+        (Committable("job", LAST_CHECKPOINT_ID, "writer", 0, {"rows": 3}),)
+    ]
     assert end.metrics.operators[1]["numRecordsIn"] == 3
     assert end.metrics.task["currentInputWatermark"] == 2**63 - 1
     assert len(running.partitions) == 0
