@@ -90,7 +90,7 @@ class ValueCounts:
         return view_values(owners, np.int64), [self._whole(values), counts]
 
     def load(self, slots: Array, columns: list[pa.Array]) -> None:
-        """The inverse of `save` on an empty instance."""
+        """The inverse of `save`; the entries of several old subtasks may come in several calls."""
         values, counts = columns
         entries, _ = self._index.get_or_insert([to_array(pa.int64(), slots), *_parts(values)])
         self._counts.reserve(self._index.slot_count)
