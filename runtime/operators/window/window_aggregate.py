@@ -148,9 +148,7 @@ class SliceAggregate(ClosingOperator):
 
     def close_windows(self, watermark_ms: int, output: Output) -> None:
         if self._is_disjoint:
-            columns = self._log.take_until(min(watermark_ms, WATERMARK_MAX - 1) + 1)
-            if columns is not None:
-                self._fire_slices(columns, output)
+            self._fire_slices(min(watermark_ms, WATERMARK_MAX - 1) + 1, output)
         else:
             self._fire_overlapping(watermark_ms, output)
             self._log.forget(lambda slices: self._last_window_ends(slices) - 1 <= watermark_ms)
@@ -192,8 +190,11 @@ class SliceAggregate(ClosingOperator):
         width = self._keys + self._form.width
         return columns[: self._keys], columns[self._keys : width], columns[width:]
 
-    def _fire_slices(self, columns: list[pa.Array], output: Output) -> None:
-        """Emit windows of one slice each, in the order in which they close."""
+    def _fire_slices(self, last_end: int, output: Output) -> None:
+        """Emit and forget windows of one slice each, in the order in which they close."""
+        columns = self._log.take_until(last_end)
+        if columns is None:
+            return
         ends = self._log.ends(columns)
         if not np.all(ends[:-1] <= ends[1:]):
             order = to_array(pa.int64(), np.argsort(ends, kind="stable"))
