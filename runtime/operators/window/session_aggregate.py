@@ -54,9 +54,7 @@ class SessionAggregate(ClosingOperator):
         columns = self._partials(batch, times)
         if len(columns[-1]) == 0:
             return
-        self._log.append(columns)
-        ends = self._log.ends(columns)
-        earliest = int(ends.min(initial=WATERMARK_MAX))
+        earliest = self._log.append(columns)
         self.next_end = min(self.next_end, earliest)
         if earliest - 1 <= self.closed_ms:
             # Some rows may be late, which depends on the sessions that they extend.

@@ -106,9 +106,8 @@ class SliceAggregate(ClosingOperator):
         )
         if len(columns[-1]) == 0:
             return
-        self._log.append(columns)
-        earliest, _ = extent(self._log.ends(columns))
-        self.next_end = min(self.next_end, self._first_open_end(int(earliest), self.closed_ms))
+        earliest = self._log.append(columns)
+        self.next_end = min(self.next_end, self._first_open_end(earliest, self.closed_ms))
         if self._log.rows > self._compact_above:
             self._compact()
 
