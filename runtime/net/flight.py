@@ -13,14 +13,11 @@ import msgspec
 import pyarrow as pa
 from pyarrow import flight
 
-from runtime.net.channels import Channel, ChannelClosed
-from runtime.net.credits import CreditBalance
+from runtime.net.channels import ChannelClosed
 from runtime.net.endpoint import ENCRYPTED, Endpoint
-from runtime.net.partition_table import PartitionTable, SubpartitionId
 from runtime.net.results import ResultReceiver
 from runtime.net.socket_directory import flight_location, make_socket_directory, new_address
 from runtime.net.tls import TlsIdentity
-from sqlstream.elements import Element, EndOfInput
 from sqlstream.errors import ExternalError
 
 MESSAGES = "messages"
@@ -32,6 +29,9 @@ REQUEST = "request"
 ATTACH = "attach"
 """Action that a client keeps open; its results are what happens to the client's jobs."""
 
+STREAM_ADDRESS = "stream-address"
+"""Action whose one result is where consumers of this process's rows connect to."""
+
 _AUTHORIZATION = "authorization"
 
 OnMessage = Callable[[bytes], None]
@@ -40,19 +40,6 @@ OnAttach = Callable[[bytes, Callable[[], bool]], Iterator[bytes]]
 """Called with the client's message and a function that tells whether the client is gone."""
 ResultsOf = Callable[[str], Iterable[pa.RecordBatch]]
 """The rows of a job, by its id."""
-
-
-class BatchHeader(msgspec.Struct, frozen=True, array_like=True):
-    """Sent with each batch: the credit that it costs, and the bytes queued behind it (the sender's backlog)."""
-
-    size: int
-    backlog_bytes: int
-
-
-class CreditGrant(msgspec.Struct, frozen=True, array_like=True):
-    """Sent from the receiver to the sender: bytes that it may send beyond its earlier grants."""
-
-    size: int
 
 
 class ResultStreamId(msgspec.Struct, frozen=True, tag="result"):
@@ -68,11 +55,8 @@ class PrintedLines(msgspec.Struct, frozen=True):
 
 
 encode = msgspec.msgpack.encode
-decode_header = msgspec.msgpack.Decoder(BatchHeader).decode
-decode_grant = msgspec.msgpack.Decoder(CreditGrant).decode
-decode_element = msgspec.msgpack.Decoder(Element).decode
 _decode_messages = msgspec.msgpack.Decoder(list[bytes]).decode
-_decode_stream = msgspec.msgpack.Decoder(SubpartitionId | ResultStreamId).decode
+_decode_stream = msgspec.msgpack.Decoder(ResultStreamId).decode
 _decode_lines = msgspec.msgpack.Decoder(PrintedLines).decode
 
 
@@ -92,31 +76,31 @@ class _TokenCheck(flight.ServerMiddlewareFactory):  # type: ignore[misc]
 
 
 class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
-    """The server of one process, for control messages, requests of clients, subpartitions and results.
+    """The server of one process, for control messages, requests of clients and results. Rows between tasks go elsewhere: it only
+    tells where (`stream_address`).
 
     Listens at `endpoint`, for processes of other hosts; without one, on a socket in `directory`, which other users must not be
     able to enter; without that, in a directory of its own, which lasts until `shutdown`. `on_message`, `on_request`, `on_attach`
     and `results_of` are called by the server's threads; a client holds one of them while it is attached, and one for each job
-    whose rows it reads. State: none; the partition table
-    belongs to the caller."""
+    whose rows it reads. State: none."""
 
     def __init__(
         self,
         token: str,
         on_message: OnMessage,
         on_request: OnRequest | None = None,
-        table: PartitionTable | None = None,
         receiver: ResultReceiver | None = None,
         directory: str | None = None,
         results_of: ResultsOf | None = None,
         on_attach: OnAttach | None = None,
         endpoint: Endpoint | None = None,
+        stream_address: str = "",
     ) -> None:
         self._results_of = results_of
         self._on_attach = on_attach
         self._on_message = on_message
         self._on_request = on_request
-        self._table = table
+        self._stream_address = stream_address
         self._receiver = receiver
         self._own_directory = ""
         check = {"token": _TokenCheck(token)}
@@ -165,6 +149,8 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
             return iter((self._on_request(data),))
         if action.type == ATTACH and self._on_attach is not None:
             return self._on_attach(data, context.is_cancelled)
+        if action.type == STREAM_ADDRESS and self._stream_address:
+            return iter((self._stream_address.encode(),))
         raise flight.FlightServerError(f"unknown action {action.type}")
 
     def do_get(self, context: Any, ticket: Any) -> Any:
@@ -180,28 +166,8 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         return flight.GeneratorStream(schema, rows)
 
     def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
+        """What a result sink sends."""
         stream = _decode_stream(descriptor.command)
-        if isinstance(stream, SubpartitionId):
-            self._offer_subpartition(stream, context, reader, writer)
-        else:
-            self._receive_results(stream, context, reader, writer)
-
-    def _offer_subpartition(
-        self, subpartition: SubpartitionId, context: Any, reader: Any, writer: Any
-    ) -> None:
-        if self._table is None:
-            raise flight.FlightServerError("no tasks run here")
-        channel = self._table.meet(subpartition, capacity_bytes=0)
-        try:
-            send_subpartition(channel, reader, writer, context.is_cancelled)
-        except ChannelClosed:
-            return
-        finally:
-            # Also when the consumer has disconnected: its producer must not fill a channel that is never read.
-            channel.close()
-            self._table.forget(subpartition, channel)
-
-    def _receive_results(self, stream: ResultStreamId, context: Any, reader: Any, writer: Any) -> None:
         receiver = self._receiver
         if receiver is None:
             raise flight.FlightServerError("no client waits for results here")
@@ -218,49 +184,12 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         writer.write_metadata(b"received")
 
 
-def send_subpartition(channel: Channel, reader: Any, writer: Any, is_abandoned: Callable[[], bool]) -> None:
-    """Send a channel's items over a stream, as far as the receiver's credit allows, until the channel ends.
-
-    Grants are read only when the credit is used up; they are few and wait in the stream until then."""
-    credit = CreditBalance()
-    schema = None
-    while True:
-        channel.wait_readable(is_abandoned)
-        queued, _ = channel.take(with_rows=credit.can_send)
-        if queued is None:
-            credit.grant(decode_grant(reader.read_chunk().app_metadata).size)
-            continue
-        item, size = queued.item, queued.size
-        if not isinstance(item, pa.RecordBatch):
-            writer.write_metadata(encode(item))
-            if isinstance(item, EndOfInput):
-                break
-            continue
-        if schema is None:
-            schema = item.schema
-            writer.begin(schema)
-        else:
-            item = under_schema(item, schema)
-        writer.write_with_metadata(item, encode(BatchHeader(size, channel.queued_bytes)))
-        credit.spend(size)
-    _drain(reader)
-
-
 def under_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The batch with the schema of its stream: nullability and metadata of a batch may differ from it, types may
     not."""
     if batch.schema.equals(schema):
         return batch
     return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
-
-
-def _drain(reader: Any) -> None:
-    """Wait until the receiver closes: the stream must stay open while grants are still arriving."""
-    while True:
-        try:
-            reader.read_chunk()
-        except StopIteration:
-            return
 
 
 class FlightConnections:
@@ -307,6 +236,13 @@ class FlightConnections:
         results = list(self.client(address).do_action(flight.Action(REQUEST, data), self.options(timeout_s)))
         reply: bytes = results[0].body.to_pybytes()
         return reply
+
+    def stream_address(self, address: str, timeout_s: float) -> str:
+        """Where the process at `address` hands out rows. pyarrow.ArrowException when it cannot be reached."""
+        results = list(
+            self.client(address).do_action(flight.Action(STREAM_ADDRESS, b""), self.options(timeout_s))
+        )
+        return str(results[0].body.to_pybytes().decode())
 
     def attach(self, address: str, data: bytes) -> Iterator[bytes]:
         """Attach as a client; what comes over the stream, until the peer ends it. pyarrow.ArrowException when the connection

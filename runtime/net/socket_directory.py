@@ -44,19 +44,19 @@ def new_address(directory: str) -> str:
 
 
 def directory_of(address: str) -> str:
-    return os.path.dirname(_path_of(address))
+    return os.path.dirname(socket_path(address))
 
 
 def flight_location(address: str) -> str:
     """An address as a URI of Arrow Flight."""
     if address.startswith(_SCHEME):
-        return "grpc+unix://" + urllib.parse.quote(_path_of(address))
+        return "grpc+unix://" + urllib.parse.quote(socket_path(address))
     return address
 
 
 def remove_socket(address: str) -> None:
     try:
-        os.unlink(_path_of(address))
+        os.unlink(socket_path(address))
     except OSError:
         return
 
@@ -66,12 +66,17 @@ def remove_directory_without(address: str) -> None:
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(1.0)
         try:
-            probe.connect(_path_of(address))
+            probe.connect(socket_path(address))
         except (FileNotFoundError, ConnectionRefusedError):
             shutil.rmtree(directory_of(address), ignore_errors=True)
         except OSError:
             return
 
 
-def _path_of(address: str) -> str:
+def is_unix(address: str) -> bool:
+    return address.startswith(_SCHEME)
+
+
+def socket_path(address: str) -> str:
+    """The path of a Unix socket's address."""
     return address.removeprefix(_SCHEME)

@@ -12,11 +12,10 @@ from runtime.host.rooted_files import files_at
 from runtime.logs import configure_logging
 from runtime.net.endpoint import Endpoint, checked_endpoint, host_towards, is_tcp
 from runtime.net.flight import FlightConnections, FlightServer
-from runtime.net.flight_exchange import FlightExchange
 from runtime.net.flight_transport import FlightTransport
-from runtime.net.memory import NetworkMemory
-from runtime.net.partition_table import PartitionTable
 from runtime.net.socket_directory import directory_of, remove_directory_without, remove_socket
+from runtime.net.streams.handshake import Credentials
+from runtime.net.streams.stream_exchange import StreamExchange
 from runtime.net.tls import read_identity
 from runtime.taskmanager.executor_config import executor_config
 from runtime.taskmanager.idle_memory import IdleMemory
@@ -40,27 +39,30 @@ class TaskManager:
         limit_library_threads()
         self.failed = False
         self._on_over = on_over
-        table = PartitionTable()
         identity = read_identity(options.tls) if options.tls is not None else None
         self._connections = FlightConnections(options.token, identity)
         self._job_manager_address = options.job_manager_address
         self._is_tcp = is_tcp(options.job_manager_address)
+        endpoint = _endpoint(options) if self._is_tcp else None
+        directory = "" if self._is_tcp else directory_of(options.job_manager_address)
+        credentials = Credentials(options.token, options.tls)
+        self._exchange = StreamExchange(
+            self._connections, credentials, options.network_memory_bytes, endpoint, directory
+        )
         self._server = FlightServer(
             options.token,
             self._receive,
-            table=table,
-            directory=None if self._is_tcp else directory_of(options.job_manager_address),
-            endpoint=_endpoint(options) if self._is_tcp else None,
+            directory=directory or None,
+            endpoint=endpoint,
+            stream_address=self._exchange.stream_address,
         )
+        self._exchange.own_address = self._server.address
         self._transport = FlightTransport(self._connections)
-        exchange = FlightExchange(
-            self._connections, table, NetworkMemory(options.network_memory_bytes), self._server.address
-        )
         self._runner = ThreadTaskRunner(
-            now_ms, files_at(options.places), exchange, lambda c: self._shell.task_state_changed(c)
+            now_ms, files_at(options.places), self._exchange, lambda c: self._shell.task_state_changed(c)
         )
         self.idle_memory = IdleMemory(
-            lambda: self._runner.tasks_started, lambda: self._runner.tasks_running, give_back_memory
+            lambda: self._runner.tasks_started, lambda: self._runner.tasks_running, self._give_back_memory
         )
         self._shell = TaskExecutorShell(
             executor_config(
@@ -90,11 +92,16 @@ class TaskManager:
         self._runner.stop(timeout_s)
         self._shell.stop()
         self._transport.close()
+        self._exchange.close()
         if self._is_tcp:
             return
         remove_socket(self._server.address)
         # A killed JobManager leaves a socket without a listener, and a directory that only we can remove.
         remove_directory_without(self._job_manager_address)
+
+    def _give_back_memory(self) -> None:
+        self._exchange.give_back_memory()
+        give_back_memory()
 
     def _receive(self, data: bytes) -> None:
         self._shell.receive(decode_control_message(data))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +31,7 @@ from sqlstream.messages.rpc import (
 )
 from sqlstream.schema import Schema
 from sqlstream.specs import CalcSpec, SinkSpec, SourceSpec
+from sqlstream.spi.committable import Committable
 from sqlstream.spi.connector import Boundedness, ConnectorContext, ConnectorDescriptor, SourceStatus
 from sqlstream.types import BIGINT, STRING
 
@@ -95,8 +95,8 @@ class Writer:
         self._rows += batch.num_rows
         self._stage.written.append((self._subtask, batch))
 
-    def finish(self) -> list[dict[str, Any]]:
-        return [{"subtask": self._subtask, "rows": self._rows}]
+    def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
+        return [Committable("job", checkpoint_id, "writer", self._subtask, {"rows": self._rows})]
 
     def abort(self) -> None:
         self._stage.aborted.append(self._subtask)
@@ -240,14 +240,16 @@ class Relay:
     def put(self, channel: int, *items: Any) -> None:
         for item in items:
             self.inputs[channel].put(item, 64)
+        self.inputs[channel].flush()
 
     def take(self, count: int) -> list[Any]:
-        """The next items that the task sends; ChannelClosed when they do not come in 20 s."""
-        deadline_s = time.monotonic() + 20
-        return [self._take_one(deadline_s) for _ in range(count)]
+        """The next items that the task sends, each within 20 s."""
+        return [self._take_one() for _ in range(count)]
 
-    def _take_one(self, deadline_s: float) -> Any:
-        self.output.wait_readable(lambda: time.monotonic() > deadline_s)
+    def _take_one(self) -> Any:
+        readable = threading.Event()
+        self.output.listen(readable.set)
+        assert readable.wait(20)
         return self.output.take()[0].item
 
 

@@ -1,0 +1,195 @@
+"""The measurement behind `sqlstream bench exchange`: batches from one thread to another, within a process and between two."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import msgspec
+
+from client.benches.exchange_end import (
+    CAPACITY_BYTES,
+    SWITCH_INTERVAL_S,
+    BenchEnd,
+    Consumer,
+    Load,
+    Outcome,
+    ProcessOrder,
+    produce,
+)
+from runtime.host.process import LIBRARY_THREAD_LIMIT
+from runtime.host.random import random_id, random_token
+from runtime.net.channels import Channel
+from sqlstream.errors import FailureReason, JobError
+
+PATHS = ("process", "machine", "tcp")
+"""Between two threads of a process, between two processes of a machine, and between two processes over TCP on loopback."""
+
+WARM_UP_S = 0.3
+SPACED_BATCHES = 300
+STOP_TIMEOUT_S = 15.0
+
+
+@dataclass(frozen=True)
+class ExchangeFigure:
+    """CPU is that of all threads of a process, per batch; within a process all of it is shown as the sender's. `latency_us` is
+    the median from the producer's thread to the consumer's, for one batch each millisecond. `threads` are those of Python in the
+    consumer's process."""
+
+    path: str
+    channels: int
+    rows: int
+    rows_per_s: int
+    sender_cpu_us: float
+    receiver_cpu_us: float
+    latency_us: float
+    threads: int
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class _Run:
+    sent: Outcome
+    received: Outcome
+
+
+def figures(
+    paths: list[str],
+    channel_counts: list[int],
+    batch_rows: list[int],
+    seconds: float,
+    spaced: int = SPACED_BATCHES,
+    warm_up_s: float = WARM_UP_S,
+) -> Iterator[ExchangeFigure]:
+    """Batches of four BIGINT columns, in turn over all channels, for `seconds` per figure, after `warm_up_s`; then `spaced` of
+    them for the latency. JobError SS6053, SS6063."""
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    LIBRARY_THREAD_LIMIT.hold()
+    try:
+        for path in paths:
+            with contextlib.closing(_Ends(path)) as ends:
+                for channels in channel_counts:
+                    for rows in batch_rows:
+                        ends.run(Load(random_id(), channels, rows, warm_up_s))
+                        steady = ends.run(Load(random_id(), channels, rows, seconds))
+                        one_by_one = ends.run(Load(random_id(), channels, rows, 0, spaced))
+                        yield _figure(path, channels, rows, steady, one_by_one)
+    finally:
+        LIBRARY_THREAD_LIMIT.release()
+        sys.setswitchinterval(before_s)
+
+
+def _figure(path: str, channels: int, rows: int, steady: _Run, one_by_one: _Run) -> ExchangeFigure:
+    batches = steady.received.batches
+    return ExchangeFigure(
+        path,
+        channels,
+        rows,
+        round(rows * batches / steady.received.wall_s),
+        round(steady.sent.cpu_s * 1e6 / batches, 1),
+        round(steady.received.cpu_s * 1e6 / batches, 1),
+        round(statistics.median(one_by_one.received.latencies_us), 1),
+        steady.received.threads,
+    )
+
+
+class _Ends:
+    """Both ends of a path; the consumer is always in this process. State: the producer's process, until `close`."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._closing = contextlib.ExitStack()
+        self._sender: _SendingProcess | None = None
+        if path == "process":
+            return
+        with contextlib.ExitStack() as opening:
+            directory = opening.enter_context(tempfile.TemporaryDirectory(prefix="sqlstream-", dir="/tmp"))
+            order = ProcessOrder(random_token(), directory if path == "machine" else "")
+            self._end = opening.enter_context(contextlib.closing(BenchEnd(order)))
+            self._sender = opening.enter_context(contextlib.closing(_SendingProcess(order)))
+            self._closing = opening.pop_all()
+
+    def run(self, load: Load) -> _Run:
+        consumer = Consumer(load.spaced > 0)
+        if self._sender is None:
+            return _run_within_process(load, consumer)
+        inputs = self._end.inputs(load, self._sender.address, consumer.on_lost)
+        self._sender.tell(load)
+        received = consumer.consume(inputs)
+        return _Run(self._sender.answer(Outcome), received)
+
+    def close(self) -> None:
+        self._closing.close()
+
+
+def _run_within_process(load: Load, consumer: Consumer) -> _Run:
+    channels = [Channel(CAPACITY_BYTES) for _ in range(load.channels)]
+    for channel in channels:
+        channel.connect()
+    producer = threading.Thread(target=produce, args=(load, channels), daemon=True)
+    cpu_s = time.process_time()
+    producer.start()
+    received = consumer.consume(channels)
+    producer.join()
+    sent = Outcome(received.batches, received.wall_s, time.process_time() - cpu_s)
+    return _Run(sent, msgspec.structs.replace(received, cpu_s=0.0))
+
+
+class _SendingProcess:
+    """The producer in a process of its own, which ends when this process does. State: the process, until `close`."""
+
+    def __init__(self, order: ProcessOrder) -> None:
+        """JobError SS6063 when it does not start."""
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "client.benches.exchange_end"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={k: v for k, v in os.environ.items() if not k.startswith("SQLSTREAM_")},
+            text=True,
+        )
+        try:
+            self.tell(order)
+            self.address: str = self.answer(str)
+        except BaseException:
+            self.close()
+            raise
+
+    def tell(self, order: msgspec.Struct) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(msgspec.json.encode(order).decode() + "\n")
+            self._process.stdin.flush()
+
+    def answer(self, kind: type[Any]) -> Any:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if line:
+            return msgspec.json.decode(line, type=kind)
+        raise JobError(
+            "SS6063",
+            f"the process that sends has ended with code {self._process.wait()}",
+            reason=FailureReason.INTERNAL,
+        )
+
+    def close(self) -> None:
+        """End the process. Harmless when repeated."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()

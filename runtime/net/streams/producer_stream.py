@@ -1,0 +1,172 @@
+"""The consumer's end of a stream: all channels that this process reads from one other TaskManager."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+import msgspec
+import pyarrow as pa
+
+from runtime.net.streams.byte_stream import ByteStream
+from runtime.net.streams.frame_stream import FrameStream
+from runtime.net.streams.frames import (
+    FROM_PRODUCERS,
+    BadFrame,
+    Frame,
+    FrameKind,
+    decode_element,
+    decode_place,
+    encode,
+)
+from runtime.net.streams.handshake import HandshakeFailed
+from runtime.net.streams.remote_input import RemoteInput
+from runtime.net.streams.shared_segment import SegmentReader
+from runtime.net.streams.stream_loop import StreamLoop
+from sqlstream.elements import EndOfInput
+
+logger = logging.getLogger(__name__)
+
+Connect = Callable[[], tuple[ByteStream, int | None]]
+"""Connects to the TaskManager, waiting for seconds at most; the stream, and the file of its shared memory."""
+
+
+class ProducerStream:
+    """Connects on a thread of its own, and opens the channels that were requested meanwhile.
+
+    Whatever ends the stream, each of its channels that has not ended is told the cause once; `on_end` is called after that, by
+    any thread. State: those channels, and the connection."""
+
+    def __init__(
+        self, name: str, connect: Connect, loop: StreamLoop, on_end: Callable[[ProducerStream], None]
+    ) -> None:
+        """`name` is how the cause names the peer."""
+        self.name = name
+        self._connect = connect
+        self._loop = loop
+        self._on_stream_end = on_end
+        self._lock = threading.Lock()
+        self._inputs: dict[int, RemoteInput] = {}
+        self._next_number = 0
+        self._stream: FrameStream | None = None
+        self._segment: SegmentReader | None = None
+        self._end_cause = ""
+
+    def start(self) -> None:
+        threading.Thread(target=self._start, name=f"connect to {self.name}", daemon=True).start()
+
+    def _start(self) -> None:
+        try:
+            connection, file = self._connect()
+            if file is not None:
+                self._segment = SegmentReader(file)
+        except (OSError, pa.ArrowException, HandshakeFailed, BadFrame) as error:
+            reason = str(getattr(error, "strerror", None) or error).partition("\n")[0]
+            self._end(f"could not connect to {self.name}: {reason}")
+            return
+        stream = FrameStream(connection, self._loop, FROM_PRODUCERS, self._on_frame, self._on_end)
+        with self._lock:
+            is_over = bool(self._end_cause)
+            if not is_over:
+                self._stream = stream
+                for remote in self._inputs.values():
+                    self._send_open(stream, remote)
+        if is_over:
+            stream.close()
+        else:
+            stream.start()
+
+    # --- any thread
+
+    def open(self, remote: RemoteInput) -> bool:
+        """Request a channel; False when the stream has ended."""
+        with self._lock:
+            if self._end_cause:
+                return False
+            remote.number = self._next_number
+            self._next_number += 1
+            self._inputs[remote.number] = remote
+            if self._stream is not None:
+                self._send_open(self._stream, remote)
+        return True
+
+    def _send_open(self, stream: FrameStream, remote: RemoteInput) -> None:
+        grant = remote.window.initial_grant()
+        stream.send(FrameKind.OPEN, remote.number, grant, body=encode(remote.subpartition))
+
+    def grant(self, remote: RemoteInput, size: int) -> None:
+        stream = self._stream
+        if size and stream is not None and remote.number in self._inputs:
+            stream.send(FrameKind.GRANT, remote.number, size)
+
+    def forget(self, remote: RemoteInput) -> None:
+        """The channel's task takes no more of it."""
+        with self._lock:
+            is_open = self._inputs.pop(remote.number, None) is not None
+        if is_open and self._stream is not None:
+            self._stream.send(FrameKind.CLOSE, remote.number)
+
+    def close(self) -> None:
+        """End the stream; its channels are told."""
+        self._end(f"the exchange with {self.name} has ended")
+
+    # --- the loop's thread
+
+    def _on_frame(self, frame: Frame) -> None:
+        remote = self._inputs.get(frame.channel)
+        if remote is None:
+            self._drop(frame)
+            return
+        match frame.kind:
+            case FrameKind.BATCH:
+                batch = pa.ipc.read_record_batch(frame.body, remote.schema)
+                remote.on_batch(batch, frame.size, frame.backlog)
+            case FrameKind.SHARED_BATCH:
+                remote.on_batch(self._shared(frame, remote.schema), frame.size, frame.backlog)
+            case FrameKind.ELEMENT:
+                self._on_element(remote, frame.body)
+            case FrameKind.SCHEMA:
+                remote.schema = pa.ipc.read_schema(frame.body)
+            case _:
+                self._remove(remote)
+                remote.on_gone(frame.body.decode(errors="replace"))
+
+    def _drop(self, frame: Frame) -> None:
+        """What was on its way when the task closed its channel."""
+        if frame.kind == FrameKind.SHARED_BATCH and self._segment is not None:
+            self._segment.free(decode_place(frame.body))
+
+    def _shared(self, frame: Frame, schema: pa.Schema) -> pa.RecordBatch:
+        if self._segment is None:
+            raise BadFrame("a batch in shared memory that is not there")
+        return self._segment.read(decode_place(frame.body), schema)
+
+    def _on_element(self, remote: RemoteInput, body: bytes) -> None:
+        try:
+            element = decode_element(body)
+        except msgspec.MsgspecError as error:
+            raise BadFrame("no element") from error
+        if isinstance(element, EndOfInput):
+            self._remove(remote)
+        remote.on_element(element)
+
+    def _remove(self, remote: RemoteInput) -> None:
+        with self._lock:
+            self._inputs.pop(remote.number, None)
+
+    def _on_end(self, cause: str) -> None:
+        self._end(f"{self.name}: {cause}")
+
+    def _end(self, cause: str) -> None:
+        with self._lock:
+            if self._end_cause:
+                return
+            self._end_cause = cause
+            inputs, self._inputs = list(self._inputs.values()), {}
+            self._segment = None
+        if self._stream is not None:
+            self._stream.close()
+        for remote in inputs:
+            remote.on_gone(cause)
+        self._on_stream_end(self)

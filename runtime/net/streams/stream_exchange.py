@@ -1,0 +1,175 @@
+"""Tasks of several processes: one stream for each TaskManager that this process reads from, and for each that reads from it."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+
+from runtime.net.channels import Channel
+from runtime.net.credits import CreditWindow
+from runtime.net.endpoint import Endpoint
+from runtime.net.exchange import OnLost
+from runtime.net.flight import FlightConnections, ResultStreamId
+from runtime.net.flight_client_stream import FlightClientStream
+from runtime.net.memory import NetworkMemory
+from runtime.net.partition_table import PartitionTable, SubpartitionId
+from runtime.net.results import ClientStream
+from runtime.net.socket_directory import is_unix
+from runtime.net.streams.byte_stream import ByteStream
+from runtime.net.streams.handshake import (
+    HANDSHAKE_TIMEOUT_S,
+    Credentials,
+    accept_stream,
+    connect_stream,
+)
+from runtime.net.streams.producer_stream import Connect, ProducerStream
+from runtime.net.streams.remote_input import RemoteInput
+from runtime.net.streams.shared_segment import SegmentWriter
+from runtime.net.streams.stream_listener import StreamListener
+from runtime.net.streams.stream_loop import StreamLoop
+from runtime.net.streams.subpartition_stream import SubpartitionStream
+from sqlstream.messages.rpc import InputChannelDescriptor
+
+logger = logging.getLogger(__name__)
+
+SEGMENTS_BYTES_MIN = 1 << 20
+"""With less memory than this for all of them there are no shared segments."""
+
+
+class StreamExchange:
+    """Batches within this process are passed directly, others go over streams; rows of results go to clients over Flight.
+
+    Half of `memory_bytes` is what channels borrow while their senders are ahead, the other half what segments hold that this
+    process shares with others of the machine. State: the streams, the partition table and this memory, until `close`."""
+
+    def __init__(
+        self,
+        connections: FlightConnections,
+        credentials: Credentials,
+        memory_bytes: int,
+        endpoint: Endpoint | None,
+        directory: str,
+    ) -> None:
+        """It listens at `endpoint`, or in `directory`. ExternalError SS6071."""
+        self.table = PartitionTable()
+        self.floating = NetworkMemory(memory_bytes // 2)
+        self.shared = NetworkMemory(memory_bytes - memory_bytes // 2)
+        self._connections = connections
+        self._credentials = credentials
+        self._lock = threading.Lock()
+        self._producers: dict[str, ProducerStream] = {}
+        self._consumers: set[SubpartitionStream] = set()
+        self._has_warned = False
+        self._loop = StreamLoop()
+        try:
+            self._listener = StreamListener(self._loop, endpoint, directory, self._accept)
+        except BaseException:
+            self._loop.close()
+            raise
+        self.own_address = ""
+        """The address under which descriptors name this process; channels from it are passed directly."""
+
+    @property
+    def stream_address(self) -> str:
+        """Where the consumers of our rows connect to."""
+        return self._listener.address
+
+    def open_output(self, job_id: str, partition_id: str, subpartition: int, capacity_bytes: int) -> Channel:
+        return self.table.meet(SubpartitionId(job_id, partition_id, subpartition), capacity_bytes)
+
+    def open_input(
+        self, job_id: str, descriptor: InputChannelDescriptor, capacity_bytes: int, on_lost: OnLost
+    ) -> Channel:
+        if descriptor.address == self.own_address:
+            return self.open_output(job_id, descriptor.partition_id, descriptor.subpartition, capacity_bytes)
+        subpartition = SubpartitionId(job_id, descriptor.partition_id, descriptor.subpartition)
+        while True:
+            stream = self._producer(descriptor)
+            # A quarter of the bound is the channel's own; the rest is borrowed while the sender has a backlog.
+            window = CreditWindow(capacity_bytes // 4, capacity_bytes, self.floating)
+            remote = RemoteInput(stream, subpartition, window, on_lost)
+            if stream.open(remote):
+                return remote
+
+    def open_client_stream(self, address: str, job_id: str, operator_id: int) -> ClientStream:
+        return FlightClientStream(self._connections, address, ResultStreamId(job_id, operator_id))
+
+    def release_job(self, job_id: str) -> None:
+        self.table.release_job(job_id)
+
+    def give_back_memory(self) -> None:
+        """Return to the system what segments hold and nothing uses."""
+        with self._lock:
+            consumers = list(self._consumers)
+        for stream in consumers:
+            stream.trim()
+
+    def close(self) -> None:
+        """End all streams, and no longer listen."""
+        self._listener.close()
+        with self._lock:
+            producers, consumers = list(self._producers.values()), list(self._consumers)
+            self._consumers.clear()
+        for producer in producers:
+            producer.close()
+        for consumer in consumers:
+            consumer.close()
+        self._loop.close()
+
+    # --- streams that we read
+
+    def _producer(self, descriptor: InputChannelDescriptor) -> ProducerStream:
+        address, name = descriptor.address, f'TaskManager "{descriptor.task_manager_id}"'
+        with self._lock:
+            stream = self._producers.get(address)
+            if stream is None:
+                stream = ProducerStream(name, self._connector(address), self._loop, self._forget_producer)
+                self._producers[address] = stream
+                stream.start()
+            return stream
+
+    def _connector(self, address: str) -> Connect:
+        def connect() -> tuple[ByteStream, int | None]:
+            there = self._connections.stream_address(address, HANDSHAKE_TIMEOUT_S)
+            return connect_stream(there, self._credentials)
+
+        return connect
+
+    def _forget_producer(self, stream: ProducerStream) -> None:
+        with self._lock:
+            for address in [a for a, s in self._producers.items() if s is stream]:
+                del self._producers[address]
+
+    # --- streams that we write
+
+    def _accept(self, connection: socket.socket) -> None:
+        segment = self._segment() if is_unix(self.stream_address) else None
+        try:
+            file = segment.file if segment is not None else None
+            opened = accept_stream(connection, self._credentials, file)
+        except BaseException:
+            if segment is not None:
+                segment.close()
+            raise
+        if segment is not None:
+            segment.close_file()
+        stream = SubpartitionStream(opened, self._loop, self.table, segment, self._forget_consumer)
+        with self._lock:
+            self._consumers.add(stream)
+        stream.start()
+
+    def _segment(self) -> SegmentWriter | None:
+        if self.shared.total_bytes < SEGMENTS_BYTES_MIN:
+            return None
+        try:
+            return SegmentWriter(self.shared)
+        except (OSError, AttributeError) as error:
+            if not self._has_warned:
+                self._has_warned = True
+                logger.warning("rows go through sockets, since no memory can be shared: %s", error)
+            return None
+
+    def _forget_consumer(self, stream: SubpartitionStream) -> None:
+        with self._lock:
+            self._consumers.discard(stream)

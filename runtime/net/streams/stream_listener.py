@@ -1,0 +1,95 @@
+"""Where the consumers of a TaskManager's rows connect to it."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+
+from runtime.net.endpoint import Endpoint
+from runtime.net.socket_directory import new_address, remove_socket, socket_path
+from runtime.net.streams.stream_loop import StreamLoop
+from sqlstream.errors import ExternalError
+
+logger = logging.getLogger(__name__)
+
+HANDSHAKES_MAX = 64
+"""How many connections may be in their handshake at a time; more are closed at once."""
+
+_BACKLOG = 128
+
+
+class StreamListener:
+    """Listens at `endpoint`, or on a Unix socket in `directory`, and calls `on_connection` with each connection, on a thread that
+    lasts as long as the call. State: the socket, until `close`."""
+
+    def __init__(
+        self,
+        loop: StreamLoop,
+        endpoint: Endpoint | None,
+        directory: str,
+        on_connection: Callable[[socket.socket], None],
+    ) -> None:
+        """ExternalError SS6071 when nothing can listen there."""
+        self._loop = loop
+        self._on_connection = on_connection
+        self._handshakes = threading.BoundedSemaphore(HANDSHAKES_MAX)
+        if endpoint is None:
+            self.address = new_address(directory)
+            self._socket = socket.socket(socket.AF_UNIX)
+            self._socket.bind(socket_path(self.address))
+            self._socket.listen(_BACKLOG)
+        else:
+            self._socket = _tcp_socket(endpoint)
+            self.address = endpoint.address(self._socket.getsockname()[1])
+        self._socket.setblocking(False)
+        loop.add(self._socket, self._on_ready)
+
+    def _on_ready(self, is_readable: bool, is_writable: bool) -> None:
+        try:
+            connection, _ = self._socket.accept()
+        except OSError as error:
+            # It has gone again, or this process has no descriptor left for it.
+            logger.warning("could not accept a connection: %s", error)
+            return
+        if not self._handshakes.acquire(blocking=False):
+            connection.close()
+            return
+        threading.Thread(target=self._greet, args=(connection,), name="greet", daemon=True).start()
+
+    def _greet(self, connection: socket.socket) -> None:
+        try:
+            self._on_connection(connection)
+        except Exception as error:  # the thread's boundary: whoever connects cannot disturb this process
+            connection.close()
+            level = logging.WARNING if not isinstance(error, OSError | ssl.SSLError) else logging.INFO
+            logger.log(level, "a connection for rows was refused: %s", error)
+        finally:
+            self._handshakes.release()
+
+    def close(self) -> None:
+        remove_socket(self.address)
+        self._loop.remove(self._socket, self._socket.close)
+
+
+def _tcp_socket(endpoint: Endpoint) -> socket.socket:
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(
+            endpoint.bind_host, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listening = socket.socket(family, kind, protocol)
+        try:
+            listening.bind(place)
+            listening.listen(_BACKLOG)
+        except BaseException:
+            listening.close()
+            raise
+    except OSError as error:
+        raise ExternalError(
+            "SS6071",
+            f'could not listen on "{endpoint.bind_host}": {(error.strerror or str(error)).lower()}',
+            hint="set taskmanager.bind-host to an address of that host",
+        ) from error
+    return listening

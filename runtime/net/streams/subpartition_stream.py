@@ -1,0 +1,209 @@
+"""The producer's end of a stream: sends the subpartitions that one TaskManager reads, as far as its credit allows."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+
+import msgspec
+import pyarrow as pa
+
+from runtime.net.channels import Channel, StreamItem
+from runtime.net.credits import CreditBalance
+from runtime.net.flight import under_schema
+from runtime.net.partition_table import PartitionTable, SubpartitionId
+from runtime.net.streams.byte_stream import ByteStream
+from runtime.net.streams.frame_stream import FrameStream
+from runtime.net.streams.frames import (
+    FROM_CONSUMERS,
+    SMALL_BODY_MAX,
+    BadFrame,
+    Frame,
+    FrameKind,
+    decode_subpartition,
+    encode,
+    encode_place,
+)
+from runtime.net.streams.shared_segment import SegmentWriter
+from runtime.net.streams.stream_loop import StreamLoop
+from sqlstream.elements import EndOfInput
+
+logger = logging.getLogger(__name__)
+
+SHARED_BYTES_MIN = 1 << 14
+"""Batches below are sent over the socket: to find a place for one costs as much as to copy it."""
+
+CHANNELS_MAX = 1 << 16
+
+
+class _SentChannel:
+    """A channel that the consumer has opened. State: its credit, and grants that came and are not counted yet."""
+
+    __slots__ = ("channel", "credit", "grants", "number", "schema", "schema_bytes", "subpartition")
+
+    def __init__(self, number: int, channel: Channel, subpartition: SubpartitionId) -> None:
+        self.number = number
+        self.channel = channel
+        self.subpartition = subpartition
+        self.credit = CreditBalance()
+        self.grants: deque[int] = deque()
+        self.schema: pa.Schema | None = None
+        self.schema_bytes = 0
+
+    @property
+    def can_send_rows(self) -> bool:
+        while self.grants:
+            self.credit.grant(self.grants.popleft())
+        return self.credit.can_send
+
+
+class SubpartitionStream:
+    """Sends from each channel in turn, one item at a time, and takes an item from its channel only when it can be sent: a channel
+    without credit stops no other, and what is put first in a channel passes what waits there.
+
+    Sends on the thread that makes something sendable: a task's when it puts a batch, the loop's when credit comes or the socket
+    has room; one at a time. `on_end` is called when the consumer is gone. State: the opened channels, and those that may have
+    something to send."""
+
+    def __init__(
+        self,
+        connection: ByteStream,
+        loop: StreamLoop,
+        table: PartitionTable,
+        segment: SegmentWriter | None,
+        on_end: Callable[[SubpartitionStream], None],
+    ) -> None:
+        self._table = table
+        self._segment = segment
+        self._on_stream_end = on_end
+        self._channels: dict[int, _SentChannel] = {}
+        self._ready: deque[_SentChannel] = deque()
+        self._sending = threading.Lock()
+        self._stream = FrameStream(
+            connection, loop, FROM_CONSUMERS, self._on_frame, self._on_end, self._send_ready
+        )
+
+    def start(self) -> None:
+        self._stream.start()
+
+    def trim(self) -> None:
+        """Return the memory of the shared segment that nothing uses."""
+        if self._segment is not None:
+            self._segment.trim()
+
+    def close(self) -> None:
+        self._stream.close()
+        self._release()
+
+    # --- frames of the consumer, on the loop's thread
+
+    def _on_frame(self, frame: Frame) -> None:
+        if frame.kind == FrameKind.OPEN:
+            self._open(frame)
+            return
+        sent = self._channels.get(frame.channel)
+        if sent is None:
+            # It has ended meanwhile.
+            return
+        if frame.kind == FrameKind.GRANT:
+            sent.grants.append(frame.size)
+            self._announce(sent)
+        else:
+            self._abandon(sent)
+
+    def _open(self, frame: Frame) -> None:
+        if frame.channel in self._channels or len(self._channels) >= CHANNELS_MAX:
+            raise BadFrame(f"channel {frame.channel} twice, or too many")
+        try:
+            subpartition = decode_subpartition(frame.body)
+        except msgspec.MsgspecError as error:
+            raise BadFrame("no name of a subpartition") from error
+        channel = self._table.meet(subpartition, capacity_bytes=0)
+        sent = self._channels[frame.channel] = _SentChannel(frame.channel, channel, subpartition)
+        sent.grants.append(frame.size)
+        channel.listen(lambda: self._announce(sent))
+        self._announce(sent)
+
+    def _abandon(self, sent: _SentChannel) -> None:
+        """The consumer takes no more: the producer must not fill a channel that is never read."""
+        self._forget(sent)
+        sent.channel.close()
+        self._table.forget(sent.subpartition, sent.channel)
+
+    def _on_end(self, cause: str) -> None:
+        self._release()
+        self._on_stream_end(self)
+
+    def _release(self) -> None:
+        for sent in list(self._channels.values()):
+            self._abandon(sent)
+        if self._segment is not None:
+            self._segment.close()
+
+    # --- sending, on any thread
+
+    def _announce(self, sent: _SentChannel) -> None:
+        self._ready.append(sent)
+        self._send_ready()
+
+    def _send_ready(self) -> None:
+        # Who finds the lock taken leaves its channel to the holder, which looks again after it has released it.
+        while self._ready and not self._stream.is_congested:
+            if not self._sending.acquire(blocking=False):
+                return
+            try:
+                while self._ready and not self._stream.is_congested:
+                    self._send_next(self._ready.popleft())
+            finally:
+                self._sending.release()
+
+    def _send_next(self, sent: _SentChannel) -> None:
+        if self._channels.get(sent.number) is not sent:
+            return
+        queued, has_more = sent.channel.take(with_rows=sent.can_send_rows)
+        if has_more and queued is not None:
+            self._ready.append(sent)
+        try:
+            if queued is not None:
+                self._send(sent, queued.item, queued.size)
+            elif sent.channel.is_closed:
+                self._end_channel(sent, "the producer stopped before the end of its rows")
+        except Exception as error:  # the boundary between channels: the thread may be that of another task
+            logger.warning("a batch of %s could not be sent", sent.subpartition, exc_info=error)
+            sent.channel.close()
+            self._end_channel(sent, f"a batch could not be sent: {error}")
+
+    def _send(self, sent: _SentChannel, item: StreamItem, size: int) -> None:
+        if isinstance(item, pa.RecordBatch):
+            self._send_batch(sent, item, size)
+            return
+        self._stream.send(FrameKind.ELEMENT, sent.number, body=encode(item))
+        if isinstance(item, EndOfInput):
+            self._forget(sent)
+
+    def _send_batch(self, sent: _SentChannel, batch: pa.RecordBatch, size: int) -> None:
+        backlog = sent.channel.queued_bytes
+        if sent.schema is None:
+            schema = batch.schema.serialize()
+            sent.schema, sent.schema_bytes = batch.schema, schema.size
+            self._stream.send(FrameKind.SCHEMA, sent.number, body=schema)
+        batch = under_schema(batch, sent.schema)
+        sent.credit.spend(size)
+        if self._segment is not None and size >= SHARED_BYTES_MIN:
+            place = self._segment.write(batch, sent.schema_bytes)
+            if place is not None:
+                body = encode_place(place)
+                self._stream.send(FrameKind.SHARED_BATCH, sent.number, size, backlog, body)
+                return
+        self._stream.send(FrameKind.BATCH, sent.number, size, backlog, batch.serialize())
+
+    def _end_channel(self, sent: _SentChannel, cause: str) -> None:
+        self._stream.send(FrameKind.GONE, sent.number, body=cause.encode()[:SMALL_BODY_MAX])
+        self._forget(sent)
+
+    def _forget(self, sent: _SentChannel) -> None:
+        self._channels.pop(sent.number, None)
+        if not self._channels:
+            self.trim()

@@ -1,0 +1,392 @@
+"""Channels between two exchanges over real sockets, with shared memory and without, over TCP and over TLS."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import trustme
+
+from runtime.net.channels import Channel, ChannelClosed
+from runtime.net.endpoint import Endpoint
+from runtime.net.flight import FlightConnections, FlightServer
+from runtime.net.socket_directory import socket_path
+from runtime.net.streams.frames import FrameKind, encode_header
+from runtime.net.streams.handshake import Credentials, HandshakeFailed, connect_stream
+from runtime.net.streams.stream_exchange import StreamExchange
+from runtime.net.tls import TlsFiles, read_identity
+from sqlstream.elements import CheckpointBarrier, EndOfInput, Watermark, WatermarkStatus
+from sqlstream.messages.rpc import InputChannelDescriptor
+
+pytestmark = pytest.mark.timeout(30)
+
+CAPACITY = 1 << 20
+MEMORY = 16 << 20
+PATHS = ("shared", "socket", "tcp", "tls")
+SMALL = pa.record_batch({"a": np.arange(10)})
+LARGE = pa.record_batch({"a": np.arange(20_000), "s": [f"row {i}" for i in range(20_000)]})
+
+
+def certificates(directory: Path) -> TlsFiles:
+    authority = trustme.CA()
+    certificate = authority.issue_cert("127.0.0.1")
+    paths = [str(directory / name) for name in ("cert.pem", "key.pem", "ca.pem")]
+    certificate.cert_chain_pems[0].write_to_path(paths[0])
+    certificate.private_key_pem.write_to_path(paths[1])
+    authority.cert_pem.write_to_path(paths[2])
+    return TlsFiles(*paths)
+
+
+class End:
+    """A TaskManager's exchange, and the server that tells its address."""
+
+    def __init__(self, path: str, directory: str, tls: TlsFiles | None, token: str = "secret") -> None:
+        is_tcp = path in ("tcp", "tls")
+        endpoint = Endpoint("127.0.0.1", "127.0.0.1", 0, tls) if is_tcp else None
+        self.connections = FlightConnections(token, read_identity(tls) if tls else None)
+        memory = MEMORY if path == "shared" else 0
+        self.exchange = StreamExchange(self.connections, Credentials(token, tls), memory, endpoint, directory)
+        self.server = FlightServer(
+            token,
+            lambda data: None,
+            directory=None if is_tcp else directory,
+            endpoint=endpoint,
+            stream_address=self.exchange.stream_address,
+        )
+        self.address = self.exchange.own_address = self.server.address
+
+    def output(self, subpartition: int = 0, capacity_bytes: int = CAPACITY) -> Channel:
+        return self.exchange.open_output("job", "p", subpartition, capacity_bytes)
+
+    def close(self) -> None:
+        self.exchange.close()
+        self.connections.close()
+        self.server.shutdown()
+
+
+class Peers:
+    """A producer and a consumer. State: the causes of lost channels."""
+
+    def __init__(self, path: str, directory: str, tls: TlsFiles | None) -> None:
+        self.producer, self.consumer = End(path, directory, tls), End(path, directory, tls)
+        self.lost: list[str] = []
+        self.has_lost = threading.Event()
+
+    def input(self, subpartition: int = 0, capacity_bytes: int = CAPACITY) -> Channel:
+        descriptor = InputChannelDescriptor("p", subpartition, 0, "e", "tm-7", self.producer.address)
+        return self.consumer.exchange.open_input("job", descriptor, capacity_bytes, self._on_lost)
+
+    def _on_lost(self, cause: str) -> None:
+        self.lost.append(cause)
+        self.has_lost.set()
+
+
+@pytest.fixture
+def make(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Peers]]:
+    with ExitStack() as ends:
+
+        def make(path: str) -> Peers:
+            files = tmp_path_factory.mktemp("p")
+            peers = Peers(path, str(files), certificates(files) if path == "tls" else None)
+            for end in (peers.consumer, peers.producer):
+                ends.enter_context(closing(end))
+            return peers
+
+        yield make
+
+
+@pytest.fixture
+def peers(make: Callable[[str], Peers]) -> Peers:
+    return make("shared")
+
+
+class Reader:
+    """Reads a channel as a task does. State: the items so far."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.items: list[Any] = []
+        self._channel = channel
+        self._readable = threading.Semaphore(0)
+        channel.listen(self._readable.release)
+
+    def read(self, is_done: Callable[[], bool]) -> list[Any]:
+        while not is_done():
+            assert self._readable.acquire(timeout=10)
+            has_more = True
+            while has_more:
+                queued, has_more = self._channel.take()
+                if queued is not None:
+                    self.items.append(queued.item)
+        return self.items
+
+    def read_all(self) -> list[Any]:
+        return self.read(lambda: bool(self.items) and isinstance(self.items[-1], EndOfInput))
+
+
+def put(channel: Channel, *items: Any) -> None:
+    for item in items:
+        channel.put(item, item.nbytes if isinstance(item, pa.RecordBatch) else 64)
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + 10
+    while not is_so():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.005)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_batches_and_elements_arrive_in_order_and_unchanged(make: Callable[[str], Peers], path: str) -> None:
+    peers = make(path)
+    sent = [Watermark(1), LARGE.slice(5000, 3), WatermarkStatus(True), LARGE, LARGE.slice(9999), EndOfInput()]
+    received = peers.input()
+    put(peers.producer.output(), *sent)
+    items = Reader(received).read_all()
+    assert items == sent
+    assert items[1].get_total_buffer_size() < 1000
+    assert peers.lost == []
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_many_channels_share_one_stream_and_one_thread(make: Callable[[str], Peers], path: str) -> None:
+    peers = make(path)
+    count = 64
+    before = threading.active_count()
+    inputs = [Reader(peers.input(i)) for i in range(count)]
+    outputs = [peers.producer.output(i) for i in range(count)]
+    for turn in range(10):
+        for i, output in enumerate(outputs):
+            put(output, pa.record_batch({"a": np.full(100, i * 1000 + turn)}))
+    put(outputs[0], LARGE.select(["a"]))
+    # Those that connect have ended, or will.
+    wait_until(lambda: threading.active_count() <= before)
+    for output in outputs:
+        put(output, EndOfInput())
+    for i, reader in enumerate(inputs):
+        items = reader.read_all()
+        assert [item.column(0)[0].as_py() for item in items[:10]] == [i * 1000 + turn for turn in range(10)]
+    assert [t.name for t in threading.enumerate() if t.name == "exchange"] == ["exchange"] * 2
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_slow_consumer_holds_at_most_its_window_and_a_batch_and_stops_no_other(
+    make: Callable[[str], Peers], path: str
+) -> None:
+    peers = make(path)
+    batch = pa.record_batch({"a": np.zeros(10_000)})
+    slow, fast = peers.input(0), Reader(peers.input(1))
+    slow_output, fast_output = peers.producer.output(0), peers.producer.output(1)
+    put(slow_output, *[batch] * 200, EndOfInput())
+    put(fast_output, *[batch] * 200, EndOfInput())
+    assert len(fast.read_all()) == 201
+    window = CAPACITY if path == "shared" else CAPACITY // 4
+    assert CAPACITY // 4 <= slow.queued_bytes <= window + batch.nbytes
+    assert slow_output.queued_bytes >= 200 * batch.nbytes - slow.queued_bytes
+    assert len(Reader(slow).read_all()) == 201
+    wait_until(lambda: peers.consumer.exchange.floating.lent_bytes == 0)
+
+
+def test_a_barrier_that_passes_rows_is_sent_without_credit(peers: Peers) -> None:
+    batch = pa.record_batch({"a": np.zeros(50_000)})
+    received, output = peers.input(), peers.producer.output()
+    put(output, *[batch] * 20)
+    wait_until(lambda: received.queued_bytes >= CAPACITY)
+    arrived = received.queued_bytes // batch.nbytes
+    assert arrived < 20
+    barrier = CheckpointBarrier(5, 0, is_unaligned=True)
+    passed = output.put_first(barrier, 64)
+    assert len(passed) == 20 - arrived
+    put(output, EndOfInput())
+    reader = Reader(received)
+    wait_until(lambda: any(queued.item == barrier for queued in list(received._items)))
+    # It passes what has arrived, too.
+    assert reader.read_all()[0] == barrier
+    assert len(reader.items) == 22
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_batch_larger_than_the_window_arrives(make: Callable[[str], Peers], path: str) -> None:
+    peers = make(path)
+    batch = pa.record_batch({"a": np.arange(500_000)})
+    received = peers.input(capacity_bytes=65536)
+    put(peers.producer.output(capacity_bytes=65536), batch, batch, batch, EndOfInput())
+    assert Reader(received).read_all() == [batch, batch, batch, EndOfInput()]
+
+
+def test_batches_that_are_kept_do_not_stop_the_stream(peers: Peers) -> None:
+    batches = [pa.record_batch({"a": np.full(50_000, i)}) for i in range(100)]
+    reader = Reader(peers.input())
+    output = peers.producer.output()
+    for i, batch in enumerate(batches):
+        put(output, batch)
+        reader.read(lambda i=i: len(reader.items) > i)
+    # 40 MB are kept, of a segment of 8 MB.
+    assert reader.items == batches
+    assert peers.producer.exchange.shared.lent_bytes <= MEMORY // 2
+
+
+def test_memory_of_a_segment_returns_when_nothing_uses_it(peers: Peers) -> None:
+    reader, output = Reader(peers.input()), peers.producer.output()
+    put(output, LARGE, LARGE, EndOfInput())
+    reader.read_all()
+    shared = peers.producer.exchange.shared
+    assert shared.lent_bytes > LARGE.nbytes
+    reader.items.clear()
+    peers.producer.exchange.give_back_memory()
+    assert shared.lent_bytes == 0
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_producer_that_stops_early_is_reported_as_lost(make: Callable[[str], Peers], path: str) -> None:
+    peers = make(path)
+    peers.input()
+    output = peers.producer.output()
+    put(output, Watermark(1))
+    output.close()
+    assert peers.has_lost.wait(10)
+    assert peers.lost == ["the producer stopped before the end of its rows"]
+
+
+def test_a_batch_that_cannot_be_sent_fails_its_channel_alone(peers: Peers) -> None:
+    reader = Reader(peers.input(1))
+    peers.input(0)
+    outputs = [peers.producer.output(i) for i in range(2)]
+    put(outputs[0], SMALL, pa.record_batch({"a": ["a column of another type"]}))
+    assert peers.has_lost.wait(10)
+    assert [cause[:27] for cause in peers.lost] == ["a batch could not be sent: "]
+    with pytest.raises(ChannelClosed):
+        put(outputs[0], SMALL)
+    put(outputs[1], SMALL, EndOfInput())
+    assert reader.read_all() == [SMALL, EndOfInput()]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_consumer_that_goes_away_closes_its_producers_channel_and_no_other(
+    make: Callable[[str], Peers], path: str
+) -> None:
+    peers = make(path)
+    received, other = peers.input(0), Reader(peers.input(1))
+    outputs = [peers.producer.output(i) for i in range(2)]
+    put(outputs[0], SMALL)
+    wait_until(lambda: bool(received._items))
+    received.close()
+    wait_until(lambda: outputs[0].is_closed)
+    put(outputs[1], SMALL, EndOfInput())
+    assert other.read_all() == [SMALL, EndOfInput()]
+    assert peers.lost == []
+    assert len(peers.producer.exchange.table) == 0
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_stream_that_is_cut_fails_all_its_channels_with_the_name_of_the_peer_and_a_new_one_can_be_made(
+    make: Callable[[str], Peers], path: str
+) -> None:
+    peers = make(path)
+    for i in range(3):
+        peers.input(i)
+    outputs = [peers.producer.output(i) for i in range(3)]
+    for output in outputs:
+        output.wait_connected()
+    (stream,) = peers.consumer.exchange._producers.values()
+    stream._stream._stream.socket.shutdown(socket.SHUT_RDWR)
+    wait_until(lambda: len(peers.lost) == 3)
+    assert set(peers.lost) == {'TaskManager "tm-7": the peer closed the connection'}
+    for output in outputs:
+        wait_until(lambda output=output: output.is_closed)
+    reader = Reader(peers.input(3))
+    put(peers.producer.output(3), LARGE, EndOfInput())
+    assert reader.read_all() == [LARGE, EndOfInput()]
+
+
+def test_rows_from_the_same_process_are_passed_directly(peers: Peers) -> None:
+    descriptor = InputChannelDescriptor("p", 0, 0, "e", "tm-7", peers.producer.address)
+    received = peers.producer.exchange.open_input("job", descriptor, CAPACITY, peers._on_lost)
+    output = peers.producer.output()
+    assert received is output
+
+
+def test_a_peer_that_cannot_be_reached_is_reported_as_lost_by_its_name(peers: Peers) -> None:
+    peers.producer.server.shutdown()
+    peers.input()
+    assert peers.has_lost.wait(10)
+    assert peers.lost[0].startswith('could not connect to TaskManager "tm-7": ')
+
+
+@pytest.mark.parametrize("path", ["shared", "tcp", "tls"])
+def test_a_stranger_without_the_token_opens_no_stream(make: Callable[[str], Peers], path: str) -> None:
+    peers = make(path)
+    credentials = Credentials("guess", peers.producer.exchange._credentials.tls)
+    with pytest.raises((OSError, HandshakeFailed)):
+        connect_stream(peers.producer.exchange.stream_address, credentials)
+    assert peers.producer.exchange._consumers == set()
+
+
+def test_a_stranger_with_the_token_and_another_certificate_opens_no_stream(
+    make: Callable[[str], Peers], tmp_path: Path
+) -> None:
+    peers = make("tls")
+    with pytest.raises((OSError, HandshakeFailed)):
+        connect_stream(peers.producer.exchange.stream_address, Credentials("secret", certificates(tmp_path)))
+    without_tls = peers.producer.exchange.stream_address.replace("grpc+tls://", "grpc://")
+    with pytest.raises((OSError, HandshakeFailed)):
+        connect_stream(without_tls, Credentials("secret"))
+    assert peers.producer.exchange._consumers == set()
+
+
+@pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\n\r\n", b"SQLX\xff\xff" + b"x" * 1000, b"SQ"])
+def test_a_stranger_that_speaks_otherwise_is_disconnected(peers: Peers, data: bytes) -> None:
+    with socket.socket(socket.AF_UNIX) as stranger:
+        stranger.connect(socket_path(peers.producer.exchange.stream_address))
+        stranger.sendall(data)
+        stranger.shutdown(socket.SHUT_WR)
+        with suppress(ConnectionResetError):
+            assert stranger.recv(100) == b""
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        encode_header(FrameKind.BATCH, 0, 10, 0, 0),
+        encode_header(FrameKind.OPEN, 0, 1 << 20, 0, 0),
+        encode_header(FrameKind.OPEN, 0, 3, 0, 0) + b"abc",
+        b"\xff" * 32,
+    ],
+    ids=["a batch", "too long", "no name", "garbage"],
+)
+def test_a_consumer_that_sends_garbage_ends_its_own_stream_alone(peers: Peers, frame: bytes) -> None:
+    reader = Reader(peers.input())
+    stream, file = connect_stream(peers.producer.exchange.stream_address, Credentials("secret"))
+    assert file is not None
+    os.close(file)
+    stream.socket.settimeout(10)
+    stream.socket.sendall(frame)
+    with suppress(ConnectionResetError):
+        assert stream.socket.recv(100) == b""
+    stream.close()
+    put(peers.producer.output(), SMALL, EndOfInput())
+    assert reader.read_all() == [SMALL, EndOfInput()]
+
+
+def test_closing_leaves_no_thread_socket_or_memory(make: Callable[[str], Peers], tmp_path: Path) -> None:
+    files = len(os.listdir("/proc/self/fd"))
+    peers = Peers("shared", str(tmp_path), None)
+    reader = Reader(peers.input())
+    put(peers.producer.output(), LARGE, EndOfInput())
+    reader.read_all()
+    peers.producer.close()
+    peers.consumer.close()
+    reader.items.clear()
+    del peers, reader
+    assert not [t for t in threading.enumerate() if t.name in ("exchange", "greet")]
+    assert "sqlstream-exchange" not in Path("/proc/self/maps").read_text()
+    assert os.listdir(tmp_path) == []
+    wait_until(lambda: len(os.listdir("/proc/self/fd")) <= files)
