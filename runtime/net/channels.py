@@ -9,6 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from sqlstream.elements import EndOfInput
+
 ELEMENT_BYTES = 64
 """The bytes that an element counts in a channel's bound."""
 
@@ -37,8 +39,9 @@ class Channel:
     beyond `capacity_bytes`: by as much again, from where on it waits (`is_overdrawn`, `wait_for_room`). A full channel has room
     again once half of it has been read, so that a producer is not woken for each batch.
 
-    Nor is a consumer: it is called once `wake_bytes` are queued, or the producer calls `flush` because it waits itself or has
-    not done so for a while. A consumer that has nothing else to do looks for what is queued before it waits (`flush` too).
+    Nor is a consumer: it is called once `wake_bytes` are queued, for the end of input, or when the producer calls `flush`
+    because it waits itself or has not done so for a while. A consumer that has nothing else to do looks for what is queued
+    before it waits (`flush` too).
 
     Within a process the batch itself is passed. Between processes there is one channel on each side: the
     sender's holds what waits for credit, the receiver's holds items that have arrived and calls `on_read` with the bytes
@@ -89,7 +92,7 @@ class Channel:
         with self._lock:
             self._insert(len(self._items), QueuedItem(item, size))
             announces = not self._is_announced and (
-                self._queued_bytes >= self._wake_bytes or not self._has_room
+                self._queued_bytes >= self._wake_bytes or not self._has_room or isinstance(item, EndOfInput)
             )
             if announces:
                 self._is_announced = True
