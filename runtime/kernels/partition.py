@@ -30,7 +30,7 @@ class KeySplitter:
 
     def split(
         self, batch: pa.RecordBatch, rows: np.ndarray | None = None
-    ) -> list[tuple[int, pa.RecordBatch, int, KeyHashes]]:
+    ) -> list[tuple[int, pa.RecordBatch, int, KeyHashes | None]]:
         """The rows of each subtask that has any, in their order, by subtask; their share of the batch's bytes; their hashes.
 
         With `rows` (int32, positions in the batch) only those, which are copied once in all."""
@@ -51,7 +51,7 @@ class KeySplitter:
         hashes = take_words(hashes, order)
         row_bytes = ordered.get_total_buffer_size() / ordered.num_rows
         bounds = starts.tolist()
-        parts = []
+        parts: list[tuple[int, pa.RecordBatch, int, KeyHashes | None]] = []
         for s in filled:
             part = ordered.slice(bounds[s], bounds[s + 1] - bounds[s])
             key_hashes = self._key_hashes(part, hashes[bounds[s] : bounds[s + 1]])

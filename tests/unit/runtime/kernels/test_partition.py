@@ -58,6 +58,7 @@ def test_keys_of_several_columns_go_together(n: int) -> None:
     for subtask, part, _, hashes in parts:
         groups = key_groups(hash_columns([part.column(1), part.column(0)]), 128)
         assert {int(g) * n // 128 for g in groups} == {subtask}
+        assert hashes is not None
         assert hashes.are_of([part.column(1), part.column(0)])
         assert hashes.values.tolist() == hash_columns([part.column(1), part.column(0)]).tolist()
 
