@@ -110,6 +110,9 @@ def produce(load: Load, channels: Sequence[Channel]) -> Outcome:
         if not channel.has_room:
             channel.wait_for_room()
         channel.put(batch, size)
+        if load.spaced:
+            # As a task does before it waits.
+            channel.flush()
         sent += 1
     for channel in channels:
         channel.put(EndOfInput(), 0)
