@@ -35,15 +35,15 @@ PATHS = ("process", "machine", "tcp")
 """Between two threads of a process, between two processes of a machine, and between two processes over TCP on loopback."""
 
 WARM_UP_S = 0.3
-SPACED_BATCHES = 300
+SPACED_BATCHES = 200
 STOP_TIMEOUT_S = 15.0
 
 
 @dataclass(frozen=True)
 class ExchangeFigure:
     """CPU is that of all threads of a process, per batch; within a process all of it is shown as the sender's. `latency_us` is
-    the median from the producer's thread to the consumer's, for one batch each millisecond. `threads` are those of Python in the
-    consumer's process."""
+    the median from the producer's thread to the consumer's, for one batch each five milliseconds. `threads` are those of Python
+    in the consumer's process."""
 
     path: str
     channels: int

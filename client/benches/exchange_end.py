@@ -29,7 +29,8 @@ from sqlstream.errors import FailureReason, JobError
 from sqlstream.messages.rpc import InputChannelDescriptor
 
 COLUMNS = 4
-SPACING_S = 0.001
+SPACING_S = 0.005
+_READ_CHECK_S = 0.001
 SWITCH_INTERVAL_S = 0.0002
 """That of a TaskManager's process."""
 
@@ -39,7 +40,7 @@ NETWORK_MEMORY_BYTES: int = config.get({}, "taskmanager.memory.network.max")
 
 class Load(msgspec.Struct, frozen=True):
     """Batches of `rows` rows, in turn over `channels` channels of job `job_id`: without a pause for `seconds`, or `spaced` of
-    them, one each millisecond."""
+    them, one each five milliseconds."""
 
     job_id: str
     channels: int
@@ -121,7 +122,7 @@ def produce(load: Load, channels: Sequence[Channel]) -> Outcome:
 
 def wait_until_read(channels: Sequence[Channel]) -> None:
     while any(channel.queued_bytes for channel in channels):
-        time.sleep(SPACING_S)
+        time.sleep(_READ_CHECK_S)
 
 
 class Consumer:
