@@ -24,6 +24,7 @@ from runtime.net.endpoint import Endpoint
 from runtime.net.results import JobResults, PrintLines, ResultStore
 from runtime.providers.providers import SPARK, TARGET, endpoint_of, is_on_one_host, provider_of
 from runtime.sink_committer import ConnectorCommitter
+from runtime.split_enumerators import ConnectorEnumerators, enumerates_splits
 from runtime.staging_claims import ClaimingStore
 from runtime.taskmanager.task_manager_options import TaskManagerOptions
 from sqlstream import config as options
@@ -126,6 +127,7 @@ class EmbeddedCluster:
             self._store,
             around.committer or ConnectorCommitter(files),
             self._task_managers,
+            ConnectorEnumerators(files),
             self._on_crash,
         )
         self._shell.remember(around.ended)
@@ -167,6 +169,7 @@ class EmbeddedCluster:
             JobMasterConfig(
                 result_address=self._task_managers.result_address,
                 slot_request_timeout_ms=value("slot.request.timeout"),
+                enumerates=enumerates_splits,
             ),
             archive_max=value("jobstore.max-capacity"),
             slots_max=self._provisioning.slots_max if self._provisioning is not None else IN_PROCESS_SLOTS,

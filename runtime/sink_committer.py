@@ -1,32 +1,23 @@
-"""Makes the work of a finished job's sinks visible, or removes what a failed job's finished subtasks left."""
+"""Makes what a job's sinks wrote for a checkpoint visible, or removes what was not completed."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from runtime.connectors import connector
 from runtime.jobmanager.events import SinkCommit
-from sqlstream.spi.connector import AbortsCommittables, UndoesBrokenCommits
+from sqlstream.spi.connector import AbortsCommittables
+from sqlstream.spi.files import Files
 
 
 class ConnectorCommitter:
-    """Calls each sink's connector. No state. Implements the JobManager shell's `Committer`."""
+    """Calls each sink's connector. No state. Implements `Committer`."""
 
-    def __init__(self, files: Any) -> None:
+    def __init__(self, files: Files) -> None:
         self._files = files
 
-    def commit(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
-        for commit in commits:
-            connector(commit.spec.connector).commit(commit.spec, list(commit.committables), self._files)
-
-    def recover(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
-        """Complete a commit that a process which has died may have begun. SqlStreamError or OSError when it broke off in the
-        middle and cannot be completed; `abort` removes what is left of it."""
+    def commit(self, job_id: str, checkpoint_id: int, commits: tuple[SinkCommit, ...]) -> None:
         for commit in commits:
             sink = connector(commit.spec.connector)
-            if isinstance(sink, UndoesBrokenCommits):
-                sink.undo_broken_commits(commit.spec, self._files)
-        self.commit(job_id, commits)
+            sink.commit(commit.spec, checkpoint_id, list(commit.committables), self._files)
 
     def abort(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
         for commit in commits:

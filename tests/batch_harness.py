@@ -16,6 +16,7 @@ from sqlstream.arrow import to_arrow_schema
 from sqlstream.batch_plan import BatchOutput, BatchPlan, BatchTable
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.spi.committable import Committable
 from sqlstream.types import BIGINT
 
 NUMBERS = Schema.of(("n", BIGINT))
@@ -55,7 +56,7 @@ class KeptRun:
         self._lock = threading.Lock()
         self._cancelled = threading.Event()
         self.batches: list[list[pa.RecordBatch]] = [[] for _ in plan.outputs]
-        self.committables: list[list[dict[str, Any]]] = [[] for _ in plan.outputs]
+        self.committables: list[list[Committable]] = [[] for _ in plan.outputs]
         self.counts: Counter[tuple[str, str]] = Counter()
         self.progress: list[tuple[int, int]] = []
         self.states: list[str] = []
@@ -77,7 +78,7 @@ class KeptRun:
             self.batches[output].append(cast_batch(batch, self._schemas[output]))
         self._on_emit()
 
-    def written(self, output: int, committables: list[dict[str, Any]]) -> None:
+    def written(self, output: int, committables: list[Committable]) -> None:
         with self._lock:
             self.committables[output] += committables
 

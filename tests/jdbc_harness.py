@@ -14,6 +14,7 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.expressions import Expression
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import AbortsCommittables, ConnectorContext, LooksUp, SourceStatus
 
 FILES = LocalFiles()
@@ -77,19 +78,19 @@ def written(
     batches: list[list[Row]],
     mode: ChangelogMode = ChangelogMode.INSERT_ONLY,
     **surroundings: Any,
-) -> list[dict[str, Any]]:
+) -> list[Committable]:
     """The committables of one writer."""
     writer = connector("jdbc").sink(spec, mode, context(**surroundings))
     for rows in batches:
         writer.write(batch(spec.schema, rows, mode))
-    return writer.finish()
+    return writer.prepare_commit(LAST_CHECKPOINT_ID)
 
 
-def commit(spec: SinkSpec, committables: list[dict[str, Any]]) -> None:
-    connector("jdbc").commit(spec, committables, FILES)
+def commit(spec: SinkSpec, committables: list[Committable]) -> None:
+    connector("jdbc").commit(spec, LAST_CHECKPOINT_ID, committables, FILES)
 
 
-def abort(spec: SinkSpec, committables: list[dict[str, Any]], job_id: str = "job") -> None:
+def abort(spec: SinkSpec, committables: list[Committable], job_id: str = "job") -> None:
     made = connector("jdbc")
     assert isinstance(made, AbortsCommittables)
     made.abort(spec, job_id, committables, FILES)

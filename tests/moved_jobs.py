@@ -224,7 +224,7 @@ class Deployment:
         channels: dict[tuple[str, str, int], SimulatedChannel] = {}
         exchange = SimulatedExchange(channels, self._after, tape.fate, lambda address: True)
         execution = ExecutionGraph(graph, 0, Story())
-        tasks = describe_tasks(execution, execution.subtasks(), "").values()
+        tasks = describe_tasks(execution, execution.subtasks(), "", lambda s: None).values()
         self.tasks: dict[str, list[SimulatedTask]] = {vertex.id: [] for vertex in graph.vertices}
         for task in tasks:
             shares = {

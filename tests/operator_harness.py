@@ -44,6 +44,11 @@ class Collected:
             batch.validate(full=True)
             self.elements.append(batch)
 
+    splits_rows = False
+
+    def emit_rows(self, batch: pa.RecordBatch, rows: Any) -> None:
+        self.emit(batch.take(pa.array(rows)))
+
     def emit_watermark(self, timestamp_ms: int) -> None:
         self.elements.append(Watermark(timestamp_ms))
 
@@ -261,6 +266,12 @@ def run_operator(
     return output
 
 
+def restore(operator: Operator[Any], snapshot: OperatorSnapshot) -> None:
+    """Give a fresh operator its state, as a chain does."""
+    operator.context.state.restore(snapshot)
+    operator.on_restored()
+
+
 def restored(
     spec: OperatorSpec,
     context: OperatorContext,
@@ -271,7 +282,7 @@ def restored(
     """A fresh operator for one of `parallelism` subtasks, with its key groups out of all old snapshots."""
     context = dataclasses.replace(context, subtask=subtask, parallelism=parallelism)
     operator = make_operator(spec, context)
-    operator.restore(share_of(snapshots, subtask, parallelism, context.max_parallelism))
+    restore(operator, share_of(snapshots, subtask, parallelism, context.max_parallelism))
     return operator
 
 
@@ -308,6 +319,7 @@ __all__ = [
     "finish",
     "kinds_and_rows",
     "operator_context",
+    "restore",
     "restored",
     "rows_of",
     "run_operator",

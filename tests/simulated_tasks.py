@@ -8,10 +8,11 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
+from committable_harness import file_of
 
 from runtime.net.channels import ChannelClosed, QueuedItem
 from runtime.state.snapshot import OperatorSnapshot
@@ -19,19 +20,27 @@ from runtime.taskmanager.cancellation import TaskCancellation, TaskCancelled
 from runtime.taskmanager.mailbox import Mailbox
 from runtime.taskmanager.metrics import TaskTimes
 from runtime.taskmanager.operator_chain import OperatorChain
+from runtime.taskmanager.split_requests import SplitsRequested
 from runtime.taskmanager.task_executor import TaskStateChanged
 from runtime.taskmanager.task_opening import OpenedTask, TaskOpening, TaskSurroundings
 from sqlstream.changelog import ChangelogMode
 from sqlstream.elements import EndOfInput
 from sqlstream.errors import ErrorInfo, FailureReason, JobError, SqlStreamError
 from sqlstream.expressions import Call, InputRef, Literal
-from sqlstream.graph.job_graph import JobGraph
+from sqlstream.graph.job_graph import JobGraph, JobVertex
 from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import InputChannelDescriptor, TaskDeploymentDescriptor
 from sqlstream.schema import Schema
 from sqlstream.specs import CalcSpec, SinkSpec, SourceSpec
-from sqlstream.spi.connector import Boundedness, ConnectorContext, ConnectorDescriptor, SourceStatus
+from sqlstream.spi.committable import Committable
+from sqlstream.spi.connector import (
+    AssignedSplits,
+    Boundedness,
+    ConnectorContext,
+    ConnectorDescriptor,
+    SourceStatus,
+)
 from sqlstream.types import BIGINT, BOOLEAN, STRING
 
 SCHEMA = Schema.of(("k", STRING), ("v", BIGINT))
@@ -43,6 +52,9 @@ KEEP = CalcSpec(
 """The operator in the middle: it drops the first rows of every source."""
 
 BATCH_ROWS = 4
+ASSIGNED = "assigned"
+"""The connector whose readers are assigned their splits."""
+
 Row = tuple[str, int]
 
 
@@ -51,10 +63,17 @@ def source_rows(vertex_id: str, subtask: int) -> list[Row]:
     return [(f"{vertex_id[-2:]}-{subtask}-{i % 3}", i) for i in range(5 + 3 * subtask)]
 
 
+def read_parts(source: JobVertex) -> int:
+    """How many parts the table has: one for each subtask, or as many splits as its options say."""
+    spec = source.operators[0].spec
+    assert isinstance(spec, SourceSpec)
+    return int(spec.options["splits"]) if spec.connector == ASSIGNED else source.parallelism
+
+
 def expected_rows(job: JobGraph) -> list[Row]:
     """What the sink of a line of vertices must hold in the end."""
     source = job.vertices[0]
-    rows = [row for s in range(source.parallelism) for row in source_rows(source.id, s)]
+    rows = [row for s in range(read_parts(source)) for row in source_rows(source.id, s)]
     if any(isinstance(o.spec, CalcSpec) for v in job.vertices for o in v.operators):
         rows = [(k, v) for k, v in rows if v >= KEPT_FROM]
     parallelism = {v.id: v.parallelism for v in job.vertices}
@@ -125,6 +144,37 @@ class _Reader:
         return None
 
 
+class _AssignedReader(_Reader):
+    """Reads the parts that it is assigned, and requests further ones before it needs them, or only then."""
+
+    def __init__(self, context: ConnectorContext, splits: list[dict[str, Any]]) -> None:
+        super().__init__(context)
+        self._rows = []
+        self._has_all = True
+        self._is_early = self._fate.random() < 0.5
+        self._read(splits)
+
+    def _read(self, positions: Iterable[dict[str, Any]]) -> None:
+        for position in positions:
+            self._rows += source_rows(self._context.vertex_id, position["part"])
+
+    def add_splits(self, assigned: AssignedSplits) -> None:
+        self._read(assigned.positions)
+        self._has_all = assigned.is_last
+
+    @property
+    def wants_splits(self) -> bool:
+        return self._is_early or not self._rows
+
+    @property
+    def returned_splits(self) -> tuple[dict[str, Any], ...]:
+        return ()
+
+    def poll(self) -> pa.RecordBatch | SourceStatus:
+        polled = super().poll()
+        return SourceStatus.NOTHING_YET if polled is SourceStatus.END and not self._has_all else polled
+
+
 class _Writer:
     def __init__(self, context: ConnectorContext) -> None:
         self._disk: Disk = context.files
@@ -136,11 +186,11 @@ class _Writer:
         columns = batch.to_pydict()
         self._rows += zip(columns["k"], columns["v"], strict=True)
 
-    def finish(self) -> list[dict[str, Any]]:
+    def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
         if not self._disk.is_calm and self._disk.fate.random() < 0.05:
             raise JobError("SS5002", "cannot be closed", reason=FailureReason.OPERATOR_FAILED)
         self._disk.staged.setdefault(self._job_id, {})[self._file] = self._rows
-        return [{"file": self._file}]
+        return [file_of(self._file, self._job_id, checkpoint_id)]
 
     def abort(self) -> None:
         self._rows = []
@@ -155,7 +205,7 @@ class SimulatedConnector:
 
     def source(self, spec: SourceSpec, context: ConnectorContext, splits: Any) -> _Reader:
         self._open(context)
-        return _Reader(context)
+        return _Reader(context) if splits is None else _AssignedReader(context, splits)
 
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> _Writer:
         self._open(context)
@@ -222,6 +272,9 @@ class SimulatedChannel:
         self._on_readable = on_readable
         if self._items:
             on_readable()
+
+    def flush(self) -> None:
+        return None
 
     def wait_connected(self) -> None:
         return None
@@ -303,6 +356,7 @@ class SimulatedTask:
     after: After
     report: Callable[[TaskStateChanged], None]
     states: Mapping[int, OperatorSnapshot] = dataclasses.field(default_factory=dict)
+    request_splits: Callable[[SplitsRequested], None] | None = None
 
     def __post_init__(self) -> None:
         self.is_stuck = False
@@ -321,8 +375,12 @@ class SimulatedTask:
             times=TaskTimes(),
             pause_ms=lambda ms: self._cancellation.check(),
             on_lost=lambda cause: self.after(2000, lambda: self._mailbox.post(_lost)),
+            request_splits=self.request_splits or _refuse,
         )
         self._opened = OpenedTask(self._surroundings)
+
+    def give_splits(self, number: int, assigned: AssignedSplits) -> None:
+        self._mailbox.post(lambda: self._opened.source().on_assigned(number, assigned))
 
     @property
     def chain(self) -> OperatorChain:
@@ -382,6 +440,10 @@ class SimulatedTask:
         self.has_ended = True
         failure = error if state is ExecutionState.FAILED else None
         self.report(TaskStateChanged(self.descriptor.execution_id, state, failure))
+
+
+def _refuse(request: SplitsRequested) -> None:
+    raise AssertionError(f"nobody assigns splits here, but {request}")
 
 
 def _lost() -> None:

@@ -60,6 +60,11 @@ class _Counted:
     def emit(self, batch: pa.RecordBatch) -> None:
         self.rows += batch.num_rows
 
+    splits_rows = False
+
+    def emit_rows(self, batch: pa.RecordBatch, rows: np.ndarray) -> None:
+        self.rows += len(rows)
+
     def emit_watermark(self, timestamp_ms: int) -> None:
         return None
 

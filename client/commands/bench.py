@@ -5,13 +5,21 @@ from __future__ import annotations
 import argparse
 from types import ModuleType
 
-from client.commands import bench_batch, bench_exchange, bench_latency, bench_lookup, bench_nexmark
+from client.commands import (
+    bench_batch,
+    bench_exchange,
+    bench_latency,
+    bench_lookup,
+    bench_nexmark,
+    bench_state,
+)
 
 EPILOG = """\
 examples:
   sqlstream bench nexmark --queries q0,q5
   sqlstream bench latency --seconds 60
   sqlstream bench lookup
+  sqlstream bench state
   sqlstream bench batch --events 1000000
   sqlstream bench exchange
 
@@ -22,6 +30,7 @@ WORKLOADS: dict[str, tuple[ModuleType, str]] = {
     "nexmark": (bench_nexmark, "how fast the engine answers the Nexmark queries"),
     "lookup": (bench_lookup, "how many rows a lookup join answers on one core"),
     "latency": (bench_latency, "how soon results are visible to a client of a server"),
+    "state": (bench_state, "how fast the keyed state of an operator is found, written and forgotten"),
     "batch": (bench_batch, "the same queries as a stream, in DuckDB and on Spark"),
     "exchange": (bench_exchange, "what it costs to hand batches from one task to another"),
 }

@@ -42,6 +42,7 @@ class _StoredJob(msgspec.Struct, frozen=True):
 
 class _StoredCommits(msgspec.Struct, frozen=True):
     version: int
+    checkpoint_id: int
     commits: tuple[SinkCommit, ...]
 
 
@@ -56,12 +57,13 @@ _Stored = TypeVar("_Stored", _StoredJob, _StoredCommits, _StoredEnd)
 
 @dataclasses.dataclass(frozen=True)
 class KeptJob:
-    """A job that had not ended. `commits` are those of a job whose tasks had all finished: its output may be visible
-    already, so it must not run again before they were undone."""
+    """A job that had not ended. `commits` are those of a job whose tasks had all finished, for `checkpoint_id`: its output may be
+    visible already, so it must not run again before they were undone."""
 
     graph: JobGraph
     submitted_ms: int
     commits: tuple[SinkCommit, ...] | None
+    checkpoint_id: int = 0
 
 
 class FileJobStore:
@@ -101,9 +103,10 @@ class FileJobStore:
 
     # --- marks
 
-    def mark_committing(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
+    def mark_committing(self, job_id: str, checkpoint_id: int, commits: tuple[SinkCommit, ...]) -> None:
         """All tasks have finished and the output is about to become visible."""
-        write_file(self._path(job_id, _COMMITS), _encode(_StoredCommits(FORMAT_VERSION, commits)))
+        stored = _StoredCommits(FORMAT_VERSION, checkpoint_id, commits)
+        write_file(self._path(job_id, _COMMITS), _encode(stored))
 
     def unmark_committing(self, job_id: str) -> None:
         """The output has been removed again."""
@@ -167,7 +170,7 @@ class FileJobStore:
             # Its output may be visible; running the job again could write it twice.
             _set_aside(path, "what it was about to commit is not known")
             return None
-        return KeptJob(graph, stored.submitted_ms, marked.commits)
+        return KeptJob(graph, stored.submitted_ms, marked.commits, marked.checkpoint_id)
 
 
 def _checked(job_id: str) -> str:
@@ -205,9 +208,9 @@ class KeptCommitter:
         self._store = store
         self._committer = committer
 
-    def commit(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
-        self._store.mark_committing(job_id, commits)
-        self._committer.commit(job_id, commits)
+    def commit(self, job_id: str, checkpoint_id: int, commits: tuple[SinkCommit, ...]) -> None:
+        self._store.mark_committing(job_id, checkpoint_id, commits)
+        self._committer.commit(job_id, checkpoint_id, commits)
 
     def abort(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
         self._committer.abort(job_id, commits)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Callable
-from typing import Protocol
 
 from client.cluster_client import ClusterClient
 from client.server.job_store import FileJobStore, KeptJob
@@ -28,13 +27,6 @@ LOST_WITH_CLIENT = ErrorInfo(
 )
 
 
-class RecoveringCommitter(Committer, Protocol):
-    """A committer that knows what a process left which died in the middle of a commit."""
-
-    def recover(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
-        """Complete the commit. SqlStreamError or OSError when that cannot be done."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Recovery:
     """`again` are the jobs to submit once the cluster runs, in the order of their first submission."""
@@ -42,7 +34,7 @@ class Recovery:
     again: tuple[KeptJob, ...]
 
 
-def recover(store: FileJobStore, committer: RecoveringCommitter, now_ms: Callable[[], int]) -> Recovery:
+def recover(store: FileJobStore, committer: Committer, now_ms: Callable[[], int]) -> Recovery:
     """Bring kept jobs to an end or to where they can run again; to be called before the cluster starts.
 
     A query is lost with its client. A job whose tasks had all finished is committed, which does nothing where its output is
@@ -55,7 +47,7 @@ def recover(store: FileJobStore, committer: RecoveringCommitter, now_ms: Callabl
         if job.graph.is_query:
             logger.warning("the query is lost with its client", extra=of_job(job_id))
             store.remove(job_id, ended_job(job, JobStatus.FAILED, now_ms(), LOST_WITH_CLIENT))
-        elif job.commits is not None and _is_committed(job_id, job.commits, committer):
+        elif job.commits is not None and _is_committed(job, job.commits, committer):
             logger.info("the output of the job is complete", extra=of_job(job_id))
             store.remove(job_id, ended_job(job, JobStatus.FINISHED, now_ms()))
         elif (error := _undo(job, committer)) is not None and job.commits is not None:
@@ -81,9 +73,10 @@ def submit_again(
             store.remove(job_id, ended_job(job, JobStatus.FAILED, now_ms(), ErrorInfo.of(error)))
 
 
-def _is_committed(job_id: str, commits: tuple[SinkCommit, ...], committer: RecoveringCommitter) -> bool:
+def _is_committed(job: KeptJob, commits: tuple[SinkCommit, ...], committer: Committer) -> bool:
+    job_id = job.graph.job_id
     try:
-        committer.recover(job_id, commits)
+        committer.commit(job_id, job.checkpoint_id, commits)
     except (SqlStreamError, OSError) as error:
         logger.warning("the output of the job could not be completed: %s", error, extra=of_job(job_id))
         return False

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from sqlstream.batch_plan import BatchPlan
+from sqlstream.spi.committable import Committable
 
 
 class BatchCancelled(Exception):
@@ -21,7 +22,7 @@ class BatchRun(Protocol):
         to the sink. Waits while the reader is behind, so that a bounded number of bytes is held. BatchCancelled once the job is
         cancelled or the reader has gone."""
 
-    def written(self, output: int, committables: list[dict[str, Any]]) -> None:
+    def written(self, output: int, committables: list[Committable]) -> None:
         """What SinkWriters in other processes have given at their end (see runtime.batch.sinks), for an engine that does not
         emit the rows of an INSERT. Nothing is visible yet: the job commits all outputs together when it has finished."""
 

@@ -20,6 +20,7 @@ from sqlstream.arrow import to_arrow_schema
 from sqlstream.batch_plan import BatchPlan, batch_plan
 from sqlstream.graph.job_graph import JobVertex
 from sqlstream.specs import BatchQuerySpec, SinkSpec
+from sqlstream.spi.committable import Committable
 from sqlstream.spi.connector import ConnectorContext, SourceStatus
 
 logger = logging.getLogger(__name__)
@@ -77,7 +78,7 @@ class BatchQueryReader:
         self._is_cancelled = False
         self._has_ended = False
         self._error: BaseException | None = None
-        self.committables: list[dict[str, Any]] = []
+        self.committables: list[Committable] = []
         self._thread = threading.Thread(target=self._run, name=f"{plan.engine} {plan.name}", daemon=True)
         self._thread.start()
 
@@ -187,7 +188,7 @@ class BatchQueryReader:
             self._held_bytes += batch.nbytes
             self._changed.notify_all()
 
-    def written(self, output: int, committables: list[dict[str, Any]]) -> None:
+    def written(self, output: int, committables: list[Committable]) -> None:
         with self._changed:
             self.committables += committables
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import pyarrow as pa
 
@@ -13,12 +12,13 @@ from runtime.operators.sink.not_null_enforcer import NotNullEnforcer
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode
 from sqlstream.specs import SinkSpec
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import ConnectorContext
 
 
 def write_rows(
     sink: SinkSpec, batches: Iterable[pa.RecordBatch], context: ConnectorContext
-) -> list[dict[str, Any]]:
+) -> list[Committable]:
     """Write one subtask's rows, which only insert; returns the committables, for `BatchRun.written`.
 
     Rows written are counted as numRecordsIn. When anything fails, what was written is removed and the error raised."""
@@ -32,7 +32,7 @@ def write_rows(
             if batch.num_rows:
                 context.count("numRecordsIn", batch.num_rows)
                 writer.write(enforcer.enforce(cast_batch(batch, schema)))
-        return writer.finish()
+        return writer.prepare_commit(LAST_CHECKPOINT_ID)
     except BaseException:
         writer.abort()
         raise

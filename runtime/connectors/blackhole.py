@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from runtime.connectors.sink_only import SinkOnlyConnector
 from sqlstream.changelog import ChangelogMode
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sqlstream.specs import SinkSpec
+    from sqlstream.spi.committable import Committable
 
 
 class Blackhole(SinkOnlyConnector):
@@ -36,7 +37,7 @@ class BlackholeWriter:
     def write(self, batch: pa.RecordBatch) -> None:
         """Drop the rows."""
 
-    def finish(self) -> list[dict[str, Any]]:
+    def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
         return []
 
     def abort(self) -> None:

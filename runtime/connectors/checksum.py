@@ -11,6 +11,7 @@ from runtime.connectors.sink_only import SinkOnlyConnector
 from sqlstream.arrow import is_accumulate, row_kinds, without_row_kinds
 from sqlstream.changelog import ChangelogMode
 from sqlstream.specs import SinkSpec
+from sqlstream.spi.committable import Committable
 from sqlstream.spi.connector import ConnectorContext, ConnectorDescriptor, SinkWriter
 
 ROWS = "resultRows"
@@ -37,7 +38,7 @@ class ChecksumWriter:
         self._count(ROWS, int(signs.sum()))
         self._count(CHECKSUM, int((hashes * signs).sum()))
 
-    def finish(self) -> list[dict[str, Any]]:
+    def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
         return []
 
     def abort(self) -> None:

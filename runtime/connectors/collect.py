@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from runtime.connectors.sink_only import SinkOnlyConnector
 from sqlstream.changelog import ChangelogMode
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sqlstream.specs import SinkSpec
+    from sqlstream.spi.committable import Committable
 
 
 class Collect(SinkOnlyConnector):
@@ -43,7 +44,7 @@ class CollectWriter:
             kinds = batch.schema.names[len(self._names) :]
             self._emit(batch.rename_columns([*self._names, *kinds]))
 
-    def finish(self) -> list[dict[str, Any]]:
+    def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
         return []
 
     def abort(self) -> None:

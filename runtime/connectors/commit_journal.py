@@ -1,4 +1,4 @@
-"""Commits the files of a job atomically: a journal names them until all are in place."""
+"""Commits the files of a checkpoint atomically: a journal names them until all are in place."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import glob
 import logging
 import os
 import re
-import uuid
 from typing import Any
 
 import msgspec
 
+from runtime.abandoned_rows import CLAIM, is_claimed
 from runtime.host.files import file_error
 from sqlstream.errors import ExternalError
+from sqlstream.spi.committable import Committable, in_order
+from sqlstream.spi.files import Files
 
 logger = logging.getLogger(__name__)
 
@@ -32,45 +34,52 @@ _HIDDEN = re.compile(r"\.staging-[^/\0]+-([0-9a-f]{12})/(part-\1-[^/\0]+)")
 _PARTITIONS = re.compile(r"([^/\0]*=[^/\0]*/)*")
 
 
-def commit_files(path: str, committables: list[dict[str, Any]], files: Any) -> None:
-    """Move every hidden file to its name, all or none.
+def staging_directory(path: str, job_id: str, writer_id: str) -> str:
+    """Where a writer of a job keeps its files until the commit; readers of the table pass over it."""
+    return os.path.join(path, f".staging-{job_id}-{writer_id}")
 
-    The journal `.commit-<id>` in the table's directory names them all before the first is moved, and is removed after the
-    last: its removal commits the job. Readers of the table skip files that a journal names (`uncommitted_files`), and when
-    the process dies in between, the next job that writes to the table undoes the moves (`undo_broken_commits`). The
-    committing process locks the journal, so nobody undoes a commit under way. Files that were moved already are skipped.
-    ExternalError when a file cannot be moved; nothing of the job is visible then."""
-    moves = [_relative(path, c) for c in committables if files.status(c["hidden"]) is not None]
-    vanished = [c["final"] for c in committables if not _is_anywhere(c, files)]
-    if vanished:
-        raise ExternalError(
-            "SS5015",
-            f'could not make "{vanished[0]}" visible: the file written for it has vanished',
-            hint="run the statement again, and let nothing remove hidden files meanwhile",
-        )
+
+def commit_files(path: str, committables: list[Committable], files: Files) -> None:
+    """Move every hidden file of a checkpoint to its name, all or none as far as readers of the table can see.
+
+    The journal `.commit-<job>-<checkpoint>-<writer>` in the table's directory names them all before the first is moved, and is
+    removed after the last: its removal is the commit. Readers skip files that a journal names (`uncommitted_files`). A commit
+    that broke off is completed by its repetition, or removed by `remove_uncommitted`. When neither comes, because the process has
+    died and nobody keeps its job, the next job that writes to the table undoes it (`undo_broken_commits`). The committing process
+    locks the journal meanwhile.
+    ExternalError when a file cannot be moved; the journal stays then, so that nothing of the checkpoint is visible."""
+    moves = _moves_of(path, committables)
+    hidden = [move for move in moves if files.status(os.path.join(path, move.hidden)) is not None]
+    for move in moves:
+        if move not in hidden and files.status(os.path.join(path, move.final)) is None:
+            raise ExternalError(
+                "SS5015",
+                f'could not make "{os.path.join(path, move.final)}" visible: the file written for it has vanished',
+                hint="run the statement again, and let nothing remove hidden files meanwhile",
+            )
     if not moves:
         return
-    journal = os.path.join(path, f".commit-{uuid.uuid4().hex[:12]}")
+    first = in_order(committables)[0]
+    journal = os.path.join(path, f".commit-{first.job_id}-{first.checkpoint_id}-{first.writer_id}")
+    if not hidden:
+        # All are moved; at most the journal is left.
+        files.remove(journal)
+        return
     # Written beside the hidden files: when the journal appears under its name, it is complete and locked.
     draft = os.path.join(path, os.path.dirname(moves[0].hidden), ".journal")
     _write(draft, moves, files)
     lock = files.lock(draft)
     try:
-        files.rename(draft, journal)
-        try:
-            for move in moves:
-                files.rename(os.path.join(path, move.hidden), os.path.join(path, move.final))
-        except ExternalError:
-            _undo(path, moves, files)
-            files.remove(journal)
-            raise
+        files.publish(draft, journal)
+        for move in hidden:
+            files.publish(os.path.join(path, move.hidden), os.path.join(path, move.final))
         files.remove(journal)
     finally:
         if lock is not None:
             lock.close()
 
 
-def uncommitted_files(path: str, files: Any) -> frozenset[str]:
+def uncommitted_files(path: str, files: Files) -> frozenset[str]:
     """The normalised paths of all files that the journals of unfinished commits name."""
     names = set()
     for journal in _journals(path, files):
@@ -79,9 +88,12 @@ def uncommitted_files(path: str, files: Any) -> frozenset[str]:
     return frozenset(names)
 
 
-def undo_broken_commits(path: str, files: Any) -> None:
-    """Remove all files, moved or still hidden, of commits whose process has died."""
+def undo_broken_commits(path: str, files: Files) -> None:
+    """Remove all files, moved or still hidden, of commits whose process has died, unless their job is kept: then whoever keeps it
+    completes them."""
     for journal in _journals(path, files):
+        if is_claimed(staging_directory(path, _job_of(journal), CLAIM), files):
+            continue
         lock = files.lock(journal)
         if lock is None:
             continue
@@ -96,12 +108,20 @@ def undo_broken_commits(path: str, files: Any) -> None:
             lock.close()
 
 
-def remove_files(path: str, committables: list[dict[str, Any]], files: Any) -> None:
-    """Remove the files of a job that a commit has moved into place, and the partitions that are empty then."""
-    _undo(path, [_relative(path, c) for c in committables], files)
+def remove_uncommitted(path: str, job_id: str, committables: list[Committable], files: Files) -> None:
+    """Remove what a job has staged, the files that its broken commits have moved into place, and those of `committables`; with
+    them the partitions that are empty then."""
+    journals = _journals(path, files, job_id)
+    moves = [move for journal in journals for move in _read(journal, files)]
+    _undo(path, _moves_of(path, committables) + moves, files)
+    for directory in files.match_glob(staging_directory(glob.escape(path), job_id, "*")):
+        files.remove(directory)
+    # They hide what is removed above, also from readers that come when this was broken off.
+    for journal in journals:
+        files.remove(journal)
 
 
-def _undo(path: str, moves: list[Move], files: Any) -> None:
+def _undo(path: str, moves: list[Move], files: Files) -> None:
     for move in moves:
         final = os.path.join(path, move.final)
         status = files.status(final)
@@ -113,12 +133,20 @@ def _undo(path: str, moves: list[Move], files: Any) -> None:
             directory = os.path.dirname(directory)
 
 
-def _journals(path: str, files: Any) -> list[str]:
-    found: list[str] = files.match_glob(os.path.join(glob.escape(path), ".commit-*"))
-    return found
+def _journals(path: str, files: Files, job_id: str = "") -> list[str]:
+    """All journals in a table's directory, or those of one job."""
+    of_job = f"{glob.escape(job_id)}-" if job_id else ""
+    found: list[str] = files.match_glob(os.path.join(glob.escape(path), f".commit-{of_job}*"))
+    return [journal for journal in found if not job_id or _job_of(journal) == job_id]
 
 
-def _read(journal: str, files: Any) -> list[Move]:
+def _job_of(journal: str) -> str:
+    """Empty for a journal that bears no job's name."""
+    parts = os.path.basename(journal).removeprefix(".commit-").rsplit("-", 2)
+    return parts[0] if len(parts) == 3 else ""
+
+
+def _read(journal: str, files: Files) -> list[Move]:
     try:
         with files.open_read(journal) as stream:
             return _moves(journal, stream)
@@ -162,7 +190,7 @@ def _is_of_a_sink(move: Move) -> bool:
     )
 
 
-def _write(path: str, moves: list[Move], files: Any) -> None:
+def _write(path: str, moves: list[Move], files: Files) -> None:
     stream = files.open_write(path)
     try:
         with stream:
@@ -173,9 +201,10 @@ def _write(path: str, moves: list[Move], files: Any) -> None:
         raise file_error("write", path, error) from error
 
 
-def _relative(path: str, committable: dict[str, Any]) -> Move:
-    return Move(os.path.relpath(committable["hidden"], path), os.path.relpath(committable["final"], path))
-
-
-def _is_anywhere(committable: dict[str, Any], files: Any) -> bool:
-    return any(files.status(committable[name]) is not None for name in ("hidden", "final"))
+def _moves_of(path: str, committables: list[Committable]) -> list[Move]:
+    """The files of the committables, those that are written first first."""
+    return [
+        Move(os.path.relpath(file["hidden"], path), os.path.relpath(file["final"], path))
+        for committable in in_order(committables)
+        for file in committable.content["files"]
+    ]

@@ -5,17 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from runtime.connectors.datagen_options import FIELD_OPTIONS, make_generators
-from runtime.connectors.numbered_rows import NumberedRows, paced_block_rows
+from runtime.connectors.fixed_splits import FixedSplits, own_share
+from runtime.connectors.numbered_rows import NumberedRows, Split, paced_block_rows
 from runtime.connectors.source_only import SourceOnlyConnector
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import (
     Boundedness,
     ConnectorContext,
     ConnectorDescriptor,
+    EnumeratorContext,
     OptionDescriptor,
     OptionType,
     SourceReader,
     SourceStatus,
+    SplitEnumerator,
 )
 
 if TYPE_CHECKING:
@@ -67,36 +70,42 @@ class Datagen(SourceOnlyConnector):
     def source(
         self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
     ) -> SourceReader:
-        return DatagenReader(spec, context, splits)
+        return DatagenReader(spec, context, own_share(self, spec, context) if splits is None else splits)
+
+    def split_enumerator(
+        self, spec: SourceSpec, context: EnumeratorContext, state: dict[str, Any] | None
+    ) -> SplitEnumerator:
+        block_rows = paced_block_rows(_rate(spec), context)
+        return FixedSplits(Split.all(context.parallelism, block_rows), state)
 
     def input_bytes(self, spec: SourceSpec, files: Any) -> int:
         return int(spec.options["number-of-rows"]) * _CELL_BYTES * max(1, len(spec.columns))
 
 
+def _rate(spec: SourceSpec) -> int:
+    return int(spec.options.get("rows-per-second", "10000"))
+
+
 class DatagenReader:
     """Generates each row from its number, once it is due by the clock. State: one position per split."""
 
-    def __init__(
-        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
-    ) -> None:
+    def __init__(self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]]) -> None:
         generators = make_generators(spec.schema, spec.options)
         self._generators = [generators[spec.schema.index_of(name)] for name in spec.columns]
         self._names = list(spec.columns)
-        rate = int(spec.options.get("rows-per-second", "10000"))
+        rate = _rate(spec)
         ends = [g.rows for g in generators if g.rows is not None]
         if "number-of-rows" in spec.options:
             ends.append(int(spec.options["number-of-rows"]))
         self._limit = spec.limit
         self._now_ms = context.now_ms
-        block_rows = paced_block_rows(rate, context)
         self._rows = NumberedRows(
             context,
             splits,
-            block_rows=block_rows,
             end=min(ends, default=None),
             rate=rate,
             # The first rows are due at once: a table of few rows does not wait for its clock.
-            at_once=max(block_rows, rate // 100 + 1),
+            at_once=max(paced_block_rows(rate, context), rate // 100 + 1),
         )
 
     def poll(self) -> pa.RecordBatch | SourceStatus:

@@ -1,23 +1,22 @@
-"""The files of one subtask: which there are, and the order in which they are to be opened."""
+"""The files that a reader has still to open, and the order in which it opens them."""
 
 from __future__ import annotations
 
 import heapq
-import zlib
 from collections import deque
+from collections.abc import Iterable
 from typing import Any
 
-from runtime.connectors.file_paths import find_files
+from runtime.connectors.file_enumerator import CHANGED
 from runtime.connectors.file_split import FileSplit
-from runtime.connectors.file_watch import FileWatch, Look
+from runtime.connectors.path_pattern import PathPattern
 from runtime.connectors.row_watermarks import RowWatermarks
 from runtime.connectors.table_files import TableFiles
-from runtime.host.files import FileStatus
-from sqlstream.config_option import parse_duration_ms
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.errors import UserError
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import ConnectorContext
+from sqlstream.spi.files import FileStatus
 
 FIRST_ROWS = 256
 """How many of a file's first rows are read to find its first event time."""
@@ -25,76 +24,64 @@ FIRST_ROWS = 256
 _ORDER_MS = 50
 """How long one call of `order_some` may take, give or take one file: a poll should end within a tenth of a second."""
 
+_REACHED = "reached_ms"
+"""In a snapshot, the watermark of files that were read: that of files which are found later begins there."""
+
 
 class FileQueue:
-    """The files that are not open yet. Without watermarks they come in order of their paths, else in order of the lower
-    bounds that their first rows give (`FileSplit.least_ms`).
+    """The files that are not open yet. Without watermarks they come in the order in which they were added, else in order of
+    the lower bounds that their first rows give (`FileSplit.least_ms`).
 
     The bounds come from the first rows in every format. Parquet's statistics would not do: they hold the least value of a
     column where the bound is that of an expression, writers may leave them out or cut them short, and the least time of a
     whole file lies before its first rows when it is out of order, so that the file would be opened too early.
 
-    State: a split for each file that is not read to its end. With a monitor interval, files that were read are remembered for
-    good, so that none is read twice.
+    In a watched directory a file that is not as it was found is given back, since it may be complete in another form later;
+    elsewhere it is an error. State: a split for each file that is not read to its end, and those that were given back.
     """
 
     def __init__(
-        self,
-        spec: SourceSpec,
-        context: ConnectorContext,
-        path: str,
-        files: TableFiles,
-        watermarks: RowWatermarks | None,
-        splits: list[dict[str, Any]] | None,
+        self, spec: SourceSpec, context: ConnectorContext, files: TableFiles, watermarks: RowWatermarks | None
     ) -> None:
         self._spec = spec
         self._context = context
-        self._path = path
-        self._pattern = spec.options.get("source.path.regex-pattern", "")
+        self._pattern = PathPattern(spec.options.get("source.path.regex-pattern", ""))
         self._files = files
         self._watermarks = watermarks
         self._splits: dict[str, FileSplit] = {}
         self._unordered: deque[FileSplit] = deque()
         self._waiting: list[tuple[int, int, FileSplit]] = []  # a heap: watermark, place among all splits
         self._places = 0
+        self.is_watched = "source.monitor-interval" in spec.options
+        """Whether files come for ever."""
         self.finished_ms = WATERMARK_MIN
         """The highest watermark of a file that was read to its end."""
-        interval = spec.options.get("source.monitor-interval")
-        self._interval_ms = parse_duration_ms(interval) if interval is not None else 0
-        self._watch = FileWatch(self._interval_ms) if interval is not None else None
-        self._looked_ms = context.now_ms()
-        found = self._found(WATERMARK_MIN) if splits is None else [FileSplit(**s) for s in splits]
-        for split in found:
-            self._add(split)
+        self.given_back: list[dict[str, Any]] = []
 
     @property
-    def is_watched(self) -> bool:
-        """Whether files are looked for again and again (`source.monitor-interval`)."""
-        return self._watch is not None
-
-    @property
-    def has_new_candidates(self) -> bool:
-        """Whether files were found that may be complete at the next look."""
-        return self._watch is not None and self._watch.has_new_candidates
-
-    def next_look_ms(self) -> int | None:
-        return None if self._watch is None else self._looked_ms + self._interval_ms
+    def has_waiting(self) -> bool:
+        """Whether a file is left to be opened."""
+        return bool(self._waiting or self._unordered)
 
     def next_ms(self) -> int | None:
         """The lower bound of the watermark of the file that is to be opened next; None when no file is left."""
         return self._waiting[0][0] if self._waiting else None
 
     def snapshot(self) -> list[dict[str, Any]]:
-        return [split.snapshot() for split in self._splits.values()]
+        reached = [{_REACHED: self.finished_ms}] if self.is_watched and self._watermarks is not None else []
+        return [*(split.snapshot() for split in self._splits.values()), *reached]
 
-    def look_when_due(self, watermark_ms: int) -> None:
-        """Find new files; their watermarks begin with the reader's."""
-        now_ms = self._context.now_ms()
-        if self._watch is None or now_ms - self._looked_ms < self._interval_ms:
-            return
-        self._looked_ms = now_ms
-        for split in self._found(watermark_ms):
-            self._add(split)
+    def add(self, positions: Iterable[dict[str, Any]], watermark_ms: int) -> None:
+        """Further files, whose watermarks begin with the reader's."""
+        for position in positions:
+            if "notice" in position:
+                self._say(position["path"], position["notice"])
+            elif _REACHED in position:
+                self.finished_ms = max(self.finished_ms, position[_REACHED])
+            elif self._pattern.matches(position["path"]):
+                split = FileSplit(**position)
+                split.watermark_ms = max(split.watermark_ms, watermark_ms)
+                self._add(split)
 
     def order_some(self, is_reading: bool) -> bool:
         """Read the first event times of files for `_ORDER_MS`; returns whether they are known for all files. `is_reading`:
@@ -112,7 +99,7 @@ class FileQueue:
         return not self._unordered
 
     def take(self) -> tuple[FileSplit, FileStatus] | None:
-        """The next file; None when it turned out that it is not to be read, or not yet. There must be one (`next_ms`)."""
+        """The next file; None when it turned out that it is not to be read as it is. There must be one (`next_ms`)."""
         split = heapq.heappop(self._waiting)[2]
         status = self._status(split)
         return None if status is None else (split, status)
@@ -120,35 +107,11 @@ class FileQueue:
     def finish(self, split: FileSplit) -> None:
         """The file was read to its end."""
         self.finished_ms = max(self.finished_ms, split.watermark_ms)
-        if self._watch is None:
-            del self._splits[split.path]
-        else:
-            split.is_done = True
-
-    def _found(self, watermark_ms: int) -> list[FileSplit]:
-        """The new splits of this subtask."""
-        mine, readers = self._context.subtask, self._context.parallelism
-        found = find_files(
-            self._path, self._pattern, self._context.files, may_be_empty=self._watch is not None
-        )
-        if self._watch is None:
-            return [FileSplit(status.path) for status in found[mine::readers]]
-        # Indexes in the list change as files are added; the hash of a path does not.
-        found = [status for status in found if zlib.crc32(status.path.encode()) % readers == mine]
-        look = self._watch.look(found, self._context.now_ms())
-        self._report(look)
-        return [
-            FileSplit(f.path, watermark_ms=watermark_ms, size=f.size, modified_ms=f.modified_ms)
-            for f in look.complete
-        ]
+        del self._splits[split.path]
 
     def _add(self, split: FileSplit) -> None:
         self._splits[split.path] = split
-        if self._watch is not None:
-            self._watch.complete(split.path, split.size, split.modified_ms)
-        if split.is_done:
-            self.finished_ms = max(self.finished_ms, split.watermark_ms)
-        elif self._watermarks is None or split.rows:
+        if self._watermarks is None or split.rows:
             self._wait(split)
         else:
             self._unordered.append(split)
@@ -164,9 +127,9 @@ class FileQueue:
         self._wait(split)
 
     def _status(self, split: FileSplit) -> FileStatus | None:
-        """The file as it is now; None when it is not to be read, or not yet."""
+        """The file as it is; None when it is not to be read so."""
         status: FileStatus | None = self._context.files.status(split.path)
-        if self._watch is None:
+        if not self.is_watched:
             if status is None:
                 raise UserError(
                     "SS5002",
@@ -175,20 +138,24 @@ class FileQueue:
                 )
             return status
         if status is None:
-            del self._splits[split.path]
-            self._watch.forget(split.path)
+            self._give_back(split)
             self._warn(split.path, f"has vanished {'while' if split.rows else 'before'} it was read")
         elif split.rows == 0 and (status.size, status.modified_ms) != (split.size, split.modified_ms):
-            del self._splits[split.path]
-            self._watch.reopen(split.path, status.size, status.modified_ms)
+            self._give_back(split)
             return None
         return status
 
-    def _report(self, look: Look) -> None:
-        for path in look.changed:
+    def _give_back(self, split: FileSplit) -> None:
+        del self._splits[split.path]
+        self.given_back.append({"path": split.path, "size": split.size, "modified_ms": split.modified_ms})
+
+    def _say(self, path: str, notice: str) -> None:
+        if not self._pattern.matches(path):
+            return
+        if notice == CHANGED:
             self._context.count("numFilesChanged", 1)
             self._warn(path, "has changed after it was found complete: it is not read again")
-        for path in look.growing:
+        else:
             self._warn(path, "is written to all the time: it is read when it has not changed for an interval")
 
     def _warn(self, path: str, what: str) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
+from typing import Any
 
-from runtime.host.files import FileStatus
+from sqlstream.spi.files import FileStatus
 
 _Form = tuple[int, int]
 """Size and modification time of a file: another form is another content."""
@@ -34,7 +35,7 @@ class FileWatch:
 
     A file is complete when it has not changed for `interval_ms`: its modification time is that old, or two looks that far
     apart found the same size and modification time. It is complete once, whatever becomes of it.
-    State: the form of every file seen, for good once it is complete.
+    State: the form of every file seen, for good once it is complete; a snapshot has the complete ones.
     """
 
     def __init__(self, interval_ms: int) -> None:
@@ -55,27 +56,29 @@ class FileWatch:
                 if form != self._complete[status.path]:
                     self._report_once(status.path, look.changed)
             elif self._is_settled(form, before.get(status.path), now_ms):
-                self.complete(status.path, *form)
+                self._keep(status.path, form)
                 look.complete.append(status)
             else:
                 self._wait(status.path, form, before.get(status.path), look.growing)
         return look
 
-    def complete(self, path: str, size: int, modified_ms: int) -> None:
-        """The file is complete in this form."""
-        self._complete[path] = (size, modified_ms)
-        self._reported.discard(path)
-
-    def forget(self, path: str) -> None:
-        """The file has vanished before it was read to its end: another one of that name is a new file."""
-        self._complete.pop(path, None)
-        self._reported.discard(path)
-
     def reopen(self, path: str, size: int, modified_ms: int) -> None:
-        """The file has changed before it was read: it is none of the complete ones yet."""
-        del self._complete[path]
-        self._candidates[path] = _Candidate((size, modified_ms))
-        self.has_new_candidates = True
+        """The file that was found complete in this form has changed or vanished before it was read: what is there at the next
+        look is a new file."""
+        if self._complete.get(path) == (size, modified_ms):
+            del self._complete[path]
+            self._reported.discard(path)
+
+    def snapshot(self) -> dict[str, Any]:
+        """The complete files, JSON-able. Those that are not complete are found again."""
+        return {"complete": [[path, *form] for path, form in self._complete.items()]}
+
+    def restore(self, snapshot: dict[str, Any]) -> None:
+        self._complete = {path: (size, modified_ms) for path, size, modified_ms in snapshot["complete"]}
+
+    def _keep(self, path: str, form: _Form) -> None:
+        self._complete[path] = form
+        self._reported.discard(path)
 
     def _is_settled(self, form: _Form, before: _Candidate | None, now_ms: int) -> bool:
         is_old = form[1] <= now_ms - self._interval_ms

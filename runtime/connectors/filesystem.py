@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from runtime.connectors.commit_journal import commit_files, remove_files, undo_broken_commits
+from runtime.connectors.commit_journal import commit_files, remove_uncommitted, staging_directory
 from runtime.connectors.file_paths import (
     absolute_path,
     find_files,
@@ -17,8 +17,8 @@ from runtime.connectors.file_paths import (
     local_path,
     pattern_below,
     root_of,
-    staging_directory,
 )
+from runtime.connectors.fixed_splits import own_share
 from runtime.connectors.rejected_rows import REJECTED_ROWS_PATH, rejected_rows_directory
 from runtime.formats import format_of, format_options
 from runtime.formats.compression import is_compressed
@@ -28,15 +28,19 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
 from sqlstream.spi.batch_relation import BatchRelation, ThroughReader
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import (
     Boundedness,
     ConnectorContext,
     ConnectorDescriptor,
+    EnumeratorContext,
     OptionDescriptor,
     OptionType,
     SinkWriter,
     SourceReader,
+    SplitEnumerator,
 )
+from sqlstream.spi.files import Files
 
 if TYPE_CHECKING:
     from sqlstream.specs import SinkSpec, SourceSpec
@@ -96,9 +100,9 @@ _PACKED_FACTOR = 10
 class Filesystem:
     """Files of this machine.
 
-    Files are split between subtasks whole, by their place in the sorted list, and each has a watermark of its own.
+    Files are read whole, each by the reader that it is assigned to, and each has a watermark of its own.
     Directories `key=value` below the path stand for the columns that they name, which are then not in the files. What a job
-    writes is hidden until it ends.
+    writes is hidden until its checkpoint is committed; without checkpoints, until the job ends.
     """
 
     descriptor = ConnectorDescriptor(
@@ -162,10 +166,17 @@ class Filesystem:
     ) -> SourceReader:
         from runtime.connectors.filesystem_source import FileSourceReader
 
-        return FileSourceReader(spec, context, splits)
+        return FileSourceReader(spec, context, own_share(self, spec, context) if splits is None else splits)
+
+    def split_enumerator(
+        self, spec: SourceSpec, context: EnumeratorContext, state: dict[str, Any] | None
+    ) -> SplitEnumerator:
+        from runtime.connectors.file_enumerator import FileEnumerator
+
+        return FileEnumerator(spec, context, state)
 
     def batch_relation(
-        self, source: SourceSpec, engine: str, files: Any, check_cancelled: Callable[[], None]
+        self, source: SourceSpec, engine: str, files: Files, check_cancelled: Callable[[], None]
     ) -> BatchRelation:
         if source.options["format"] != "parquet":
             # How texts become values is ours alone.
@@ -194,7 +205,7 @@ class Filesystem:
     def rejected_rows_directory(self, spec: SourceSpec) -> str | None:
         return rejected_rows_directory(spec)
 
-    def input_bytes(self, spec: SourceSpec, files: Any) -> int:
+    def input_bytes(self, spec: SourceSpec, files: Files) -> int:
         try:
             found = find_files(
                 local_path(spec.options["path"]),
@@ -213,19 +224,18 @@ class Filesystem:
 
         return FileSinkWriter(spec, _written_path(spec), context)
 
-    def commit(self, spec: SinkSpec, committables: list[dict[str, Any]], files: Any) -> None:
-        """Move every hidden file to its name, all or none. What has been moved already is left alone."""
-        commit_files(local_path(spec.options["path"]), committables, files)
-        _remove_staging(committables, files)
-
-    def undo_broken_commits(self, spec: SinkSpec, files: Any) -> None:
-        undo_broken_commits(local_path(spec.options["path"]), files)
-
-    def abort(self, spec: SinkSpec, job_id: str, committables: list[dict[str, Any]], files: Any) -> None:
+    def commit(
+        self, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Files
+    ) -> None:
+        """Move every hidden file of the checkpoint to its name, all or none. What has been moved already is left alone."""
         path = local_path(spec.options["path"])
-        remove_files(path, committables, files)
-        for directory in files.match_glob(staging_directory(path, job_id, "*")):
-            files.remove(directory)
+        commit_files(path, committables, files)
+        if checkpoint_id == LAST_CHECKPOINT_ID:
+            for writer in committables:
+                files.remove_directory_if_empty(staging_directory(path, writer.job_id, writer.writer_id))
+
+    def abort(self, spec: SinkSpec, job_id: str, committables: list[Committable], files: Files) -> None:
+        remove_uncommitted(local_path(spec.options["path"]), job_id, committables, files)
 
     def staging_directory(self, spec: SinkSpec, job_id: str, writer_id: str) -> str:
         return staging_directory(_written_path(spec), job_id, writer_id)
@@ -241,8 +251,3 @@ def _written_path(spec: SinkSpec) -> str:
             hint="declare another table whose path is a directory",
         )
     return path
-
-
-def _remove_staging(committables: list[dict[str, Any]], files: Any) -> None:
-    for directory in {os.path.dirname(c["hidden"]) for c in committables}:
-        files.remove_directory_if_empty(directory)

@@ -1,4 +1,4 @@
-"""Writes the rows of one subtask into hidden files, which the commit of the job makes visible."""
+"""Writes the rows of one subtask into hidden files, which the commit of a checkpoint makes visible."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ import os
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.connectors.commit_journal import undo_broken_commits
+from runtime.connectors.commit_journal import staging_directory, undo_broken_commits
 from runtime.connectors.file_paths import (
     DEFAULT_PARTITION_NAME,
     partition_directory,
-    staging_directory,
 )
 from runtime.formats import format_of, format_options
 from runtime.formats.text_values import format_text
@@ -27,6 +26,7 @@ from runtime.kernels.ordering import argsort_stable_by
 from sqlstream.config_option import parse_memory_bytes
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.specs import SinkSpec
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import ConnectorContext
 from sqlstream.spi.format import FileWriter
 
@@ -45,8 +45,9 @@ class _OpenFile:
 class FileSinkWriter:
     """Writes one file at a time for each partition.
 
-    Files are written to a directory of this writer alone, `.staging-<job>-<id>` within the table's, which readers skip.
-    State: the open files, and the names of the finished ones until the job commits.
+    Files are written to a directory of this writer alone, `.staging-<job>-<id>` within the table's, which readers skip. A
+    checkpoint ends the open ones (Flink: in progress, pending, committed).
+    State: the open files, the names of those finished since the last checkpoint, and the hidden paths of both.
     """
 
     def __init__(self, spec: SinkSpec, path: str, context: ConnectorContext) -> None:
@@ -73,7 +74,8 @@ class FileSinkWriter:
         self._kept = kept
         self._file_schema = spec.schema.select(tuple(kept))
         self._open: dict[str, _OpenFile] = {}
-        self._finished: list[dict[str, Any]] = []
+        self._finished: list[dict[str, str]] = []
+        self._staged: list[str] = []
         self._file_count = 0
         self._name_bytes_max = context.files.name_bytes_max(path)
         self._path_bytes_max = context.files.path_bytes_max()
@@ -87,13 +89,19 @@ class FileSinkWriter:
             if size >= self._file_bytes:
                 self._end(directory)
 
-    def finish(self) -> list[dict[str, Any]]:
+    def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
         for directory in list(self._open):
             self._end(directory)
-        # A table into which a job has put no rows is an empty table, not a missing one.
-        with self._naming_the_table():
-            self._context.files.make_directories(self._path)
-        return self._finished
+        if checkpoint_id == LAST_CHECKPOINT_ID:
+            # A table into which a job has put no rows is an empty table, not a missing one.
+            with self._naming_the_table():
+                self._context.files.make_directories(self._path)
+        finished, self._finished = self._finished, []
+        self._staged.clear()
+        if not finished:
+            return []
+        named = (self._context.job_id, checkpoint_id, self._id, self._context.subtask)
+        return [Committable(*named, {"files": finished})]
 
     def abort(self) -> None:
         for file in self._open.values():
@@ -101,7 +109,9 @@ class FileSinkWriter:
             with contextlib.suppress(OSError):
                 file.stream.close()
         self._open.clear()
-        self._context.files.remove(self._staging)
+        for path in self._staged:
+            self._context.files.remove(path)
+        self._context.files.remove_directory_if_empty(self._staging)
         if self._is_directory_ours:
             self._context.files.remove_directory_if_empty(self._path)
 
@@ -142,9 +152,10 @@ class FileSinkWriter:
         self._file_count += 1
         hidden = os.path.join(self._staging, name)
         final = os.path.join(self._path, directory, name)
+        # Noted first, so that `abort` finds it.
+        self._staged.append(hidden)
         with self._naming_the_table():
             stream = self._context.files.open_write(hidden)
-        # The file is recorded before anything is written to it, so that `abort` finds it.
         try:
             writer = self._format.writer(stream, self._file_schema, self._format_options)
         except OSError as error:

@@ -16,29 +16,30 @@ from runtime.connectors.table_files import TableFiles
 from runtime.formats.row_count import empty_columns
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.specs import SourceSpec
-from sqlstream.spi.connector import ConnectorContext, SourceStatus
+from sqlstream.spi.connector import AssignedSplits, ConnectorContext, SourceStatus
 from sqlstream.spi.format import FileReader
 
 OPEN_FILES_DEFAULT = 16
 """Each open file has a decoded block in memory, a few megabytes; more files than this rarely overlap in time."""
+
+AWAITING_MS = 1_000
+"""How long a reader that awaits files is left alone; they are read as soon as they come."""
 
 _TURNS_A_BATCH = 16
 """Files that overlap take at most so many turns within a batch: rows are about in order of time, and pieces are not tiny."""
 
 
 class FileSourceReader:
-    """Emits batches of exactly `batch_rows` rows, except the last batch of all files (or of those found so far).
+    """Emits batches of exactly `batch_rows` rows, except the last batch of all files (or of those that it has so far).
 
-    Without a watermark, files are read one after another, in order of their paths. With one, each file has its own, and
-    the file with the lowest watermark is read next; a file that is not open yet counts with the lower bound from its first
-    rows (`FileSplit.least_ms`), and is opened in its turn, unless `source.open-files.max` files are open.
+    Without a watermark, files are read one after another, in the order in which they are assigned. With one, each file has its
+    own, and the file with the lowest watermark is read next; a file that is not open yet counts with the lower bound from its
+    first rows (`FileSplit.least_ms`), and is opened in its turn, unless `source.open-files.max` files are open.
 
     State: a position and a watermark per file, in the queue; an open file's decoded rows, one block at most.
     """
 
-    def __init__(
-        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
-    ) -> None:
+    def __init__(self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]]) -> None:
         self._context = context
         path = local_path(spec.options["path"])
         rejected = RejectedRows(rejected_rows_directory(spec), context)
@@ -50,7 +51,11 @@ class FileSourceReader:
         self._limit = spec.limit
         self._open: list[_OpenFile] = []
         self._watermark_ms = WATERMARK_MIN
-        self._queue = FileQueue(spec, context, path, self._files, self._watermarks, splits)
+        self._queue = FileQueue(spec, context, self._files, self._watermarks)
+        self._queue.add(splits, WATERMARK_MIN)
+        self._has_all = True
+        self._holds_watermark = False
+        self._given_back = 0
 
     def poll(self) -> pa.RecordBatch | SourceStatus:
         wanted = self._context.batch_rows
@@ -58,20 +63,34 @@ class FileSourceReader:
             wanted = min(wanted, self._limit)
             if wanted == 0:
                 return SourceStatus.END
-        self._queue.look_when_due(self._watermark_ms)
         if not self._queue.order_some(is_reading=bool(self._open)):
             return empty_columns(0)
         batch = self._read(wanted)
         self._advance_watermark()
         if batch is not None:
             return batch
-        return SourceStatus.NOTHING_YET if self._queue.is_watched else SourceStatus.END
+        return SourceStatus.END if self._has_all else SourceStatus.NOTHING_YET
+
+    def add_splits(self, assigned: AssignedSplits) -> None:
+        self._queue.add(assigned.positions, self._watermark_ms)
+        self._has_all = assigned.is_last
+        self._holds_watermark = assigned.holds_watermark
+
+    @property
+    def wants_splits(self) -> bool:
+        # With a watermark all files have to be known; else the next one is asked for while the last one is read.
+        return self._queue.is_watched or self._watermarks is not None or not self._queue.has_waiting
+
+    @property
+    def returned_splits(self) -> tuple[dict[str, Any], ...]:
+        return tuple(self._queue.given_back)
 
     def watermark_ms(self) -> int:
         return self._watermark_ms
 
     def next_poll_ms(self) -> int | None:
-        return self._queue.next_look_ms()
+        # Further files wake the task.
+        return self._context.now_ms() + AWAITING_MS
 
     def snapshot(self) -> list[dict[str, Any]]:
         return self._queue.snapshot()
@@ -132,8 +151,11 @@ class FileSourceReader:
         self._queue.finish(file.split)
 
     def _advance_watermark(self) -> None:
-        if self._queue.has_new_candidates:
-            # They are complete at the next look, or change too often to wait for.
+        if len(self._queue.given_back) > self._given_back:
+            # Until the next look, which says what has become of them.
+            self._given_back = len(self._queue.given_back)
+            self._holds_watermark = True
+        if self._holds_watermark:
             return
         progress = [file.split.progress_ms for file in self._open]
         if (next_ms := self._queue.next_ms()) is not None:

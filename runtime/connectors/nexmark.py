@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from runtime.connectors.fixed_splits import FixedSplits, own_share
 from runtime.connectors.nexmark_config import DEFAULT_TABLE, FIGURES, NexmarkConfig, NexmarkOptions
-from runtime.connectors.numbered_rows import NumberedRows, paced_block_rows
+from runtime.connectors.numbered_rows import NumberedRows, Split, paced_block_rows
 from runtime.connectors.source_only import SourceOnlyConnector
 from sqlstream import types as sql
 from sqlstream.errors import UserError, did_you_mean
@@ -14,10 +15,12 @@ from sqlstream.spi.connector import (
     Boundedness,
     ConnectorContext,
     ConnectorDescriptor,
+    EnumeratorContext,
     OptionDescriptor,
     OptionType,
     SourceReader,
     SourceStatus,
+    SplitEnumerator,
 )
 from sqlstream.types import LogicalType, TypeRoot
 
@@ -158,8 +161,18 @@ class Nexmark(SourceOnlyConnector):
     def source(
         self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
     ) -> SourceReader:
-        """A reader of every `parallelism`-th block, so that all readers advance together in event time."""
-        return NexmarkReader(spec, context, splits)
+        return NexmarkReader(spec, context, own_share(self, spec, context) if splits is None else splits)
+
+    def split_enumerator(
+        self, spec: SourceSpec, context: EnumeratorContext, state: dict[str, Any] | None
+    ) -> SplitEnumerator:
+        """A split is every n-th block for n readers, so that all readers advance together in event time."""
+        options = NexmarkOptions.parse(spec.options)
+        if options.is_paced:
+            block_events = paced_block_rows(options.config.rate, context)
+        else:
+            block_events = _block_events(options, context)
+        return FixedSplits(Split.all(context.parallelism, block_events), state)
 
     def input_bytes(self, spec: SourceSpec, files: Any) -> int:
         options = NexmarkOptions.parse(spec.options)
@@ -195,9 +208,7 @@ def _check_column(
 class NexmarkReader:
     """Generates one block per poll; a paced reader generates the events that are due. State: one position per split."""
 
-    def __init__(
-        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
-    ) -> None:
+    def __init__(self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]]) -> None:
         from runtime.connectors.nexmark_generator import NexmarkGenerator
 
         options = NexmarkOptions.parse(spec.options)
@@ -205,14 +216,9 @@ class NexmarkReader:
         self._table = options.table
         self._generator = NexmarkGenerator(config)
         self._columns = _generated_columns(spec)
-        if options.is_paced:
-            block_events = paced_block_rows(config.rate, context)
-        else:
-            block_events = _block_events(options, context)
         self._events = NumberedRows(
             context,
             splits,
-            block_rows=block_events,
             end=options.event_count,
             rate=config.rate if options.is_paced else None,
         )
@@ -247,7 +253,7 @@ class NexmarkReader:
         return self._generator.events(start, stop, self._columns)
 
 
-def _block_events(options: NexmarkOptions, context: ConnectorContext) -> int:
+def _block_events(options: NexmarkOptions, context: EnumeratorContext) -> int:
     """How many events make about `batch_rows` rows of the table's kind, within bounds.
 
     Readers, and tables of one job, are up to a block apart in event time: hence a block spans at most `_SPAN_BATCHES_MAX`

@@ -1,11 +1,11 @@
-"""Which rows of a sequence, numbered from 0, a subtask generates, and when."""
+"""Which rows of a sequence, numbered from 0, a reader generates, and when."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlstream.spi.connector import ConnectorContext, SourceStatus
+from sqlstream.spi.connector import ConnectorContext, EnumeratorContext, SourceStatus
 
 _NO_END = 2**63 - 1
 
@@ -28,9 +28,20 @@ class Split:
     def of(share: int, shares: int, block_rows: int) -> Split:
         return Split(share, shares, block_rows, share * block_rows)
 
+    @staticmethod
+    def all(shares: int, block_rows: int) -> list[dict[str, Any]]:
+        """The splits of a whole sequence, one for each reader."""
+        return [asdict(Split.of(share, shares, block_rows)) for share in range(shares)]
+
     @property
     def block_end(self) -> int:
         return (self.position // self.block_rows + 1) * self.block_rows
+
+    @property
+    def reached(self) -> int:
+        """Up to which row rows were made: 0 at the beginning."""
+        is_fresh = self.position == self.share * self.block_rows
+        return 0 if is_fresh else self.position
 
     def advance(self, stop: int) -> None:
         """Continue at `stop`, or in the next block of this share when the block ends there."""
@@ -51,9 +62,8 @@ class NumberedRows:
     def __init__(
         self,
         context: ConnectorContext,
-        splits: list[dict[str, Any]] | None,
+        splits: list[dict[str, Any]],
         *,
-        block_rows: int,
         end: int | None,
         rate: int | None,
         at_once: int = 0,
@@ -61,13 +71,9 @@ class NumberedRows:
         self._now_ms = context.now_ms
         self._rate = rate
         self._end = _NO_END if end is None else end
-        if splits is None:
-            own = [Split.of(context.subtask, context.parallelism, block_rows)]
-        else:
-            own = [Split(**split) for split in splits]
+        own = [Split(**split) for split in splits]
         self._splits = [split for split in own if split.position < self._end]
-        restored = 0 if splits is None else min((s.position for s in self._splits), default=0)
-        self._first_due = restored + at_once
+        self._first_due = min((s.reached for s in self._splits), default=0) + at_once
         self._origin_ms: int | None = None
 
     def take(self, limit: int = _NO_END) -> tuple[int, int] | SourceStatus:
@@ -117,7 +123,7 @@ def _comes_at_ticks(rate: int) -> bool:
     return 1000 / TICK_MS < rate <= SLOW_RATE_MAX
 
 
-def paced_block_rows(rate: int, context: ConnectorContext) -> int:
+def paced_block_rows(rate: int, context: ConnectorContext | EnumeratorContext) -> int:
     """The rows between two ticks, else those of a hundredth of a second: readers take turns, and each turn holds back the others'
     watermark."""
     rows = rate * TICK_MS // 1000 if _comes_at_ticks(rate) else rate // 100

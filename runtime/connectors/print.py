@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from runtime.connectors.sink_only import SinkOnlyConnector
 from sqlstream.changelog import ChangelogMode
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sqlstream.specs import SinkSpec
+    from sqlstream.spi.committable import Committable
 
 _OPTIONS = (
     OptionDescriptor("print-identifier", OptionType.STRING, "What every line begins with."),
@@ -74,7 +75,7 @@ class PrintWriter:
         if batch.num_rows:
             self._print_lines(row_lines(batch, self._schema, self._prefix), self._is_error)
 
-    def finish(self) -> list[dict[str, Any]]:
+    def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
         return []
 
     def abort(self) -> None:

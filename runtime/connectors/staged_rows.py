@@ -6,8 +6,9 @@ import contextlib
 import glob
 import os
 import uuid
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO
 
 import pyarrow as pa
 
@@ -15,10 +16,18 @@ from runtime.host.files import file_error
 from sqlstream.arrow import is_changelog, row_kinds, to_arrow_schema, without_row_kinds
 from sqlstream.errors import ExternalError
 from sqlstream.specs import SinkSpec
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import ConnectorContext
+from sqlstream.spi.files import Files
 
 KIND_COLUMN = "$kind"
-_ROWS = "rows.arrow"
+
+
+@dataclass(frozen=True)
+class _OpenFile:
+    path: str
+    stream: BinaryIO
+    writer: pa.RecordBatchWriter
 
 
 def staging_directory(path: str, job_id: str, writer_id: str) -> str:
@@ -27,51 +36,75 @@ def staging_directory(path: str, job_id: str, writer_id: str) -> str:
     return os.path.join(directory, f".{name}.staging-{job_id}-{writer_id}")
 
 
-def remove_staging(path: str, job_id: str, files: Any) -> None:
+def remove_staging(path: str, job_id: str, files: Files) -> None:
     """Remove the rows of all writers of a job into the database at this path."""
     for directory in files.match_glob(staging_directory(glob.escape(path), job_id, "*")):
         files.remove(directory)
 
 
 class StagedRowsWriter:
-    """Writes the rows in their order, with their kinds, to one Arrow file in a directory of its own.
+    """Writes the rows in their order, with their kinds, to Arrow files in a directory of its own, one for each checkpoint.
 
-    State: the open file. An empty writer has a file too, so that a table is made although no row came."""
+    State: the open file. The first checkpoint has a file also when it has no rows, so that a table is made although none came."""
 
     def __init__(self, spec: SinkSpec, path: str, context: ConnectorContext) -> None:
         """`path` is the database's."""
         self._context = context
         self._id = uuid.uuid4().hex
         self._directory = staging_directory(path, context.job_id, self._id[:12])
-        self._path = os.path.join(self._directory, _ROWS)
         data = to_arrow_schema(spec.schema)
         self._schema = data.append(pa.field(KIND_COLUMN, pa.int8()))
-        self._stream = context.files.open_write(self._path)
-        self._writer = pa.ipc.new_file(self._stream, self._schema)
+        self._file_count = 0
+        self._open: _OpenFile | None = self._start()
+
+    def _start(self) -> _OpenFile:
+        path = os.path.join(self._directory, f"rows-{self._file_count}.arrow")
+        self._file_count += 1
+        stream = self._context.files.open_write(path)
+        return _OpenFile(path, stream, pa.ipc.new_file(stream, self._schema))
 
     def write(self, batch: pa.RecordBatch) -> None:
+        if self._open is None:
+            self._open = self._start()
         kinds = pa.array(row_kinds(batch), pa.int8())
         data = without_row_kinds(batch) if is_changelog(batch) else batch
         rows = pa.RecordBatch.from_arrays([*data.columns, kinds], schema=self._schema)
-        with _errors_of(self._path):
-            self._writer.write_batch(rows)
+        with _errors_of(self._open.path):
+            self._open.writer.write_batch(rows)
 
-    def finish(self) -> list[dict[str, Any]]:
-        with _errors_of(self._path):
-            self._writer.close()
-            self._context.count("numBytesOut", self._stream.tell())
-            self._stream.flush()
-            self._context.files.sync(self._stream)
-            self._stream.close()
-        return [{"id": self._id, "path": self._path, "subtask": self._context.subtask}]
+    def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
+        file = self._open
+        if file is None:
+            return []
+        with _errors_of(file.path):
+            file.writer.close()
+            self._context.count("numBytesOut", file.stream.tell())
+            file.stream.flush()
+            self._context.files.sync(file.stream)
+            file.stream.close()
+        self._open = None
+        job_id, subtask = self._context.job_id, self._context.subtask
+        return [Committable(job_id, checkpoint_id, self._id, subtask, {"path": file.path})]
 
     def abort(self) -> None:
-        self._stream.close()
-        self._context.files.remove(self._directory)
+        if self._open is not None:
+            self._open.stream.close()
+            self._context.files.remove(self._open.path)
+        self._context.files.remove_directory_if_empty(self._directory)
 
 
-def staged_rows(path: str, files: Any) -> pa.Table:
+def remove_committed(checkpoint_id: int, committables: Sequence[Committable], files: Files) -> None:
+    """Remove the rows of a commit that is complete. A writer that goes on needs its directory."""
+    for committable in committables:
+        path = committable.content["path"]
+        files.remove(path)
+        if checkpoint_id == LAST_CHECKPOINT_ID:
+            files.remove_directory_if_empty(os.path.dirname(path))
+
+
+def staged_rows(committable: Committable, files: Files) -> pa.Table:
     """The rows of a writer. ExternalError SS5066 when its file is gone."""
+    path = committable.content["path"]
     if files.status(path) is None:
         raise ExternalError(
             "SS5066",

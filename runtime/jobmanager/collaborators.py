@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
-from runtime.jobmanager.events import EndedJob, SinkCommit
+from runtime.jobmanager.events import (
+    DiscoveryFailed,
+    EndedJob,
+    GiveBackSplits,
+    SinkCommit,
+    SplitsDiscovered,
+    StartEnumerator,
+)
 from sqlstream.graph.job_graph import JobGraph
 
 
@@ -25,11 +33,11 @@ class JobStore(Protocol):
 class Committer(Protocol):
     """Finishes or undoes the work of sinks through their connectors. Errors are SqlStreamError or OSError."""
 
-    def commit(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
-        """All or nothing as far as a reader can see; harmless when repeated."""
+    def commit(self, job_id: str, checkpoint_id: int, commits: tuple[SinkCommit, ...]) -> None:
+        """All or nothing as far as a reader can see; harmless when repeated, and completes a commit that broke off."""
 
     def abort(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
-        """Remove what those committables name, also when it has been committed."""
+        """Remove what is staged for the job, and what those committables name, also when it has been committed."""
 
 
 class ResourceProvider(Protocol):
@@ -42,6 +50,22 @@ class ResourceProvider(Protocol):
     def release_task_manager(self, resource_id: str, is_lost: bool) -> None:
         """End that TaskManager: by force when it `is_lost`, else it may end itself first. Returns before it has ended, and
         does nothing when it ended before."""
+
+
+class SplitEnumerators(Protocol):
+    """Runs the enumerators of all jobs, on threads of its own: every call returns at once."""
+
+    def start(
+        self, source: StartEnumerator, report: Callable[[SplitsDiscovered | DiscoveryFailed], None]
+    ) -> None:
+        """Start the enumerator of a source, or let it look again."""
+
+    def give_back(self, returned: GiveBackSplits) -> None: ...
+
+    def stop_job(self, job_id: str) -> None:
+        """End and forget the enumerators of a job; a look that is under way is not reported."""
+
+    def close(self) -> None: ...
 
 
 class KeepNothing:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
 from sqlstream.graph.job_graph import JobEdge
@@ -14,6 +14,7 @@ from sqlstream.messages.rpc import (
     ResultPartitionDescriptor,
     TaskDeploymentDescriptor,
 )
+from sqlstream.spi.connector import AssignedSplits
 
 
 def consumers_of(kind: ExchangeKind, producer: int, producers: int, consumers: int) -> tuple[int, ...]:
@@ -39,7 +40,10 @@ def partition_id(producer: ExecutionVertex, edge: JobEdge) -> str:
 
 
 def describe_tasks(
-    graph: ExecutionGraph, subtasks: Iterable[ExecutionVertex], result_address: str
+    graph: ExecutionGraph,
+    subtasks: Iterable[ExecutionVertex],
+    result_address: str,
+    first_splits: Callable[[ExecutionVertex], AssignedSplits | None],
 ) -> dict[str, TaskDeploymentDescriptor]:
     """The descriptors by execution id. These subtasks, and all at the other ends of their channels, must have their slots."""
     job = graph.job_graph
@@ -56,6 +60,7 @@ def describe_tasks(
             outputs=tuple(_result_partition(graph, edge, s) for edge in job.outputs_of(s.vertex.id)),
             result_address=result_address,
             config=job.config,
+            splits=first_splits(s),
         )
         for s in subtasks
     }

@@ -11,13 +11,16 @@ from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import (
     JobDetails,
     JobMetrics,
+    RequestSplits,
     SlotOffer,
     TaskMetrics,
     TaskStateUpdate,
     ToJobManager,
     ToTaskManager,
 )
-from sqlstream.specs import SinkSpec
+from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.spi.committable import Committable
+from sqlstream.spi.connector import Discovery
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class SinkCommit:
     vertex_id: str
     operator_id: int
     spec: SinkSpec
-    committables: tuple[dict[str, Any], ...]
+    committables: tuple[Committable, ...]
 
 
 @dataclass(frozen=True)
@@ -80,17 +83,37 @@ class JobStoreFailed:
 @dataclass(frozen=True)
 class SinksCommitted:
     job_id: str
+    checkpoint_id: int
 
 
 @dataclass(frozen=True)
 class SinksCommitFailed:
     job_id: str
+    checkpoint_id: int
     error: ErrorInfo
 
 
 @dataclass(frozen=True)
 class SinksAborted:
     job_id: str
+
+
+@dataclass(frozen=True)
+class SplitsDiscovered:
+    """An enumerator has looked, for the first time or with news."""
+
+    job_id: str
+    vertex_id: str
+    discovery: Discovery
+
+
+@dataclass(frozen=True)
+class DiscoveryFailed:
+    """A table cannot be read. Its enumerator looks no further until it is started again."""
+
+    job_id: str
+    vertex_id: str
+    error: ErrorInfo
 
 
 @dataclass(frozen=True)
@@ -123,6 +146,8 @@ JobManagerEvent = (
     | SinksCommitted
     | SinksCommitFailed
     | SinksAborted
+    | SplitsDiscovered
+    | DiscoveryFailed
     | TaskManagerExited
     | MetricsRequested
     | Tick
@@ -150,6 +175,11 @@ class MetricsReceived:
 
 
 @dataclass(frozen=True)
+class SplitsRequested:
+    request: RequestSplits
+
+
+@dataclass(frozen=True)
 class TaskManagerLost:
     """All executions of this registration have ended, whatever their state was."""
 
@@ -170,6 +200,9 @@ JobMasterEvent = (
     | SlotsOffered
     | TaskStateChanged
     | MetricsReceived
+    | SplitsRequested
+    | SplitsDiscovered
+    | DiscoveryFailed
     | TaskManagerLost
     | NoTaskManagerLeft
     | CancelRequested
@@ -240,10 +273,39 @@ class GiveUpTaskManager:
 
 
 @dataclass(frozen=True)
-class CommitSinks:
-    """Answered by SinksCommitted or SinksCommitFailed."""
+class StartEnumerator:
+    """Find the splits of this source, on and on if it has no end; answered by SplitsDiscovered or DiscoveryFailed. One that has
+    been started before looks at once, and goes on from what it has found."""
 
     job_id: str
+    vertex_id: str
+    spec: SourceSpec
+    parallelism: int
+    config: dict[str, str]
+
+
+@dataclass(frozen=True)
+class GiveBackSplits:
+    """Tell the enumerator that these splits could not be read as it has found them."""
+
+    job_id: str
+    vertex_id: str
+    positions: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class StopEnumerators:
+    """Nobody reads the job's sources any more."""
+
+    job_id: str
+
+
+@dataclass(frozen=True)
+class CommitSinks:
+    """Make visible what the sinks wrote for a completed checkpoint; answered by SinksCommitted or SinksCommitFailed."""
+
+    job_id: str
+    checkpoint_id: int
     commits: tuple[SinkCommit, ...]
 
 
@@ -287,6 +349,9 @@ JobMasterInstruction = (
     | WithdrawRequest
     | ReleaseSlots
     | GiveUpTaskManager
+    | StartEnumerator
+    | GiveBackSplits
+    | StopEnumerators
     | CommitSinks
     | AbortSinks
     | JobFinished
@@ -298,6 +363,9 @@ JobManagerInstruction = (
     Send
     | StoreJob
     | RemoveJob
+    | StartEnumerator
+    | GiveBackSplits
+    | StopEnumerators
     | CommitSinks
     | AbortSinks
     | JobFinished

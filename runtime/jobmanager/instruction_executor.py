@@ -8,10 +8,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-from runtime.jobmanager.collaborators import Committer, JobStore, ResourceProvider
+from runtime.jobmanager.collaborators import Committer, JobStore, ResourceProvider, SplitEnumerators
 from runtime.jobmanager.events import (
     AbortSinks,
     CommitSinks,
+    GiveBackSplits,
     JobManagerEvent,
     JobManagerInstruction,
     JobStored,
@@ -23,6 +24,8 @@ from runtime.jobmanager.events import (
     SinksAborted,
     SinksCommitFailed,
     SinksCommitted,
+    StartEnumerator,
+    StopEnumerators,
     StoreJob,
     TaskManagerExited,
 )
@@ -47,6 +50,7 @@ class InstructionExecutor:
         store: JobStore,
         committer: Committer,
         provider: ResourceProvider,
+        enumerators: SplitEnumerators,
         report: Callable[[JobManagerEvent], None],
         wall_ms: Callable[[int], int],
     ) -> None:
@@ -54,6 +58,7 @@ class InstructionExecutor:
         self._store = store
         self._committer = committer
         self._provider = provider
+        self._enumerators = enumerators
         self._report = report
         self._wall_ms = wall_ms
         self._encoded: dict[str, bytes] = {}
@@ -66,6 +71,7 @@ class InstructionExecutor:
     def stop(self) -> None:
         """Carry out no more. A commit under way is completed, as a part of it may already be visible, and so is what is known
         of jobs that ended."""
+        self._enumerators.close()
         self._provider_thread.shutdown(wait=False, cancel_futures=True)
         self._commit_threads.shutdown(wait=True, cancel_futures=True)
         self._store_thread.shutdown(wait=True)
@@ -85,6 +91,12 @@ class InstructionExecutor:
             case RemoveJob(job_id, ended):
                 ended = replace(ended, details=details_at(ended.details, self._wall_ms))
                 self._store_thread.submit(self._store.remove, job_id, ended).add_done_callback(_log_error)
+            case StartEnumerator():
+                self._enumerators.start(instruction, self._report)
+            case GiveBackSplits():
+                self._enumerators.give_back(instruction)
+            case StopEnumerators(job_id):
+                self._enumerators.stop_job(job_id)
             case CommitSinks():
                 self._commit_threads.submit(self._commit, instruction)
             case AbortSinks():
@@ -115,12 +127,13 @@ class InstructionExecutor:
             self._report(JobStored(job_graph.job_id))
 
     def _commit(self, instruction: CommitSinks) -> None:
+        job_id, checkpoint_id = instruction.job_id, instruction.checkpoint_id
         try:
-            self._committer.commit(instruction.job_id, instruction.commits)
+            self._committer.commit(job_id, checkpoint_id, instruction.commits)
         except Exception as error:  # a thread's boundary: becomes the job's cause
-            self._report(SinksCommitFailed(instruction.job_id, ErrorInfo.of(error)))
+            self._report(SinksCommitFailed(job_id, checkpoint_id, ErrorInfo.of(error)))
         else:
-            self._report(SinksCommitted(instruction.job_id))
+            self._report(SinksCommitted(job_id, checkpoint_id))
 
     def _abort(self, instruction: AbortSinks) -> None:
         try:

@@ -9,6 +9,7 @@ from typing import Any
 from runtime.jobmanager.dispatcher import Dispatcher
 from runtime.jobmanager.events import (
     CancelRequested,
+    DiscoveryFailed,
     GiveUpTaskManager,
     JobFinished,
     JobManagerEvent,
@@ -27,6 +28,8 @@ from runtime.jobmanager.events import (
     SinksCommitFailed,
     SinksCommitted,
     SlotsOffered,
+    SplitsDiscovered,
+    SplitsRequested,
     SubmitRequested,
     SuspendRequested,
     TaskManagerExited,
@@ -43,6 +46,7 @@ from sqlstream.messages.rpc import (
     MetricsReport,
     OfferSlots,
     RegisterTaskManager,
+    RequestSplits,
     SlotFreed,
     SlotRefused,
     TaskStateAck,
@@ -127,6 +131,8 @@ class JobManager:
                 | SinksCommitted()
                 | SinksCommitFailed()
                 | SinksAborted()
+                | SplitsDiscovered()
+                | DiscoveryFailed()
             ):
                 return self._tell_master(event.job_id, event, now_ms)
             case TaskManagerExited(resource_id, error):
@@ -169,6 +175,8 @@ class JobManager:
                 return list(self.resource_manager.on_task_manager_message(message, now_ms))
             case TaskStateUpdate():
                 return self._on_update(message, address, now_ms)
+            case RequestSplits():
+                return self._tell_master(message.job_id, SplitsRequested(message), now_ms)
             case MetricsReport():
                 return self._on_metrics(message, now_ms)
         return []

@@ -11,6 +11,7 @@ from runtime.jobmanager.events import (
     AbortSinks,
     CancelRequested,
     CommitSinks,
+    DiscoveryFailed,
     GiveUpTaskManager,
     JobFinished,
     JobMasterEvent,
@@ -27,6 +28,9 @@ from runtime.jobmanager.events import (
     SinksCommitFailed,
     SinksCommitted,
     SlotsOffered,
+    SplitsDiscovered,
+    SplitsRequested,
+    StopEnumerators,
     SuspendRequested,
     TaskManagerLost,
     TaskStateChanged,
@@ -36,10 +40,11 @@ from runtime.jobmanager.events import (
 from runtime.jobmanager.execution_graph import Execution, ExecutionGraph, ExecutionVertex
 from runtime.jobmanager.job_invariants import broken_rule
 from runtime.jobmanager.job_phase import ACTIVE, JobPhase, check_phase_transition, status_in
+from runtime.jobmanager.job_sources import JobSources
 from runtime.jobmanager.pipelined_region import PipelinedRegion, RegionPhase, regions_of
 from runtime.jobmanager.restart_strategy import NoRestart, RestartStrategy
 from runtime.jobmanager.scheduler import assign_slots, slots_needed
-from runtime.jobmanager.sink_commits import DiscardedOutput, sink_commits, sink_leftovers
+from runtime.jobmanager.sink_commits import DiscardedOutput, SinkCommits, sink_commits, sink_leftovers
 from runtime.jobmanager.slot_pool import SlotPool
 from runtime.story import Story
 from sqlstream.errors import ErrorInfo, FailureReason, InternalError
@@ -47,6 +52,7 @@ from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.messages.rpc import (
     AcceptSlots,
+    AssignSplits,
     CancelTask,
     DeployTask,
     FreeSlot,
@@ -55,6 +61,8 @@ from sqlstream.messages.rpc import (
     TaskStateAck,
     ToTaskManager,
 )
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID
+from sqlstream.spi.connector import AssignedSplits
 
 METRICS_REQUEST_INTERVAL_MS = 1000
 """Interval between requests for figures, however often clients read them: each lasts for several seconds."""
@@ -72,13 +80,14 @@ Handler = Callable[["JobMaster", Any, int], None]
 class JobMasterConfig:
     """`result_address` is where sinks send rows for the client. A task that does not end within
     `cancellation_timeout_ms` is given up; its TaskManager ends itself for the same reason. `restart_strategy` makes one for
-    each job."""
+    each job. `enumerates` says of a connector by its name whether its readers are assigned their splits."""
 
     result_address: str = ""
     slot_request_timeout_ms: int = 300_000
     cancellation_timeout_ms: int = 230_000
     resend_ms: int = 500
     restart_strategy: Callable[[], RestartStrategy] = NoRestart
+    enumerates: Callable[[str], bool] = lambda connector: False
 
 
 class JobMaster:
@@ -106,8 +115,10 @@ class JobMaster:
         self.regions = regions_of(self.graph)
         self.slots = SlotPool(slots_needed(job_graph))
         self._region_of = {s: region for region in self.regions for s in region.subtasks}
+        self._sources = JobSources(job_graph, config.enumerates)
         self._restarts = config.restart_strategy()
         self._descriptors: dict[str, TaskDeploymentDescriptor] = {}
+        self._commits = SinkCommits()
         self._discarded = DiscardedOutput()
         # Whether there may be output that no committable names.
         self._is_unclean = False
@@ -154,7 +165,7 @@ class JobMaster:
             if region.phase is RegionPhase.DEPLOYED and region.are_all(ExecutionState.FINISHED):
                 region.phase = RegionPhase.FINISHED
         waiting = self._waiting_regions()
-        if waiting and self.slots.is_complete:
+        if waiting and self.slots.is_complete and self._sources.are_discovered:
             self._deploy(waiting, now_ms)
         target = self._active_phase()
         if target is not self.phase:
@@ -181,6 +192,7 @@ class JobMaster:
         for execution in self.graph.executions():
             execution.transition(ExecutionState.SCHEDULED, now_ms)
         self._request_slots(now_ms)
+        self._instructions += self._sources.start()
 
     def _request_slots(self, now_ms: int) -> None:
         self._slots_deadline_ms = now_ms + self.config.slot_request_timeout_ms
@@ -208,7 +220,9 @@ class JobMaster:
             slot = assignment[s.vertex.id, s.subtask]
             s.execution.task_manager_id, s.execution.address = slot.task_manager_id, slot.address
             s.execution.allocation_id = slot.allocation_id
-        self._descriptors |= describe_tasks(self.graph, subtasks, self.config.result_address)
+        self._descriptors |= describe_tasks(
+            self.graph, subtasks, self.config.result_address, self._sources.first
+        )
         for region in regions:
             region.phase = RegionPhase.DEPLOYED
         for s in subtasks:
@@ -219,6 +233,33 @@ class JobMaster:
         execution.sent_ms = now_ms
         descriptor = self._descriptors[execution.execution_id]
         self._send(execution.address, DeployTask(execution.task_manager_id, descriptor))
+
+    # --- splits
+
+    def _on_splits_discovered(self, event: SplitsDiscovered, now_ms: int) -> None:
+        for subtask, number, assigned in self._sources.on_discovered(event):
+            execution = self.graph.vertices[event.vertex_id][subtask].execution
+            self._send_splits(execution, number, assigned)
+
+    def _on_discovery_failed(self, event: DiscoveryFailed, now_ms: int) -> None:
+        error = self._sources.on_failed(event)
+        readers = self.graph.vertices[event.vertex_id]
+        self._on_failure(error, list(dict.fromkeys(self._region_of[s] for s in readers)), now_ms)
+
+    def _on_splits_requested(self, event: SplitsRequested, now_ms: int) -> None:
+        request = event.request
+        subtask = self.graph.find(request.execution_id)
+        if subtask is None or subtask.execution.task_manager_id != request.task_manager_id:
+            return
+        assigned, give_back = self._sources.on_request(subtask, request)
+        if give_back is not None:
+            self._instructions.append(give_back)
+        if assigned is not None:
+            self._send_splits(subtask.execution, request.number, assigned)
+
+    def _send_splits(self, execution: Execution, number: int, assigned: AssignedSplits) -> None:
+        message = AssignSplits(execution.task_manager_id, execution.execution_id, number, assigned)
+        self._send(execution.address, message)
 
     # --- tasks
 
@@ -303,6 +344,8 @@ class JobMaster:
         for s in region.subtasks:
             self._descriptors.pop(s.execution.execution_id, None)
             self._discarded.add(s)
+            if (enumerator := self._sources.start_anew(s)) is not None:
+                self._instructions.append(enumerator)
             self.graph.start_anew(s, now_ms)
             s.execution.transition(ExecutionState.SCHEDULED, now_ms)
         region.phase = RegionPhase.WAITING
@@ -363,14 +406,24 @@ class JobMaster:
         )
 
     def _commit(self, now_ms: int) -> None:
-        commits = sink_commits(self.graph)
-        if commits:
-            self._instructions.append(CommitSinks(self.job_id, commits))
-        else:
-            self._on_committed(None, now_ms)
+        """The end of the job is its last checkpoint, which is complete when all tasks have finished."""
+        if commits := sink_commits(self.graph):
+            self._commits.add(LAST_CHECKPOINT_ID, commits)
+        self._commit_next(now_ms)
 
-    def _on_committed(self, event: SinksCommitted | None, now_ms: int) -> None:
-        leftovers = sink_leftovers(self.graph, True, self._discarded, self._is_unclean)
+    def _commit_next(self, now_ms: int) -> None:
+        begun = self._commits.begin()
+        if begun is None:
+            self._clean_up(now_ms)
+        else:
+            self._instructions.append(CommitSinks(self.job_id, *begun))
+
+    def _on_committed(self, event: SinksCommitted, now_ms: int) -> None:
+        if self._commits.committed(event.checkpoint_id):
+            self._commit_next(now_ms)
+
+    def _clean_up(self, now_ms: int) -> None:
+        leftovers = sink_leftovers(self.graph, self._commits, self._discarded, self._is_unclean)
         if leftovers:
             self._transition(JobPhase.CLEANING_UP, now_ms)
             self._instructions.append(AbortSinks(self.job_id, leftovers))
@@ -378,6 +431,8 @@ class JobMaster:
             self._finish(JobPhase.FINISHED, now_ms)
 
     def _on_commit_failed(self, event: SinksCommitFailed, now_ms: int) -> None:
+        if not self._commits.failed(event.checkpoint_id):
+            return
         # All of them are aborted: a sink that was committed before the one that failed must not stay visible.
         self._is_unclean = True
         self._fail(event.error, now_ms)
@@ -386,7 +441,7 @@ class JobMaster:
         self._finish(JobPhase.FINISHED, now_ms)
 
     def _abort_or_end(self, now_ms: int) -> None:
-        leftovers = sink_leftovers(self.graph, False, self._discarded, self._is_unclean)
+        leftovers = sink_leftovers(self.graph, self._commits, self._discarded, self._is_unclean)
         if leftovers:
             self._transition(JobPhase.ABORTING, now_ms)
             self._instructions.append(AbortSinks(self.job_id, leftovers))
@@ -400,6 +455,8 @@ class JobMaster:
     def _finish(self, phase: JobPhase, now_ms: int) -> None:
         self._transition(phase, now_ms)
         self.slots.clear()
+        if not self._sources.is_empty:
+            self._instructions.append(StopEnumerators(self.job_id))
         self._instructions.append(ReleaseSlots(self.job_id))
         self._instructions.append(JobFinished(self.job_id, self.status, self.error))
 
@@ -407,7 +464,7 @@ class JobMaster:
 
     def _on_tick(self, event: Tick, now_ms: int) -> None:
         waiting = self._waiting_regions()
-        if waiting and now_ms >= self._slots_deadline_ms:
+        if waiting and not self.slots.is_complete and now_ms >= self._slots_deadline_ms:
             self._on_failure(self._no_slots(), waiting, now_ms)
         self._give_up_tasks(now_ms)
         for execution in self.graph.executions():
@@ -490,6 +547,9 @@ _FOLLOWING: dict[type, Handler] = {
 _ACTIVE: dict[type, Handler] = {
     **_FOLLOWING,
     SlotsOffered: JobMaster._on_slots_offered,
+    SplitsDiscovered: JobMaster._on_splits_discovered,
+    DiscoveryFailed: JobMaster._on_discovery_failed,
+    SplitsRequested: JobMaster._on_splits_requested,
     CancelRequested: JobMaster._on_cancel,
 }
 

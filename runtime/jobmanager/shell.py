@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from runtime.event_loop import EventLoop
-from runtime.jobmanager.collaborators import Committer, JobStore, ResourceProvider
+from runtime.jobmanager.collaborators import Committer, JobStore, ResourceProvider, SplitEnumerators
 from runtime.jobmanager.dispatcher import Dispatcher
 from runtime.jobmanager.events import (
     CancelRequested,
@@ -95,6 +95,7 @@ class JobManagerShell:
         store: JobStore,
         committer: Committer,
         provider: ResourceProvider,
+        enumerators: SplitEnumerators,
         on_crash: Callable[[ErrorInfo], None],
     ) -> None:
         self._job_manager = JobManager(config)
@@ -112,7 +113,7 @@ class JobManagerShell:
             "job-manager", self._take, self._tick, self._crashed, self._job_manager.tick_after_ms
         )
         self._executor = InstructionExecutor(
-            transport, store, committer, provider, self._loop.put, self._wall_ms
+            transport, store, committer, provider, enumerators, self._loop.put, self._wall_ms
         )
 
     def remember(self, ended: Iterable[EndedJob]) -> None:

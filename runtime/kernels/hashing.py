@@ -1,4 +1,4 @@
-"""The stable 64-bit hash of key columns, and the key groups and subtasks of hashes (Flink: KeyGroupRangeAssignment).
+"""The stable 64-bit hash of key columns, and the key groups of hashes (Flink: KeyGroupRangeAssignment).
 
 The hash is part of the snapshot format: a changed bit would send restored state to the wrong subtask.
 """
@@ -114,21 +114,4 @@ def key_groups(hashes: np.ndarray, max_parallelism: int) -> np.ndarray:
     """
     out = np.empty(len(hashes), dtype=np.int32)
     _key_groups_into(hashes, np.uint64(max_parallelism), out)
-    return out
-
-
-@kernel("void(uint64[::1], int64, int32[::1], int32[::1])")
-def _subtasks_into(hashes, parallelism, table, out):  # type: ignore[no-untyped-def]
-    # Flink's computeOperatorIndexForKeyGroup; a table, because one division per row would cost more than all other work.
-    key_groups = len(table)
-    for group in range(key_groups):
-        table[group] = group * parallelism // key_groups
-    for i in range(len(out)):
-        out[i] = table[((hashes[i] >> np.uint64(32)) * np.uint64(key_groups)) >> np.uint64(32)]
-
-
-def subtasks(hashes: np.ndarray, max_parallelism: int, parallelism: int) -> np.ndarray:
-    """int32[n]: the subtask that owns each hash."""
-    out = np.empty(len(hashes), dtype=np.int32)
-    _subtasks_into(hashes, parallelism, np.empty(max_parallelism, dtype=np.int32), out)
     return out

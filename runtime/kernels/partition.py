@@ -1,4 +1,4 @@
-"""Splits a batch by target in one stable pass."""
+"""Splits a batch by the subtask of its keys: one stable pass finds the order, and each column is copied once."""
 
 from __future__ import annotations
 
@@ -7,41 +7,63 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import to_array
-from runtime.kernels.hashing import hash_columns, subtasks
-from runtime.kernels.ordering import argsort_stable_by
+from runtime.kernels.hashing import hash_columns
+from runtime.kernels.take import take_batch, take_rows
+from runtime.native.kernel import kernel
 
 
-def partition(batch: pa.RecordBatch, targets: np.ndarray, n: int) -> list[pa.RecordBatch | None]:
-    """The rows of each target 0 … n - 1 in their order, None where there are none.
+class KeySplitter:
+    """Sends each row to the subtask that owns the key group of its key. Implements `Splitter`. No state.
 
-    `targets` is int[batch.num_rows]. A single target receives the batch itself; otherwise the batch is copied
-    once, in order of target, and the parts are slices of the copy.
-    """
-    parts: list[pa.RecordBatch | None] = [None] * n
-    if batch.num_rows == 0:
-        return parts
-    if n == 1:
-        return [batch]
-    order, starts = argsort_stable_by(targets, n)
-    counts = np.diff(starts)
-    filled = np.flatnonzero(counts)
-    if len(filled) == 1:
-        parts[int(filled[0])] = batch
-        return parts
-    ordered = batch.take(to_array(pa.int64(), order))
-    for target in filled.tolist():
-        parts[target] = ordered.slice(int(starts[target]), int(counts[target]))
-    return parts
+    The parts are slices of one copy of the batch; a batch whose rows all go to one subtask is not copied."""
+
+    splits_rows = True
+
+    def __init__(self, key_columns: Sequence[int], parallelism: int, max_parallelism: int) -> None:
+        """At least one key column."""
+        self._key_columns = tuple(key_columns)
+        self._parallelism = parallelism
+        # Flink's computeOperatorIndexForKeyGroup.
+        groups = np.arange(max_parallelism, dtype=np.int64)
+        self._subtasks = (groups * parallelism // max_parallelism).astype(np.int32)
+
+    def split(
+        self, batch: pa.RecordBatch, rows: np.ndarray | None = None
+    ) -> list[tuple[int, pa.RecordBatch, int]]:
+        """The rows of each subtask that has any, in their order, by subtask, and their share of the batch's bytes.
+
+        With `rows` (int32, positions in the batch) only those, which are copied once in all."""
+        keys = [batch.column(column) for column in self._key_columns]
+        if rows is not None:
+            keys = [take_rows(key, rows) for key in keys]
+        if len(keys[0]) == 0:
+            return []
+        hashes = hash_columns(keys)
+        order = np.empty(len(hashes), dtype=np.int32)
+        starts = np.zeros(self._parallelism + 1, dtype=np.int64)
+        _order_by_subtask(hashes, self._subtasks, order, starts, np.empty(self._parallelism, dtype=np.int64))
+        filled = np.flatnonzero(np.diff(starts)).tolist()
+        if len(filled) == 1:
+            part = batch if rows is None else take_batch(batch, rows)
+            return [(filled[0], part, part.nbytes)]
+        ordered = take_batch(batch, order if rows is None else rows[order])
+        row_bytes = ordered.get_total_buffer_size() / ordered.num_rows
+        bounds = starts.tolist()
+        parts = [(s, bounds[s], bounds[s + 1] - bounds[s]) for s in filled]
+        return [(s, ordered.slice(start, count), int(row_bytes * count)) for s, start, count in parts]
 
 
-def split_by_key(
-    batch: pa.RecordBatch, key_columns: Sequence[int | str], n: int, max_parallelism: int
-) -> list[pa.RecordBatch | None]:
-    """The rows of each of n subtasks, by the key group of their key. Without key columns all rows go to
-    subtask 0.
-    """
-    if n == 1 or not key_columns:
-        return partition(batch, np.zeros(batch.num_rows, dtype=np.int32), n)
-    hashes = hash_columns([batch.column(column) for column in key_columns])
-    return partition(batch, subtasks(hashes, max_parallelism, n), n)
+@kernel("void(uint64[::1], int32[::1], int32[::1], int64[::1], int64[::1])")
+def _order_by_subtask(hashes, subtasks, order, starts, place):  # type: ignore[no-untyped-def]
+    """A stable counting sort. `starts` must be zeros; `place`, one entry per subtask, is scratch memory."""
+    key_groups = np.uint64(len(subtasks))
+    shift = np.uint64(32)
+    for i in range(len(hashes)):
+        starts[subtasks[((hashes[i] >> shift) * key_groups) >> shift] + 1] += 1
+    for s in range(len(place)):
+        place[s] = starts[s]
+        starts[s + 1] += starts[s]
+    for i in range(len(hashes)):
+        s = subtasks[((hashes[i] >> shift) * key_groups) >> shift]
+        order[place[s]] = i
+        place[s] += 1

@@ -20,10 +20,12 @@ MODULES = (
     "runtime.kernels.json_rows",
     "runtime.kernels.nexmark",
     "runtime.kernels.ordering",
+    "runtime.kernels.partition",
     "runtime.kernels.rank",
     "runtime.kernels.records",
     "runtime.kernels.remainder",
     "runtime.kernels.split",
+    "runtime.kernels.take",
     "runtime.kernels.windows",
     "runtime.kernels.words",
 )

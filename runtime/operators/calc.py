@@ -8,17 +8,51 @@ import pyarrow as pa
 from runtime.evaluate import EvaluationContext, compile_condition
 from runtime.evaluate.program import Program
 from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.state.snapshot import OperatorSnapshot
+from runtime.state.snapshot import SavedTables
 from sqlstream import config
 from sqlstream.arrow import is_changelog, to_arrow_schema
 from sqlstream.changelog import RowKind
-from sqlstream.expressions import inputs_of
+from sqlstream.expressions import InputRef, inputs_of
 from sqlstream.specs.calc import CalcSpec
 
 _ROWS_MIN = 8_192
 """A batch of at least this many rows is emitted at once."""
 _WAIT_MS = 100
 """How long rows may be held while the task has other work; Flink's default for a buffer."""
+
+
+class HeldRows:
+    """Rows that are held only to be emitted together. `flush` emits them before a snapshot, so that nothing of them is saved."""
+
+    name = "held"
+    next_sweep_ms = None
+
+    def __init__(self) -> None:
+        self.batches: list[pa.RecordBatch] = []
+        self.rows = 0
+
+    def append(self, batch: pa.RecordBatch) -> None:
+        self.batches.append(batch)
+        self.rows += batch.num_rows
+
+    def take(self) -> tuple[list[pa.RecordBatch], int]:
+        """All batches and the number of their rows; nothing is held then."""
+        taken = self.batches, self.rows
+        self.batches, self.rows = [], 0
+        return taken
+
+    def save(self) -> SavedTables:
+        assert not self.batches
+        return SavedTables()
+
+    def load(self, saved: SavedTables) -> None:
+        return None
+
+    def nbytes(self) -> int:
+        return sum(batch.nbytes for batch in self.batches)
+
+    def expire(self) -> int:
+        return 0
 
 
 class Calc(Operator[CalcSpec]):
@@ -39,10 +73,12 @@ class Calc(Operator[CalcSpec]):
         )
         self._projections = Program(spec.projections, evaluation)
         self._read = inputs_of(*spec.projections)
+        # The columns of the input that the result has, if it has no others.
+        is_selection = all(isinstance(p, InputRef) for p in spec.projections)
+        self._kept = [p.index for p in spec.projections if isinstance(p, InputRef)] if is_selection else []
         self._schema = to_arrow_schema(context.output_schema, context.output_mode)
         self._enough = min(_ROWS_MIN, config.get(context.config, "execution.batch-rows"))
-        self._held: list[pa.RecordBatch] = []
-        self._held_rows = 0
+        self._held = context.state.add(HeldRows())
         self._held_since_ms = 0
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
@@ -50,6 +86,9 @@ class Calc(Operator[CalcSpec]):
         if self._condition is not None:
             mask = self._condition(batch)
             rows = mask.true_count
+            if self._kept and self._enough <= rows < batch.num_rows and output.splits_rows:
+                self._emit_selected(batch, mask, output)
+                return
             if rows < batch.num_rows:
                 kept = self._read if not is_changelog(batch) else self._read | {batch.num_columns - 1}
                 columns = [c.filter(mask) if i in kept else None for i, c in enumerate(columns)]
@@ -61,25 +100,32 @@ class Calc(Operator[CalcSpec]):
         # A batch without columns (SELECT nothing but COUNT(*) above) still has its number of rows.
         self._emit(_batch(result, rows, self._schema), output)
 
+    def _emit_selected(self, batch: pa.RecordBatch, mask: pa.Array, output: Output) -> None:
+        """Leave it to the exchange to copy the rows: the result has columns of the input only."""
+        from runtime.kernels.take import true_positions
+
+        columns = [batch.column(i) for i in self._kept]
+        if not self.context.output_mode.is_insert_only:
+            columns.append(batch.columns[-1] if is_changelog(batch) else _insertions(batch.num_rows))
+        self.flush(output)
+        output.emit_rows(_batch(columns, batch.num_rows, self._schema), true_positions(mask))
+
     def _emit(self, batch: pa.RecordBatch, output: Output) -> None:
         if self._condition is None or batch.num_rows >= self._enough:
             self.flush(output)
             output.emit(batch)
             return
-        if not self._held:
+        if not self._held.batches:
             self._held_since_ms = self.context.now_ms()
         self._held.append(batch)
-        self._held_rows += batch.num_rows
-        if self._held_rows >= self._enough:
+        if self._held.rows >= self._enough:
             self.flush(output)
 
     def flush(self, output: Output) -> None:
-        held, rows = self._held, self._held_rows
-        if not held:
-            return
-        self._held, self._held_rows = [], 0
+        held, rows = self._held.take()
         if len(held) == 1:
             output.emit(held[0])
+        if len(held) <= 1:
             return
         columns = [pa.concat_arrays([b.column(i) for b in held]) for i in range(held[0].num_columns)]
         output.emit(_batch(columns, rows, self._schema))
@@ -93,21 +139,13 @@ class Calc(Operator[CalcSpec]):
         return is_idle
 
     def next_processing_time_ms(self) -> int | None:
-        return self._held_since_ms + _WAIT_MS if self._held else None
+        return self._held_since_ms + _WAIT_MS if self._held.batches else None
 
     def on_processing_time(self, now_ms: int, output: Output) -> None:
         self.flush(output)
 
     def on_finish(self, output: Output) -> None:
         self.flush(output)
-
-    def snapshot(self) -> OperatorSnapshot:
-        # The held rows are no part of a snapshot: `flush` is called before it.
-        assert not self._held
-        return OperatorSnapshot()
-
-    def state_bytes(self) -> int:
-        return sum(batch.nbytes for batch in self._held)
 
 
 def _insertions(rows: int) -> pa.Array:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from runtime.state.operator_state import EXPIRED, OperatorState, StateScope
-from runtime.state.snapshot import OperatorSnapshot
 from sqlstream.changelog import ChangelogMode
 from sqlstream.graph.key_groups import MAX_PARALLELISM_DEFAULT
 from sqlstream.schema import Schema
@@ -23,6 +24,13 @@ class Output(Protocol):
 
     def emit(self, batch: pa.RecordBatch) -> None:
         """Empty batches are dropped. Layout: the node's output schema, plus the row kinds unless INSERT_ONLY."""
+
+    @property
+    def splits_rows(self) -> bool:
+        """Whether an exchange splits the rows: `emit_rows` then copies them once, and `emit` of a selection twice."""
+
+    def emit_rows(self, batch: pa.RecordBatch, rows: np.ndarray) -> None:
+        """As `emit`, of the rows of a batch at these positions (int32, ascending)."""
 
     def emit_watermark(self, timestamp_ms: int) -> None:
         """For operators that create watermarks (assigner, source); others return them from `on_watermark`."""
@@ -55,7 +63,8 @@ class OperatorContext:
 
     def __post_init__(self) -> None:
         scope = StateScope(self.subtask, self.max_parallelism, self.now_ms)
-        self.state = OperatorState(scope, lambda entries: self.count(EXPIRED, entries))
+        # No reference back to the context: without a cycle the state goes as soon as its operator does.
+        self.state = OperatorState(scope, functools.partial(self.count, EXPIRED))
 
 
 class Operator(Generic[SpecT]):
@@ -102,19 +111,6 @@ class Operator(Generic[SpecT]):
 
     def on_restored(self) -> None:
         """The declared state has been restored: rebuild what is derived from it. Called before any other call."""
-
-    def snapshot(self) -> OperatorSnapshot:
-        """A consistent copy of all state; later calls do not change it. Stateless operators return an empty one."""
-        return self.context.state.snapshot()
-
-    def restore(self, snapshot: OperatorSnapshot) -> None:
-        """Called once, before any other call, on a fresh instance."""
-        self.context.state.restore(snapshot)
-        self.on_restored()
-
-    def state_bytes(self) -> int:
-        """Bytes held in state, for metrics."""
-        return self.context.state.nbytes()
 
     def close(self) -> None:
         """Release resources; called once, also after a failure."""

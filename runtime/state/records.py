@@ -67,12 +67,11 @@ class Records:
         self._null_record[_HEADER_BYTES : _HEADER_BYTES + (len(types) + 7) // 8] = 0xFF
         self._has_null = np.zeros(len(types), dtype=bool)
         self._value_bytes = np.full(len(types), 16.0)
-        self._scratch: Array = np.empty((3, BLOCK), dtype=np.int64)
 
     @property
     def nbytes(self) -> int:
         """Memory held, in bytes."""
-        return self._segments.nbytes + self._places.nbytes + int(self._scratch.nbytes)
+        return self._segments.nbytes + self._places.nbytes
 
     @property
     def live_bytes(self) -> int:
@@ -92,11 +91,11 @@ class Records:
             for column, data_type in zip(columns, self.types, strict=True)
         ]
         source = self._source(columns)
-        segments, done = self._segments, 0
+        segments, done, scratch = self._segments, 0, _scratch()
         while done < len(rows):
             done, segments.used, missing = write_records(
                 rows, ids, done, source, self._layout, self._fixed_bytes, segments.bases, segments.last,
-                segments.used, segments.room, self._places.values, segments.live, self._scratch,
+                segments.used, segments.room, self._places.values, segments.live, scratch,
             )  # fmt: skip
             if missing:
                 segments.open(missing)
@@ -115,13 +114,13 @@ class Records:
             for n in wanted
         }
         target = np.zeros((len(self.types), 6), dtype=np.int64)
-        done = 0
+        done, scratch = 0, _scratch()
         while done < len(ids):
             for number, column in columns.items():
                 column.reserve(target[number], done)
             done = read_records(
                 ids, done, self._layout, self._fixed_bytes, self._segments.bases, self._places.values,
-                self._null_record.ctypes.data, self._record_bytes(), target, self._scratch,
+                self._null_record.ctypes.data, self._record_bytes(), target, scratch,
             )  # fmt: skip
         for number in wanted:
             self._value_bytes[number] = int(target[number, END]) / max(1, len(ids))
@@ -179,6 +178,11 @@ def _layout_of(types: tuple[pa.DataType, ...]) -> tuple[Array, int]:
         layout[number] = _kind(data_type), width, at
         at += width or _LENGTH_BYTES
     return layout, at
+
+
+def _scratch() -> Array:
+    """Memory that a kernel uses during one call."""
+    return np.empty((3, BLOCK), dtype=np.int64)
 
 
 def _kind(data_type: pa.DataType) -> int:

@@ -23,18 +23,18 @@ class Segments:
     """
 
     def __init__(self) -> None:
-        self._memory: list[Array | None] = []
+        # Segment 0 is empty, so that a table without rows holds no memory.
+        self._memory: list[Array | None] = [np.empty(0, dtype=np.uint8)]
         self._free: list[int] = []
         self._spares: list[Array] = []
-        self._used: Array = np.empty(0, dtype=np.int64)
+        self._used: Array = np.zeros(1, dtype=np.int64)
         self._held_bytes = 0
-        self.bases: Array = np.empty(0, dtype=np.int64)
-        self.live: Array = np.empty(0, dtype=np.int64)
-        self.last = -1
+        self.bases: Array = np.zeros(1, dtype=np.int64)
+        self.live: Array = np.zeros(1, dtype=np.int64)
+        self.last = 0
         """The number of the segment that is appended to."""
         self.used = 0
         """How many of its bytes are used."""
-        self.open(1)
 
     @property
     def nbytes(self) -> int:
@@ -56,8 +56,7 @@ class Segments:
 
     def open(self, record_bytes: int) -> None:
         """Begin the next segment, with room for a record of this size."""
-        if self.last >= 0:
-            self._used[self.last] = self.used
+        self._used[self.last] = self.used
         number = self._free.pop() if self._free else len(self._memory)
         if number == len(self._memory):
             self._memory.append(None)

@@ -13,7 +13,7 @@ from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.group import extent
 from runtime.state.arrays import Array
 from runtime.state.chunk_runs import runs_of_small
-from runtime.state.held_memory import self_contained
+from runtime.state.held_memory import held_bytes, self_contained
 from runtime.state.key_group_column import key_group_column
 from runtime.state.operator_state import StateScope
 from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
@@ -31,13 +31,13 @@ _LARGE_ROWS = 4_096
 class SliceChunk:
     """Columns of rows whose slices end between `first_end` and `last_end`, both inclusive; immutable.
 
-    `key_groups` are those of the rows, int32, once a snapshot has asked for them.
+    `saved` is what a snapshot keeps of it: the key group of each row and the same columns; None before the first snapshot.
     """
 
     columns: list[pa.Array]
     first_end: int
     last_end: int
-    key_groups: pa.Array | None = None
+    saved: pa.RecordBatch | None = None
 
     @property
     def rows(self) -> int:
@@ -79,18 +79,15 @@ class SliceLog:
         """The chunks as they are. Their key groups are computed with the first snapshot that they are in."""
         if not self.chunks:
             return SavedTables()
-        names = [KEY_GROUP_COLUMN, *self._columns.names]
-        batches = [
-            pa.RecordBatch.from_arrays([self._key_groups(chunk), *chunk.columns], names=names)
-            for chunk in self.chunks
-        ]
-        return SavedTables(keyed={self.name: pa.Table.from_batches(batches)})
+        return SavedTables(keyed={self.name: pa.Table.from_batches([self._saved(c) for c in self.chunks])})
 
-    def _key_groups(self, chunk: SliceChunk) -> pa.Array:
-        if chunk.key_groups is None:
+    def _saved(self, chunk: SliceChunk) -> pa.RecordBatch:
+        if chunk.saved is None:
             keys = [chunk.columns[key] for key in self._columns.keys]
-            chunk.key_groups = key_group_column(keys, chunk.rows, self._scope.max_parallelism)
-        return chunk.key_groups
+            groups = key_group_column(keys, chunk.rows, self._scope.max_parallelism)
+            names = [KEY_GROUP_COLUMN, *self._columns.names]
+            chunk.saved = pa.RecordBatch.from_arrays([groups, *chunk.columns], names=names)
+        return chunk.saved
 
     def load(self, saved: SavedTables) -> None:
         table = saved.keyed.get(self.name)
@@ -99,7 +96,11 @@ class SliceLog:
                 self.append(batch.columns[1:])
 
     def nbytes(self) -> int:
-        return sum(column.nbytes for chunk in self.chunks for column in chunk.columns)
+        return held_bytes(
+            column
+            for chunk in self.chunks
+            for column in (chunk.saved.columns if chunk.saved else chunk.columns)
+        )
 
     @property
     def next_sweep_ms(self) -> int | None:

@@ -51,7 +51,9 @@ class StateTtl:
         if self._ttl_ms and len(slots):
             self._reserve(slots)
             self._times.values[slots] = touched_ms
-            self._wait(np.unique(slots[~self._waiting.values[slots]]))
+            count = self._times.count
+            is_loaded = (self._times.values[:count] != _GONE) & ~self._waiting.values[:count]
+            self._wait(np.flatnonzero(is_loaded))
 
     def forget(self, slots: Array) -> None:
         """Remove slots that the caller has dropped for another reason than their age."""

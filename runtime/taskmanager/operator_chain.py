@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from runtime.operators.operator import Operator
@@ -50,6 +51,10 @@ class ChainOutput:
     def add_partition(self, partition: ResultPartition) -> None:
         self._partitions.append(partition)
 
+    def clear(self) -> None:
+        """Forget the operators behind it; nothing is emitted after this."""
+        self._nodes = []
+
     def emit(self, batch: pa.RecordBatch) -> None:
         rows = batch.num_rows
         if rows == 0:
@@ -61,6 +66,21 @@ class ChainOutput:
             node.on_batch(batch, 0)
         for partition in self._partitions:
             partition.write(batch)
+
+    @property
+    def splits_rows(self) -> bool:
+        return not self._nodes and len(self._partitions) == 1 and self._partitions[0].splits_rows
+
+    def emit_rows(self, batch: pa.RecordBatch, rows: np.ndarray) -> None:
+        if not self.splits_rows:
+            # Compiled kernels take half a second to load; a job that selects no rows does not wait for them.
+            from runtime.kernels.take import take_batch
+
+            self.emit(take_batch(batch, rows))
+        elif len(rows):
+            self._check_cancelled()
+            self._counters.records_out += len(rows)
+            self._partitions[0].write(batch, rows)
 
     def emit_watermark(self, timestamp_ms: int) -> None:
         if timestamp_ms <= self._counters.watermark_ms:
@@ -228,21 +248,26 @@ class OperatorChain:
         """The state of each operator by its id, taken between two items of the input. Rows that are only held back are flushed
         first: they are no part of it."""
         self.flush()
-        return {node.chained.id: node.operator.snapshot() for node in self.nodes}
+        return {node.chained.id: node.operator.context.state.snapshot() for node in self.nodes}
 
     def restore(self, snapshots: Mapping[int, OperatorSnapshot]) -> None:
         """Give each operator its share of what was saved, before the first item of the input."""
         for node in self.nodes:
             if node.chained.id in snapshots:
-                node.operator.restore(snapshots[node.chained.id])
+                node.operator.context.state.restore(snapshots[node.chained.id])
+                node.operator.on_restored()
 
     def update_state_bytes(self) -> None:
         for node in self.nodes:
-            node.counters.state_bytes = node.operator.state_bytes()
+            node.counters.state_bytes = node.operator.context.state.nbytes()
 
     def close(self) -> None:
         """Close every operator, the last first, even when one of them fails; the failure is raised at the end."""
         with contextlib.ExitStack() as stack:
             for node in self.nodes:
                 stack.callback(node.operator.close)
+            # What ended tasks still refer to must not hold their state: it would stay while the next job runs.
             self.nodes = []
+            self.timers.clear()
+            for output in self._outputs.values():
+                output.clear()

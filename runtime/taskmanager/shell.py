@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Protocol
 
 from runtime.event_loop import EventLoop
+from runtime.taskmanager.split_requests import SplitsRequested
 from runtime.taskmanager.task_executor import (
     CollectMetrics,
     Disconnected,
+    GiveSplits,
     MessageReceived,
     MetricsCollected,
     SendToJobManager,
@@ -25,6 +27,7 @@ from runtime.taskmanager.task_executor import (
 from runtime.transport import Transport
 from sqlstream.errors import ErrorInfo
 from sqlstream.messages.rpc import ControlMessage, TaskDeploymentDescriptor, TaskMetrics
+from sqlstream.spi.connector import AssignedSplits
 
 
 class TaskRunner(Protocol):
@@ -38,6 +41,9 @@ class TaskRunner(Protocol):
 
     def cancel(self, execution_id: str) -> None:
         """Request that the task end soon; does nothing when it ended already."""
+
+    def give_splits(self, execution_id: str, number: int, assigned: AssignedSplits) -> None:
+        """Hand a task splits that it has requested; does nothing when it ended already."""
 
     def metrics(self) -> tuple[TaskMetrics, ...]:
         """The latest figures of the running tasks."""
@@ -83,8 +89,8 @@ class TaskExecutorShell:
         """A message from the JobManager."""
         self._loop.put(MessageReceived(message))
 
-    def task_state_changed(self, change: TaskStateChanged) -> None:
-        """A report of the TaskRunner: the task's new state."""
+    def task_state_changed(self, change: TaskStateChanged | SplitsRequested) -> None:
+        """A report of the TaskRunner: the task's new state, or what it needs."""
         self._loop.put(change)
 
     def disconnected(self) -> None:
@@ -105,6 +111,8 @@ class TaskExecutorShell:
                 self._runner.start(descriptor)
             case StopTask(execution_id):
                 self._runner.cancel(execution_id)
+            case GiveSplits(execution_id, number, assigned):
+                self._runner.give_splits(execution_id, number, assigned)
             case CollectMetrics():
                 self._handle(MetricsCollected(self._runner.metrics()))
             case Terminate(error):

@@ -19,6 +19,7 @@ from runtime.net.exchange import DataExchange
 from runtime.taskmanager.cancellation import TaskCancellation
 from runtime.taskmanager.mailbox import Mailbox
 from runtime.taskmanager.metrics import TaskTimes
+from runtime.taskmanager.split_requests import SplitsRequested
 from runtime.taskmanager.task_executor import TaskStateChanged
 from runtime.taskmanager.task_figures import TaskFigures
 from runtime.taskmanager.task_loop import NO_PAUSE, UNTIL_ROOM, Pause
@@ -27,6 +28,7 @@ from runtime.taskmanager.turns import Turns
 from sqlstream.errors import ErrorInfo, FailureReason, JobError, SqlStreamError
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import SinkCommittables, TaskDeploymentDescriptor, TaskMetrics
+from sqlstream.spi.connector import AssignedSplits
 
 logger = logging.getLogger(__name__)
 
@@ -43,12 +45,13 @@ cause."""
 
 @dataclasses.dataclass(frozen=True)
 class TaskEnvironment:
-    """What a task needs of its surroundings. The task's thread calls `report` with each state that it enters."""
+    """What a task needs of its surroundings. The task's thread calls `report` with each state that it enters, and when its
+    source takes further splits."""
 
     now_ms: Callable[[], int]
     files: Any
     exchange: DataExchange
-    report: Callable[[TaskStateChanged], None]
+    report: Callable[[TaskStateChanged | SplitsRequested], None]
     turns: Turns = dataclasses.field(default_factory=Turns)
 
 
@@ -76,6 +79,7 @@ class Task:
             times=self._times,
             pause_ms=self._pause_ms,
             on_lost=self._on_partition_lost,
+            request_splits=environment.report,
         )
         self._opened = OpenedTask(self._surroundings)
         self._figures = TaskFigures(descriptor, self._opened, self._times, self._mailbox)
@@ -94,6 +98,10 @@ class Task:
     def cancel(self) -> None:
         """Request that the task stop, and wake it where it waits. Called by any thread; returns at once."""
         self._cancellation.request()
+
+    def give_splits(self, number: int, assigned: AssignedSplits) -> None:
+        """Hand the source splits that it has requested. Called by any thread."""
+        self._mailbox.post(lambda: self._opened.source().on_assigned(number, assigned))
 
     def metrics(self) -> TaskMetrics:
         """The figures so far. For one reader thread."""

@@ -9,11 +9,13 @@ from typing import Any
 
 from runtime.story import Story
 from runtime.taskmanager.slot_table import SlotTable
+from runtime.taskmanager.split_requests import SplitRequests, SplitsRequested
 from sqlstream import config as options
 from sqlstream.errors import ErrorInfo, FailureReason, InternalError
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import (
     AcceptSlots,
+    AssignSplits,
     CancelTask,
     ControlMessage,
     DeployTask,
@@ -27,6 +29,7 @@ from sqlstream.messages.rpc import (
     RegistrationRefused,
     RequestMetrics,
     RequestSlot,
+    RequestSplits,
     SinkCommittables,
     SlotFreed,
     SlotRefused,
@@ -37,6 +40,7 @@ from sqlstream.messages.rpc import (
     ToJobManager,
     UnknownTaskManager,
 )
+from sqlstream.spi.connector import AssignedSplits
 
 TICK_MS = 50
 """Interval between ticks while something has to be sent again, ended or measured."""
@@ -107,7 +111,9 @@ class Tick:
     """Time has passed. The first event is a Tick: it makes the TaskManager register."""
 
 
-TaskExecutorEvent = MessageReceived | TaskStateChanged | MetricsCollected | Disconnected | Tick
+TaskExecutorEvent = (
+    MessageReceived | TaskStateChanged | SplitsRequested | MetricsCollected | Disconnected | Tick
+)
 
 
 # --- instructions ---------------------------------------------------------------------------------
@@ -131,6 +137,15 @@ class StopTask:
 
 
 @dataclass(frozen=True)
+class GiveSplits:
+    """Hand a running task the splits of this number; called once for each."""
+
+    execution_id: str
+    number: int
+    assigned: AssignedSplits
+
+
+@dataclass(frozen=True)
 class Terminate:
     """The process cannot go on: it was refused, or a task does not react to cancellation."""
 
@@ -142,7 +157,7 @@ class CollectMetrics:
     """Read the figures of the running tasks; MetricsCollected has to follow."""
 
 
-TaskExecutorInstruction = SendToJobManager | StartTask | StopTask | Terminate | CollectMetrics
+TaskExecutorInstruction = SendToJobManager | StartTask | StopTask | GiveSplits | Terminate | CollectMetrics
 
 _ANSWERS_TO_REGISTRATION = (RegistrationAccepted, RegistrationRefused, UnknownTaskManager)
 
@@ -182,6 +197,7 @@ class TaskExecutor:
         self.slots = SlotTable(config.slots)
         self.tasks: dict[str, TaskEntry] = {}
         self._ended: OrderedDict[str, None] = OrderedDict()
+        self._split_requests = SplitRequests()
         self._is_leaving = False
         self._is_terminated = False
         self._last_message_ms = 0
@@ -209,6 +225,8 @@ class TaskExecutor:
                 self._on_message(message, now_ms)
             case TaskStateChanged():
                 self._on_task_state(event, now_ms)
+            case SplitsRequested():
+                self._on_splits_requested(event, now_ms)
             case MetricsCollected(metrics):
                 self._on_metrics(metrics)
             case Disconnected():
@@ -352,6 +370,10 @@ class TaskExecutor:
             del self.tasks[task.execution_id]
             self._bury(task.execution_id)
 
+    def _on_assign_splits(self, message: AssignSplits, now_ms: int) -> None:
+        if self._split_requests.is_answered_by(message):
+            self._instructions.append(GiveSplits(message.execution_id, message.number, message.assigned))
+
     def _on_request_metrics(self, message: RequestMetrics, now_ms: int) -> None:
         self._watch(now_ms)
 
@@ -366,6 +388,7 @@ class TaskExecutor:
         DeployTask: _on_deploy,
         CancelTask: _on_cancel,
         TaskStateAck: _on_ack,
+        AssignSplits: _on_assign_splits,
         RequestMetrics: _on_request_metrics,
     }
 
@@ -383,11 +406,17 @@ class TaskExecutor:
         task.metrics = event.metrics or task.metrics
         task.sequence += 1
         task.is_acknowledged = False
+        if event.state.is_terminal:
+            self._split_requests.forget(event.execution_id)
         if event.state.is_terminal and self.slots.remove_task(task.allocation_id, task.execution_id):
             self._send(SlotFreed(self.task_manager_id, task.allocation_id))
         self._send_update(task, now_ms)
         if self._is_leaving:
             self._register_anew_when_empty(now_ms)
+
+    def _on_splits_requested(self, event: SplitsRequested, now_ms: int) -> None:
+        self._split_requests.ask(event, now_ms)
+        self._send_splits_request(event)
 
     def _on_metrics(self, metrics: tuple[TaskMetrics, ...]) -> None:
         jobs: dict[str, tuple[TaskMetrics, ...]] = {}
@@ -438,6 +467,8 @@ class TaskExecutor:
         for task in self.tasks.values():
             if not task.is_acknowledged and now_ms - task.sent_ms >= self.config.resend_ms:
                 self._send_update(task, now_ms)
+        for request in self._split_requests.due(now_ms):
+            self._send_splits_request(request)
         if now_ms - self._offers_sent_ms >= self.config.resend_ms:
             self._send_offers(now_ms)
 
@@ -518,6 +549,14 @@ class TaskExecutor:
         self._offers_sent_ms = now_ms
         for job_id, offers in self.slots.offers().items():
             self._send(OfferSlots(self.task_manager_id, job_id, offers))
+
+    def _send_splits_request(self, request: SplitsRequested) -> None:
+        job_id = self.tasks[request.execution_id].job_id
+        self._send(
+            RequestSplits(
+                self.task_manager_id, job_id, request.execution_id, request.number, request.returned
+            )
+        )
 
     def _send_update(self, task: TaskEntry, now_ms: int) -> None:
         task.sent_ms = now_ms

@@ -18,12 +18,15 @@ from runtime.taskmanager.mailbox import Mailbox
 from runtime.taskmanager.metrics import OperatorCounters, TaskTimes
 from runtime.taskmanager.operator_chain import ChainPosition, OperatorChain
 from runtime.taskmanager.result_partition import ResultPartition, splitter
+from runtime.taskmanager.split_requests import SplitsRequested
+from runtime.taskmanager.split_source import SplitSource
 from runtime.taskmanager.task_loop import NetworkInput, SourceInput, TaskInput, TaskLoop
 from sqlstream import config
+from sqlstream.errors import InternalError
 from sqlstream.graph.job_graph import ChainedOperator
 from sqlstream.messages.rpc import ResultPartitionDescriptor, SinkCommittables, TaskDeploymentDescriptor
 from sqlstream.specs import BatchQuerySpec, InferTableSpec, LookupJoinSpec, SinkSpec, SourceSpec, ValuesSpec
-from sqlstream.spi.connector import ConnectorContext, LooksUp, SourceReader
+from sqlstream.spi.connector import ConnectorContext, LooksUp, SourceReader, TakesSplits
 
 if TYPE_CHECKING:
     from runtime.batch.query_reader import BatchQueryReader
@@ -32,7 +35,8 @@ if TYPE_CHECKING:
 @dataclasses.dataclass(frozen=True)
 class TaskSurroundings:
     """What is handed in to a task: clock, files, network, and how it waits. `on_lost` is called by any thread with the cause when
-    the connection to a producer is lost; `pause_ms` waits, and raises when the task is to end."""
+    the connection to a producer is lost; `pause_ms` waits, and raises when the task is to end; `request_splits` asks for further
+    splits of the source, which come to `SourceInput.on_assigned`."""
 
     now_ms: Callable[[], int]
     files: Any
@@ -42,6 +46,7 @@ class TaskSurroundings:
     times: TaskTimes
     pause_ms: Callable[[int], None]
     on_lost: Callable[[str], None]
+    request_splits: Callable[[SplitsRequested], None]
 
 
 class OpenedTask:
@@ -58,6 +63,12 @@ class OpenedTask:
         self.loop = TaskLoop(no_input, self.chain, self.partitions, surroundings.now_ms)
         self.client_streams: list[ClientStream] = []
         self.batch_query: BatchQueryReader | None = None
+
+    def source(self) -> SourceInput:
+        """The input of a task that has requested splits."""
+        source = self.loop.input
+        assert isinstance(source, SourceInput)
+        return source
 
     def committables(self) -> tuple[SinkCommittables, ...]:
         """What the sinks have written, once the loop has finished."""
@@ -113,7 +124,23 @@ class TaskOpening:
                 counters.add_records_in,
                 self._opened.position,
                 self._surroundings.now_ms,
+                self._split_source(reader),
             )
+        )
+
+    def _split_source(self, reader: SourceReader) -> SplitSource | None:
+        task, first = self._descriptor, self._descriptor.splits
+        if first is None:
+            return None
+        if not isinstance(reader, TakesSplits):
+            if not first.is_last:
+                raise InternalError(f"task {task.task_name} cannot take further splits")
+            return None
+        reader.add_splits(dataclasses.replace(first, positions=()))
+        return (
+            None
+            if first.is_last
+            else SplitSource(task.execution_id, reader, self._surroundings.request_splits)
         )
 
     def _set_input(self, task_input: TaskInput) -> None:
@@ -132,7 +159,9 @@ class TaskOpening:
         assert isinstance(spec, SourceSpec)
         from runtime.connectors import connector
 
-        return connector(spec.connector).source(spec, self._connector_context(chained), None)
+        first = self._descriptor.splits
+        splits = list(first.positions) if first is not None else None
+        return connector(spec.connector).source(spec, self._connector_context(chained), splits)
 
     def _open_inputs(self) -> None:
         inputs, job_id = self._descriptor.inputs, self._descriptor.job_id

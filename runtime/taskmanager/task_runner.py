@@ -7,10 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from runtime.net.exchange import DataExchange
+from runtime.taskmanager.split_requests import SplitsRequested
 from runtime.taskmanager.task import Task, TaskEnvironment
 from runtime.taskmanager.task_executor import TaskStateChanged
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import TaskDeploymentDescriptor, TaskMetrics
+from sqlstream.spi.connector import AssignedSplits
 
 
 class ThreadTaskRunner:
@@ -24,7 +26,7 @@ class ThreadTaskRunner:
         now_ms: Callable[[], int],
         files: Any,
         exchange: DataExchange,
-        on_state: Callable[[TaskStateChanged], None],
+        on_state: Callable[[TaskStateChanged | SplitsRequested], None],
     ) -> None:
         self._on_state = on_state
         self._environment = TaskEnvironment(now_ms, files, exchange, self._on_change)
@@ -46,6 +48,12 @@ class ThreadTaskRunner:
             task = self._tasks.get(execution_id)
         if task is not None:
             task.cancel()
+
+    def give_splits(self, execution_id: str, number: int, assigned: AssignedSplits) -> None:
+        with self._lock:
+            task = self._tasks.get(execution_id)
+        if task is not None:
+            task.give_splits(number, assigned)
 
     def metrics(self) -> tuple[TaskMetrics, ...]:
         return tuple(task.metrics() for task in self._running())
@@ -73,8 +81,8 @@ class ThreadTaskRunner:
         with self._lock:
             return list(self._tasks.values())
 
-    def _on_change(self, change: TaskStateChanged) -> None:
-        if change.state.is_terminal:
+    def _on_change(self, change: TaskStateChanged | SplitsRequested) -> None:
+        if isinstance(change, TaskStateChanged) and change.state.is_terminal:
             self._forget(change)
         self._on_state(change)
 

@@ -25,6 +25,10 @@ class ProcessingTimers:
         if has_timers or operator.context.state.tables:
             self._operators.append((operator, call))
 
+    def clear(self) -> None:
+        """Forget the operators."""
+        self._operators = []
+
     def next_ms(self) -> int | None:
         """The earliest time that any operator waits for."""
         if not self._operators:

@@ -20,6 +20,7 @@ Repetition is safe because:
     JobMaster        DeployTask             TaskStateUpdate (any state)
     JobMaster        CancelTask             TaskStateUpdate (a final state)
     TaskManager      TaskStateUpdate        TaskStateAck
+    TaskManager      RequestSplits          AssignSplits, at once or when there are any
     TaskManager      MetricsReport          nothing: the next one replaces it
     JobManager       RequestMetrics         MetricsReport, several times
     JobManager       UnknownTaskManager     nothing: the TaskManager ends its tasks and registers again
@@ -34,6 +35,8 @@ import msgspec
 from sqlstream.errors import ErrorInfo
 from sqlstream.graph.job_graph import JobEdge, JobVertex
 from sqlstream.messages.job_state import ExecutionState, JobStatus
+from sqlstream.spi.committable import Committable
+from sqlstream.spi.connector import AssignedSplits
 
 PROTOCOL_VERSION = 1
 """Raised when a message changes its meaning; a TaskManager of another version is refused at registration."""
@@ -105,7 +108,8 @@ class TaskDeploymentDescriptor(msgspec.Struct, frozen=True):
     """Everything a TaskManager needs to run one attempt of one subtask (Flink: TaskDeploymentDescriptor).
 
     `inputs` and `outputs` are in the order of the job's edges. Sinks that send rows to the client (`collect`,
-    `print`) send them to the data endpoint at `result_address`, under the job id and the operator id.
+    `print`) send them to the data endpoint at `result_address`, under the job id and the operator id. `splits` are the first of
+    a source whose splits are assigned.
     """
 
     job_id: str
@@ -119,6 +123,7 @@ class TaskDeploymentDescriptor(msgspec.Struct, frozen=True):
     outputs: tuple[ResultPartitionDescriptor, ...]
     result_address: str
     config: dict[str, str] = {}
+    splits: AssignedSplits | None = None
 
     @property
     def task_name(self) -> str:
@@ -127,10 +132,10 @@ class TaskDeploymentDescriptor(msgspec.Struct, frozen=True):
 
 
 class SinkCommittables(msgspec.Struct, frozen=True):
-    """The committables that `SinkWriter.finish` of one sink operator in one subtask returned."""
+    """The committables that `SinkWriter.prepare_commit` of one sink operator in one subtask returned."""
 
     operator_id: int
-    committables: tuple[dict[str, Any], ...]
+    committables: tuple[Committable, ...]
 
 
 class TaskMetrics(msgspec.Struct, frozen=True):
@@ -220,6 +225,17 @@ class TaskStateUpdate(RpcMessage, frozen=True):
     metrics: TaskMetrics | None = None
 
 
+class RequestSplits(RpcMessage, frozen=True):
+    """The reader of a source takes further splits. Its assignments are numbered: 0 came with its deployment, and `number` is the
+    one that it awaits. `returned` are all splits so far that it could not read as they were found."""
+
+    task_manager_id: str
+    job_id: str
+    execution_id: str
+    number: int
+    returned: tuple[dict[str, Any], ...] = ()
+
+
 class MetricsReport(RpcMessage, frozen=True):
     """Figures of the TaskManager's running tasks, by job; by `sequence` the receiver drops reports older than the last."""
 
@@ -291,6 +307,15 @@ class CancelTask(RpcMessage, frozen=True):
     execution_id: str
 
 
+class AssignSplits(RpcMessage, frozen=True):
+    """The reader's assignment of this number. A reader that has it already drops it."""
+
+    task_manager_id: str
+    execution_id: str
+    number: int
+    assigned: AssignedSplits
+
+
 class TaskStateAck(RpcMessage, frozen=True):
     task_manager_id: str
     execution_id: str
@@ -304,6 +329,7 @@ ToJobManager = (
     | SlotRefused
     | SlotFreed
     | TaskStateUpdate
+    | RequestSplits
     | MetricsReport
 )
 ToTaskManager = (
@@ -317,6 +343,7 @@ ToTaskManager = (
     | DeployTask
     | CancelTask
     | TaskStateAck
+    | AssignSplits
     | RequestMetrics
 )
 ControlMessage = ToJobManager | ToTaskManager

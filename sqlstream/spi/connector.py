@@ -14,6 +14,8 @@ import msgspec
 
 from sqlstream.changelog import ChangelogMode
 from sqlstream.schema import Schema
+from sqlstream.spi.committable import Committable
+from sqlstream.spi.files import Files
 from sqlstream.types import LogicalType
 
 if TYPE_CHECKING:
@@ -116,10 +118,70 @@ class ConnectorContext:
     config: dict[str, str]
     now_ms: Callable[[], int]
     count: Callable[[str, int], None]
-    files: Any
+    files: Files
     emit_result: Callable[[pa.RecordBatch], None] = lambda batch: None
     print_lines: Callable[[list[str], bool], None] = lambda lines, is_error: None
     on_cancel: Callable[[Callable[[], None]], None] = lambda interrupt: None
+
+
+@dataclass(frozen=True)
+class SourceSplit:
+    """A part of a table that one reader reads. `position` is JSON-able: where it begins, as readers take it and as their
+    snapshots have it. `weight` says how much there is to read, in a unit that all splits of the table share."""
+
+    position: dict[str, Any]
+    weight: int = 1
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """What a look at a table has found: the splits that no look before has found. `is_last`: there is no further look.
+    `is_on_demand`: splits may wait until a reader asks for one; otherwise each has its reader at once, since their rows overlap
+    in time. `holds_watermark`: what was found is not all that may still come from before the present rows."""
+
+    splits: tuple[SourceSplit, ...]
+    is_last: bool
+    is_on_demand: bool = False
+    holds_watermark: bool = False
+
+
+@dataclass(frozen=True)
+class EnumeratorContext:
+    """What an enumerator may use of its surroundings: the number of readers, and as in ConnectorContext."""
+
+    parallelism: int
+    batch_rows: int
+    now_ms: Callable[[], int]
+    files: Any
+
+
+class SplitEnumerator(Protocol):
+    """Finds the splits of a table. Called by one thread at a time; it never touches rows.
+
+    State: what it has found, if it looks more than once."""
+
+    def discover(self) -> Discovery:
+        """Look, or look again. UserError or ExternalError when the table cannot be read."""
+
+    @property
+    def interval_ms(self) -> int:
+        """How long after a look that was not the last the next one is due."""
+
+    def give_back(self, positions: list[dict[str, Any]]) -> None:
+        """Readers could not read these splits as they were found; what is at their places is looked for again."""
+
+    def snapshot(self) -> dict[str, Any]:
+        """What was found, JSON-able, for an enumerator that goes on from here."""
+
+
+@runtime_checkable
+class EnumeratesSplits(Protocol):
+    """A connector whose readers are assigned their splits."""
+
+    def split_enumerator(
+        self, spec: SourceSpec, context: EnumeratorContext, state: dict[str, Any] | None
+    ) -> SplitEnumerator:
+        """`state`: a snapshot to go on from; None for a fresh start."""
 
 
 class SourceReader(Protocol):
@@ -147,17 +209,45 @@ class MakesWatermarks(Protocol):
         not begun. It never falls; WATERMARK_MIN until every such split has a watermark."""
 
 
+@dataclass(frozen=True)
+class AssignedSplits:
+    """Splits for a reader that runs. `is_last`: it gets no more. `holds_watermark`: until the next assignment its watermark must
+    stay, because rows from before it may still come."""
+
+    positions: tuple[dict[str, Any], ...]
+    is_last: bool
+    holds_watermark: bool = False
+
+
+@runtime_checkable
+class TakesSplits(Protocol):
+    """A reader that gets splits while it runs. Until the first assignment it takes those that it was made with for all."""
+
+    def add_splits(self, assigned: AssignedSplits) -> None: ...
+
+    @property
+    def wants_splits(self) -> bool:
+        """Whether it takes further splits now. `poll` returns NOTHING_YET while it has none to read."""
+
+    @property
+    def returned_splits(self) -> tuple[dict[str, Any], ...]:
+        """All splits so far that could not be read as they were found, and that it has given up."""
+
+
 class SinkWriter(Protocol):
     """Writes the rows of one subtask. Nothing may be visible as complete before `commit` of the connector."""
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Rows in the layout of the SinkSpec; a changelog batch when the input mode is not INSERT_ONLY."""
 
-    def finish(self) -> list[dict[str, Any]]:
-        """No row follows: flush, and return JSON-able committables for `commit`."""
+    def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
+        """Make durable what was written since the last call, and return it for `commit` of that checkpoint, or of the next one
+        that is completed. Ids grow. Rows may follow, except after LAST_CHECKPOINT_ID, which is the end of the input: nothing is
+        called then."""
 
     def abort(self) -> None:
-        """The task failed or was cancelled: remove what was not committed. Called instead of `finish`."""
+        """The task failed or was cancelled: remove what no `prepare_commit` has returned. Called once, instead of
+        `prepare_commit(LAST_CHECKPOINT_ID)`."""
 
 
 class Connector(Protocol):
@@ -173,12 +263,17 @@ class Connector(Protocol):
     def source(
         self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
     ) -> SourceReader:
-        """A reader of this subtask's share; `splits` are the snapshots to resume from, None for a fresh start."""
+        """A reader of these splits: those that were assigned to it, or snapshots to resume from. None: a reader that takes its
+        share by itself, as in a batch engine."""
 
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter: ...
 
-    def commit(self, spec: SinkSpec, committables: list[dict[str, Any]], files: Any) -> None:
-        """Make the work of all subtasks visible, once, after every task of the job has finished. Idempotent."""
+    def commit(
+        self, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Files
+    ) -> None:
+        """Make what all subtasks wrote for a completed checkpoint visible, all or none as far as readers can see. Checkpoints
+        come in their order; `committables` are also those of checkpoints before it that were not completed. A commit that is
+        repeated, also after one that broke off at any point, completes that one and makes nothing visible twice."""
 
 
 class LookupSource(Protocol):
@@ -218,14 +313,6 @@ class KeepsRejectedRows(Protocol):
 
 
 @runtime_checkable
-class UndoesBrokenCommits(Protocol):
-    """A connector that notes a commit while it is under way."""
-
-    def undo_broken_commits(self, spec: SinkSpec, files: Any) -> None:
-        """Remove the output, visible or not, of every commit to the table whose process has died in the middle."""
-
-
-@runtime_checkable
 class NamesPaths(Protocol):
     """A connector whose tables are files."""
 
@@ -241,7 +328,7 @@ class NamesPaths(Protocol):
 class MeasuresInput(Protocol):
     """A connector that can estimate the size of a bounded table before a job starts."""
 
-    def input_bytes(self, spec: SourceSpec, files: Any) -> int:
+    def input_bytes(self, spec: SourceSpec, files: Files) -> int:
         """An upper estimate of the present bytes of the table's rows, decompressed. Never fails: a table that cannot be
         read has no estimate."""
 
@@ -250,10 +337,11 @@ class MeasuresInput(Protocol):
 class AbortsCommittables(Protocol):
     """A connector whose subtasks leave uncommitted output, such as hidden files, when they are not committed."""
 
-    def abort(self, spec: SinkSpec, job_id: str, committables: list[dict[str, Any]], files: Any) -> None:
-        """The job did not finish: remove the output of its finished subtasks (`committables`), of subtasks that could not
-        clean up because their process died, and what `commit` has made visible when the commit of another sink of the job
-        failed. Idempotent."""
+    def abort(self, spec: SinkSpec, job_id: str, committables: list[Committable], files: Files) -> None:
+        """Remove what the job has staged for checkpoints that will never be completed, whether a writer has reported it or its
+        process has died before, and what `commit` has made visible of `committables`, when the commit of another sink failed.
+        Nobody writes for the job meanwhile, and no completed checkpoint waits for its commit. What was committed before stays.
+        Idempotent."""
 
 
 @runtime_checkable

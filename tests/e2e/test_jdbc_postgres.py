@@ -5,13 +5,14 @@ from __future__ import annotations
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 
 import pytest
 from changelog_harness import changelogs
 from command_harness import ROOT, SQLSTREAM, environment, sqlstream
+from commit_harness import CheckpointedJob, MortalFiles, Process
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jdbc_harness import FILES, abort, commit, context, look_up, read, sink, source, written
@@ -19,12 +20,14 @@ from operator_harness import Row, batch
 from postgres_harness import PASSWORD, USER, Postgres, running_postgres, sql_options
 
 from runtime.connectors import connector
+from runtime.connectors.jdbc.driver import Connection
 from runtime.host.rooted_files import FilePlaces, RootedFiles
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ExternalError, Retry, SqlStreamError, UserError
 from sqlstream.expressions import Call, Expression, InputRef, Literal
 from sqlstream.schema import Schema
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 from sqlstream.spi.connector import SourceStatus
 
 pytestmark = pytest.mark.timeout(120)
@@ -388,6 +391,55 @@ def test_an_abort_leaves_nothing_of_its_job(out: Postgres) -> None:
     assert tables(out) == ["out", "sqlstream_staging_other"]
 
 
+class MortalServer:
+    """What the present process asks of the server; it may die before or after each statement, and its connections with it."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self._process = Process(None)
+        self._open: list[Connection] = []
+        for name in ("run", "rows", "ingest"):
+            patch.setattr(Connection, name, self._counted(getattr(Connection, name)))
+
+    def _counted(self, statement: Callable[..., Any]) -> Callable[..., Any]:
+        def call(connection: Connection, *arguments: Any) -> Any:
+            # A thread that connects ends with its process, and leaves nothing.
+            if threading.current_thread() is not threading.main_thread():
+                return statement(connection, *arguments)
+            self._open.append(connection)
+            self._process.call()
+            result = statement(connection, *arguments)
+            self._process.call()
+            return result
+
+        return call
+
+    def files(self, process: Process) -> MortalFiles:
+        for connection in self._open:
+            connection.close()
+        self._open.clear()
+        self._process = process
+        return MortalFiles(process)
+
+
+@pytest.mark.parametrize("death", [0, 23, 46, 69, 92])
+def test_a_table_has_every_row_once_wherever_the_process_dies(
+    out: Postgres, death: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out.sql(f"CREATE TABLE w.t (v varchar(20){' PRIMARY KEY' * (death % 2)}, p int4)")
+    schema = Schema.of(("v", sql.STRING), ("p", sql.INT))
+    target = sink(out.options("w.t", sink__max_retries="0"), schema, (0,) * (death % 2))
+    plan = [(5, True, True), (4, False, True), (3, True, False), (6, True, True), (2, True, True)]
+
+    def visible() -> list[int]:
+        return [int(v) for v in out.sql("SELECT v FROM w.t").split()]
+
+    job = CheckpointedJob(target, plan, [death, death // 2], visible, MortalServer(monkeypatch).files)
+    rows = job.run()
+    assert job.died > 0
+    assert sorted(visible()) == list(range(rows))
+    assert tables(out) == ["out", "sqlstream_commits", "t"]
+
+
 def test_what_a_job_that_died_has_staged_is_removed_and_nothing_else(out: Postgres) -> None:
     target = sink(out.options("w.out"), OUT)
     dead = connector("jdbc").sink(target, ChangelogMode.INSERT_ONLY, context(job_id="d" * 32))
@@ -459,7 +511,7 @@ def test_rows_that_the_table_refuses_change_nothing(out: Postgres) -> None:
 def test_rows_that_have_vanished_fail_the_commit_and_change_nothing(out: Postgres) -> None:
     target = sink(out.options("w.out"), OUT)
     lost, kept = written(target, [[(2, "b")]]), written(target, [[(3, "c")]], subtask=1)
-    out.sql(f"TRUNCATE w.{lost[0]['table']}")
+    out.sql(f"TRUNCATE w.{lost[0].content['table']}")
     with pytest.raises(ExternalError, match="have vanished"):
         commit(target, [*lost, *kept])
     assert out.sql("SELECT count(*) FROM w.out") == "0"
@@ -472,7 +524,7 @@ def test_a_lost_connection_is_made_again_and_no_row_is_written_twice(out: Postgr
     out.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'sqlstream'")
     writer.write(batch(OUT, [(3, "c")]))
     writer.write(batch(OUT, [(4, "d")]))
-    commit(target, writer.finish())
+    commit(target, writer.prepare_commit(LAST_CHECKPOINT_ID))
     assert out.sql("SELECT string_agg(k::text, ',' ORDER BY k) FROM w.out") == "1,2,3,4"
 
 

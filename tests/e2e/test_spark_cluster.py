@@ -17,6 +17,7 @@ from runtime.host.files import LocalFiles
 from sqlstream import types as sql
 from sqlstream.batch_plan import BatchPlan
 from sqlstream.schema import Schema
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -88,7 +89,7 @@ def test_an_insert_writes_each_row_once_though_an_executor_is_killed(tmp_path: P
     run = RecordedRun()
     query = f"SELECT c0 AS id FROM ({SLOWLY}) AS x WHERE s IS NOT NULL"
     run_and_kill_an_executor(plan_of(query, table, schema=NUMBERS, sink=sink, config=CLUSTER), run)
-    connector("filesystem").commit(sink, run.committables, LocalFiles())
+    connector("filesystem").commit(sink, LAST_CHECKPOINT_ID, run.committables, LocalFiles())
     texts = [
         file.read_text() for file in (tmp_path / "out").rglob("part-*.csv") if ".staging" not in str(file)
     ]

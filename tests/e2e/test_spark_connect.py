@@ -23,6 +23,7 @@ from sqlstream import types as sql
 from sqlstream.batch_plan import BatchTable
 from sqlstream.errors import ExternalError, InternalError, JobError, UserError
 from sqlstream.schema import Schema
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 
 pytestmark = pytest.mark.timeout(500)
 
@@ -183,7 +184,7 @@ def test_output_is_visible_only_after_the_commit(on: Statements, tmp_path: Path,
     assert visible_files(tmp_path / "out") == []
     assert run.counts["output", "numRecordsIn"] == 3
     assert run.counts["t0", "numRecordsOut"] == 3
-    connector("filesystem").commit(sink, run.committables, LocalFiles())
+    connector("filesystem").commit(sink, LAST_CHECKPOINT_ID, run.committables, LocalFiles())
     texts = [file.read_text() for file in visible_files(tmp_path / "out")]
     assert sorted("".join(texts).splitlines()) == ["1,Ann", '2,""', "4,Dan"]
 

@@ -23,6 +23,7 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 from sqlstream.spi.connector import ConnectorContext
 
 CONNECTOR = Filesystem()
@@ -93,11 +94,11 @@ class Table:
         columns = {"v": [1] * len(values), "p": list(values)}
         try:
             sink.write(pa.RecordBatch.from_pydict(columns, schema=to_arrow_schema(SCHEMA)))
-            committables = sink.finish()
+            committables = sink.prepare_commit(LAST_CHECKPOINT_ID)
         except Exception:
             sink.abort()
             raise
-        CONNECTOR.commit(spec, committables, LocalFiles())
+        CONNECTOR.commit(spec, LAST_CHECKPOINT_ID, committables, LocalFiles())
 
     def read(self) -> list[dict[str, Any]]:
         spec = SourceSpec("t", "filesystem", self.options, SCHEMA, SCHEMA.names)

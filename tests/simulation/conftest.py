@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from simulated_tasks import ASSIGNED
 
 from runtime.connectors import CONNECTORS
 
@@ -23,4 +24,5 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(autouse=True)
 def simulated_connector(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(CONNECTORS, "simulated", "simulated_tasks:SimulatedConnector")
+    for name in ("simulated", ASSIGNED):
+        monkeypatch.setitem(CONNECTORS, name, "simulated_tasks:SimulatedConnector")

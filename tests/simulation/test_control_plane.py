@@ -17,6 +17,7 @@ import msgspec
 import pytest
 from simulated_provider import FULL, KILLED, SimulatedProvider
 from simulated_tasks import (
+    ASSIGNED,
     KEEP,
     SCHEMA,
     Disk,
@@ -30,6 +31,7 @@ from runtime.jobmanager.events import (
     AbortSinks,
     CancelRequested,
     CommitSinks,
+    DiscoveryFailed,
     JobFinished,
     JobManagerEvent,
     JobManagerInstruction,
@@ -45,6 +47,9 @@ from runtime.jobmanager.events import (
     SinksAborted,
     SinksCommitFailed,
     SinksCommitted,
+    SplitsDiscovered,
+    StartEnumerator,
+    StopEnumerators,
     StoreJob,
     SubmitRequested,
     TaskManagerExited,
@@ -61,6 +66,7 @@ from runtime.net.simulated import NetworkFaults, SimulatedNetwork
 from runtime.taskmanager import task_executor
 from runtime.taskmanager.task_executor import (
     CollectMetrics,
+    GiveSplits,
     SendToJobManager,
     StartTask,
     StopTask,
@@ -76,11 +82,13 @@ from sqlstream.graph.stream_graph import Exchange, ExchangeKind
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.messages.rpc import RequestSlot, TaskDeploymentDescriptor, TaskMetrics, TaskStateUpdate
 from sqlstream.specs import CalcSpec, SinkSpec, SourceSpec
+from sqlstream.spi.connector import Discovery, SourceSplit
 
 JOB_MANAGER = "jobmanager:6123"
 TICK_MS = 200
 FAULTS_END_MS = 25_000
 GIVE_UP_MS = 240_000
+UNREADABLE = ErrorInfo(code="SS5002", message="no such table", reason=FailureReason.OPERATOR_FAILED)
 RUSH_JOBS = 3
 SEEDS_ENOUGH = 300
 FAULTS = (
@@ -103,6 +111,7 @@ FAULTS = (
     "finds no room",
     "cannot be stored",
     "cannot be committed",
+    "cannot be looked at",
 )
 """What the story tells of each fault."""
 FAULTS_SEEN: Counter[str] = Counter()
@@ -122,8 +131,11 @@ def random_job(rng: random.Random, number: int) -> JobGraph:
     parallelism = [rng.randint(1, 3) for _ in range(depth)]
     if rng.random() < 0.1:
         parallelism[-1] = rng.randint(4, 14)
+    has_splits = rng.random() < 0.5
+    options = {"splits": str(rng.randint(0, 8))} if has_splits else {}
+    name = ASSIGNED if has_splits else "simulated"
     chains = [
-        [SourceSpec(f"t{number}", "simulated", {}, SCHEMA, SCHEMA.names)],
+        [SourceSpec(f"t{number}", name, options, SCHEMA, SCHEMA.names)],
         *([KEEP] for _ in range(depth - 1)),
     ]
     chains[-1].append(SinkSpec("s", "simulated", {}, SCHEMA))
@@ -224,6 +236,7 @@ class Cluster:
                 JobMasterConfig(
                     result_address=JOB_MANAGER,
                     restart_strategy=Restarts if self.has_restarts else NoRestart,
+                    enumerates=lambda connector: connector == ASSIGNED,
                 ),
                 slots_max=self.bounds.slots_max if self.bounds else None,
             )
@@ -262,6 +275,8 @@ class Cluster:
         self.lost_processes = 0
         self.has_lost_tasks = False
         self.commits: dict[str, int] = {}
+        self.undiscovered: dict[tuple[str, str], list[int]] = {}
+        self.stopped_enumerators: set[str] = set()
         self.failed_commits: set[str] = set()
         self.aborts: set[str] = set()
         self.finished: dict[str, JobFinished] = {}
@@ -364,14 +379,18 @@ class Cluster:
                     self.say(f"{job.job_id} cannot be stored")
                 done = JobStoreFailed(job.job_id, DISK_FULL) if fails else JobStored(job.job_id)
                 self.later(done)
-            case CommitSinks(job_id, commits):
+            case CommitSinks(job_id, checkpoint_id, commits):
                 self.commits[job_id] = self.commits.get(job_id, 0) + 1
                 fails = not self.is_calm and self.rng.random() < 0.1
                 if fails:
                     self.say(f"{job_id} cannot be committed")
                     self.failed_commits.add(job_id)
                 self.disk.commit(job_id, files_of(commits), fails)
-                self.later(SinksCommitFailed(job_id, DISK_FULL) if fails else SinksCommitted(job_id))
+                self.later(
+                    SinksCommitFailed(job_id, checkpoint_id, DISK_FULL)
+                    if fails
+                    else SinksCommitted(job_id, checkpoint_id)
+                )
             case AbortSinks(job_id, commits):
                 assert commits
                 assert job_id not in self.aborts, f"{job_id} is aborted twice"
@@ -387,8 +406,35 @@ class Cluster:
             case RequestTaskManagers(resource_ids):
                 for resource_id in resource_ids:
                     self.provider.request(resource_id)
+            case StartEnumerator():
+                self.start_enumerator(instruction)
+            case StopEnumerators(job_id):
+                self.stopped_enumerators.add(job_id)
             case RemoveJob():
                 pass
+
+    def start_enumerator(self, source: StartEnumerator) -> None:
+        """Looks several times, in vain now and then, and goes on where it was when it is started again."""
+        key = (source.job_id, source.vertex_id)
+        left = self.undiscovered.setdefault(key, list(range(int(source.spec.options["splits"]))))
+        is_on_demand = self.rng.random() < 0.5
+
+        def look() -> None:
+            if source.job_id in self.stopped_enumerators:
+                return
+            if not self.is_calm and self.rng.random() < 0.03:
+                self.say(f"the table of {source.job_id} cannot be looked at")
+                self.broken_jobs.add(source.job_id)
+                self.tell_job_manager(DiscoveryFailed(*key, UNREADABLE))
+                return
+            found = [left.pop(0) for _ in range(self.rng.randint(0, len(left)))]
+            splits = tuple(SourceSplit({"part": part}, self.rng.randint(0, 9)) for part in found)
+            discovery = Discovery(splits, is_last=not left, is_on_demand=is_on_demand)
+            self.tell_job_manager(SplitsDiscovered(*key, discovery))
+            if left:
+                self.after(self.rng.randint(1, 3000), look)
+
+        self.after(self.rng.randint(1, 500), look)
 
     def later(self, event: JobManagerEvent) -> None:
         """What a thread of the JobManager's has to say, now and then twice."""
@@ -461,6 +507,9 @@ class Cluster:
                 case CollectMetrics():
                     metrics = tuple(TaskMetrics(e, {"numRecordsIn": self.now_ms}) for e in process.running)
                     self.tell_process(process, task_executor.MetricsCollected(metrics))
+                case GiveSplits(execution_id, number, assigned):
+                    if execution_id in process.running:
+                        process.running[execution_id].give_splits(number, assigned)
                 case Terminate():
                     self.kill(process)
 
@@ -556,7 +605,7 @@ class Cluster:
     def deliver(self, address: str, message: object) -> None:
         if address == JOB_MANAGER:
             if isinstance(message, TaskStateUpdate):
-                files = [c["file"] for sink in message.committables for c in sink.committables]
+                files = [c.content["file"] for sink in message.committables for c in sink.committables]
                 self.disk.reported.update((message.job_id, file) for file in files)
             self.tell_job_manager(MessageReceived(message))  # type: ignore[arg-type]
             return
@@ -581,6 +630,7 @@ class Cluster:
             lambda: self.clock_ms(process.address) + self.clock_steps_ms.get(process.address, 0),
             self.after,
             lambda change: self.report(process, change),
+            request_splits=lambda request: self.tell_process(process, request),
         )
         self.after(self.rng.randint(1, 300), lambda: self.step_task(process, task))
 
@@ -725,7 +775,7 @@ class Cluster:
 
 
 def files_of(commits: tuple[SinkCommit, ...]) -> list[str]:
-    return [c["file"] for commit in commits for c in commit.committables]
+    return [c.content["file"] for commit in commits for c in commit.committables]
 
 
 def run(seed: int) -> Cluster:

@@ -19,6 +19,7 @@ from sqlstream import types as sql
 from sqlstream.batch_plan import BatchOutput, BatchPlan, BatchTable
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.spi.committable import Committable
 
 SMALL = {
     "spark.master": "local[2]",
@@ -50,7 +51,7 @@ class RecordedRun:
     ) -> None:
         self.row_count = 0
         self.batches: list[pa.RecordBatch] = []
-        self.committables: list[dict[str, Any]] = []
+        self.committables: list[Committable] = []
         self.counts: Counter[tuple[str, str]] = Counter()
         self.states: list[str] = []
         self.reports: list[tuple[int, int]] = []
@@ -69,7 +70,7 @@ class RecordedRun:
         if self._keeps_rows:
             self.batches.append(batch)
 
-    def written(self, output: int, committables: list[dict[str, Any]]) -> None:
+    def written(self, output: int, committables: list[Committable]) -> None:
         self.committables += committables
 
     def is_cancelled(self) -> bool:

@@ -34,6 +34,7 @@ from runtime.host.rooted_files import FilePlaces, RootedFiles
 from sqlstream.batch_plan import BatchOutput, BatchPlan, BatchTable
 from sqlstream.errors import ExternalError, SqlStreamError, UserError
 from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.spi.committable import Committable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -125,7 +126,7 @@ class SparkStatement:
         rows = self._mapped(output, "send", encode_arguments(told), SENT_DDL)
         return {row["partition"]: row["attempt"] for row in rows}
 
-    def _written(self, output: BatchOutput) -> list[dict[str, Any]]:
+    def _written(self, output: BatchOutput) -> list[Committable]:
         assert output.sink is not None
         told = WriteArguments(
             self._plan.job_id,
@@ -135,7 +136,7 @@ class SparkStatement:
             output.sink,
         )
         rows = self._mapped(output, "write", encode_arguments(told), WRITTEN_DDL)
-        return [c for row in rows for c in msgspec.json.decode(row["committables"])]
+        return [c for row in rows for c in msgspec.json.decode(row["committables"], type=list[Committable])]
 
     def _mapped(self, output: BatchOutput, task: str, arguments: str, ddl: str) -> list[Any]:
         self._tables.make_views()

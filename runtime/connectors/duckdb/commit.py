@@ -1,4 +1,4 @@
-"""Applies the staged rows of a finished job to its DuckDB table, in one transaction and once."""
+"""Applies the rows that a job has staged for a checkpoint to its DuckDB table, in one transaction and once."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from runtime.connectors.duckdb.options import Place
 from runtime.connectors.duckdb.relation import check_columns, described
 from runtime.connectors.duckdb.types import type_name
 from runtime.connectors.sql_filters import quote
-from runtime.connectors.staged_rows import KIND_COLUMN, staged_rows
+from runtime.connectors.staged_rows import KIND_COLUMN, remove_committed, staged_rows
 from runtime.host.clock import wait_s
 from sqlstream.changelog import RowKind
 from sqlstream.errors import ExternalError, Retry, UserError
 from sqlstream.specs import SinkSpec
+from sqlstream.spi.committable import Committable, in_order
+from sqlstream.spi.files import Files
 
 JOURNAL = "sqlstream_commits"
-"""A table in the database with the ids of the writers whose rows it holds."""
+"""A table in the database with the writers and checkpoints whose rows it holds."""
 
 _JOURNAL_DAYS = 30
 _TRIES = 40
@@ -30,7 +32,7 @@ _ALIAS = "target"
 _ADDED = f"({int(RowKind.INSERT)}, {int(RowKind.UPDATE_AFTER)})"
 
 
-def check_target(place: Place, spec: SinkSpec, files: Any) -> None:
+def check_target(place: Place, spec: SinkSpec, files: Files) -> None:
     """Look, before a job runs, whether its rows will fit. UserError SS5062 where they will not. A file that is absent will be
     made, and one that is locked now may be free when the job has finished."""
     if files.status(place.path) is None:
@@ -43,12 +45,14 @@ def check_target(place: Place, spec: SinkSpec, files: Any) -> None:
             raise
 
 
-def apply(place: Place, spec: SinkSpec, committables: Sequence[dict[str, Any]], files: Any) -> None:
+def apply(
+    place: Place, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Files
+) -> None:
     """Make the rows of all writers visible, unless they are already; the table and the file are made where they are absent.
 
     A table with a primary key keeps the last row of each key, and loses the keys whose last change retracts. ExternalError
     SS5061 when another process keeps the database locked for ten seconds."""
-    writers = sorted(committables, key=lambda c: (c["subtask"], c["id"]))
+    writers = in_order(committables)
     if not writers:
         return
     files.make_directories(os.path.dirname(place.path) or ".")
@@ -57,14 +61,13 @@ def apply(place: Place, spec: SinkSpec, committables: Sequence[dict[str, Any]], 
         files.status(path)
     with translated(place), _writing(place, real) as connection:
         connection.execute("BEGIN")
-        if not _is_applied(connection, writers):
+        if missing := _missing(connection, writers):
             _check_table(connection, place, spec, _ALIAS, makes=True)
-            staged = pa.concat_tables([staged_rows(c["path"], files) for c in writers])
+            staged = pa.concat_tables([staged_rows(c, files) for c in missing])
             _write(connection, place, spec, staged)
-            _note(connection, writers)
+            _note(connection, missing)
         connection.execute("COMMIT")
-    for writer in writers:
-        files.remove(os.path.dirname(writer["path"]))
+    remove_committed(checkpoint_id, writers, files)
 
 
 @contextmanager
@@ -88,22 +91,22 @@ def _writing(place: Place, path: str) -> Iterator[Any]:
         yield connection
 
 
-def _is_applied(connection: Any, writers: Sequence[dict[str, Any]]) -> bool:
+def _missing(connection: Any, writers: Sequence[Committable]) -> list[Committable]:
+    """Those whose rows the journal does not name."""
     journal = f"{_ALIAS}.main.{JOURNAL}"
     connection.execute(
         f"CREATE TABLE IF NOT EXISTS {journal} (writer VARCHAR PRIMARY KEY, committed_at TIMESTAMPTZ)"
     )
-    ids = [w["id"] for w in writers]
-    ((found,),) = connection.execute(
-        f"SELECT count(*) FROM {journal} WHERE list_contains(?, writer)", [ids]
-    ).fetchall()
-    return bool(found)
+    keys = [w.key for w in writers]
+    found = connection.execute(f"SELECT writer FROM {journal} WHERE list_contains(?, writer)", [keys])
+    noted = {key for (key,) in found.fetchall()}
+    return [w for w in writers if w.key not in noted]
 
 
-def _note(connection: Any, writers: Sequence[dict[str, Any]]) -> None:
+def _note(connection: Any, writers: Sequence[Committable]) -> None:
     journal = f"{_ALIAS}.main.{JOURNAL}"
     connection.execute(f"DELETE FROM {journal} WHERE committed_at < now() - INTERVAL {_JOURNAL_DAYS} DAY")
-    connection.executemany(f"INSERT INTO {journal} VALUES (?, now())", [[w["id"]] for w in writers])
+    connection.executemany(f"INSERT INTO {journal} VALUES (?, now())", [[w.key] for w in writers])
 
 
 def _check_table(connection: Any, place: Place, spec: SinkSpec, alias: str, *, makes: bool = False) -> None:

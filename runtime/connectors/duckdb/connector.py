@@ -10,6 +10,7 @@ from runtime.connectors.duckdb.options import OPTIONS, Place, read_place
 from runtime.connectors.duckdb.place_kind import PlaceKind
 from runtime.connectors.duckdb.types import is_carried
 from runtime.connectors.file_paths import absolute_path, is_pattern, root_of
+from runtime.connectors.fixed_splits import FixedSplits, own_share
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.schema import Schema
@@ -17,14 +18,18 @@ from sqlstream.spi.batch_relation import BatchRelation, ThroughReader
 from sqlstream.spi.connector import (
     ConnectorContext,
     ConnectorDescriptor,
+    EnumeratorContext,
     LookupSource,
     SinkWriter,
     SourceReader,
+    SplitEnumerator,
 )
+from sqlstream.spi.files import Files
 from sqlstream.spi.lookup import LookupOptions
 
 if TYPE_CHECKING:
     from sqlstream.specs import SinkSpec, SourceSpec
+    from sqlstream.spi.committable import Committable
 
 _PACKED_FACTOR = 10
 """How much larger rows are than a DuckDB or Parquet file with them, at most in most cases."""
@@ -33,7 +38,8 @@ _PACKED_FACTOR = 10
 class DuckDb:
     """Tables that DuckDB reads: all of them as a bounded source and by key, and those of a DuckDB file as a sink too.
 
-    A sink's rows are visible when the job has finished, in one transaction."""
+    A sink's rows are visible when their checkpoint is committed, in one transaction; without checkpoints, when the job has
+    finished."""
 
     descriptor = ConnectorDescriptor(
         identifier="duckdb",
@@ -73,7 +79,13 @@ class DuckDb:
     ) -> SourceReader:
         from runtime.connectors.duckdb.source import DuckDbReader
 
-        return DuckDbReader(spec, read_place(spec.table, spec.options), context, splits)
+        share = own_share(self, spec, context) if splits is None else splits
+        return DuckDbReader(spec, read_place(spec.table, spec.options), context, share)
+
+    def split_enumerator(
+        self, spec: SourceSpec, context: EnumeratorContext, state: dict[str, Any] | None
+    ) -> SplitEnumerator:
+        return FixedSplits([{"block": 0, "rows": 0}], state)
 
     def lookup_source(
         self, spec: SourceSpec, keys: tuple[str, ...], context: ConnectorContext
@@ -90,12 +102,14 @@ class DuckDb:
         check_target(place, spec, context.files)
         return StagedRowsWriter(spec, place.path, context)
 
-    def commit(self, spec: SinkSpec, committables: list[dict[str, Any]], files: Any) -> None:
+    def commit(
+        self, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Files
+    ) -> None:
         from runtime.connectors.duckdb.commit import apply
 
-        apply(_written(spec), spec, committables, files)
+        apply(_written(spec), spec, checkpoint_id, committables, files)
 
-    def abort(self, spec: SinkSpec, job_id: str, committables: list[dict[str, Any]], files: Any) -> None:
+    def abort(self, spec: SinkSpec, job_id: str, committables: list[Committable], files: Files) -> None:
         if read_place(spec.table, spec.options).kind is not PlaceKind.DUCKDB:
             # No writer has begun.
             return
@@ -109,7 +123,7 @@ class DuckDb:
         return staging_directory(_written(spec).path, job_id, writer_id)
 
     def batch_relation(
-        self, source: SourceSpec, engine: str, files: Any, check_cancelled: Callable[[], None]
+        self, source: SourceSpec, engine: str, files: Files, check_cancelled: Callable[[], None]
     ) -> BatchRelation:
         place = read_place(source.table, source.options)
         if engine != "duckdb" or place.kind is not PlaceKind.DUCKDB:
@@ -127,7 +141,7 @@ class DuckDb:
         is_local = bool(self.paths(options))
         return {**options, "path": absolute_path("path", options["path"], directory)} if is_local else options
 
-    def input_bytes(self, spec: SourceSpec, files: Any) -> int:
+    def input_bytes(self, spec: SourceSpec, files: Files) -> int:
         try:
             place = read_place(spec.table, spec.options)
             if place.kind.is_server:

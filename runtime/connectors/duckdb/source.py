@@ -25,13 +25,13 @@ PAUSE_MS = 100
 
 
 class DuckDbReader:
-    """All rows of a table in the first subtask: the database stays attached from the first to the last row, so that all rows are
+    """All rows of a table, which is one split: the database stays attached from the first to the last row, so that all rows are
     of one moment, and nobody can write between the parts of two readers.
 
     State: the next block and how many of its rows were returned; a snapshot has these."""
 
     def __init__(
-        self, spec: SourceSpec, place: Place, context: ConnectorContext, splits: list[dict[str, Any]] | None
+        self, spec: SourceSpec, place: Place, context: ConnectorContext, splits: list[dict[str, Any]]
     ) -> None:
         self._spec = spec
         self._place = place
@@ -41,8 +41,6 @@ class DuckDbReader:
         self._connection: Any = None
         self._batches: Any = None
         self._end_block = 1
-        if splits is None:
-            splits = [_BEGIN] if context.subtask == 0 else []
         position = (splits or [_NOTHING])[0]
         self._block = int(position["block"])
         self._skip_rows = int(position["rows"])
@@ -136,6 +134,5 @@ class DuckDbReader:
         self._open.close()
 
 
-_BEGIN = {"block": 0, "rows": 0}
 _NOTHING = {"block": 1 << 62, "rows": 0}
 """The position of a reader that has nothing left to read."""

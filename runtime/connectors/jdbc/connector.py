@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from runtime.connectors.file_paths import absolute_path
+from runtime.connectors.fixed_splits import FixedSplits, own_share
 from runtime.connectors.jdbc.database import DatabaseKind
 from runtime.connectors.jdbc.options import OPTIONS, read_options
 from sqlstream.changelog import ChangelogMode
@@ -14,15 +15,19 @@ from sqlstream.schema import Schema
 from sqlstream.spi.connector import (
     ConnectorContext,
     ConnectorDescriptor,
+    EnumeratorContext,
     LookupSource,
     SinkWriter,
     SourceReader,
+    SplitEnumerator,
 )
+from sqlstream.spi.files import Files
 from sqlstream.spi.lookup import LookupOptions
 from sqlstream.types import LogicalType, TypeRoot
 
 if TYPE_CHECKING:
     from sqlstream.specs import SinkSpec, SourceSpec
+    from sqlstream.spi.committable import Committable
 
 _FACTOR = 4
 """How much larger rows are than the table or file that they are in, at most in most cases."""
@@ -36,8 +41,8 @@ _NEVER = (
 
 
 class Jdbc:
-    """Tables of PostgreSQL and SQLite: a bounded source, by key, and a sink whose rows are visible when the job has finished, in
-    one transaction."""
+    """Tables of PostgreSQL and SQLite: a bounded source, by key, and a sink whose rows are visible when their checkpoint is
+    committed, in one transaction; without checkpoints, when the job has finished."""
 
     descriptor = ConnectorDescriptor(
         identifier="jdbc",
@@ -78,7 +83,15 @@ class Jdbc:
     ) -> SourceReader:
         from runtime.connectors.jdbc.source import JdbcReader
 
-        return JdbcReader(spec, read_options(spec.options), context, splits)
+        share = own_share(self, spec, context) if splits is None else splits
+        return JdbcReader(spec, read_options(spec.options), context, share)
+
+    def split_enumerator(
+        self, spec: SourceSpec, context: EnumeratorContext, state: dict[str, Any] | None
+    ) -> SplitEnumerator:
+        partitions = read_options(spec.options).partitions
+        count = len(partitions.ranges()) if partitions is not None else 1
+        return FixedSplits([{"range": i, "rows": 0} for i in range(count)], state, is_on_demand=True)
 
     def lookup_source(
         self, spec: SourceSpec, keys: tuple[str, ...], context: ConnectorContext
@@ -97,7 +110,9 @@ class Jdbc:
 
         return sqlite_sink(spec, options, context)
 
-    def commit(self, spec: SinkSpec, committables: list[dict[str, Any]], files: Any) -> None:
+    def commit(
+        self, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Files
+    ) -> None:
         options = read_options(spec.options)
         if options.database.is_server:
             from runtime.connectors.jdbc.postgres_commit import commit_postgres
@@ -106,9 +121,9 @@ class Jdbc:
         else:
             from runtime.connectors.jdbc.sqlite_sink import commit_sqlite
 
-            commit_sqlite(spec, options, committables, files)
+            commit_sqlite(spec, options, checkpoint_id, committables, files)
 
-    def abort(self, spec: SinkSpec, job_id: str, committables: list[dict[str, Any]], files: Any) -> None:
+    def abort(self, spec: SinkSpec, job_id: str, committables: list[Committable], files: Files) -> None:
         options = read_options(spec.options)
         if options.database.is_server:
             from runtime.connectors.jdbc.postgres_commit import abort_postgres
@@ -140,7 +155,7 @@ class Jdbc:
         path = read_options(options).database.address
         return {**options, "url": f"jdbc:sqlite:{absolute_path('url', path, directory)}"}
 
-    def input_bytes(self, spec: SourceSpec, files: Any) -> int:
+    def input_bytes(self, spec: SourceSpec, files: Files) -> int:
         try:
             options = read_options(spec.options)
             if options.database.is_server:

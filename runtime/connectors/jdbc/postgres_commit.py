@@ -1,9 +1,8 @@
-"""Brings the staged rows of a finished job into its Postgres table, in one transaction and once."""
+"""Brings the rows that a job has staged for a checkpoint into its Postgres table, in one transaction and once."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from runtime.connectors.jdbc.driver import Connection, connect, transaction
 from runtime.connectors.jdbc.options import JdbcOptions
@@ -16,6 +15,8 @@ from runtime.connectors.jdbc.stored_table import StoredTable
 from runtime.connectors.sql_filters import quote, text
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.specs import SinkSpec
+from sqlstream.spi.committable import Committable, in_order
+from sqlstream.spi.files import Files
 
 _LOCK_TIMEOUT = "30s"
 """How long a commit or an abort waits for another transaction that has locked the table."""
@@ -28,17 +29,17 @@ WHERE n.nspname = {schema} AND c.relkind = 'r' AND starts_with(c.relname, {prefi
 
 
 def commit_postgres(
-    spec: SinkSpec, options: JdbcOptions, committables: Sequence[dict[str, Any]], files: Any
+    spec: SinkSpec, options: JdbcOptions, committables: list[Committable], files: Files
 ) -> None:
     """Make the rows of all writers visible, unless they are already. A failure that may pass is tried again: the journal tells
     whether a commit whose answer was lost took place. ExternalError SS5066 for rows that have vanished."""
-    writers = sorted(committables, key=lambda c: (c["subtask"], c["id"]))
+    writers = in_order(committables)
     if not writers:
         return
     tried(lambda _: _commit(spec, options, writers, files), options.sink_retries_max, "a commit failed")
 
 
-def abort_postgres(options: JdbcOptions, job_id: str, files: Any) -> None:
+def abort_postgres(options: JdbcOptions, job_id: str, files: Files) -> None:
     """Remove the staged rows of all writers of a job."""
     connection = _connected(options, files)
     try:
@@ -53,7 +54,7 @@ def abort_postgres(options: JdbcOptions, job_id: str, files: Any) -> None:
         connection.close()
 
 
-def _connected(options: JdbcOptions, files: Any) -> Connection:
+def _connected(options: JdbcOptions, files: Files) -> Connection:
     connection = connect(options.database, files)
     try:
         connection.rows(f"SELECT set_config('lock_timeout', '{_LOCK_TIMEOUT}', false) AS timeout")
@@ -63,9 +64,8 @@ def _connected(options: JdbcOptions, files: Any) -> Connection:
     return connection
 
 
-def _commit(spec: SinkSpec, options: JdbcOptions, writers: Sequence[dict[str, Any]], files: Any) -> None:
-    ids = [writer["id"] for writer in writers]
-    schema = writers[0]["schema"]
+def _commit(spec: SinkSpec, options: JdbcOptions, writers: Sequence[Committable], files: Files) -> None:
+    schema = writers[0].content["schema"]
     journal = f"{quote(schema)}.{JOURNAL}"
     connection = _connected(options, files)
     try:
@@ -77,33 +77,35 @@ def _commit(spec: SinkSpec, options: JdbcOptions, writers: Sequence[dict[str, An
             connection.run(
                 f"CREATE TABLE IF NOT EXISTS {journal} (writer text PRIMARY KEY, committed_at timestamptz)"
             )
-            if connection.rows(find_noted(journal, ids)).column(0)[0].as_py() == 0:
+            noted = connection.rows(find_noted(journal, [w.key for w in writers])).column(0).to_pylist()
+            if missing := [w for w in writers if w.key not in noted]:
                 target = Postgres().find_table(connection, options.table)
-                _write(connection, spec, target, writers)
+                _write(connection, spec, target, missing)
                 connection.run(
                     f"DELETE FROM {journal} WHERE committed_at < now() - INTERVAL '{JOURNAL_DAYS} days'"
                 )
-                connection.run(note(journal, ids, "now()"))
+                connection.run(note(journal, [w.key for w in missing], "now()"))
             for writer in writers:
-                connection.run(f"DROP TABLE IF EXISTS {staging_table(schema, writer['table'])}")
+                connection.run(f"DROP TABLE IF EXISTS {staging_table(schema, writer.content['table'])}")
     finally:
         connection.close()
 
 
 def _write(
-    connection: Connection, spec: SinkSpec, target: StoredTable, writers: Sequence[dict[str, Any]]
+    connection: Connection, spec: SinkSpec, target: StoredTable, writers: Sequence[Committable]
 ) -> None:
-    staged = [staging_table(writer["schema"], writer["table"]) for writer in writers]
-    for writer, table in zip(writers, staged, strict=True):
+    contents = [writer.content for writer in writers]
+    staged = [staging_table(c["schema"], c["table"]) for c in contents]
+    for content, table in zip(contents, staged, strict=True):
         found = (
             connection.rows(f"SELECT to_regclass({text(table)}) IS NOT NULL AS is_there").column(0)[0].as_py()
         )
         count = connection.rows(f"SELECT count(*) AS n FROM {table}").column(0)[0].as_py() if found else -1
-        if count != writer["rows"]:
+        if count != content["rows"]:
             raise ExternalError(
                 "SS5066",
                 f"could not commit table {target.name}: rows in its staging table {table} have vanished",
-                hint=f"run the statement again, and let nothing change tables {writer['table'][:18]}… meanwhile",
+                hint=f"run the statement again, and let nothing change tables {content['table'][:18]}… meanwhile",
             )
 
     def value(name: str) -> str:

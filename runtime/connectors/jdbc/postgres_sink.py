@@ -6,7 +6,8 @@ import hashlib
 import logging
 import uuid
 from collections.abc import Callable
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,7 @@ from runtime.connectors.staged_rows import KIND_COLUMN
 from sqlstream.arrow import row_kinds, without_row_kinds
 from sqlstream.errors import ExternalError, SqlStreamError
 from sqlstream.specs import SinkSpec
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import ConnectorContext
 
 logger = logging.getLogger(__name__)
@@ -64,30 +66,40 @@ def staging_prefix(job_id: str) -> str:
     return f"{STAGING}{job_id}_"
 
 
+@dataclass
+class _Staging:
+    """A staging table, and how many rows are in it."""
+
+    name: str
+    rows: int = 0
+    is_made: bool = False
+
+
 def job_lock(job_id: str) -> int:
     """The key of Postgres's advisory lock that each connection of a job's writers holds."""
     return int.from_bytes(hashlib.sha256(job_id.encode()).digest()[:8], "big", signed=True)
 
 
 class PostgresSinkWriter:
-    """Sends the rows in their order, with their kinds, by COPY to a table of its own. It has the types of the target's columns,
-    so that what does not fit them is refused at once.
+    """Sends the rows in their order, with their kinds, by COPY to tables of its own, one for each checkpoint. They have the types
+    of the target's columns, so that what does not fit them is refused at once.
 
     A COPY that fails for a reason that may pass is tried again on a new connection, after the rows that it may have brought have
-    been removed. State: the connection and the rows that wait. While it lives it holds an advisory lock of its job: staging
-    tables whose job holds none, and that are not complete, were left by a process that died, and the next writer removes them."""
+    been removed. State: the connection, the staging table and the rows that wait. While it lives it holds an advisory lock of its
+    job: staging tables whose job holds none, and that are not complete, were left by a process that died, and the next writer
+    removes them."""
 
     def __init__(self, spec: SinkSpec, options: JdbcOptions, context: ConnectorContext) -> None:
         self._spec = spec
         self._options = options
         self._context = context
         self._id = uuid.uuid4().hex
-        self._name = f"{staging_prefix(context.job_id)}{self._id[:12]}"
+        # Named before it is made, so that one whose making failed half-way is made again or removed.
+        self._staging: _Staging | None = self._next_staging()
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = 0
         self._waiting_since_ms = 0
         self._next_number = context.subtask * _NUMBERS_PER_SUBTASK
-        self._rows = 0
         self._connection: Connection | None = None
         self._connecting = Connecting(options.database, context.files)
         context.on_cancel(self._cancel)
@@ -101,6 +113,9 @@ class PostgresSinkWriter:
 
     def _tried(self, action: Callable[[int], T], failed: str) -> T:
         return tried(action, self._options.sink_retries_max, failed, self._connecting.cancelled)
+
+    def _next_staging(self) -> _Staging:
+        return _Staging(f"{staging_prefix(self._context.job_id)}{uuid.uuid4().hex[:12]}")
 
     def _opened(self) -> StoredTable:
         try:
@@ -117,8 +132,13 @@ class PostgresSinkWriter:
         check_key(target, self._spec)
         _check_privileges(connection, target, bool(self._spec.primary_key))
         _remove_leftovers(connection, target.schema, self._context.job_id)
-        columns = [f"{quote(n)} {staging_type(target.columns[n])}" for n, _ in fields]
-        staging = staging_table(target.schema, self._name)
+        assert self._staging is not None
+        self._make(self._staging, target, connection)
+        return target
+
+    def _make(self, made: _Staging, target: StoredTable, connection: Connection) -> None:
+        columns = [f"{quote(n)} {staging_type(target.columns[n])}" for n in self._spec.schema.names]
+        staging = staging_table(target.schema, made.name)
         # Together: without its comment the table would never be removed.
         with transaction(connection):
             connection.run(
@@ -126,7 +146,7 @@ class PostgresSinkWriter:
                 f" ({', '.join(columns)}, {quote(KIND_COLUMN)} int2, {quote(NUMBER_COLUMN)} int8)"
             )
             connection.run(f"COMMENT ON TABLE {staging} IS {text(_WRITING)}")
-        return target
+        made.is_made = True
 
     def _connected(self) -> Connection:
         """The connection, or one made anew, with the lock of the job."""
@@ -167,37 +187,58 @@ class PostgresSinkWriter:
         if not self._waiting:
             return
         rows = pa.Table.from_batches(self._waiting)
-        self._tried(lambda attempt: self._sent(rows, attempt > 0), "a write failed")
-        self._rows += rows.num_rows
+        staging = self._staging = self._staging or self._next_staging()
+        self._tried(lambda attempt: self._sent(rows, staging, attempt > 0), "a write failed")
+        staging.rows += rows.num_rows
         self._context.count("numBytesOut", rows.nbytes)
         self._waiting, self._waiting_rows = [], 0
 
-    def _sent(self, rows: pa.Table, is_retry: bool) -> None:
+    def _sent(self, rows: pa.Table, staging: _Staging, is_retry: bool) -> None:
+        schema = self._target.schema
         try:
             connection = self._connected()
-            if is_retry:
-                staging, first = staging_table(self._target.schema, self._name), rows.column(NUMBER_COLUMN)[0]
-                connection.run(f"DELETE FROM {staging} WHERE {quote(NUMBER_COLUMN)} >= {first.as_py()}")
-            connection.ingest(self._target.schema, self._name, rows)
+            if not staging.is_made:
+                self._make(staging, self._target, connection)
+            elif is_retry:
+                table, first = staging_table(schema, staging.name), rows.column(NUMBER_COLUMN)[0]
+                connection.run(f"DELETE FROM {table} WHERE {quote(NUMBER_COLUMN)} >= {first.as_py()}")
+            connection.ingest(schema, staging.name, rows)
         except ExternalError:
             self._close()
             raise
 
-    def finish(self) -> list[dict[str, Any]]:
+    def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
         self._flush()
-        staging = staging_table(self._target.schema, self._name)
+        staging, committables = self._staging, []
+        if staging is not None:
+            self._tried(lambda _: self._finish(staging), "staged rows could not be completed")
+            self._staging = None
+            table = {"schema": self._target.schema, "table": staging.name, "rows": staging.rows}
+            named = (self._context.job_id, checkpoint_id, self._id, self._context.subtask)
+            committables = [Committable(*named, table)]
+        if checkpoint_id == LAST_CHECKPOINT_ID:
+            self._close()
+        return committables
+
+    def _finish(self, staging: _Staging) -> None:
         finished = f"{_FINISHED} {self._context.now_ms() // 1000}"
-        self._connected().run(f"COMMENT ON TABLE {staging} IS {text(finished)}")
-        self._close()
-        table = {"schema": self._target.schema, "table": self._name, "rows": self._rows}
-        return [{"id": self._id, "subtask": self._context.subtask, **table}]
+        try:
+            table = staging_table(self._target.schema, staging.name)
+            self._connected().run(f"COMMENT ON TABLE {table} IS {text(finished)}")
+        except ExternalError:
+            self._close()
+            raise
 
     def abort(self) -> None:
+        staging = self._staging
         try:
-            self._connected().run(f"DROP TABLE IF EXISTS {staging_table(self._target.schema, self._name)}")
+            if staging is not None:
+                self._connected().run(
+                    f"DROP TABLE IF EXISTS {staging_table(self._target.schema, staging.name)}"
+                )
         except SqlStreamError as error:
             # The JobManager removes it, or the next job that writes there.
-            logger.warning("staged rows were left in table %s: %s", self._name, error.message)
+            logger.warning("staged rows were left beside table %s: %s", self._target.name, error.message)
         finally:
             self._close()
 

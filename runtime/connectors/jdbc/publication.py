@@ -12,7 +12,7 @@ from sqlstream.errors import UserError
 from sqlstream.specs import SinkSpec
 
 JOURNAL = "sqlstream_commits"
-"""A table beside the written one with the ids of the writers whose rows it holds."""
+"""A table beside the written one with the writers and checkpoints whose rows it holds."""
 
 JOURNAL_DAYS = 30
 NUMBER_COLUMN = "$number"
@@ -68,11 +68,11 @@ def publish(
     )
 
 
-def find_noted(journal: str, writers: Sequence[str]) -> str:
-    """How many of the writers are in the journal."""
-    return f"SELECT count(*) AS n FROM {journal} WHERE writer IN ({', '.join(text(w) for w in writers)})"
+def find_noted(journal: str, keys: Sequence[str]) -> str:
+    """Which of the committables with these keys are in the journal."""
+    return f"SELECT writer FROM {journal} WHERE writer IN ({', '.join(text(k) for k in keys)})"
 
 
-def note(journal: str, writers: Sequence[str], now: str) -> str:
+def note(journal: str, keys: Sequence[str], now: str) -> str:
     """`now` is the time of the commit in SQL."""
-    return f"INSERT INTO {journal} VALUES {', '.join(f'({text(w)}, {now})' for w in writers)}"
+    return f"INSERT INTO {journal} VALUES {', '.join(f'({text(k)}, {now})' for k in keys)}"

@@ -15,20 +15,23 @@ from runtime.connectors.jdbc.options import JdbcOptions
 from runtime.connectors.sql_filters import quote
 from sqlstream.errors import ExternalError, Retry, UserError
 from sqlstream.specs import SourceSpec
-from sqlstream.spi.connector import ConnectorContext, SourceStatus
+from sqlstream.spi.connector import AssignedSplits, ConnectorContext, SourceStatus
 
 TRIES_MAX = 5
 PAUSE_MS = 100
 """A query that cannot begin for a reason that may pass is tried again, after pauses that double: 3 s in all."""
+
+AWAITING_MS = 1_000
+"""How long a reader that awaits ranges is left alone; they are read as soon as they come."""
 
 _SNAPSHOTS = {True: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", False: "BEGIN"}
 """By whether it is a server: a transaction whose queries see one moment."""
 
 
 class JdbcReader:
-    """The ranges of a partitioned scan are shared among the subtasks, every n-th to one; a table without ranges is read by the
-    first subtask in one query, so that all rows are of one moment. Ranges are of one moment each, and with `scan.auto-commit` off
-    those of a subtask together.
+    """Each range of a partitioned scan is a split, for the reader that asks first; a table without ranges is one split, and
+    read in one query, so that all rows are of one moment. Ranges are of one moment each, and with `scan.auto-commit` off those
+    of a reader together.
 
     State: the ranges that are left, and how many rows of the first one were returned. A snapshot has these; a reader that resumes
     reads the range again, whose rows come in the same order while nobody changes the table, and skips that many."""
@@ -38,16 +41,14 @@ class JdbcReader:
         spec: SourceSpec,
         options: JdbcOptions,
         context: ConnectorContext,
-        splits: list[dict[str, Any]] | None,
+        splits: list[dict[str, Any]],
     ) -> None:
         self._spec = spec
         self._options = options
         self._context = context
         self._ranges = options.partitions.ranges() if options.partitions is not None else []
-        if splits is None:
-            count = max(1, len(self._ranges))
-            splits = [{"range": i, "rows": 0} for i in range(context.subtask, count, context.parallelism)]
-        self._left = [(int(split["range"]), int(split["rows"])) for split in splits]
+        self._left = [_range_and_rows(split) for split in splits]
+        self._has_all = True
         self._connection: Connection | None = None
         self._opened: OpenedTable | None = None
         self._batches: Iterator[pa.RecordBatch] | None = None
@@ -77,8 +78,23 @@ class JdbcReader:
                 self._left.pop(0)
             elif (kept := self._kept(batch)) is not None:
                 return kept
+        if not self._has_all and self._limit != 0:
+            self._next_try_ms = self._context.now_ms() + AWAITING_MS
+            return SourceStatus.NOTHING_YET
         self.close()
         return SourceStatus.END
+
+    def add_splits(self, assigned: AssignedSplits) -> None:
+        self._left += [_range_and_rows(split) for split in assigned.positions]
+        self._has_all = assigned.is_last
+
+    @property
+    def wants_splits(self) -> bool:
+        return len(self._left) <= 1
+
+    @property
+    def returned_splits(self) -> tuple[dict[str, Any], ...]:
+        return ()
 
     def _has_begun(self) -> bool:
         """Begin to read the first range that is left; returns False when that is to be tried again."""
@@ -159,3 +175,7 @@ class JdbcReader:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+
+
+def _range_and_rows(split: dict[str, Any]) -> tuple[int, int]:
+    return int(split["range"]), int(split["rows"])

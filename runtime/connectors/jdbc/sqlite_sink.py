@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,9 +21,11 @@ from runtime.connectors.jdbc.publication import (
 from runtime.connectors.jdbc.sqlite import Sqlite
 from runtime.connectors.jdbc.stored_table import StoredColumn, check_columns, check_range
 from runtime.connectors.sql_filters import quote
-from runtime.connectors.staged_rows import KIND_COLUMN, StagedRowsWriter, staged_rows
+from runtime.connectors.staged_rows import KIND_COLUMN, StagedRowsWriter, remove_committed, staged_rows
 from sqlstream.specs import SinkSpec
+from sqlstream.spi.committable import Committable, in_order
 from sqlstream.spi.connector import ConnectorContext, SinkWriter
+from sqlstream.spi.files import Files
 from sqlstream.types import LogicalType, TypeRoot
 
 COMMIT_TIMEOUT_MS = 10_000
@@ -71,14 +69,13 @@ def can_write(stored: StoredColumn, declared: LogicalType) -> bool:
 
 
 def commit_sqlite(
-    spec: SinkSpec, options: JdbcOptions, committables: Sequence[dict[str, Any]], files: Any
+    spec: SinkSpec, options: JdbcOptions, checkpoint_id: int, committables: list[Committable], files: Files
 ) -> None:
     """Make the rows of all writers visible, unless they are already. ExternalError SS5061 when another process keeps the database
     locked, SS5066 for rows that have vanished."""
-    writers = sorted(committables, key=lambda c: (c["subtask"], c["id"]))
+    writers = in_order(committables)
     if not writers:
         return
-    ids = [writer["id"] for writer in writers]
     connection = connect(options.database, files, is_read_only=False)
     try:
         connection.rows(f"PRAGMA busy_timeout = {COMMIT_TIMEOUT_MS}")
@@ -87,16 +84,16 @@ def commit_sqlite(
             connection.run(
                 f"CREATE TABLE IF NOT EXISTS {journal} (writer TEXT PRIMARY KEY, committed_at TEXT)"
             )
-            if connection.rows(find_noted(journal, ids)).column(0)[0].as_py() == 0:
-                _write(connection, spec, options, [staged_rows(w["path"], files) for w in writers])
+            noted = connection.rows(find_noted(journal, [w.key for w in writers])).column(0).to_pylist()
+            if missing := [w for w in writers if w.key not in noted]:
+                _write(connection, spec, options, [staged_rows(w, files) for w in missing])
                 connection.run(
                     f"DELETE FROM {journal} WHERE committed_at < datetime('now', '-{JOURNAL_DAYS} days')"
                 )
-                connection.run(note(journal, ids, "datetime('now')"))
+                connection.run(note(journal, [w.key for w in missing], "datetime('now')"))
     finally:
         connection.close()
-    for writer in writers:
-        files.remove(os.path.dirname(writer["path"]))
+    remove_committed(checkpoint_id, writers, files)
 
 
 def _write(connection: Connection, spec: SinkSpec, options: JdbcOptions, parts: list[pa.Table]) -> None:

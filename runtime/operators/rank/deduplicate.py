@@ -29,7 +29,10 @@ class LocalDeduplicate(Operator[DeduplicateSpec]):
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         rows, _ = best_rows(self.spec, batch)
-        output.emit(batch if len(rows) == batch.num_rows else batch.take(to_array(pa.int64(), np.sort(rows))))
+        if len(rows) == batch.num_rows:
+            output.emit(batch)
+        else:
+            output.emit_rows(batch, np.sort(rows).astype(np.int32))
 
 
 class Deduplicate(Operator[DeduplicateSpec]):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import to_array
 from runtime.kernels.rank import distinct_into
 from runtime.operators.batch_groups import batch_groups
 from runtime.operators.operator import Operator, OperatorContext, Output
@@ -35,7 +34,10 @@ class LocalRank(Operator[RankSpec]):
             output.emit(batch)
             return
         rows = self._best(batch, groups, len(first_rows))
-        output.emit(batch if len(rows) == batch.num_rows else batch.take(to_array(pa.int64(), rows)))
+        if len(rows) == batch.num_rows:
+            output.emit(batch)
+        else:
+            output.emit_rows(batch, rows.astype(np.int32))
 
     def _best(self, batch: pa.RecordBatch, groups: Array, count: int) -> Array:
         lists = IdLists(self.spec.rank_end)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.sink.not_null_enforcer import NotNullEnforcer
 from sqlstream.specs import SinkSpec
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import SinkWriter
 
 
@@ -23,13 +22,13 @@ class SinkOperator(Operator[SinkSpec]):
         self._writer = writer
         self._enforcer = NotNullEnforcer(spec, context)
         self._is_finished = False
-        self.committables: tuple[dict[str, Any], ...] = ()
+        self.committables: tuple[Committable, ...] = ()
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         self._writer.write(self._enforcer.enforce(batch))
 
     def on_finish(self, output: Output) -> None:
-        self.committables = tuple(self._writer.finish())
+        self.committables = tuple(self._writer.prepare_commit(LAST_CHECKPOINT_ID))
         self._is_finished = True
 
     def close(self) -> None:

@@ -23,6 +23,7 @@ from runtime.host.clock import steady_s
 from runtime.host.rooted_files import RootedFiles
 from sqlstream.batch_plan import BatchOutput, BatchPlan
 from sqlstream.errors import SqlStreamError
+from sqlstream.spi.committable import Committable
 
 _PROGRESS_S = 0.2
 _CANCEL_WAIT_S = 1.5
@@ -99,7 +100,7 @@ class ConnectStatement:
         self._hand_on_figures(decode_figures(figures))
         self._run.written(number, committables)
 
-    def _written(self, output: BatchOutput) -> tuple[list[dict[str, Any]], list[str]]:
+    def _written(self, output: BatchOutput) -> tuple[list[Committable], list[str]]:
         """What the writers give for the commit, and the figures of their tasks. On the thread of the call."""
         assert output.sink is not None
         told = WriteArguments(
@@ -111,11 +112,13 @@ class ConnectStatement:
         )
         task = self._tables.task("write", encode_arguments(told))
         frame = self._tables.query(output).mapInArrow(task, f"{WRITTEN_DDL}, {FIGURES_DDL}")
-        committables: list[dict[str, Any]] = []
+        committables: list[Committable] = []
         figures: list[str] = []
         for batch in self._tables.rows(frame):
             texts, told_figures = (column.to_pylist() for column in batch.columns)
-            committables += (c for text in texts if text is not None for c in msgspec.json.decode(text))
+            for text in texts:
+                if text is not None:
+                    committables += msgspec.json.decode(text, type=list[Committable])
             figures += (text for text in told_figures if text is not None)
         return committables, figures
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from committable_harness import file_of
 
 from client.server.job_store import FileJobStore, KeptCommitter
 from planner.file_inference import inferring_job
@@ -22,7 +23,7 @@ from sqlstream.specs import SinkSpec
 
 MakeJob = Callable[..., JobGraph]
 MakeEnded = Callable[..., EndedJob]
-COMMITS = (SinkCommit("v", 3, SinkSpec("out", "filesystem", {"path": "/t"}, Schema(())), ({"hidden": "a"},)),)
+COMMITS = (SinkCommit("v", 3, SinkSpec("out", "filesystem", {"path": "/t"}, Schema(())), (file_of("a"),)),)
 
 ENDED_MAX = 5
 
@@ -56,7 +57,7 @@ def test_only_this_user_may_read_what_is_kept(
 ) -> None:
     store = store_in(tmp_path / "jobs")
     keep(store, make_job("a"))
-    store.mark_committing("a", COMMITS)
+    store.mark_committing("a", 7, COMMITS)
     store.put_ended(make_ended("b"))
     modes = {p.is_dir(): set() for p in (tmp_path, tmp_path / "jobs" / "a.job")}  # type: dict[bool, set[int]]
     for path in (tmp_path / "jobs").rglob("*"):
@@ -70,15 +71,15 @@ def test_a_commit_that_may_have_begun_is_known_after_a_restart(tmp_path: Path, m
     calls: list[str] = []
 
     class Recording:
-        def commit(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
+        def commit(self, job_id: str, checkpoint_id: int, commits: tuple[SinkCommit, ...]) -> None:
             (kept,) = store_in(tmp_path / "jobs").kept()
-            calls.append(f"commit {kept.commits == commits}")
+            calls.append(f"commit {(kept.checkpoint_id, kept.commits) == (7, commits)}")
 
         def abort(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
             calls.append("abort")
 
     committer = KeptCommitter(store, Recording())
-    committer.commit("a", COMMITS)
+    committer.commit("a", 7, COMMITS)
     assert store_in(tmp_path / "jobs").kept()[0].commits == COMMITS
     committer.abort("a", COMMITS)
     assert store_in(tmp_path / "jobs").kept()[0].commits is None
@@ -119,7 +120,7 @@ def test_a_damaged_file_is_set_aside_and_stops_nothing(
 def test_a_job_whose_commits_are_not_known_does_not_run_again(tmp_path: Path, make_job: MakeJob) -> None:
     store = store_in(tmp_path / "jobs")
     keep(store, make_job("a"))
-    store.mark_committing("a", COMMITS)
+    store.mark_committing("a", 7, COMMITS)
     (tmp_path / "jobs" / "a.commits").write_bytes(b"?")
     assert store_in(tmp_path / "jobs").kept() == ()
     assert (tmp_path / "jobs" / "a.job.damaged").exists()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from committable_harness import file_of
 from operator_harness import batch
 
 from client.server.job_store import FileJobStore
@@ -25,6 +26,7 @@ from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobGraph, 
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 from sqlstream.spi.connector import ConnectorContext
 
 MakeJob = Callable[..., JobGraph]
@@ -37,13 +39,10 @@ class RecordingCommitter:
         self.calls: list[tuple[str, str, int]] = []
         self._broken = broken
 
-    def commit(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
+    def commit(self, job_id: str, checkpoint_id: int, commits: tuple[SinkCommit, ...]) -> None:
         self.calls.append(("commit", job_id, sum(len(c.committables) for c in commits)))
         if job_id in self._broken:
             raise ExternalError("SS5015", "the file written for it has vanished")
-
-    def recover(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
-        self.commit(job_id, commits)
 
     def abort(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
         self.calls.append(("abort", job_id, sum(len(c.committables) for c in commits)))
@@ -71,7 +70,7 @@ def store(tmp_path: Path) -> FileJobStore:
 def mark(store: FileJobStore, graph: JobGraph) -> None:
     """The job's tasks had finished, with one file to commit."""
     spec = graph.vertices[0].operators[0].spec
-    store.mark_committing(graph.job_id, (SinkCommit("0" * 32, 0, spec, ({"hidden": "h"},)),))  # type: ignore[arg-type]
+    store.mark_committing(graph.job_id, LAST_CHECKPOINT_ID, (SinkCommit("0" * 32, 0, spec, (file_of("h"),)),))  # type: ignore[arg-type]
 
 
 def keep(store: FileJobStore, job: JobGraph) -> None:
@@ -168,8 +167,8 @@ def test_a_job_that_writes_the_same_table_leaves_a_killed_servers_commit_to_that
     around = ConnectorContext("killed", "v", 0, 1, 0, 9, {}, lambda: 0, lambda name, n: None, files)
     writer = connector("duckdb").sink(sink, mode, around)
     writer.write(batch(sink.schema, [(1,)], mode))
-    commits = (SinkCommit("0" * 32, 0, sink, tuple(writer.finish())),)
-    store.mark_committing("killed", commits)
+    commits = (SinkCommit("0" * 32, 0, sink, tuple(writer.prepare_commit(LAST_CHECKPOINT_ID))),)
+    store.mark_committing("killed", LAST_CHECKPOINT_ID, commits)
     server.close()
     (claim,) = server._claims["killed"]
     assert claim.lock is not None

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 from batch_harness import NUMBERS, plan
+from committable_harness import file_of
 
 from runtime.batch.engine import BatchCancelled, BatchRun
 from runtime.batch.query_reader import HELD_BYTES_MAX, BatchQueryReader
@@ -225,9 +226,9 @@ def test_a_value_that_does_not_fit_its_column_is_our_bug() -> None:
 
 
 def test_committables_of_other_processes_are_kept_for_the_commit() -> None:
-    reading = Reading(lambda run: run.written(0, [{"file": "a"}, {"file": "b"}]))
+    reading = Reading(lambda run: run.written(0, [file_of("a"), file_of("b")]))
     assert reading.all() == []
-    assert reading.reader.committables == [{"file": "a"}, {"file": "b"}]
+    assert reading.reader.committables == [file_of("a"), file_of("b")]
 
 
 def test_closing_after_the_end_cancels_nothing_and_says_nothing(caplog: pytest.LogCaptureFixture) -> None:

@@ -19,6 +19,7 @@ from sqlstream.batch_plan import BatchTable
 from sqlstream.errors import UserError
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 from sqlstream.spi.connector import ConnectorContext
 
 
@@ -70,7 +71,7 @@ def test_written_rows_are_visible_after_the_commit_alone(tmp_path: Path) -> None
     ]
     committables = write_rows(sink, rows, context(counted))
     assert not list((tmp_path / "t").glob("part-*"))
-    connector("filesystem").commit(sink, committables, LocalFiles())
+    connector("filesystem").commit(sink, LAST_CHECKPOINT_ID, committables, LocalFiles())
     (part,) = (tmp_path / "t").glob("part-*")
     assert part.read_text() == "1\n2\n3\n"
     assert counted["numRecordsIn"] == 3

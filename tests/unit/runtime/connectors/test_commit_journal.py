@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -24,6 +23,7 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ExternalError
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import ConnectorContext
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -33,11 +33,13 @@ PARTITIONS = 5
 
 # Commits in a process that dies within one of the calls that a commit makes of the file system.
 COMMIT_AND_DIE = """
-import json, os, signal, sys
+import os, signal, sys
+import msgspec
 from runtime.connectors.filesystem import Filesystem
 from runtime.host.files import LocalFiles
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 
 class Fatal(LocalFiles):
     left = int(sys.argv[1])
@@ -47,9 +49,9 @@ class Fatal(LocalFiles):
         if self.left < 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def rename(self, source, target):
+    def publish(self, staged, final):
         self._count()
-        super().rename(source, target)
+        super().publish(staged, final)
         self._count()
 
     def remove(self, path):
@@ -57,9 +59,9 @@ class Fatal(LocalFiles):
         super().remove(path)
         self._count()
 
-path, committables = json.load(sys.stdin)
+path, committables = msgspec.json.decode(sys.stdin.read(), type=tuple[str, list[Committable]])
 spec = SinkSpec("t", "filesystem", {"path": path, "format": "csv"}, Schema(()))
-Filesystem().commit(spec, committables, Fatal())
+Filesystem().commit(spec, LAST_CHECKPOINT_ID, committables, Fatal())
 """
 STEPS = 2 * (1 + PARTITIONS + 1)
 """Before and after each call: the journal's rename, those of the files, the removal of the journal."""
@@ -71,12 +73,12 @@ class Broken(LocalFiles):
     def __init__(self, moves: int) -> None:
         self._moves = moves
 
-    def rename(self, source: str, target: str) -> None:
-        if "part-" in target:
+    def publish(self, staged: str, final: str) -> None:
+        if "part-" in final:
             self._moves -= 1
         if self._moves < 0:
-            raise file_error("rename", source, OSError(errno.EIO, ""))
-        super().rename(source, target)
+            raise file_error("rename", staged, OSError(errno.EIO, ""))
+        super().publish(staged, final)
 
 
 def context(job_id: str) -> ConnectorContext:
@@ -91,12 +93,12 @@ def spec(path: Path) -> SinkSpec:
     return SinkSpec("t", "filesystem", options(path), SCHEMA, partition_keys=(1,))
 
 
-def written(path: Path, job_id: str, value: int) -> list[dict[str, Any]]:
+def written(path: Path, job_id: str, value: int) -> list[Committable]:
     """A row a partition, not yet committed."""
     sink = CONNECTOR.sink(spec(path), ChangelogMode.INSERT_ONLY, context(job_id))
     columns = {"v": [value] * PARTITIONS, "p": list(range(PARTITIONS))}
     sink.write(pa.RecordBatch.from_pydict(columns, schema=to_arrow_schema(SCHEMA)))
-    return sink.finish()
+    return sink.prepare_commit(LAST_CHECKPOINT_ID)
 
 
 def values(path: Path) -> list[int]:
@@ -108,6 +110,18 @@ def values(path: Path) -> list[int]:
     return sorted(found)
 
 
+def commit_and_die(table: Path, committables: list[Committable], step: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", COMMIT_AND_DIE, str(step)],
+        input=msgspec.json.encode((str(table), committables)).decode(),
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL
+
+
 def is_clean(path: Path) -> bool:
     return not list(path.glob(".*"))
 
@@ -115,67 +129,75 @@ def is_clean(path: Path) -> bool:
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     path = tmp_path / "t"
-    CONNECTOR.commit(spec(path), written(path, "before", 1), LocalFiles())
+    CONNECTOR.commit(spec(path), LAST_CHECKPOINT_ID, written(path, "before", 1), LocalFiles())
     return path
 
 
 @pytest.mark.parametrize("step", range(0, STEPS, 2))
 def test_a_process_killed_while_it_commits_leaves_all_or_nothing(table: Path, step: int) -> None:
     committables = written(table, "killed", 2)
-    done = subprocess.run(
-        [sys.executable, "-c", COMMIT_AND_DIE, str(step)],
-        input=json.dumps([str(table), committables]),
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        text=True,
-        check=False,
-    )
-    assert done.returncode == -signal.SIGKILL
+    commit_and_die(table, committables, step)
     assert values(table) == [1] * PARTITIONS
-    CONNECTOR.commit(spec(table), written(table, "after", 3), LocalFiles())
+    CONNECTOR.commit(spec(table), LAST_CHECKPOINT_ID, written(table, "after", 3), LocalFiles())
     assert values(table) == [1] * PARTITIONS + [3] * PARTITIONS
     # Before the journal stands, nobody can know that the hidden files are orphans.
     assert is_clean(table) or step == 0
 
 
-@pytest.mark.parametrize(
-    ("step", "is_completed"), [(0, True), (2, False), (7, False), (STEPS - 2, False), (STEPS - 1, True)]
-)
-def test_a_commit_that_was_killed_is_completed_or_undone_so_that_the_job_can_run_again(
-    table: Path, step: int, is_completed: bool
-) -> None:
+@pytest.mark.parametrize("step", [0, 2, 7, STEPS - 2, STEPS - 1])
+def test_a_commit_that_was_killed_is_completed_when_it_is_repeated(table: Path, step: int) -> None:
     committables = written(table, "killed", 2)
-    subprocess.run(
-        [sys.executable, "-c", COMMIT_AND_DIE, str(step)],
-        input=json.dumps([str(table), committables]),
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        text=True,
-        check=False,
-    )
+    commit_and_die(table, committables, step)
     committer = ConnectorCommitter(LocalFiles())
     commits = (SinkCommit("v", 0, spec(table), tuple(committables)),)
-    if not is_completed:
-        with pytest.raises(ExternalError, match="has vanished"):
-            committer.recover("killed", commits)
-        committer.abort("killed", commits)
-        assert values(table) == [1] * PARTITIONS
-        committer.commit("killed", (SinkCommit("v", 0, spec(table), tuple(written(table, "killed", 2))),))
-    else:
-        committer.recover("killed", commits)
-    assert values(table) == [1] * PARTITIONS + [2] * PARTITIONS
-    assert is_clean(table)
+    for _ in range(2):
+        committer.commit("killed", LAST_CHECKPOINT_ID, commits)
+        assert values(table) == [1] * PARTITIONS + [2] * PARTITIONS
+        assert is_clean(table)
     # Whoever reads without our connector sees the same.
     assert sum(1 for f in table.rglob("part-*") if ".staging" not in str(f)) == 2 * PARTITIONS
 
 
+@pytest.mark.parametrize("step", [0, 2, 7, STEPS - 2])
+def test_a_commit_that_was_killed_can_be_aborted(table: Path, step: int) -> None:
+    committables = written(table, "killed", 2)
+    commit_and_die(table, committables, step)
+    CONNECTOR.abort(spec(table), "killed", [], LocalFiles())
+    assert values(table) == [1] * PARTITIONS
+    assert is_clean(table)
+    assert sum(1 for _ in table.rglob("part-*")) == PARTITIONS
+
+
+def test_a_broken_commit_of_a_job_that_a_server_keeps_is_left_to_that_server(
+    table: Path, tmp_path: Path
+) -> None:
+    committables = written(table, "killed", 2)
+    kept = tmp_path / "kept.job"
+    kept.touch()
+    claim = table / ".staging-killed-claim"
+    claim.write_bytes(os.fsencode(kept))
+    commit_and_die(table, committables, 7)
+    CONNECTOR.commit(spec(table), LAST_CHECKPOINT_ID, written(table, "after", 3), LocalFiles())
+    assert values(table) == [1] * PARTITIONS + [3] * PARTITIONS
+    CONNECTOR.commit(spec(table), LAST_CHECKPOINT_ID, committables, LocalFiles())
+    assert values(table) == sorted([1, 2, 3] * PARTITIONS)
+    assert list(table.glob(".*")) == [claim]
+
+
+def test_a_broken_commit_of_a_job_that_nobody_keeps_is_undone_by_the_next_writer(
+    table: Path, tmp_path: Path
+) -> None:
+    committables = written(table, "killed", 2)
+    (table / ".staging-killed-claim").write_bytes(os.fsencode(tmp_path / "removed.job"))
+    commit_and_die(table, committables, 7)
+    written(table, "after", 3)
+    assert not list(table.glob(".commit-*"))
+    assert sum(1 for f in table.rglob("part-*") if ".staging" not in str(f)) == PARTITIONS
+
+
 def test_a_process_killed_after_the_journal_is_gone_has_committed(table: Path) -> None:
     committables = written(table, "killed", 2)
-    subprocess.run(
-        [sys.executable, "-c", COMMIT_AND_DIE, str(STEPS - 1)],
-        input=json.dumps([str(table), committables]),
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        text=True,
-        check=False,
-    )
+    commit_and_die(table, committables, STEPS - 1)
     written(table, "after", 3)
     assert values(table) == [1] * PARTITIONS + [2] * PARTITIONS
 
@@ -184,17 +206,26 @@ def test_a_process_killed_after_the_journal_is_gone_has_committed(table: Path) -
 def test_a_disk_that_fails_while_files_are_moved_leaves_nothing_visible(table: Path, moves: int) -> None:
     committables = written(table, "failed", 2)
     with pytest.raises(ExternalError, match="could not rename"):
-        CONNECTOR.commit(spec(table), committables, Broken(moves))
+        CONNECTOR.commit(spec(table), LAST_CHECKPOINT_ID, committables, Broken(moves))
     assert values(table) == [1] * PARTITIONS
-    assert not list(table.glob(".commit-*"))
     CONNECTOR.abort(spec(table), "failed", committables, LocalFiles())
+    assert is_clean(table)
+    assert sum(1 for _ in table.rglob("part-*")) == PARTITIONS
+
+
+def test_a_commit_that_failed_is_completed_when_it_is_repeated(table: Path) -> None:
+    committables = written(table, "failed", 2)
+    with pytest.raises(ExternalError, match="could not rename"):
+        CONNECTOR.commit(spec(table), LAST_CHECKPOINT_ID, committables, Broken(2))
+    CONNECTOR.commit(spec(table), LAST_CHECKPOINT_ID, committables, LocalFiles())
+    assert values(table) == [1] * PARTITIONS + [2] * PARTITIONS
     assert is_clean(table)
 
 
 def test_an_abort_takes_back_what_was_committed(tmp_path: Path) -> None:
     path = tmp_path / "t"
     committables = written(path, "job", 2)
-    CONNECTOR.commit(spec(path), committables, LocalFiles())
+    CONNECTOR.commit(spec(path), LAST_CHECKPOINT_ID, committables, LocalFiles())
     CONNECTOR.abort(spec(path), "job", committables, LocalFiles())
     assert list(path.iterdir()) == []
 
@@ -203,12 +234,12 @@ def test_a_commit_under_way_is_hidden_and_left_alone(table: Path) -> None:
     seen: list[list[int]] = []
 
     class Watched(LocalFiles):
-        def rename(self, source: str, target: str) -> None:
-            super().rename(source, target)
+        def publish(self, staged: str, final: str) -> None:
+            super().publish(staged, final)
             # Another job begins to write to the table, a third one reads it.
             written(table, "other", 9)
             seen.append(values(table))
 
-    CONNECTOR.commit(spec(table), written(table, "job", 2), Watched())
+    CONNECTOR.commit(spec(table), LAST_CHECKPOINT_ID, written(table, "job", 2), Watched())
     assert seen == [[1] * PARTITIONS] * (1 + PARTITIONS)
     assert values(table) == [1] * PARTITIONS + [2] * PARTITIONS

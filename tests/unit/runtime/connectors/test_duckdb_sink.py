@@ -25,6 +25,7 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import AbortsCommittables, ConnectorContext
 
 SCHEMA = Schema.of(
@@ -50,16 +51,16 @@ def written(
     batches: list[list[Row]],
     mode: ChangelogMode = ChangelogMode.INSERT_ONLY,
     subtask: int = 0,
-) -> list[dict[str, Any]]:
+) -> list[Committable]:
     """The committables of one writer."""
     writer = connector("duckdb").sink(sink, mode, context(subtask))
     for rows in batches:
         writer.write(batch(sink.schema, rows, mode))
-    return writer.finish()
+    return writer.prepare_commit(LAST_CHECKPOINT_ID)
 
 
-def commit(sink: SinkSpec, committables: list[dict[str, Any]]) -> None:
-    connector("duckdb").commit(sink, committables, FILES)
+def commit(sink: SinkSpec, committables: list[Committable]) -> None:
+    connector("duckdb").commit(sink, LAST_CHECKPOINT_ID, committables, FILES)
 
 
 def stored(path: Path, query: str = "SELECT k, name FROM out ORDER BY ALL") -> list[Row]:
@@ -92,11 +93,11 @@ def test_a_commit_that_is_repeated_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "out.duckdb"
     sink = spec(path)
     committables = written(sink, [[row(1, "a")]])
-    kept = Path(committables[0]["path"]).read_bytes()
+    kept = Path(committables[0].content["path"]).read_bytes()
     commit(sink, committables)
     # A process that dies between the commit and the removal of the rows leaves them.
-    Path(committables[0]["path"]).parent.mkdir()
-    Path(committables[0]["path"]).write_bytes(kept)
+    Path(committables[0].content["path"]).parent.mkdir()
+    Path(committables[0].content["path"]).write_bytes(kept)
     commit(sink, committables)
     assert stored(path) == [(1, "a")]
     assert leftovers(tmp_path) == []
@@ -249,7 +250,7 @@ def test_rows_that_have_vanished_fail_the_commit_and_change_nothing(tmp_path: Pa
     sink = spec(path)
     commit(sink, written(sink, [[row(1, "a")]]))
     lost, kept = written(sink, [[row(2, "b")]]), written(sink, [[row(3, "c")]], subtask=1)
-    Path(lost[0]["path"]).unlink()
+    Path(lost[0].content["path"]).unlink()
     with pytest.raises(ExternalError, match="have vanished"):
         commit(sink, [*lost, *kept])
     assert stored(path) == [(1, "a")]

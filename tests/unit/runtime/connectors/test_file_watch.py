@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from pathlib import Path
@@ -9,16 +10,18 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 from expression_harness import call, col, lit
+from split_harness import AssignedReader
 
 from runtime.connectors.file_watch import FileWatch
 from runtime.connectors.filesystem import Filesystem
 from runtime.connectors.filesystem_source import FileSourceReader
-from runtime.host.files import FileStatus, LocalFiles
+from runtime.host.files import LocalFiles
 from sqlstream import types as sql
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec, SourceWatermark
 from sqlstream.spi.connector import ConnectorContext, SourceStatus
+from sqlstream.spi.files import FileStatus
 
 SCHEMA = Schema.of(("v", sql.INT))
 INTERVAL_MS = 10_000
@@ -84,7 +87,8 @@ class Watched:
             files=files or LocalFiles(),
             print_lines=self._print_lines,
         )
-        self.reader = Filesystem().source(spec, self._context, None)
+        self._assigned = AssignedReader(Filesystem(), spec, self._context)
+        self.reader = self._assigned.reader
         assert isinstance(self.reader, FileSourceReader)
 
     def _print_lines(self, lines: list[str], is_error: bool) -> None:
@@ -94,7 +98,7 @@ class Watched:
     def rows(self) -> list[Any]:
         """What can be read now."""
         found: list[Any] = []
-        while (batch := self.reader.poll()) is not SourceStatus.NOTHING_YET:
+        while (batch := self._assigned.poll()) is not SourceStatus.NOTHING_YET:
             assert isinstance(batch, pa.RecordBatch)
             found += batch.column(0).to_pylist()
         return found
@@ -205,7 +209,7 @@ def test_a_new_file_holds_the_watermark_until_it_is_complete_or_found_growing(tm
 def test_a_file_that_vanished_before_it_was_read_is_new_when_it_comes_again() -> None:
     watch = FileWatch(INTERVAL_MS)
     assert complete(watch, 20_000, ("f", 1, 0)) == ["f"]
-    watch.forget("f")
+    watch.reopen("f", 1, 0)
     again = watch.look([FileStatus("f", 2, 15_000)], 30_000)
     assert ([f.path for f in again.complete], again.changed) == (["f"], [])
 
@@ -213,7 +217,29 @@ def test_a_file_that_vanished_before_it_was_read_is_new_when_it_comes_again() ->
 def test_a_file_that_changed_before_it_was_read_is_waited_for_like_a_new_one() -> None:
     watch = FileWatch(INTERVAL_MS)
     complete(watch, 20_000, ("f", 1, 0))
-    assert not watch.has_new_candidates
     watch.reopen("f", 2, 19_000)
+    assert complete(watch, 25_000, ("f", 1, 0)) == [], "another form than the one that was found"
+    watch.reopen("f", 1, 0)
+    assert complete(watch, 30_000, ("f", 2, 25_000)) == []
     assert watch.has_new_candidates, "the watermark must not pass its rows meanwhile"
-    assert complete(watch, 30_000, ("f", 2, 19_000)) == ["f"]
+    assert complete(watch, 40_000, ("f", 2, 25_000)) == ["f"]
+
+
+def test_a_watch_that_goes_on_from_a_snapshot_finds_nothing_twice() -> None:
+    watch, anew = FileWatch(INTERVAL_MS), FileWatch(INTERVAL_MS)
+    complete(watch, 20_000, ("f", 1, 0))
+    anew.restore(json.loads(json.dumps(watch.snapshot())))
+    assert complete(anew, 30_000, ("f", 1, 0), ("g", 1, 0)) == ["g"]
+
+
+def test_a_file_that_changed_before_its_turn_holds_the_watermark_until_it_was_read(tmp_path: Path) -> None:
+    time = col(0, sql.timestamp(3))
+    delay = call("-", time, lit(0, sql.INTERVAL_DAY_TIME))
+    put(tmp_path / "a.csv", "1970-01-01 00:00:30\n", 0)
+    put(tmp_path / "b.csv", "1970-01-01 00:00:40\n", 0)
+    watched = Watched(tmp_path, watermark=SourceWatermark(time, delay))
+    put(tmp_path / "b.csv", "1970-01-01 00:00:10\n1970-01-01 00:00:50\n", 99_000)
+    assert len(watched.rows()) == 1
+    assert watched.reader.watermark_ms() == WATERMARK_MIN
+    assert len(watched.later()) == 2
+    assert watched.reader.watermark_ms() == 50_000

@@ -16,6 +16,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from split_harness import AssignedReader
 
 from runtime.connectors.filesystem import Filesystem
 from runtime.host.files import LocalFiles
@@ -25,6 +26,7 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import ConnectorContext, SinkWriter, SourceReader, SourceStatus
 
 CONNECTOR = Filesystem()
@@ -116,12 +118,13 @@ def writer(spec: SinkSpec, around: Surroundings | None = None, subtask: int = 0)
     return CONNECTOR.sink(spec, INSERT_ONLY, (around or Surroundings()).context(subtask))
 
 
-def committed(spec: SinkSpec, *batches: pa.RecordBatch) -> list[dict[str, Any]]:
+def committed(spec: SinkSpec, *batches: pa.RecordBatch) -> list[Committable]:
     sink = writer(spec)
     for batch in batches:
         sink.write(batch)
-    committables: list[dict[str, Any]] = json.loads(json.dumps(sink.finish()))
-    CONNECTOR.commit(spec, committables, LocalFiles())
+    sent = msgspec.json.encode(sink.prepare_commit(LAST_CHECKPOINT_ID))
+    committables = msgspec.json.decode(sent, type=list[Committable])
+    CONNECTOR.commit(spec, LAST_CHECKPOINT_ID, committables, LocalFiles())
     return committables
 
 
@@ -250,16 +253,19 @@ def test_a_monitored_directory_gives_each_later_file_once(tmp_path: Path) -> Non
     around = Surroundings()
     around.now = 10_000
     spec = source_spec(tmp_path, options={"source.monitor-interval": "10 s"})
-    reader = CONNECTOR.source(spec, around.context(), None)
-    assert reader.poll().to_pylist() == [{"k": "a", "v": 1}]  # type: ignore[union-attr]
+    reader = AssignedReader(CONNECTOR, spec, around.context())
+    assert reader.poll().to_pylist() == [{"k": "a", "v": 1}]
     (tmp_path / "b.csv").write_text("b,2\n")
     os.utime(tmp_path / "b.csv", (0, 0))
     assert reader.poll() is SourceStatus.NOTHING_YET
     around.now = 20_000
-    assert reader.poll().to_pylist() == [{"k": "b", "v": 2}]  # type: ignore[union-attr]
+    assert reader.poll().to_pylist() == [{"k": "b", "v": 2}]
     around.now = 30_000
     assert reader.poll() is SourceStatus.NOTHING_YET
-    restored = CONNECTOR.source(spec, around.context(), reader.snapshot())
+    restored = AssignedReader(
+        CONNECTOR, spec, around.context(), reader.reader.snapshot(), reader.enumerator.snapshot()
+    )
+    assert restored.poll() is SourceStatus.NOTHING_YET
     around.now = 40_000
     assert restored.poll() is SourceStatus.NOTHING_YET
 
@@ -348,10 +354,10 @@ def test_nothing_is_visible_before_the_commit_and_jobs_append(tmp_path: Path, fo
     spec = sink_spec(tmp_path / "out", format=format)
     sink = writer(spec)
     sink.write(rows(("a", 1)))
-    committables = sink.finish()
+    committables = sink.prepare_commit(LAST_CHECKPOINT_ID)
     assert read_all(source_spec(tmp_path / "out", format=format)) == []
     for _ in range(2):
-        CONNECTOR.commit(spec, committables, LocalFiles())
+        CONNECTOR.commit(spec, LAST_CHECKPOINT_ID, committables, LocalFiles())
         assert read_all(source_spec(tmp_path / "out", format=format)) == [{"k": "a", "v": 1}]
     committed(spec, rows(("b", 2)))
     assert sorted(r["k"] for r in read_all(source_spec(tmp_path / "out", format=format))) == ["a", "b"]
@@ -466,7 +472,7 @@ def test_a_full_disk_fails_the_sink_and_leaves_nothing(tmp_path: Path, format: s
 
 def fill(sink: SinkWriter, batch: pa.RecordBatch) -> None:
     sink.write(batch)
-    sink.finish()
+    sink.prepare_commit(LAST_CHECKPOINT_ID)
 
 
 def test_an_aborted_sink_leaves_what_was_there_before(tmp_path: Path) -> None:
@@ -478,7 +484,7 @@ def test_an_aborted_sink_leaves_what_was_there_before(tmp_path: Path) -> None:
     sink.abort()
     done = writer(spec)
     done.write(rows(("c", 3)))
-    CONNECTOR.abort(spec, "job", done.finish(), LocalFiles())
+    CONNECTOR.abort(spec, "job", done.prepare_commit(LAST_CHECKPOINT_ID), LocalFiles())
     assert files_below(tmp_path) == before
     assert [d for d in tmp_path.iterdir() if d.is_dir()] == []
 
@@ -508,10 +514,10 @@ def test_a_file_or_a_pattern_is_no_place_to_write(tmp_path: Path) -> None:
 def test_a_vanished_hidden_file_fails_the_commit(tmp_path: Path) -> None:
     sink = writer(spec := sink_spec(tmp_path))
     sink.write(rows(("a", 1)))
-    committables = sink.finish()
-    os.remove(committables[0]["hidden"])
+    committables = sink.prepare_commit(LAST_CHECKPOINT_ID)
+    os.remove(committables[0].content["files"][0]["hidden"])
     with pytest.raises(ExternalError, match="has vanished"):
-        CONNECTOR.commit(spec, committables, LocalFiles())
+        CONNECTOR.commit(spec, LAST_CHECKPOINT_ID, committables, LocalFiles())
 
 
 def test_parquet_files_have_the_types_of_the_table(tmp_path: Path) -> None:
@@ -560,9 +566,9 @@ def test_a_file_in_the_place_of_a_partition_fails_one_job_and_not_the_next(tmp_p
     (tmp_path / "p=a").write_text("mine")
     sink = writer(spec)
     sink.write(rows((1, "a"), (2, "b"), schema=schema))
-    committables = sink.finish()
+    committables = sink.prepare_commit(LAST_CHECKPOINT_ID)
     with pytest.raises(ExternalError, match="could not rename"):
-        CONNECTOR.commit(spec, committables, LocalFiles())
+        CONNECTOR.commit(spec, LAST_CHECKPOINT_ID, committables, LocalFiles())
     CONNECTOR.abort(spec, "job", committables, LocalFiles())
     committed(spec, rows((3, "b"), schema=schema))
     assert [f for f in files_below(tmp_path) if "part-" not in f] == ["p=a"]

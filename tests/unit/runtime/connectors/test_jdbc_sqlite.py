@@ -337,10 +337,10 @@ def test_rows_are_there_after_the_commit_and_not_before(out: Path) -> None:
 def test_a_commit_that_is_repeated_changes_nothing(out: Path) -> None:
     target = sink(options(out, "out"), OUT)
     committables = written(target, [[(1, "a")]])
-    kept = Path(committables[0]["path"]).read_bytes()
+    kept = Path(committables[0].content["path"]).read_bytes()
     commit(target, committables)
-    Path(committables[0]["path"]).parent.mkdir()
-    Path(committables[0]["path"]).write_bytes(kept)
+    Path(committables[0].content["path"]).parent.mkdir()
+    Path(committables[0].content["path"]).write_bytes(kept)
     commit(target, committables)
     assert stored(out, "SELECT * FROM out") == [(1, "a")]
     assert hidden(out.parent) == []
@@ -361,7 +361,7 @@ def test_the_rows_of_a_job_are_staged_where_the_claims_of_dead_jobs_are_looked_f
     assert isinstance(made, StagesRows)
     (committable,) = written(target, [[(1, "a")]], job_id="a1")
     assert FILES.match_glob(made.staging_directory(target, "a1", "*")) == [
-        str(Path(committable["path"]).parent)
+        str(Path(committable.content["path"]).parent)
     ]
 
 
@@ -453,8 +453,8 @@ def test_a_commit_waits_for_another_process_that_has_locked_the_file(
 def test_rows_that_have_vanished_fail_the_commit_and_change_nothing(out: Path) -> None:
     target = sink(options(out, "out"), OUT)
     lost, kept = written(target, [[(2, "b")]]), written(target, [[(3, "c")]], subtask=1)
-    Path(lost[0]["path"]).unlink()
+    Path(lost[0].content["path"]).unlink()
     with pytest.raises(ExternalError, match="have vanished"):
         commit(target, [*lost, *kept])
     assert stored(out, "SELECT * FROM out") == []
-    assert FILES.status(kept[0]["path"]) is not None
+    assert FILES.status(kept[0].content["path"]) is not None

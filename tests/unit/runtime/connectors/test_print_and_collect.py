@@ -17,6 +17,7 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 from sqlstream.spi.connector import ConnectorContext
 
 SCHEMA = Schema.of(("k", sql.INT), ("v", sql.STRING))
@@ -55,7 +56,7 @@ def printed(
     spec = SinkSpec("t", "print", {k.replace("_", "-"): v for k, v in options.items()}, schema)
     writer = connector("print").sink(spec, ChangelogMode.RETRACT, client.context(subtask, parallelism))
     writer.write(rows)
-    assert writer.finish() == []
+    assert writer.prepare_commit(LAST_CHECKPOINT_ID) == []
     return client.lines
 
 
@@ -123,7 +124,7 @@ def test_collect_hands_on_batches_with_their_row_kinds() -> None:
     )
     writer.write(rows)
     writer.write(rows.slice(1))
-    assert writer.finish() == []
+    assert writer.prepare_commit(LAST_CHECKPOINT_ID) == []
     assert client.rows == [rows]
 
 
@@ -134,7 +135,7 @@ def test_blackhole_takes_upserts_and_keeps_nothing() -> None:
     spec = SinkSpec("t", "blackhole", {}, SCHEMA)
     writer = connector("blackhole").sink(spec, ChangelogMode.UPSERT, client.context())
     writer.write(batch([{"k": 1, "v": "a"}]))
-    assert writer.finish() == []
+    assert writer.prepare_commit(LAST_CHECKPOINT_ID) == []
     assert (client.lines, client.rows) == ([], [])
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from split_harness import NoEnumerators
 
 from runtime.jobmanager.dispatcher import Dispatcher
 from runtime.jobmanager.events import (
@@ -60,7 +61,7 @@ class Outside:
     def remove(self, job_id: str, ended: Any) -> None:
         self._called("remove", job_id, ended.details.start_ms)
 
-    def commit(self, job_id: str, commits: Any) -> None:
+    def commit(self, job_id: str, checkpoint_id: int, commits: Any) -> None:
         self._called("commit", job_id)
 
     def abort(self, job_id: str, commits: Any) -> None:
@@ -86,7 +87,7 @@ def reports() -> list[Any]:
 @pytest.fixture
 def executor(outside: Outside, reports: list[Any]) -> Iterator[InstructionExecutor]:
     made = InstructionExecutor(
-        LocalTransport(), outside, outside, outside, reports.append, lambda ms: ms + 1_000
+        LocalTransport(), outside, outside, outside, NoEnumerators(), reports.append, lambda ms: ms + 1_000
     )
     yield made
     outside.go_on.set()
@@ -108,16 +109,16 @@ def test_each_outcome_is_reported(
     executor: InstructionExecutor, outside: Outside, reports: list[Any], make_job: MakeJob
 ) -> None:
     for expected_job, expected_commit, expected_exit in (
-        (JobStored("j1"), SinksCommitted("j1"), None),
+        (JobStored("j1"), SinksCommitted("j1", 7), None),
         (
             JobStoreFailed("j1", failed("put")),
-            SinksCommitFailed("j1", failed("commit")),
+            SinksCommitFailed("j1", 7, failed("commit")),
             TaskManagerExited("tm-1", failed("request")),
         ),
     ):
         executor.expect_job("j1", b"graph")
         executor.carry_out(StoreJob(make_job("j1")))
-        executor.carry_out(CommitSinks("j1", ()))
+        executor.carry_out(CommitSinks("j1", 7, ()))
         executor.carry_out(AbortSinks("j1", ()))
         executor.carry_out(RequestTaskManagers(("tm-1",)))
         expected = [expected_job, expected_commit, SinksAborted("j1"), expected_exit]
@@ -195,12 +196,12 @@ def test_a_failure_that_no_job_depends_on_is_logged(
 
 def test_a_stop_completes_the_commits_under_way_and_begins_nothing_else(outside: Outside) -> None:
     executor = InstructionExecutor(
-        LocalTransport(), outside, outside, outside, lambda event: None, lambda ms: ms
+        LocalTransport(), outside, outside, outside, NoEnumerators(), lambda event: None, lambda ms: ms
     )
     outside.go_on.clear()
     executor.carry_out(RequestTaskManagers(("tm-1", "tm-2")))
     for number in range(8):
-        executor.carry_out(CommitSinks(f"j{number}", ()))
+        executor.carry_out(CommitSinks(f"j{number}", 7, ()))
     # One request and as many commits as there are threads for.
     wait_for(lambda: len(outside.calls) == 5)
     stopping = threading.Thread(target=executor.stop, daemon=True)

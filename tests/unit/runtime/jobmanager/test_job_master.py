@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+from committable_harness import file_of
 
 from runtime.jobmanager.events import (
     AbortSinks,
@@ -45,6 +46,7 @@ from sqlstream.messages.rpc import (
     TaskStateAck,
     TaskStateUpdate,
 )
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 
 MakeJob = Callable[..., JobGraph]
 CONFIG = JobMasterConfig("jm:1", slot_request_timeout_ms=1000, cancellation_timeout_ms=5000, resend_ms=500)
@@ -119,14 +121,14 @@ def test_a_job_without_slots_fails_for_want_of_resources(make_job: MakeJob) -> N
 
 def test_sinks_are_committed_after_the_last_task_and_before_the_job_is_finished(make_job: MakeJob) -> None:
     master = deployed(make_job())
-    files = (SinkCommittables(1, ({"file": "a"}, {"file": "b"})),)
+    files = (SinkCommittables(1, (file_of("a"), file_of("b"))),)
     assert messages(master.handle(update(SINK, ExecutionState.FINISHED, 2, None, files), 30), TaskStateAck)
     out = master.handle(update(SOURCE, ExecutionState.FINISHED, 2), 40)
     commit = next(i for i in out if isinstance(i, CommitSinks))
-    assert [(c.operator_id, c.committables) for c in commit.commits] == [(1, ({"file": "a"}, {"file": "b"}))]
+    assert [(c.operator_id, c.committables) for c in commit.commits] == [(1, (file_of("a"), file_of("b")))]
     assert master.status is JobStatus.RUNNING
     assert master.handle(CancelRequested("j1"), 45) == []
-    out = master.handle(SinksCommitted("j1"), 50)
+    out = master.handle(SinksCommitted("j1", LAST_CHECKPOINT_ID), 50)
     assert out == [ReleaseSlots("j1"), JobFinished("j1", JobStatus.FINISHED, None)]
 
 
@@ -134,7 +136,7 @@ def test_a_commit_that_fails_fails_the_job(make_job: MakeJob) -> None:
     master = deployed(make_job())
     for execution_id in (SOURCE, SINK):
         master.handle(update(execution_id, ExecutionState.FINISHED), 30)
-    out = master.handle(SinksCommitFailed("j1", BROKEN), 40)
+    out = master.handle(SinksCommitFailed("j1", LAST_CHECKPOINT_ID, BROKEN), 40)
     # What other sinks of the job have made visible must go again.
     assert [c.operator_id for i in out if isinstance(i, AbortSinks) for c in i.commits] == [1]
     assert not master.status.is_terminal
@@ -154,12 +156,10 @@ def test_one_failed_task_cancels_the_others_and_the_job_ends_after_the_last(make
 
 def test_what_finished_subtasks_of_a_failed_job_wrote_is_aborted(make_job: MakeJob) -> None:
     master = deployed(make_job())
-    master.handle(
-        update(SINK, ExecutionState.FINISHED, 1, None, (SinkCommittables(1, ({"file": "a"},)),)), 20
-    )
+    master.handle(update(SINK, ExecutionState.FINISHED, 1, None, (SinkCommittables(1, (file_of("a"),)),)), 20)
     out = master.handle(update(SOURCE, ExecutionState.FAILED, 1, BROKEN), 30)
     abort = next(i for i in out if isinstance(i, AbortSinks))
-    assert abort.commits[0].committables == ({"file": "a"},)
+    assert abort.commits[0].committables == (file_of("a"),)
     assert not master.status.is_terminal
     master.handle(SinksAborted("j1"), 40)
     assert master.status is JobStatus.FAILED
@@ -319,7 +319,7 @@ def test_a_report_of_a_number_seen_before_and_one_after_the_end_change_nothing(m
     sink = list(master.graph.executions())[1]
 
     def report(sequence: int, state: ExecutionState, rows: int) -> None:
-        files = (SinkCommittables(1, ({"file": rows},)),)
+        files = (SinkCommittables(1, (file_of(rows),)),)
         metrics = TaskMetrics(SINK, {"numRecordsIn": rows})
         message = TaskStateUpdate("tm0#0", "j1", SINK, sequence, state, None, files, metrics)
         master.handle(TaskStateChanged(message), 20)
@@ -329,7 +329,7 @@ def test_a_report_of_a_number_seen_before_and_one_after_the_end_change_nothing(m
     assert sink.metrics == TaskMetrics(SINK, {"numRecordsIn": 1})
     report(2, ExecutionState.FINISHED, 3)
     report(3, ExecutionState.FINISHED, 4)
-    assert sink.committables == (SinkCommittables(1, ({"file": 3},)),)
+    assert sink.committables == (SinkCommittables(1, (file_of(3),)),)
 
 
 def test_a_task_that_its_task_manager_cancels_fails_the_job(make_job: MakeJob) -> None:
@@ -373,9 +373,9 @@ def test_a_commit_that_failed_cannot_succeed_later(make_job: MakeJob) -> None:
     master = deployed(make_job())
     for execution_id in (SOURCE, SINK):
         master.handle(update(execution_id, ExecutionState.FINISHED), 30)
-    master.handle(SinksCommitFailed("j1", BROKEN), 40)
-    assert master.handle(SinksCommitted("j1"), 45) == []
-    assert master.handle(SinksCommitFailed("j1", CUT), 46) == []
+    master.handle(SinksCommitFailed("j1", LAST_CHECKPOINT_ID, BROKEN), 40)
+    assert master.handle(SinksCommitted("j1", LAST_CHECKPOINT_ID), 45) == []
+    assert master.handle(SinksCommitFailed("j1", LAST_CHECKPOINT_ID, CUT), 46) == []
     master.handle(SinksAborted("j1"), 50)
     assert (master.status, master.error) == (JobStatus.FAILED, BROKEN)
 

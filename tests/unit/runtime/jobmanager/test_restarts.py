@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from committable_harness import file_of
 
 from runtime.jobmanager.events import (
     AbortSinks,
@@ -50,6 +51,7 @@ from sqlstream.messages.rpc import (
     TaskStateAck,
     TaskStateUpdate,
 )
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 
 MakeJob = Callable[..., JobGraph]
 CONFIG = JobMasterConfig("jm:1", slot_request_timeout_ms=1000, cancellation_timeout_ms=5000, resend_ms=500)
@@ -101,7 +103,7 @@ def report(
 ) -> list[Any]:
     subtask = master.graph.find(execution_id)
     assert subtask is not None
-    committables = (SinkCommittables(1, tuple({"file": f} for f in files)),) if files else ()
+    committables = (SinkCommittables(1, tuple(file_of(f) for f in files)),) if files else ()
     sequence = subtask.execution.last_sequence + 1
     tm = subtask.execution.task_manager_id
     update = TaskStateUpdate(tm, "j1", execution_id, sequence, state, error, committables)
@@ -167,10 +169,10 @@ def test_a_restarted_job_finishes_and_commits_only_what_the_last_attempts_wrote(
     report(master, "j1-1-0-1", FINISHED, 50, files=("whole",))
     out = report(master, "j1-0-0-1", FINISHED, 60)
     commits = [c.committables for i in out if isinstance(i, CommitSinks) for c in i.commits]
-    assert commits == [({"file": "whole"},)]
-    out = master.handle(SinksCommitted("j1"), 70)
+    assert commits == [(file_of("whole"),)]
+    out = master.handle(SinksCommitted("j1", LAST_CHECKPOINT_ID), 70)
     assert [c.committables for i in out if isinstance(i, AbortSinks) for c in i.commits] == [
-        ({"file": "half"},)
+        (file_of("half"),)
     ]
     assert master.phase is JobPhase.CLEANING_UP
     out = master.handle(SinksAborted("j1"), 80)
@@ -184,7 +186,7 @@ def test_a_job_that_fails_after_a_restart_removes_the_output_of_all_attempts(mak
     report(master, "j1-1-0-1", FINISHED, 50, files=("second",))
     out = report(master, "j1-0-0-1", FAILED, 60, BROKEN)
     aborted = [c.committables for i in out if isinstance(i, AbortSinks) for c in i.commits]
-    assert aborted == [({"file": "second"}, {"file": "first"})]
+    assert aborted == [(file_of("second"), file_of("first"))]
     assert (master.phase, master.status, master.error) == (JobPhase.ABORTING, JobStatus.FAILING, BROKEN)
     master.handle(SinksAborted("j1"), 70)
     assert master.phase is JobPhase.FAILED
@@ -327,7 +329,7 @@ class Fate:
             [ExecutionState.INITIALIZING, *[RUNNING] * 4, *[FINISHED] * 4, FAILED, CANCELED]
         )
         sequence = execution.last_sequence + self.rng.choice([0, 1, 1, 1, 2])
-        files = (SinkCommittables(1, ({"file": execution.execution_id},)),) if state is FINISHED else ()
+        files = (SinkCommittables(1, (file_of(execution.execution_id),)),) if state is FINISHED else ()
         return TaskStateChanged(
             TaskStateUpdate(
                 execution.task_manager_id or "tm0#0",
@@ -341,10 +343,10 @@ class Fate:
         )
 
     def others(self) -> list[Any]:
-        often = [SinksCommitted("j1"), SinksAborted("j1"), JobStored("j1")] * 4
+        often = [SinksCommitted("j1", LAST_CHECKPOINT_ID), SinksAborted("j1"), JobStored("j1")] * 4
         return [
             *often,
-            SinksCommitFailed("j1", BROKEN),
+            SinksCommitFailed("j1", LAST_CHECKPOINT_ID, BROKEN),
             TaskManagerLost(f"tm{self.rng.randint(0, 3)}#0", LOST),
             NoTaskManagerLeft(LOST),
             MetricsRequested("j1"),

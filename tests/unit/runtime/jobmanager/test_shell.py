@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from committable_harness import file_of
+from split_harness import NoEnumerators
 
 from runtime.jobmanager.client_requests import answer_request
 from runtime.jobmanager.collaborators import KeepNothing
@@ -43,6 +45,7 @@ from sqlstream.messages.client_rpc import (
 )
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.messages.rpc import JobStatusReply, SinkCommittables, TaskDeploymentDescriptor, TaskMetrics
+from sqlstream.spi.committable import Committable
 
 MakeJob = Callable[..., JobGraph]
 TIMEOUT_S = 20.0
@@ -60,7 +63,7 @@ class TasksThatEndAtOnce:
         metrics = TaskMetrics(id, {}, {o.id: {"numRecordsOut": 2} for o in descriptor.vertex.operators})
         self.report(TaskStateChanged(id, ExecutionState.RUNNING, metrics=metrics))
         if how == "finish":
-            files = (SinkCommittables(1, ({"file": id},)),)
+            files = (SinkCommittables(1, (file_of(id),)),)
             self.report(TaskStateChanged(id, ExecutionState.FINISHED, None, files, metrics))
         elif how == "fail":
             error = ErrorInfo(code="SS5002", message="bad row", reason=FailureReason.USER_DATA)
@@ -79,10 +82,10 @@ class CommitsKept:
     """A Committer that remembers, or cannot."""
 
     def __init__(self) -> None:
-        self.committed: list[dict[str, Any]] = []
+        self.committed: list[Committable] = []
         self.is_full = False
 
-    def commit(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
+    def commit(self, job_id: str, checkpoint_id: int, commits: tuple[SinkCommit, ...]) -> None:
         if self.is_full:
             raise ExternalError("SS5001", "disk full")
         self.committed += [c for commit in commits for c in commit.committables]
@@ -119,6 +122,7 @@ class Cluster:
             KeepNothing(),
             self.committer,
             NoMoreTaskManagers(),
+            NoEnumerators(),
             self.crashes.append,
         )
         transport.listen("jm", self.job_manager.receive)  # type: ignore[arg-type]
@@ -148,7 +152,7 @@ def cluster() -> Iterator[Cluster]:
 def test_a_job_finishes_and_its_sinks_are_committed(cluster: Cluster, make_job: MakeJob) -> None:
     job_id = cluster.job_manager.submit(make_job("j1", 2, 2))
     assert cluster.job_manager.wait(job_id, TIMEOUT_S) == JobStatusReply("j1", JobStatus.FINISHED)
-    assert {c["file"] for c in cluster.committer.committed} == {"j1-1-0-0", "j1-1-1-0"}
+    assert {c.content["file"] for c in cluster.committer.committed} == {"j1-1-0-0", "j1-1-1-0"}
     assert cluster.job_manager.metrics(job_id).total["numRecordsRead"] == 4
     assert [v.state for v in cluster.job_manager.details(job_id).vertices] == [ExecutionState.FINISHED] * 2
 

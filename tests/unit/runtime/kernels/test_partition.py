@@ -1,4 +1,4 @@
-"""Splitting batches by target and by key."""
+"""Splitting batches by key."""
 
 from __future__ import annotations
 
@@ -10,48 +10,54 @@ from hypothesis import strategies as st
 
 from runtime.kernels.hashing import hash_columns, key_groups
 from runtime.kernels.ordering import argsort_stable_by
-from runtime.kernels.partition import partition, split_by_key
+from runtime.kernels.partition import KeySplitter
 
 
-def batch(count: int) -> pa.RecordBatch:
-    return pa.record_batch(
-        {"n": list(range(count)), "s": [None if n % 3 == 0 else f"row {n}" for n in range(count)]},
-        schema=pa.schema([("n", pa.int64()), ("s", pa.string())]),
-    )
+def batch(keys: list[str | None]) -> pa.RecordBatch:
+    return pa.record_batch({"k": pa.array(keys, pa.string()), "n": pa.array(range(len(keys)), pa.int64())})
 
 
-@given(st.lists(st.integers(0, 4), max_size=40))
+@given(
+    st.lists(st.none() | st.sampled_from([f"key {n}" for n in range(9)]), max_size=60),
+    st.integers(2, 5),
+    st.sampled_from([7, 128]),
+)
 @settings(max_examples=60, deadline=None)
-def test_each_target_gets_its_rows_in_their_order(targets: list[int]) -> None:
-    parts = partition(batch(len(targets)), np.array(targets, dtype=np.int64), 5)
-    rows = batch(len(targets)).to_pylist()
-    expected = [[row for row, target in zip(rows, targets, strict=True) if target == t] for t in range(5)]
-    assert [[] if part is None else part.to_pylist() for part in parts] == expected
-    assert [part is None for part in parts] == [not rows for rows in expected]
+def test_each_subtask_gets_the_rows_of_its_key_groups_in_their_order(
+    keys: list[str | None], parallelism: int, max_parallelism: int
+) -> None:
+    whole = batch(keys)
+    parts = KeySplitter((0,), parallelism, max_parallelism).split(whole)
+    groups = key_groups(hash_columns([whole.column(0)]), max_parallelism).tolist()
+    expected = [
+        [
+            row
+            for row, g in zip(whole.to_pylist(), groups, strict=True)
+            if g * parallelism // max_parallelism == s
+        ]
+        for s in range(parallelism)
+    ]
+    assert [(s, part.to_pylist()) for s, part, _ in parts] == [
+        (s, rows) for s, rows in enumerate(expected) if rows
+    ]
 
 
-def test_one_target_alone_gets_the_batch_without_a_copy() -> None:
-    whole = batch(4)
-    assert partition(whole, np.zeros(4, dtype=np.int32), 1)[0] is whole
-    assert partition(whole, np.full(4, 2, dtype=np.int32), 3)[2] is whole
+def test_one_subtask_alone_gets_the_batch_without_a_copy() -> None:
+    whole = batch(["a"] * 4)
+    ((_, part, size),) = KeySplitter((0,), 3, 128).split(whole)
+    assert part is whole
+    assert size == whole.nbytes
 
 
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_rows_go_to_the_subtask_of_their_key_group(n: int) -> None:
-    whole = batch(500)
-    parts = split_by_key(whole, ["s"], n, 128)
-    for subtask, part in enumerate(parts):
-        assert part is not None
-        groups = key_groups(hash_columns([part.column("s")]), 128)
+@pytest.mark.parametrize("n", [2, 3])
+def test_keys_of_several_columns_go_together(n: int) -> None:
+    whole = pa.record_batch({"a": pa.array(range(500)), "b": [f"{i % 7}" for i in range(500)]})
+    parts = KeySplitter((1, 0), n, 128).split(whole)
+    assert sum(part.num_rows for _, part, _ in parts) == 500
+    assert abs(sum(size for _, _, size in parts) - whole.nbytes) < 100
+    for subtask, part, _ in parts:
+        groups = key_groups(hash_columns([part.column(1), part.column(0)]), 128)
         assert {int(g) * n // 128 for g in groups} == {subtask}
-    assert sum(part.num_rows for part in parts if part is not None) == 500
-
-
-def test_without_key_all_rows_go_to_the_first_subtask() -> None:
-    parts = split_by_key(batch(3), [], 2, 128)
-    assert parts[0] is not None
-    assert parts[0].num_rows == 3
-    assert parts[1] is None
 
 
 @given(st.lists(st.integers(0, 6), max_size=50))
@@ -59,3 +65,16 @@ def test_argsort_is_stable_and_says_where_groups_start(ids: list[int]) -> None:
     order, starts = argsort_stable_by(np.array(ids, dtype=np.int64), 7)
     assert order.tolist() == sorted(range(len(ids)), key=ids.__getitem__)
     assert starts.tolist() == [sum(i < group for i in ids) for group in range(8)]
+
+
+def test_a_selection_is_split_as_the_selected_rows_are() -> None:
+    whole = batch([None if i % 5 == 0 else f"key {i % 40}" for i in range(300)])
+    rows = np.array([i for i in range(300) if i % 3], dtype=np.int32)
+    splitter = KeySplitter((0,), 3, 128)
+    selected = splitter.split(whole.take(pa.array(rows)))
+    assert [(s, p.to_pylist()) for s, p, _ in splitter.split(whole, rows)] == [
+        (s, p.to_pylist()) for s, p, _ in selected
+    ]
+    assert splitter.split(whole, rows[:0]) == []
+    ((_, one, _),) = splitter.split(whole, rows[:1])
+    assert one.to_pylist() == whole.slice(1, 1).to_pylist()

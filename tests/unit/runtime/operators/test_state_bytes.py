@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import types
+import weakref
 from typing import Any
 
 import numpy as np
@@ -119,14 +121,30 @@ def test_the_size_of_state_is_the_memory_that_it_holds(name: str) -> None:
     spec, context = OPERATORS[name]
     context.now_ms = ManualClock(5)
     operator = make_operator(spec, context)
-    assert operator.state_bytes() <= held_bytes(operator)
+    assert operator.context.state.nbytes() <= held_bytes(operator)
     items = [(side, rows(context, side)) for side in range(len(context.input_schemas))]
     feed(operator, [(0, Watermark(0)), *items], Collected())
-    size = operator.state_bytes()
+    size = operator.context.state.nbytes()
     assert 0.9 * held_bytes(operator) <= size <= 1.1 * held_bytes(operator)
     # Keys at least, and texts where they are kept.
     has_texts = name not in ("count", "average", "variance", "with a time to live")
     assert size >= COUNT * (8 + TEXT * has_texts) * len(items)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_state_goes_with_its_operator_without_a_garbage_collection(name: str) -> None:
+    spec, context = OPERATORS[name]
+    operator = make_operator(spec, dataclasses.replace(context))
+    items = [(side, rows(context, side)) for side in range(len(context.input_schemas))]
+    feed(operator, [(0, Watermark(0)), *items], Collected())
+    held = [weakref.ref(operator), *(weakref.ref(table) for table in operator.context.state.tables)]
+    gc.collect()
+    gc.disable()
+    try:
+        del operator
+        assert [reference() for reference in held] == [None] * len(held)
+    finally:
+        gc.enable()
 
 
 def held_bytes(operator: Operator[Any]) -> int:

@@ -31,6 +31,7 @@ from sqlstream.messages.rpc import (
 )
 from sqlstream.schema import Schema
 from sqlstream.specs import CalcSpec, SinkSpec, SourceSpec
+from sqlstream.spi.committable import Committable
 from sqlstream.spi.connector import Boundedness, ConnectorContext, ConnectorDescriptor, SourceStatus
 from sqlstream.types import BIGINT, STRING
 
@@ -94,8 +95,8 @@ class Writer:
         self._rows += batch.num_rows
         self._stage.written.append((self._subtask, batch))
 
-    def finish(self) -> list[dict[str, Any]]:
-        return [{"subtask": self._subtask, "rows": self._rows}]
+    def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
+        return [Committable("job", checkpoint_id, "writer", self._subtask, {"rows": self._rows})]
 
     def abort(self) -> None:
         self._stage.aborted.append(self._subtask)
@@ -239,6 +240,7 @@ class Relay:
     def put(self, channel: int, *items: Any) -> None:
         for item in items:
             self.inputs[channel].put(item, 64)
+        self.inputs[channel].flush()
 
     def take(self, count: int) -> list[Any]:
         """The next items that the task sends, each within 20 s."""

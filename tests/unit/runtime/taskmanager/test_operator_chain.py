@@ -1,5 +1,8 @@
 """A chain of operators: order of calls, watermarks, ends and blame."""
 
+import gc
+import weakref
+
 import pyarrow as pa
 import pytest
 
@@ -178,3 +181,31 @@ def test_an_operator_that_emits_without_end_is_stopped_by_a_cancellation():
     chain.add(chained, lambda counters: Recorder("endless", []))
     with pytest.raises(Cancelled):
         chain.head.output.emit(rows(1))
+
+
+def test_a_closed_chain_holds_no_operator():
+    chain = OperatorChain(ChainPosition(), lambda: 0)
+    operators = [Recorder("a", []), Recorder("c", [], due_ms=5)]
+    for id, operator in enumerate(operators):
+        chained = ChainedOperator(
+            id,
+            "",
+            "",
+            DropUpdateBeforeSpec(),
+            id - 1 if id else NETWORK_INPUT,
+            (SCHEMA,),
+            (MODE,),
+            SCHEMA,
+            MODE,
+        )
+        chain.add(chained, lambda counters, operator=operator: operator)
+    outputs, held = [chain.output(0), chain.output(1)], [weakref.ref(operator) for operator in operators]
+    chain.close()
+    gc.collect()
+    gc.disable()
+    try:
+        del operators, operator
+        assert [reference() for reference in held] == [None, None]
+    finally:
+        gc.enable()
+    assert outputs

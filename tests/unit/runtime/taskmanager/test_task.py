@@ -13,6 +13,7 @@ from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.schema import Schema
 from sqlstream.specs import CalcSpec, WatermarkAssignerSpec
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import SourceStatus
 from sqlstream.types import STRING
 
@@ -29,7 +30,9 @@ def test_every_row_arrives_and_the_committables_come_with_finished(job, stage, m
     (end,) = running.wait(ExecutionState.FINISHED, "sink-0")
     running.wait(ExecutionState.FINISHED, "source-0")
     assert written_rows(stage) == [("a", 1), ("b", 2), ("c", 3)]
-    assert [c.committables for c in end.committables] == [({"subtask": 0, "rows": 3},)]
+    assert [c.committables for c in end.committables] == [
+        (Committable("job", LAST_CHECKPOINT_ID, "writer", 0, {"rows": 3}),)
+    ]
     assert end.metrics.operators[1]["numRecordsIn"] == 3
     assert end.metrics.task["currentInputWatermark"] == 2**63 - 1
     assert len(running.partitions) == 0
@@ -43,7 +46,7 @@ def test_a_task_counts_the_rows_and_bytes_of_its_network_side_and_its_time(job, 
     running.start()
     (sink,) = running.wait(ExecutionState.FINISHED, "sink-0")
     (source,) = running.wait(ExecutionState.FINISHED, "source-0")
-    sent_bytes = sum(batch.nbytes for batch in batches)
+    sent_bytes = sum(batch.get_total_buffer_size() for batch in batches)
     counters = ("numRecordsIn", "numBytesIn", "numRecordsOut", "numBytesOut")
     assert [source.metrics.task[name] for name in counters] == [0, 0, 3, sent_bytes]
     assert [sink.metrics.task[name] for name in counters] == [3, sent_bytes, 0, 0]

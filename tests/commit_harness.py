@@ -1,0 +1,164 @@
+"""A job with checkpoints, as its sink sees it: writers, commits that come late, and processes that die anywhere."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO
+
+import msgspec
+import pyarrow as pa
+
+from runtime.connectors import connector
+from runtime.host.files import LocalFiles
+from sqlstream.arrow import to_arrow_schema
+from sqlstream.changelog import ChangelogMode
+from sqlstream.specs import SinkSpec
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
+from sqlstream.spi.connector import AbortsCommittables, ConnectorContext, SinkWriter
+
+JOB = "a" * 32
+PARALLELISM = 2
+DEATHS_MAX = 3
+_decode = msgspec.json.Decoder(list[Committable]).decode
+
+
+class Died(BaseException):
+    """The process is killed at this point: no handler of an error cleans up."""
+
+
+class Process:
+    """Counts the calls that a process makes of the world outside, and kills it within one of them. State: the calls left, and
+    whether it is dead: then no call has an effect."""
+
+    def __init__(self, calls: int | None) -> None:
+        self._left = calls
+        self.is_dead = False
+
+    def call(self) -> None:
+        if self._left is not None:
+            self._left -= 1
+            self.is_dead = self.is_dead or self._left < 0
+        if self.is_dead:
+            raise Died
+
+
+class MortalFiles(LocalFiles):
+    """The files of a process. It may die before or after each call that changes something."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    def _counted(self, change: Callable[[], Any]) -> Any:
+        self._process.call()
+        result = change()
+        self._process.call()
+        return result
+
+    def open_write(self, path: str) -> BinaryIO:
+        return self._counted(lambda: super(MortalFiles, self).open_write(path))  # type: ignore[no-any-return]
+
+    def sync(self, stream: BinaryIO) -> None:
+        self._counted(lambda: super(MortalFiles, self).sync(stream))
+
+    def publish(self, staged: str, final: str) -> None:
+        self._counted(lambda: super(MortalFiles, self).publish(staged, final))
+
+    def remove(self, path: str) -> None:
+        self._counted(lambda: super(MortalFiles, self).remove(path))
+
+    def remove_directory_if_empty(self, path: str) -> None:
+        self._counted(lambda: super(MortalFiles, self).remove_directory_if_empty(path))
+
+    def make_directories(self, path: str) -> None:
+        self._counted(lambda: super(MortalFiles, self).make_directories(path))
+
+
+class CheckpointedJob:
+    """Writes the rows 0, 1, 2, … to a sink. `plan` has for each checkpoint the number of rows before it, whether it is completed,
+    and whether its commit and those that wait are carried out at once. After a death the job goes on from its last completed
+    checkpoint, with other writers, as a JobMaster does: commits first, then the abort of the rest.
+
+    `visible` are the rows that readers see. State: what is on the disk of the checkpoints, and how far the commits are."""
+
+    def __init__(
+        self,
+        spec: SinkSpec,
+        plan: list[tuple[int, bool, bool]],
+        deaths: list[int],
+        visible: Callable[[], list[int]],
+        files: Callable[[Process], LocalFiles] = MortalFiles,
+    ) -> None:
+        self._spec = spec
+        self._sink = connector(spec.connector)
+        self._plan = plan
+        self._deaths: Iterator[int | None] = itertools.chain(deaths[:DEATHS_MAX], itertools.repeat(None))
+        self._visible = visible
+        self._files = files
+        self._ids = itertools.count(1)
+        self._completed: list[tuple[int, bytes, int, int]] = []
+        self._committed_rows = 0
+        self.died = 0
+
+    def run(self) -> int:
+        """How many rows the job has written."""
+        while True:
+            process = Process(next(self._deaths))
+            try:
+                self._attempt(self._files(process))
+            except Died:
+                self.died += 1
+                self._check()
+            else:
+                return sum(rows for rows, _, _ in self._plan)
+
+    def _attempt(self, files: LocalFiles) -> None:
+        self._commit(files)
+        if isinstance(self._sink, AbortsCommittables):
+            self._sink.abort(self._spec, JOB, [], files)
+        step, row = self._completed[-1][2:] if self._completed else (0, 0)
+        if step == len(self._plan):
+            return
+        writers = [self._writer(subtask, files) for subtask in range(PARALLELISM)]
+        prepared: list[Committable] = []
+        while step < len(self._plan):
+            rows, is_completed, is_committed = self._plan[step]
+            step += 1
+            for batch in (list(range(row, row + rows // 2)), list(range(row + rows // 2, row + rows))):
+                writers[len(batch) % PARALLELISM].write(self._batch(batch))
+            row += rows
+            is_last = step == len(self._plan)
+            checkpoint_id = LAST_CHECKPOINT_ID if is_last else next(self._ids)
+            for writer in writers:
+                prepared += writer.prepare_commit(checkpoint_id)
+            if is_completed or is_last:
+                self._completed.append((checkpoint_id, msgspec.json.encode(prepared), step, row))
+                prepared = []
+            if is_committed or is_last:
+                self._commit(files)
+
+    def _writer(self, subtask: int, files: LocalFiles) -> SinkWriter:
+        context = ConnectorContext(
+            *(JOB, "v", subtask, PARALLELISM, 0, 100, {}, lambda: 0, lambda name, n: None, files)
+        )
+        return self._sink.sink(self._spec, ChangelogMode.INSERT_ONLY, context)
+
+    def _commit(self, files: LocalFiles) -> None:
+        """Those whose commit is not known to have ended, which is what a process that dies forgets first."""
+        for checkpoint_id, committables, _, rows in self._completed:
+            if rows >= self._committed_rows:
+                self._sink.commit(self._spec, checkpoint_id, _decode(committables), files)
+                self._committed_rows = rows
+                self._check()
+
+    def _check(self) -> None:
+        """Readers see the rows up to a checkpoint: the last one that was committed, or the one whose commit has died."""
+        found = self._visible()
+        ends = {rows for _, _, _, rows in self._completed if rows >= self._committed_rows}
+        assert len(found) in {self._committed_rows, *ends}, (len(found), self._committed_rows, ends)
+        assert sorted(found) == list(range(len(found)))
+
+    def _batch(self, rows: list[int]) -> pa.RecordBatch:
+        schema = to_arrow_schema(self._spec.schema)
+        columns = [pa.array([str(row) for row in rows]), pa.array([row % 3 for row in rows], pa.int32())]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)

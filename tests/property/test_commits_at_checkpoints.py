@@ -1,0 +1,106 @@
+"""Whatever is completed before a process dies, wherever it dies, and however often a commit is repeated: a sink shows every row
+once."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import tempfile
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+from commit_harness import CheckpointedJob
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runtime.connectors import connector
+from runtime.host.files import LocalFiles
+from sqlstream import types as sql
+from sqlstream.schema import Schema
+from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.spi.connector import ConnectorContext
+
+SCHEMA = Schema.of(("v", sql.STRING), ("p", sql.INT))
+
+Plan = list[tuple[int, bool, bool]]
+PLANS: st.SearchStrategy[Plan] = st.lists(
+    st.tuples(st.integers(0, 7), st.booleans(), st.booleans()), min_size=1, max_size=5
+)
+
+
+def read(options: dict[str, str]) -> list[int]:
+    spec = SourceSpec("t", "filesystem", options, SCHEMA, ("v",))
+    context = ConnectorContext("r", "v", 0, 1, 0, 100, {}, lambda: 0, lambda name, n: None, LocalFiles())
+    if not Path(options["path"]).exists():
+        return []
+    reader, found = connector("filesystem").source(spec, context, None), list[int]()
+    try:
+        while isinstance(batch := reader.poll(), pa.RecordBatch):
+            found += map(int, batch.column(0).to_pylist())
+    finally:
+        reader.close()
+    return found
+
+
+@pytest.mark.parametrize("format", ["csv", "json", "parquet", "raw"])
+@given(PLANS, st.lists(st.integers(0, 90), max_size=3))
+@settings(max_examples=15, deadline=None, derandomize=True)
+def test_files_have_every_row_once(format: str, plan: Plan, deaths: list[int]) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "t")
+        options = {"connector": "filesystem", "path": str(path), "format": format}
+        spec = SinkSpec("t", "filesystem", options, SCHEMA, partition_keys=(1,))
+        rows = CheckpointedJob(spec, plan, deaths, lambda: read(options)).run()
+        assert sorted(read(options)) == list(range(rows))
+        # Whoever reads without our connector sees the same.
+        assert not list(path.glob(".commit-*"))
+        staged = [f for f in path.rglob("*") if f.is_file() and ".staging" in str(f)]
+        assert staged == []
+
+
+def stored_in_duckdb(path: Path) -> list[int]:
+    if not path.exists():
+        return []
+    with duckdb.connect(str(path), read_only=True) as connection:
+        tables = connection.execute(
+            "SELECT count(*) FROM duckdb_tables() WHERE table_name = 'out'"
+        ).fetchall()
+        return [int(v) for (v,) in connection.execute("SELECT v FROM out").fetchall()] if tables[0][0] else []
+
+
+def stored_in_sqlite(path: Path) -> list[int]:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        return [int(v) for (v,) in connection.execute("SELECT v FROM out")]
+
+
+PLAN: Plan = [(5, True, True), (4, False, True), (3, True, False), (6, True, True), (2, True, True)]
+"""A checkpoint that is not completed, and two commits at once."""
+
+
+@pytest.mark.parametrize("death", range(0, 40, 4))
+def test_a_duckdb_table_has_every_row_once_wherever_the_process_dies(tmp_path: Path, death: int) -> None:
+    path = tmp_path / "t.duckdb"
+    primary_key = (0,) if death % 8 == 0 else ()
+    spec = SinkSpec("out", "duckdb", {"path": str(path)}, SCHEMA, primary_key)
+    job = CheckpointedJob(spec, PLAN, [death, death + 5], lambda: stored_in_duckdb(path))
+    rows = job.run()
+    assert job.died > 0
+    assert sorted(stored_in_duckdb(path)) == list(range(rows))
+    assert [f.name for f in tmp_path.rglob("*") if f.is_file()] == ["t.duckdb"]
+
+
+@pytest.mark.parametrize("death", range(52))
+def test_a_sqlite_table_has_every_row_once_wherever_the_process_dies(tmp_path: Path, death: int) -> None:
+    path = tmp_path / "t.db"
+    primary_key = (0,) if death % 2 else ()
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"CREATE TABLE out (v TEXT{' PRIMARY KEY' * len(primary_key)}, p INTEGER)")
+    options = {"url": f"jdbc:sqlite:{path}", "table-name": "out"}
+    spec = SinkSpec("out", "jdbc", options, SCHEMA, primary_key)
+    job = CheckpointedJob(spec, PLAN, [death, death // 2], lambda: stored_in_sqlite(path))
+    rows = job.run()
+    assert job.died > 0
+    assert sorted(stored_in_sqlite(path)) == list(range(rows))
+    assert [f.name for f in tmp_path.rglob("*") if f.is_file()] == ["t.db"]

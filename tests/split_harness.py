@@ -1,0 +1,72 @@
+"""One reader with its enumerator and its assignment, as the JobManager and the task put them together, without either."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from runtime.jobmanager.events import GiveBackSplits, StartEnumerator
+from runtime.jobmanager.split_assignment import SplitAssignment
+from runtime.taskmanager.split_requests import SplitsRequested
+from runtime.taskmanager.split_source import SplitSource
+from sqlstream.specs import SourceSpec
+from sqlstream.spi.connector import ConnectorContext, Discovery, EnumeratorContext
+
+
+class NoEnumerators:
+    """For jobs whose sources are assigned nothing."""
+
+    def start(self, source: StartEnumerator, report: Any) -> None:
+        raise AssertionError(f"{source.spec.table} has no enumerator")
+
+    def give_back(self, returned: GiveBackSplits) -> None:
+        raise AssertionError(f"{returned} was not assigned")
+
+    def stop_job(self, job_id: str) -> None:
+        raise AssertionError(f"{job_id} has no enumerator")
+
+    def close(self) -> None:
+        return None
+
+
+class AssignedReader:
+    """`poll` looks for further splits when that is due, and polls the reader. It goes on from the snapshots of another one."""
+
+    def __init__(
+        self,
+        connector: Any,
+        spec: SourceSpec,
+        context: ConnectorContext,
+        splits: list[dict[str, Any]] | None = None,
+        state: dict[str, Any] | None = None,
+    ) -> None:
+        around = EnumeratorContext(1, context.batch_rows, context.now_ms, context.files)
+        self.enumerator = connector.split_enumerator(spec, around, state)
+        self._context = context
+        self._assignment = SplitAssignment(1)
+        self._look()
+        first = self._assignment.first(0)
+        self.reader = connector.source(spec, context, [*(splits or []), *first.positions])
+        self.reader.add_splits(dataclasses.replace(first, positions=()))
+        self._source = SplitSource("execution", self.reader, self._request)
+
+    def poll(self) -> Any:
+        if self._next_look_ms is not None and self._context.now_ms() >= self._next_look_ms:
+            self._look()
+            for _, number, assigned in self._assignment.pushed():
+                self._source.on_assigned(number, assigned)
+        polled = self.reader.poll()
+        self._source.request_when_wanted()
+        return polled
+
+    def _look(self) -> None:
+        discovery: Discovery = self.enumerator.discover()
+        self._assignment.on_discovered(discovery)
+        is_last = discovery.is_last
+        self._next_look_ms = None if is_last else self._context.now_ms() + self.enumerator.interval_ms
+
+    def _request(self, request: SplitsRequested) -> None:
+        self.enumerator.give_back(self._assignment.on_returned(0, request.returned))
+        assigned = self._assignment.on_request(0, request.number)
+        if assigned is not None:
+            self._source.on_assigned(request.number, assigned)
