@@ -5,10 +5,11 @@ from __future__ import annotations
 import glob
 import logging
 import threading
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from runtime.host.files import LocalFiles
 from sqlstream.errors import ExternalError, SqlStreamError
+from sqlstream.spi.files import Files
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +27,7 @@ class AbandonedRows:
 
     State: the patterns that wait or are at work, at most _PATTERNS_MAX; one more is left to the next job on its table."""
 
-    def __init__(self, files: Any) -> None:
+    def __init__(self, files: Files) -> None:
         self._files = files
         self._lock = threading.Lock()
         self._patterns: list[str] = []
@@ -64,7 +65,7 @@ class AbandonedRows:
                 self._patterns.pop(0)
 
 
-def remove_staged(claim: str, files: Any) -> None:
+def remove_staged(claim: str, files: Files) -> None:
     """Remove the staging directories of the job with this claim."""
     for directory in files.match_glob(glob.escape(claim.removesuffix(CLAIM)) + "*"):
         if directory != claim:
@@ -72,7 +73,7 @@ def remove_staged(claim: str, files: Any) -> None:
             files.remove(directory)
 
 
-def is_claimed(path: str, files: Any) -> bool:
+def is_claimed(path: str, files: Files) -> bool:
     """Whether the job of the claim at this path lives, or a server keeps it."""
     if files.status(path) is None:
         return False
@@ -85,7 +86,7 @@ def is_claimed(path: str, files: Any) -> bool:
         lock.close()
 
 
-def _remove_abandoned(pattern: str, files: Any) -> None:
+def _remove_abandoned(pattern: str, files: Files) -> None:
     for path in files.match_glob(pattern):
         lock = files.lock(path)
         if lock is None:

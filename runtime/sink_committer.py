@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from runtime.connectors import connector
 from runtime.jobmanager.events import SinkCommit
 from sqlstream.spi.connector import AbortsCommittables
+from sqlstream.spi.files import Files
 
 
 class ConnectorCommitter:
     """Calls each sink's connector. No state. Implements `Committer`."""
 
-    def __init__(self, files: Any) -> None:
+    def __init__(self, files: Files) -> None:
         self._files = files
 
     def commit(self, job_id: str, checkpoint_id: int, commits: tuple[SinkCommit, ...]) -> None:

@@ -12,7 +12,7 @@ import glob
 import logging
 import os
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from runtime.abandoned_rows import CLAIM, AbandonedRows, remove_staged
 from runtime.connectors import connector
@@ -22,6 +22,7 @@ from sqlstream.errors import SqlStreamError
 from sqlstream.graph.job_graph import JobGraph, written_tables
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.spi.connector import StagesRows
+from sqlstream.spi.files import Files
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ class ClaimingStore:
     A place that cannot be claimed, such as a directory that cannot be written, has no claim: the sink's writer says what is
     wrong. State: the claims of the jobs that live, and the removal of what dead jobs left."""
 
-    def __init__(self, store: JobStore, files: Any) -> None:
+    def __init__(self, store: JobStore, files: Files) -> None:
         self._store = store
         self._files = files
         self._abandoned = AbandonedRows(files)
@@ -101,7 +102,7 @@ class ClaimingStore:
                     claim.lock.close()
 
 
-def _claim(path: str, files: Any, kept_file: str) -> Claim:
+def _claim(path: str, files: Files, kept_file: str) -> Claim:
     has_made_directory = files.status(os.path.dirname(path)) is None
     lock = None
     # Another job may look at the claim before it is locked, and remove it as one of nobody.

@@ -61,8 +61,8 @@ class MortalFiles(LocalFiles):
     def sync(self, stream: BinaryIO) -> None:
         self._counted(lambda: super(MortalFiles, self).sync(stream))
 
-    def rename(self, source: str, target: str) -> None:
-        self._counted(lambda: super(MortalFiles, self).rename(source, target))
+    def publish(self, staged: str, final: str) -> None:
+        self._counted(lambda: super(MortalFiles, self).publish(staged, final))
 
     def remove(self, path: str) -> None:
         self._counted(lambda: super(MortalFiles, self).remove(path))

@@ -14,6 +14,7 @@ from runtime.abandoned_rows import CLAIM, is_claimed
 from runtime.host.files import file_error
 from sqlstream.errors import ExternalError
 from sqlstream.spi.committable import Committable, in_order
+from sqlstream.spi.files import Files
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ def staging_directory(path: str, job_id: str, writer_id: str) -> str:
     return os.path.join(path, f".staging-{job_id}-{writer_id}")
 
 
-def commit_files(path: str, committables: list[Committable], files: Any) -> None:
+def commit_files(path: str, committables: list[Committable], files: Files) -> None:
     """Move every hidden file of a checkpoint to its name, all or none as far as readers of the table can see.
 
     The journal `.commit-<job>-<checkpoint>-<writer>` in the table's directory names them all before the first is moved, and is
@@ -69,16 +70,16 @@ def commit_files(path: str, committables: list[Committable], files: Any) -> None
     _write(draft, moves, files)
     lock = files.lock(draft)
     try:
-        files.rename(draft, journal)
+        files.publish(draft, journal)
         for move in hidden:
-            files.rename(os.path.join(path, move.hidden), os.path.join(path, move.final))
+            files.publish(os.path.join(path, move.hidden), os.path.join(path, move.final))
         files.remove(journal)
     finally:
         if lock is not None:
             lock.close()
 
 
-def uncommitted_files(path: str, files: Any) -> frozenset[str]:
+def uncommitted_files(path: str, files: Files) -> frozenset[str]:
     """The normalised paths of all files that the journals of unfinished commits name."""
     names = set()
     for journal in _journals(path, files):
@@ -87,7 +88,7 @@ def uncommitted_files(path: str, files: Any) -> frozenset[str]:
     return frozenset(names)
 
 
-def undo_broken_commits(path: str, files: Any) -> None:
+def undo_broken_commits(path: str, files: Files) -> None:
     """Remove all files, moved or still hidden, of commits whose process has died, unless their job is kept: then whoever keeps it
     completes them."""
     for journal in _journals(path, files):
@@ -107,7 +108,7 @@ def undo_broken_commits(path: str, files: Any) -> None:
             lock.close()
 
 
-def remove_uncommitted(path: str, job_id: str, committables: list[Committable], files: Any) -> None:
+def remove_uncommitted(path: str, job_id: str, committables: list[Committable], files: Files) -> None:
     """Remove what a job has staged, the files that its broken commits have moved into place, and those of `committables`; with
     them the partitions that are empty then."""
     journals = _journals(path, files, job_id)
@@ -120,7 +121,7 @@ def remove_uncommitted(path: str, job_id: str, committables: list[Committable], 
         files.remove(journal)
 
 
-def _undo(path: str, moves: list[Move], files: Any) -> None:
+def _undo(path: str, moves: list[Move], files: Files) -> None:
     for move in moves:
         final = os.path.join(path, move.final)
         status = files.status(final)
@@ -132,7 +133,7 @@ def _undo(path: str, moves: list[Move], files: Any) -> None:
             directory = os.path.dirname(directory)
 
 
-def _journals(path: str, files: Any, job_id: str = "") -> list[str]:
+def _journals(path: str, files: Files, job_id: str = "") -> list[str]:
     """All journals in a table's directory, or those of one job."""
     of_job = f"{glob.escape(job_id)}-" if job_id else ""
     found: list[str] = files.match_glob(os.path.join(glob.escape(path), f".commit-{of_job}*"))
@@ -145,7 +146,7 @@ def _job_of(journal: str) -> str:
     return parts[0] if len(parts) == 3 else ""
 
 
-def _read(journal: str, files: Any) -> list[Move]:
+def _read(journal: str, files: Files) -> list[Move]:
     try:
         with files.open_read(journal) as stream:
             return _moves(journal, stream)
@@ -189,7 +190,7 @@ def _is_of_a_sink(move: Move) -> bool:
     )
 
 
-def _write(path: str, moves: list[Move], files: Any) -> None:
+def _write(path: str, moves: list[Move], files: Files) -> None:
     stream = files.open_write(path)
     try:
         with stream:

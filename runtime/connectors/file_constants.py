@@ -10,11 +10,11 @@ import pyarrow as pa
 from runtime.connectors.file_options import FileOptions
 from runtime.connectors.file_paths import partition_values
 from runtime.formats.text_values import parse_text
-from runtime.host.files import FileStatus
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.schema import Field
 from sqlstream.specs import SourceSpec
+from sqlstream.spi.files import FileStatus
 
 
 class FileConstants:

@@ -8,9 +8,9 @@ from runtime.connectors.file_options import FileOptions
 from runtime.connectors.file_paths import find_files, local_path
 from runtime.connectors.file_watch import FileWatch
 from runtime.connectors.path_pattern import PathPattern
-from runtime.host.files import FileStatus
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import Discovery, EnumeratorContext, SourceSplit
+from sqlstream.spi.files import FileStatus
 
 OPENING_BYTES = 1 << 16
 """What opening a file costs, in bytes that are read meanwhile: many small files weigh something."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import re
 import urllib.parse
-from typing import Any
 
 from runtime.connectors.commit_journal import uncommitted_files
-from runtime.host.files import FileStatus, is_hidden
 from sqlstream.errors import UserError
+from sqlstream.spi.files import Files, FileStatus, is_hidden
 
 DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
 
@@ -71,7 +70,7 @@ def root_of(path: str) -> str:
     return "/".join(parts[:fixed]) or ("/" if path.startswith("/") else ".")
 
 
-def table_root(path: str, files: Any) -> str:
+def table_root(path: str, files: Files) -> str:
     """The directory below which names of directories may stand for columns."""
     status = files.status(root_of(path))
     is_file = status is not None and not status.is_directory
@@ -84,7 +83,7 @@ def rejected_rows_path(path: str) -> str:
     return os.path.join(parent, f"_{name}.rejected")
 
 
-def find_files(path: str, pattern: str, files: Any, *, may_be_empty: bool) -> list[FileStatus]:
+def find_files(path: str, pattern: str, files: Files, *, may_be_empty: bool) -> list[FileStatus]:
     """The files of a table in order of their paths; `pattern` must match a whole path. Files of a commit
     that is under way, or broke off, are left out.
 
@@ -120,14 +119,14 @@ def pattern_below(directory: str, pattern: str) -> str:
     return f"{first}{re.escape(os.path.join(directory, ''))}(?:{pattern[len(first) :]})"
 
 
-def _list(path: str, files: Any) -> list[FileStatus] | None:
+def _list(path: str, files: Files) -> list[FileStatus] | None:
     status = files.status(path)
     if status is None:
         return None
     return files.list_files(path) if status.is_directory else [status]
 
 
-def _match(path: str, files: Any) -> list[FileStatus]:
+def _match(path: str, files: Files) -> list[FileStatus]:
     root = root_of(path)
     found: dict[str, FileStatus] = {}
     for match in files.match_glob(path):

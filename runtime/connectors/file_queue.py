@@ -13,10 +13,10 @@ from runtime.connectors.file_split import FileSplit
 from runtime.connectors.path_pattern import PathPattern
 from runtime.connectors.row_watermarks import RowWatermarks
 from runtime.connectors.table_files import TableFiles
-from runtime.host.files import FileStatus
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.errors import UserError
 from sqlstream.spi.connector import ConnectorContext
+from sqlstream.spi.files import FileStatus
 
 FIRST_ROWS = 256
 """How many of a file's first rows are read to find its first event time."""

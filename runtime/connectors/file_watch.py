@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
-from runtime.host.files import FileStatus
+from sqlstream.spi.files import FileStatus
 
 _Form = tuple[int, int]
 """Size and modification time of a file: another form is another content."""

@@ -39,6 +39,7 @@ from sqlstream.spi.connector import (
     SourceReader,
     SplitEnumerator,
 )
+from sqlstream.spi.files import Files
 from sqlstream.spi.table_options import descriptors_of
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ class Filesystem:
         return FileEnumerator(spec, context, state)
 
     def batch_relation(
-        self, source: SourceSpec, engine: str, files: Any, check_cancelled: Callable[[], None]
+        self, source: SourceSpec, engine: str, files: Files, check_cancelled: Callable[[], None]
     ) -> BatchRelation:
         if source.options["format"] != "parquet":
             # How texts become values is ours alone.
@@ -157,7 +158,7 @@ class Filesystem:
     def rejected_rows_directory(self, spec: SourceSpec) -> str | None:
         return rejected_rows_directory(spec)
 
-    def input_bytes(self, spec: SourceSpec, files: Any) -> int:
+    def input_bytes(self, spec: SourceSpec, files: Files) -> int:
         try:
             found = find_files(
                 local_path(spec.options["path"]),
@@ -176,7 +177,9 @@ class Filesystem:
 
         return FileSinkWriter(spec, _written_path(spec), context)
 
-    def commit(self, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Any) -> None:
+    def commit(
+        self, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Files
+    ) -> None:
         """Move every hidden file of the checkpoint to its name, all or none. What has been moved already is left alone."""
         path = local_path(spec.options["path"])
         commit_files(path, committables, files)
@@ -184,7 +187,7 @@ class Filesystem:
             for writer in committables:
                 files.remove_directory_if_empty(staging_directory(path, writer.job_id, writer.writer_id))
 
-    def abort(self, spec: SinkSpec, job_id: str, committables: list[Committable], files: Any) -> None:
+    def abort(self, spec: SinkSpec, job_id: str, committables: list[Committable], files: Files) -> None:
         remove_uncommitted(local_path(spec.options["path"]), job_id, committables, files)
 
     def staging_directory(self, spec: SinkSpec, job_id: str, writer_id: str) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import ConnectorContext, SourceReader
+from sqlstream.spi.files import Files
 
 if TYPE_CHECKING:
     from sqlstream.specs import SinkSpec, SourceSpec
@@ -30,5 +31,7 @@ class SinkOnlyConnector:
             hint="read from a table of another connector",
         )
 
-    def commit(self, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Any) -> None:
+    def commit(
+        self, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Files
+    ) -> None:
         """Nothing to do: rows are out when they are written."""

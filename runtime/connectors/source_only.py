@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import InternalError, UserError
 from sqlstream.spi.connector import ConnectorContext, SinkWriter
+from sqlstream.spi.files import Files
 
 if TYPE_CHECKING:
     from sqlstream.specs import SinkSpec
@@ -23,5 +24,7 @@ class SourceOnlyConnector:
             hint="insert into a table of another connector",
         )
 
-    def commit(self, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Any) -> None:
+    def commit(
+        self, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Files
+    ) -> None:
         raise InternalError(f'connector "{spec.connector}" was asked to commit rows of table "{spec.table}"')

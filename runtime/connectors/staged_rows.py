@@ -8,7 +8,7 @@ import os
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import pyarrow as pa
 
@@ -18,6 +18,7 @@ from sqlstream.errors import ExternalError
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import ConnectorContext
+from sqlstream.spi.files import Files
 
 KIND_COLUMN = "$kind"
 
@@ -35,7 +36,7 @@ def staging_directory(path: str, job_id: str, writer_id: str) -> str:
     return os.path.join(directory, f".{name}.staging-{job_id}-{writer_id}")
 
 
-def remove_staging(path: str, job_id: str, files: Any) -> None:
+def remove_staging(path: str, job_id: str, files: Files) -> None:
     """Remove the rows of all writers of a job into the database at this path."""
     for directory in files.match_glob(staging_directory(glob.escape(path), job_id, "*")):
         files.remove(directory)
@@ -92,7 +93,7 @@ class StagedRowsWriter:
         self._context.files.remove_directory_if_empty(self._directory)
 
 
-def remove_committed(checkpoint_id: int, committables: Sequence[Committable], files: Any) -> None:
+def remove_committed(checkpoint_id: int, committables: Sequence[Committable], files: Files) -> None:
     """Remove the rows of a commit that is complete. A writer that goes on needs its directory."""
     for committable in committables:
         path = committable.content["path"]
@@ -101,7 +102,7 @@ def remove_committed(checkpoint_id: int, committables: Sequence[Committable], fi
             files.remove_directory_if_empty(os.path.dirname(path))
 
 
-def staged_rows(committable: Committable, files: Any) -> pa.Table:
+def staged_rows(committable: Committable, files: Files) -> pa.Table:
     """The rows of a writer. ExternalError SS5066 when its file is gone."""
     path = committable.content["path"]
     if files.status(path) is None:

@@ -12,10 +12,10 @@ from runtime.connectors.first_bytes import FirstBytes
 from runtime.connectors.rejected_rows import RejectedRows
 from runtime.formats import format_of, format_options
 from runtime.formats.row_count import empty_columns
-from runtime.host.files import FileStatus
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import ConnectorContext
+from sqlstream.spi.files import FileStatus
 from sqlstream.spi.format import FileReader
 
 FIRST_BYTES = 1 << 16
@@ -50,7 +50,7 @@ class TableFiles:
         and in small blocks when other files are open too."""
         stream = self._context.files.open_read(status.path)
         if self._format.descriptor.is_text and size_max >= 0:
-            stream = FirstBytes(stream, size_max)
+            stream = FirstBytes(stream, size_max)  # type: ignore[assignment]
         block_bytes = SIDE_BY_SIDE_BYTES if is_beside_others else None
         constants = self._constants.of(status)
         columns = tuple(c for c in self._spec.columns if c not in constants)

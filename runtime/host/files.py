@@ -1,5 +1,5 @@
-"""The real file system. Connectors and formats reach files through this and nothing else, so that tests can
-make it fail."""
+"""The local disk as a store of files. Connectors and formats reach files through `Files` and nothing else, so that tests can make
+it fail."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ import shutil
 import stat
 from typing import TYPE_CHECKING, BinaryIO
 
-import msgspec
-
 from sqlstream.errors import ExternalError, Retry, UserError
+from sqlstream.spi.files import Files, FileStatus, is_hidden
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,26 +32,13 @@ _KINDS = {
 _NAME_BYTES_MAX = 255
 
 
-class FileStatus(msgspec.Struct, frozen=True):
-    path: str
-    size: int
-    modified_ms: int
-    is_directory: bool = False
-
-
-def is_hidden(name: str) -> bool:
-    """Whether readers of tables pass over a file or directory: `.x` and `_x`, but not the partition `_x=1`."""
-    return name.startswith(".") or (name.startswith("_") and "=" not in name)
-
-
-class LocalFiles:
-    """Files of this machine. Every failure is an ExternalError SS5001 that names the path; no state."""
+class LocalFiles(Files):
+    """Files of this machine. A file is published by a rename; files lock by flock. No state."""
 
     def require_database_servers(self) -> None:
-        """UserError SS5031 where tables of database servers may not be read. Here they may."""
+        """Here they may."""
 
     def open_read(self, path: str) -> BinaryIO:
-        """A regular file. UserError SS5017 for a pipe, socket or device, which could block for ever or never end."""
         try:
             # Checked before, as opening a device can act on it; and after, as the file may have been replaced meanwhile.
             require_regular("read", path, os.stat(path).st_mode)
@@ -67,7 +53,6 @@ class LocalFiles:
             raise file_error("read", path, error) from error
 
     def map_read(self, path: str) -> pa.BufferReader:
-        """A regular file whose bytes are in memory only while they are used. UserError SS5017 as in `open_read`."""
         import pyarrow as pa
 
         # What `open_read` has checked is what is mapped: the path may lead elsewhere by now.
@@ -81,11 +66,12 @@ class LocalFiles:
         return pa.BufferReader(pa.py_buffer(mapped))
 
     def handed_on(self, path: str) -> str:
-        """The absolute path under which an engine of another's making is to open the file."""
+        return os.path.abspath(path)
+
+    def absolute(self, path: str) -> str:
         return os.path.abspath(path)
 
     def open_write(self, path: str) -> BinaryIO:
-        """A new file, its directories made; an existing one is replaced."""
         try:
             os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
             return open(path, "wb")
@@ -93,9 +79,6 @@ class LocalFiles:
             raise file_error("write", path, error) from error
 
     def lock(self, path: str) -> BinaryIO | None:
-        """The file, opened for reading and locked until it is closed or this process ends, however it ends. None when another
-        process has locked it, when it was removed, and where the file system has no locks. UserError SS5017 when it is no
-        regular file."""
         try:
             stream = self.open_read(path)
         except ExternalError:
@@ -114,11 +97,9 @@ class LocalFiles:
         return stream
 
     def sync(self, stream: BinaryIO) -> None:
-        """Return when what was written is on the disk. OSError, as from the stream itself."""
         os.fsync(stream.fileno())
 
     def status(self, path: str) -> FileStatus | None:
-        """None when nothing exists at the path, or nothing can exist there."""
         try:
             found = os.stat(path)
         except OSError as error:
@@ -128,7 +109,6 @@ class LocalFiles:
         return FileStatus(path, found.st_size, found.st_mtime_ns // 1_000_000, stat.S_ISDIR(found.st_mode))
 
     def name_bytes_max(self, directory: str) -> int:
-        """How many bytes the name of a file or directory may have in a directory, which need not exist yet."""
         present = os.path.abspath(directory)
         while True:
             try:
@@ -140,12 +120,10 @@ class LocalFiles:
                 present = parent
 
     def path_bytes_max(self) -> int:
-        """How many bytes a whole path may have."""
         # Linux counts the zero byte behind the path too.
         return os.pathconf("/", "PC_PATH_MAX") - 1
 
     def list_files(self, directory: str) -> list[FileStatus]:
-        """All files below a directory, in order of their paths; hidden ones and their contents are left out."""
         found: list[FileStatus] = []
         try:
             for parent, directories, names in os.walk(directory, onerror=_raise):
@@ -159,8 +137,6 @@ class LocalFiles:
         return sorted(found, key=lambda f: f.path)
 
     def list_names(self, directory: str, names_max: int) -> list[tuple[str, bool]]:
-        """Names in a directory, the first `names_max` that the operating system gives, and whether each is a directory; hidden
-        ones are left out."""
         try:
             with os.scandir(directory) as entries:
                 seen = itertools.islice((e for e in entries if not is_hidden(e.name)), names_max)
@@ -169,19 +145,16 @@ class LocalFiles:
             raise file_error("list", directory, error) from error
 
     def match_glob(self, pattern: str) -> list[str]:
-        """Paths that fit a pattern with `*`, `?`, `[…]` and `**`, in order."""
         return sorted(glob.glob(pattern, recursive=True))
 
-    def rename(self, source: str, target: str) -> None:
-        """Move a file into place at once; an existing target is replaced."""
+    def publish(self, staged: str, final: str) -> None:
         try:
-            os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
-            os.replace(source, target)
+            os.makedirs(os.path.dirname(final) or ".", exist_ok=True)
+            os.replace(staged, final)
         except OSError as error:
-            raise file_error("rename", source, error) from error
+            raise file_error("rename", staged, error) from error
 
     def remove(self, path: str) -> None:
-        """Remove a file or a whole directory; nothing there is fine, and so is what cannot be there."""
         try:
             if os.path.isdir(path) and not os.path.islink(path):
                 shutil.rmtree(path)
@@ -192,7 +165,6 @@ class LocalFiles:
                 raise file_error("remove", path, error) from error
 
     def remove_directory_if_empty(self, path: str) -> None:
-        """Leave anything but a directory unchanged."""
         try:
             os.rmdir(path)
         except OSError as error:

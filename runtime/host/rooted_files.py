@@ -7,8 +7,9 @@ from typing import BinaryIO
 
 import msgspec
 
-from runtime.host.files import FileStatus, LocalFiles, file_error, require_regular
+from runtime.host.files import LocalFiles, file_error, require_regular
 from sqlstream.errors import UserError
+from sqlstream.spi.files import FileStatus
 
 SYSTEM_DIRECTORIES = ("/proc", "/sys", "/dev")
 """What lies there is no data but the machine itself: memory, keys and environments of processes, settings, devices."""
@@ -146,10 +147,10 @@ class RootedFiles(LocalFiles):
         self.check(path)
         return super().lock(path)
 
-    def rename(self, source: str, target: str) -> None:
-        self.check(source)
-        self.check(target)
-        super().rename(source, target)
+    def publish(self, staged: str, final: str) -> None:
+        self.check(staged)
+        self.check(final)
+        super().publish(staged, final)
 
     def remove(self, path: str) -> None:
         # A link itself may go, wherever it leads; what counts is where it lies. Its path is not made shorter first: a `..`

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.formats.compression import is_compressed
 from runtime.formats.csv_dialect import CsvDialect
-from runtime.host.files import FileStatus
 from runtime.inference.duckdb_sniffer import DATE_FORMAT, scalar_type, sniffing
 from runtime.inference.refusal import cannot_infer, do_not_fit
 from runtime.inference.samples import read_samples
@@ -17,6 +16,7 @@ from sqlstream import types as sql
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import UserError
 from sqlstream.schema import Field, Schema
+from sqlstream.spi.files import FileStatus
 from sqlstream.types import LogicalType
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from runtime.connectors import connector
 from runtime.connectors.file_paths import find_files, is_pattern, local_path, root_of
 from runtime.formats import format_options
 from runtime.formats.compression import is_compressed
-from runtime.host.files import FileStatus
 from runtime.inference.refusal import cannot_infer, do_not_fit
 from sqlstream.catalog import Column, InferredTable
 from sqlstream.schema import Field, Schema
+from sqlstream.spi.files import FileStatus
 
 SUFFIXES = {
     ".csv": "csv",

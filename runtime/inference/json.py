@@ -13,7 +13,6 @@ import pyarrow as pa
 from runtime.formats.json_objects import has_shape_of, holds, structure_of, take_apart
 from runtime.formats.json_options import JsonOptions
 from runtime.formats.json_values import parse_values
-from runtime.host.files import FileStatus
 from runtime.inference.duckdb_sniffer import DATE_FORMAT, first_line, nested_type, sniffing
 from runtime.inference.fractions import are_cut
 from runtime.inference.refusal import cannot_infer
@@ -21,6 +20,7 @@ from runtime.inference.samples import read_samples
 from sqlstream import types as sql
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.schema import Field, Schema
+from sqlstream.spi.files import FileStatus
 from sqlstream.spi.table_options import parse_options
 from sqlstream.types import LogicalType, TypeRoot
 

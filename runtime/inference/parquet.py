@@ -8,13 +8,14 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from runtime.formats.parquet_types import sql_type
-from runtime.host.files import FileStatus, file_error
+from runtime.host.files import file_error
 from runtime.inference.refusal import cannot_infer, do_not_fit
 from runtime.inference.samples import FILES_MAX
 from sqlstream import types as sql
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import UserError
 from sqlstream.schema import Field, Schema
+from sqlstream.spi.files import FileStatus
 from sqlstream.types import LogicalType, TypeRoot
 
 FOOTER_BYTES_MAX = 64 << 20

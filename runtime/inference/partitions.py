@@ -6,10 +6,10 @@ import pyarrow as pa
 
 from runtime.connectors.file_paths import DEFAULT_PARTITION_NAME, partition_values
 from runtime.formats.text_values import parse_text
-from runtime.host.files import FileStatus
 from runtime.inference.refusal import do_not_fit
 from sqlstream import types as sql
 from sqlstream.schema import Field
+from sqlstream.spi.files import FileStatus
 from sqlstream.types import LogicalType
 
 

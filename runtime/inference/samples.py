@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from runtime.formats.compression import decompressed, refuse_compressed, undecompressible
-from runtime.host.files import FileStatus, file_error
+from runtime.host.files import file_error
 from runtime.inference.refusal import cannot_infer
 from sqlstream.cancellation import check_not_given_up
+from sqlstream.spi.files import FileStatus
 
 SAMPLE_LINES = 20_480
 """As many as DuckDB samples, of all files together."""

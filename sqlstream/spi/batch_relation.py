@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from sqlstream.specs import SourceSpec
+from sqlstream.spi.files import Files
 
 Attach = Callable[[Any], contextlib.AbstractContextManager[None]]
 
@@ -79,7 +80,7 @@ class HasBatchRelation(Protocol):
     """A connector some of whose tables batch engines read by themselves."""
 
     def batch_relation(
-        self, source: SourceSpec, engine: str, files: Any, check_cancelled: Callable[[], None]
+        self, source: SourceSpec, engine: str, files: Files, check_cancelled: Callable[[], None]
     ) -> BatchRelation:
         """How `engine` (`duckdb` or `spark`) reads the table: `ThroughReader`, or the relation of that engine.
 

@@ -16,6 +16,7 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.config_option import parse_boolean, parse_duration_ms, parse_memory_bytes
 from sqlstream.schema import Schema
 from sqlstream.spi.committable import Committable
+from sqlstream.spi.files import Files
 from sqlstream.types import LogicalType
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ class ConnectorContext:
     config: dict[str, str]
     now_ms: Callable[[], int]
     count: Callable[[str, int], None]
-    files: Any
+    files: Files
     emit_result: Callable[[pa.RecordBatch], None] = lambda batch: None
     print_lines: Callable[[list[str], bool], None] = lambda lines, is_error: None
     on_cancel: Callable[[Callable[[], None]], None] = lambda interrupt: None
@@ -289,7 +290,9 @@ class Connector(Protocol):
 
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter: ...
 
-    def commit(self, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Any) -> None:
+    def commit(
+        self, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Files
+    ) -> None:
         """Make what all subtasks wrote for a completed checkpoint visible, all or none as far as readers can see. Checkpoints
         come in their order; `committables` are also those of checkpoints before it that were not completed. A commit that is
         repeated, also after one that broke off at any point, completes that one and makes nothing visible twice."""
@@ -347,7 +350,7 @@ class NamesPaths(Protocol):
 class MeasuresInput(Protocol):
     """A connector that can estimate the size of a bounded table before a job starts."""
 
-    def input_bytes(self, spec: SourceSpec, files: Any) -> int:
+    def input_bytes(self, spec: SourceSpec, files: Files) -> int:
         """An upper estimate of the present bytes of the table's rows, decompressed. Never fails: a table that cannot be
         read has no estimate."""
 
@@ -356,7 +359,7 @@ class MeasuresInput(Protocol):
 class AbortsCommittables(Protocol):
     """A connector whose subtasks leave uncommitted output, such as hidden files, when they are not committed."""
 
-    def abort(self, spec: SinkSpec, job_id: str, committables: list[Committable], files: Any) -> None:
+    def abort(self, spec: SinkSpec, job_id: str, committables: list[Committable], files: Files) -> None:
         """Remove what the job has staged for checkpoints that will never be completed, whether a writer has reported it or its
         process has died before, and what `commit` has made visible of `committables`, when the commit of another sink failed.
         Nobody writes for the job meanwhile, and no completed checkpoint waits for its commit. What was committed before stays.

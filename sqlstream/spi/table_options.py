@@ -1,11 +1,11 @@
 """The options of a table as values: a class says keys, types, defaults and meanings of a connector's or format's options once.
 
-    @dataclass(frozen=True, kw_only=True)
-    class NumbersOptions:
-        count: int = option("numbers.count", OptionType.LONG, "How many numbers there are.", is_required=True)
+@dataclass(frozen=True, kw_only=True)
+class NumbersOptions:
+    count: int = option("numbers.count", OptionType.LONG, "How many numbers there are.", is_required=True)
 
-    descriptor = ConnectorDescriptor("numbers", options=descriptors_of(NumbersOptions), …)
-    options = parse_options(NumbersOptions, spec.options)     # options.count is an int
+descriptor = ConnectorDescriptor("numbers", options=descriptors_of(NumbersOptions), …)
+options = parse_options(NumbersOptions, spec.options)     # options.count is an int
 """
 
 from __future__ import annotations

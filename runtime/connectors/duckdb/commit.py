@@ -20,6 +20,7 @@ from sqlstream.changelog import RowKind
 from sqlstream.errors import ExternalError, Retry, UserError
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import Committable, in_order
+from sqlstream.spi.files import Files
 
 JOURNAL = "sqlstream_commits"
 """A table in the database with the writers and checkpoints whose rows it holds."""
@@ -31,7 +32,7 @@ _ALIAS = "target"
 _ADDED = f"({int(RowKind.INSERT)}, {int(RowKind.UPDATE_AFTER)})"
 
 
-def check_target(place: Place, spec: SinkSpec, files: Any) -> None:
+def check_target(place: Place, spec: SinkSpec, files: Files) -> None:
     """Look, before a job runs, whether its rows will fit. UserError SS5062 where they will not. A file that is absent will be
     made, and one that is locked now may be free when the job has finished."""
     if files.status(place.path) is None:
@@ -45,7 +46,7 @@ def check_target(place: Place, spec: SinkSpec, files: Any) -> None:
 
 
 def apply(
-    place: Place, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Any
+    place: Place, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Files
 ) -> None:
     """Make the rows of all writers visible, unless they are already; the table and the file are made where they are absent.
 

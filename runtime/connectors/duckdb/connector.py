@@ -24,6 +24,7 @@ from sqlstream.spi.connector import (
     SourceReader,
     SplitEnumerator,
 )
+from sqlstream.spi.files import Files
 from sqlstream.spi.lookup import LookupOptions
 
 if TYPE_CHECKING:
@@ -101,12 +102,14 @@ class DuckDb:
         check_target(place, spec, context.files)
         return StagedRowsWriter(spec, place.path, context)
 
-    def commit(self, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Any) -> None:
+    def commit(
+        self, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Files
+    ) -> None:
         from runtime.connectors.duckdb.commit import apply
 
         apply(_written(spec), spec, checkpoint_id, committables, files)
 
-    def abort(self, spec: SinkSpec, job_id: str, committables: list[Committable], files: Any) -> None:
+    def abort(self, spec: SinkSpec, job_id: str, committables: list[Committable], files: Files) -> None:
         if read_place(spec.table, spec.options).kind is not PlaceKind.DUCKDB:
             # No writer has begun.
             return
@@ -120,7 +123,7 @@ class DuckDb:
         return staging_directory(_written(spec).path, job_id, writer_id)
 
     def batch_relation(
-        self, source: SourceSpec, engine: str, files: Any, check_cancelled: Callable[[], None]
+        self, source: SourceSpec, engine: str, files: Files, check_cancelled: Callable[[], None]
     ) -> BatchRelation:
         place = read_place(source.table, source.options)
         if engine != "duckdb" or place.kind is not PlaceKind.DUCKDB:
@@ -138,7 +141,7 @@ class DuckDb:
         is_local = bool(self.paths(options))
         return {**options, "path": absolute_path("path", options["path"], directory)} if is_local else options
 
-    def input_bytes(self, spec: SourceSpec, files: Any) -> int:
+    def input_bytes(self, spec: SourceSpec, files: Files) -> int:
         try:
             place = read_place(spec.table, spec.options)
             if place.kind.is_server:

@@ -21,6 +21,7 @@ from runtime.connectors.sql_filters import quote, text
 from runtime.host.spill_directory import make_spill_directory
 from sqlstream.errors import ExternalError, Retry, SqlStreamError, UserError
 from sqlstream.secrets import MASK
+from sqlstream.spi.files import Files
 
 MEMORY_MAX = "1GB"
 """What one instance takes; beyond it, rows of sorts and joins go to a temporary directory."""
@@ -107,7 +108,7 @@ class _Instance:
         self.is_attached = False
         self._detachments: list[Callable[[], None]] = []
 
-    def cursor(self, place: Place, key: _Key, files: Any) -> Any:
+    def cursor(self, place: Place, key: _Key, files: Files) -> Any:
         """A connection; the database is attached for it when it is not yet."""
         with self.lock:
             if self.root is None:
@@ -116,7 +117,7 @@ class _Instance:
                 self._attach(place, key, files)
             return self.root.cursor()
 
-    def _attach(self, place: Place, key: _Key, files: Any) -> None:
+    def _attach(self, place: Place, key: _Key, files: Files) -> None:
         address = place.path if place.kind.is_server else key.paths[0]
         attach(self.root, place, address, _ALIAS, is_read_only=True)
         self.is_attached = True
@@ -187,7 +188,7 @@ class Instances:
         self._instances: dict[_Key, _Instance] = {}
 
     @contextlib.contextmanager
-    def reading(self, place: Place, files: Any) -> Iterator[Reading]:
+    def reading(self, place: Place, files: Files) -> Iterator[Reading]:
         """Errors of DuckDB inside become ours. `files` decides which files may be read."""
         with (
             translated(place),
@@ -197,7 +198,7 @@ class Instances:
             yield Reading(connection, "" if place.kind.is_files else _ALIAS, key.paths)
 
     @contextlib.contextmanager
-    def lent(self, place: Place, files: Any, shared: SharedConnection, alias: str) -> Iterator[None]:
+    def lent(self, place: Place, files: Files, shared: SharedConnection, alias: str) -> Iterator[None]:
         """The DuckDB file attached to an instance of the caller as well, read-only. It stays so until the last reader of the
         place in this process has gone, and the connection is held as long. Where it is attached there already, the caller is one
         reader more, so that it stays. Errors as in `reading`; NotLent while LENT_MAX others have it."""
@@ -209,7 +210,7 @@ class Instances:
             yield
 
     @contextlib.contextmanager
-    def _entered(self, place: Place, files: Any) -> Iterator[tuple[_Key, _Instance]]:
+    def _entered(self, place: Place, files: Files) -> Iterator[tuple[_Key, _Instance]]:
         key = _key(place, files)
         instance = self._enter(key)
         try:
@@ -262,11 +263,11 @@ def _detach_other(shared: SharedConnection, alias: str) -> None:
 INSTANCES = Instances()
 
 
-def _key(place: Place, files: Any) -> _Key:
+def _key(place: Place, files: Files) -> _Key:
     return _Key(place.kind, _real_paths(place, files), place.username, place.password)
 
 
-def _real_paths(place: Place, files: Any) -> tuple[str, ...]:
+def _real_paths(place: Place, files: Files) -> tuple[str, ...]:
     """The real paths of the place's files. ExternalError SS5060 without any, UserError SS5030 and SS5031 where they may
     not be read."""
     if place.kind.is_server:

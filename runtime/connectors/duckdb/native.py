@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from typing import Any
 
 import pyarrow as pa
 
@@ -18,12 +17,13 @@ from runtime.connectors.sql_filters import quote, text
 from sqlstream.arrow import to_arrow_type
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.batch_relation import DuckDbRelation, ThroughReader
+from sqlstream.spi.files import Files
 from sqlstream.types import LogicalType, TypeRoot
 
 _ZONED = "TIMESTAMP WITH TIME ZONE"
 
 
-def attached_relation(place: Place, spec: SourceSpec, files: Any) -> DuckDbRelation | ThroughReader:
+def attached_relation(place: Place, spec: SourceSpec, files: Files) -> DuckDbRelation | ThroughReader:
     """The table as DuckDB itself reads it. Views are read through our reader: they are SQL that could name what else the
     statement reads. Errors as those of the reader."""
     types = dict(zip(spec.schema.names, spec.schema.types, strict=True))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import threading
 from concurrent.futures import Future, InvalidStateError
-from typing import Any
 
 from runtime.connectors.jdbc.database import Database
 from runtime.connectors.jdbc.driver import Connection, connect
 from sqlstream.errors import ExternalError
+from sqlstream.spi.files import Files
 
 
 class Connecting:
@@ -21,7 +21,7 @@ class Connecting:
 
     State: whether it is cancelled, and the connect under way."""
 
-    def __init__(self, database: Database, files: Any) -> None:
+    def __init__(self, database: Database, files: Files) -> None:
         self._database = database
         self._files = files
         self._pending: Future[Connection] | None = None

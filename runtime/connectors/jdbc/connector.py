@@ -21,6 +21,7 @@ from sqlstream.spi.connector import (
     SourceReader,
     SplitEnumerator,
 )
+from sqlstream.spi.files import Files
 from sqlstream.spi.lookup import LookupOptions
 from sqlstream.types import LogicalType, TypeRoot
 
@@ -109,7 +110,9 @@ class Jdbc:
 
         return sqlite_sink(spec, options, context)
 
-    def commit(self, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Any) -> None:
+    def commit(
+        self, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Files
+    ) -> None:
         options = read_options(spec.options)
         if options.database.is_server:
             from runtime.connectors.jdbc.postgres_commit import commit_postgres
@@ -120,7 +123,7 @@ class Jdbc:
 
             commit_sqlite(spec, options, checkpoint_id, committables, files)
 
-    def abort(self, spec: SinkSpec, job_id: str, committables: list[Committable], files: Any) -> None:
+    def abort(self, spec: SinkSpec, job_id: str, committables: list[Committable], files: Files) -> None:
         options = read_options(spec.options)
         if options.database.is_server:
             from runtime.connectors.jdbc.postgres_commit import abort_postgres
@@ -152,7 +155,7 @@ class Jdbc:
         path = read_options(options).database.address
         return {**options, "url": f"jdbc:sqlite:{absolute_path('url', path, directory)}"}
 
-    def input_bytes(self, spec: SourceSpec, files: Any) -> int:
+    def input_bytes(self, spec: SourceSpec, files: Files) -> int:
         try:
             options = read_options(spec.options)
             if options.database.is_server:

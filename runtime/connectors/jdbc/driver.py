@@ -16,6 +16,7 @@ from runtime.connectors.jdbc.database import Database, DatabaseKind
 from runtime.connectors.server_address import connection_value
 from sqlstream.errors import ExternalError, Retry, SqlStreamError, UserError
 from sqlstream.secrets import MASK
+from sqlstream.spi.files import Files
 
 _MODULES = {
     DatabaseKind.POSTGRES: "adbc_driver_postgresql",
@@ -156,7 +157,7 @@ def transaction(connection: Connection, begin: str = "BEGIN") -> Iterator[None]:
     connection.run("COMMIT")
 
 
-def connect(database: Database, files: Any, *, is_read_only: bool = True) -> Connection:
+def connect(database: Database, files: Files, *, is_read_only: bool = True) -> Connection:
     """Errors: UserError SS5063 without the driver, SS5030 and SS5031 where `files` does not allow the place; ExternalError SS5060
     and SS5061, with `retry` where trying again can help."""
     if database.is_server:
@@ -188,7 +189,7 @@ def _postgres(database: Database) -> Connection:
     return connection
 
 
-def _sqlite(database: Database, files: Any, is_read_only: bool) -> Connection:
+def _sqlite(database: Database, files: Files, is_read_only: bool) -> Connection:
     if files.status(database.address) is None:
         raise ExternalError(
             "SS5060",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +13,7 @@ from runtime.connectors.jdbc.driver import Connection, connect
 from runtime.connectors.jdbc.postgres_types import AS_TEXTS, INTEGERS, is_as_text, numeric_size
 from runtime.connectors.jdbc.stored_table import Check, Selection, StoredColumn, StoredTable, no_table
 from runtime.connectors.sql_filters import date_expression, quote, text
+from sqlstream.spi.files import Files
 from sqlstream.types import LogicalType, TypeRoot
 
 _DIGITS = {16: 5, 32: 10, 64: 19}
@@ -138,7 +138,7 @@ class Postgres:
         return f"unnest({', '.join(arrays)}) AS keys({', '.join(aliases)}) JOIN {stored.item} AS t ON {on} WHERE TRUE"
 
 
-def stored_bytes(database: Database, name: TableName, files: Any) -> int:
+def stored_bytes(database: Database, name: TableName, files: Files) -> int:
     """What the table takes on the server's disk; a view, whose rows are not stored, counts as large. The errors of `connect`."""
     connection = connect(dataclasses.replace(database, connect_timeout_s=_SIZE_TIMEOUT_S), files)
     try:

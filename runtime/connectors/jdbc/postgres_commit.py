@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from runtime.connectors.jdbc.driver import Connection, connect, transaction
 from runtime.connectors.jdbc.options import JdbcOptions
@@ -17,6 +16,7 @@ from runtime.connectors.sql_filters import quote, text
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import Committable, in_order
+from sqlstream.spi.files import Files
 
 _LOCK_TIMEOUT = "30s"
 """How long a commit or an abort waits for another transaction that has locked the table."""
@@ -29,7 +29,7 @@ WHERE n.nspname = {schema} AND c.relkind = 'r' AND starts_with(c.relname, {prefi
 
 
 def commit_postgres(
-    spec: SinkSpec, options: JdbcOptions, committables: list[Committable], files: Any
+    spec: SinkSpec, options: JdbcOptions, committables: list[Committable], files: Files
 ) -> None:
     """Make the rows of all writers visible, unless they are already. A failure that may pass is tried again: the journal tells
     whether a commit whose answer was lost took place. ExternalError SS5066 for rows that have vanished."""
@@ -39,7 +39,7 @@ def commit_postgres(
     tried(lambda _: _commit(spec, options, writers, files), options.sink_retries_max, "a commit failed")
 
 
-def abort_postgres(options: JdbcOptions, job_id: str, files: Any) -> None:
+def abort_postgres(options: JdbcOptions, job_id: str, files: Files) -> None:
     """Remove the staged rows of all writers of a job."""
     connection = _connected(options, files)
     try:
@@ -54,7 +54,7 @@ def abort_postgres(options: JdbcOptions, job_id: str, files: Any) -> None:
         connection.close()
 
 
-def _connected(options: JdbcOptions, files: Any) -> Connection:
+def _connected(options: JdbcOptions, files: Files) -> Connection:
     connection = connect(options.database, files)
     try:
         connection.rows(f"SELECT set_config('lock_timeout', '{_LOCK_TIMEOUT}', false) AS timeout")
@@ -64,7 +64,7 @@ def _connected(options: JdbcOptions, files: Any) -> Connection:
     return connection
 
 
-def _commit(spec: SinkSpec, options: JdbcOptions, writers: Sequence[Committable], files: Any) -> None:
+def _commit(spec: SinkSpec, options: JdbcOptions, writers: Sequence[Committable], files: Files) -> None:
     schema = writers[0].content["schema"]
     journal = f"{quote(schema)}.{JOURNAL}"
     connection = _connected(options, files)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,6 +25,7 @@ from runtime.connectors.staged_rows import KIND_COLUMN, StagedRowsWriter, remove
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import Committable, in_order
 from sqlstream.spi.connector import ConnectorContext, SinkWriter
+from sqlstream.spi.files import Files
 from sqlstream.types import LogicalType, TypeRoot
 
 COMMIT_TIMEOUT_MS = 10_000
@@ -70,7 +69,7 @@ def can_write(stored: StoredColumn, declared: LogicalType) -> bool:
 
 
 def commit_sqlite(
-    spec: SinkSpec, options: JdbcOptions, checkpoint_id: int, committables: list[Committable], files: Any
+    spec: SinkSpec, options: JdbcOptions, checkpoint_id: int, committables: list[Committable], files: Files
 ) -> None:
     """Make the rows of all writers visible, unless they are already. ExternalError SS5061 when another process keeps the database
     locked, SS5066 for rows that have vanished."""

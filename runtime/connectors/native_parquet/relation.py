@@ -26,7 +26,6 @@ from runtime.connectors.native_parquet.footers import Footer, read_footer
 from runtime.connectors.native_parquet.refusal import NotNative
 from runtime.connectors.native_parquet.statistics import Reading, stored_bytes
 from runtime.connectors.sql_filters import text
-from runtime.host.files import FileStatus
 from runtime.host.rooted_files import RootedFiles
 from sqlstream.errors import ExternalError, Retry
 from sqlstream.spark_types import quote as spark_name
@@ -38,6 +37,7 @@ from sqlstream.spi.batch_relation import (
     SparkRelation,
     ThroughReader,
 )
+from sqlstream.spi.files import Files, FileStatus
 from sqlstream.types import LogicalType
 
 SCANS_MAX = {"duckdb": 256, "spark": 8}
@@ -87,7 +87,7 @@ class _Scan:
 
 
 def parquet_relation(
-    spec: SourceSpec, engine: str, files: Any, check_cancelled: Callable[[], None]
+    spec: SourceSpec, engine: str, files: Files, check_cancelled: Callable[[], None]
 ) -> BatchRelation:
     """How an engine reads the table. Errors of files and of pyarrow: our reader says what they mean."""
     if engine == "spark" and isinstance(files, RootedFiles):
@@ -124,7 +124,7 @@ def parquet_relation(
     return SparkRelation(words, "parquet", _SPARK_OPTIONS, planned, row_count, byte_count, require_unchanged)
 
 
-def _files(spec: SourceSpec, engine: str, files: Any, check_cancelled: Callable[[], None]) -> list[_File]:
+def _files(spec: SourceSpec, engine: str, files: Files, check_cancelled: Callable[[], None]) -> list[_File]:
     path = local_path(spec.options["path"])
     constants = FileConstants(spec, table_root(path, files))
     pattern = FileOptions.of(spec.options).path_pattern or ""
@@ -140,7 +140,7 @@ def _files(spec: SourceSpec, engine: str, files: Any, check_cancelled: Callable[
     return found
 
 
-def _file(spec: SourceSpec, engine: str, status: FileStatus, constants: FileConstants, files: Any) -> _File:
+def _file(spec: SourceSpec, engine: str, status: FileStatus, constants: FileConstants, files: Files) -> _File:
     given = constants.of(status)
     types = _types(spec)
     wanted = [name for name in spec.columns if name not in given]
@@ -157,7 +157,7 @@ def _file(spec: SourceSpec, engine: str, status: FileStatus, constants: FileCons
     return _File(status, _openable(engine, status.path, files), tuple(written), footer)
 
 
-def _openable(engine: str, path: str, files: Any) -> str:
+def _openable(engine: str, path: str, files: Files) -> str:
     """The path under which an engine opens the file. NotNative for one that it would take for something else."""
     handed_on = str(files.handed_on(path))
     is_misread = is_pattern(handed_on)
@@ -236,7 +236,7 @@ def _spark_files(spec: SourceSpec, scan: _Scan) -> SparkFiles:
     return SparkFiles(scan.paths, ddl or f"{spark_name(NO_COLUMN)} BOOLEAN", expressions)
 
 
-def _require_unchanged(spec: SourceSpec, before: Iterable[FileStatus], files: Any) -> None:
+def _require_unchanged(spec: SourceSpec, before: Iterable[FileStatus], files: Files) -> None:
     for status in before:
         if files.status(status.path) != status:
             raise ExternalError(

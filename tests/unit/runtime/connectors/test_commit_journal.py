@@ -49,9 +49,9 @@ class Fatal(LocalFiles):
         if self.left < 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def rename(self, source, target):
+    def publish(self, staged, final):
         self._count()
-        super().rename(source, target)
+        super().publish(staged, final)
         self._count()
 
     def remove(self, path):
@@ -73,12 +73,12 @@ class Broken(LocalFiles):
     def __init__(self, moves: int) -> None:
         self._moves = moves
 
-    def rename(self, source: str, target: str) -> None:
-        if "part-" in target:
+    def publish(self, staged: str, final: str) -> None:
+        if "part-" in final:
             self._moves -= 1
         if self._moves < 0:
-            raise file_error("rename", source, OSError(errno.EIO, ""))
-        super().rename(source, target)
+            raise file_error("rename", staged, OSError(errno.EIO, ""))
+        super().publish(staged, final)
 
 
 def context(job_id: str) -> ConnectorContext:
@@ -234,8 +234,8 @@ def test_a_commit_under_way_is_hidden_and_left_alone(table: Path) -> None:
     seen: list[list[int]] = []
 
     class Watched(LocalFiles):
-        def rename(self, source: str, target: str) -> None:
-            super().rename(source, target)
+        def publish(self, staged: str, final: str) -> None:
+            super().publish(staged, final)
             # Another job begins to write to the table, a third one reads it.
             written(table, "other", 9)
             seen.append(values(table))

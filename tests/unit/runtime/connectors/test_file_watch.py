@@ -15,12 +15,13 @@ from split_harness import AssignedReader
 from runtime.connectors.file_watch import FileWatch
 from runtime.connectors.filesystem import Filesystem
 from runtime.connectors.filesystem_source import FileSourceReader
-from runtime.host.files import FileStatus, LocalFiles
+from runtime.host.files import LocalFiles
 from sqlstream import types as sql
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec, SourceWatermark
 from sqlstream.spi.connector import ConnectorContext, SourceStatus
+from sqlstream.spi.files import FileStatus
 
 SCHEMA = Schema.of(("v", sql.INT))
 INTERVAL_MS = 10_000

@@ -9,11 +9,12 @@ import pytest
 
 from runtime.connectors.rejected_rows import RejectedRows
 from runtime.connectors.table_files import TableFiles
-from runtime.host.files import FileStatus, LocalFiles
+from runtime.host.files import LocalFiles
 from sqlstream import types as sql
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import ConnectorContext
+from sqlstream.spi.files import FileStatus
 
 SCHEMA = Schema.of(("p", sql.INT), ("k", sql.STRING), ("v", sql.INT))
 

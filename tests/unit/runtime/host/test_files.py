@@ -7,8 +7,9 @@ import socket
 
 import pytest
 
-from runtime.host.files import FileStatus, LocalFiles, file_error
+from runtime.host.files import LocalFiles, file_error
 from sqlstream.errors import ExternalError, Retry, UserError
+from sqlstream.spi.files import FileStatus
 
 
 def test_files_are_listed_in_order_without_hidden_ones(tmp_path):
@@ -30,7 +31,7 @@ def test_writing_makes_directories_and_renaming_puts_a_file_in_place(tmp_path):
     files = LocalFiles()
     with files.open_write(str(tmp_path / "d/part.tmp")) as stream:
         stream.write(b"rows")
-    files.rename(str(tmp_path / "d/part.tmp"), str(tmp_path / "e/part.csv"))
+    files.publish(str(tmp_path / "d/part.tmp"), str(tmp_path / "e/part.csv"))
     assert (tmp_path / "e/part.csv").read_bytes() == b"rows"
     assert files.status(str(tmp_path / "d/part.tmp")) is None
 

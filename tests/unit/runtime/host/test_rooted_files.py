@@ -39,7 +39,7 @@ CALLS: dict[str, Callable[[RootedFiles, str], Any]] = {
     "remove": lambda f, p: f.remove(p),
     "make_directories": lambda f, p: f.make_directories(p),
     "remove_directory_if_empty": lambda f, p: f.remove_directory_if_empty(p),
-    "rename from": lambda f, p: f.rename(p, f"{p}.new"),
+    "publish from": lambda f, p: f.publish(p, f"{p}.new"),
 }
 
 
@@ -72,7 +72,7 @@ def test_links_to_files_and_targets_outside_are_refused(places: tuple[RootedFile
     with pytest.raises(UserError, match="leads upwards"):
         files.match_glob(f"{inside}/*/../../out/*.csv")
     with pytest.raises(UserError, match="lies outside"):
-        files.rename(f"{inside}/a.csv", f"{outside}/a.csv")
+        files.publish(f"{inside}/a.csv", f"{outside}/a.csv")
     assert (outside / "s.csv").read_text() == "secret\n"
 
 
@@ -87,7 +87,7 @@ def test_what_lies_inside_works_as_everywhere(places: tuple[RootedFiles, Path, P
     assert (inside / "new" / "b.csv").read_bytes() == b"2\n"
     assert [f.path for f in files.list_files(f"{inside}/new")] == [f"{inside}/new/b.csv"]
     assert files.match_glob(f"{inside}/n*/*.csv") == [f"{inside}/new/b.csv"]
-    files.rename(f"{inside}/new/b.csv", f"{inside}/c.csv")
+    files.publish(f"{inside}/new/b.csv", f"{inside}/c.csv")
     files.remove(f"{inside}/link")
     assert sorted(os.listdir(inside)) == ["a.csv", "c.csv", "file.csv", "new", "sub"]
 

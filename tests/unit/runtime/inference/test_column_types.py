@@ -8,13 +8,14 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from runtime.host.files import FileStatus, LocalFiles
+from runtime.host.files import LocalFiles
 from runtime.inference.duckdb_sniffer import first_line, nested_type, scalar_type
 from runtime.inference.fractions import are_cut
 from runtime.inference.partitions import infer_partitions
 from runtime.inference.path_names import paths_after
 from sqlstream import types as sql
 from sqlstream.errors import UserError
+from sqlstream.spi.files import FileStatus
 
 
 @pytest.mark.parametrize(

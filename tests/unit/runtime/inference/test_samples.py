@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from runtime.host.files import FileStatus, LocalFiles
+from runtime.host.files import LocalFiles
 from runtime.inference import samples
 from runtime.inference.samples import _first_lines, _whole_lines, read_samples
 from sqlstream.errors import UserError
+from sqlstream.spi.files import FileStatus
 
 
 def written(directory: Path, *contents: bytes) -> list[FileStatus]:
