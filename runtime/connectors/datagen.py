@@ -20,6 +20,7 @@ from sqlstream.spi.connector import (
     SourceStatus,
     SplitEnumerator,
 )
+from sqlstream.spi.files import Files
 from sqlstream.spi.table_options import descriptors_of, option, parse_options
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class Datagen(SourceOnlyConnector):
         block_rows = paced_block_rows(_options(spec).rows_per_second, context)
         return FixedSplits(Split.all(context.parallelism, block_rows), state)
 
-    def input_bytes(self, spec: SourceSpec, files: Any) -> int:
+    def input_bytes(self, spec: SourceSpec, files: Files) -> int:
         return (_options(spec).row_count or 0) * _CELL_BYTES * max(1, len(spec.columns))
 
 

@@ -22,6 +22,7 @@ from sqlstream.spi.connector import (
     SourceStatus,
     SplitEnumerator,
 )
+from sqlstream.spi.files import Files
 from sqlstream.spi.table_options import descriptors_of
 from sqlstream.types import LogicalType, TypeRoot
 
@@ -152,7 +153,7 @@ class Nexmark(SourceOnlyConnector):
             block_events = _block_events(options, context)
         return FixedSplits(Split.all(context.parallelism, block_events), state)
 
-    def input_bytes(self, spec: SourceSpec, files: Any) -> int:
+    def input_bytes(self, spec: SourceSpec, files: Files) -> int:
         options = NexmarkOptions.parse(spec.options)
         config = options.config
         return (options.event_count or 0) * max(config.person_bytes, config.auction_bytes, config.bid_bytes)
