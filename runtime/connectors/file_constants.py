@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.connectors.file_paths import DEFAULT_PARTITION_NAME, partition_values
+from runtime.connectors.file_paths import DEFAULT_PARTITION_NAME, is_in_store, partition_values
 from runtime.formats.text_values import parse_text
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
@@ -52,7 +52,7 @@ class FileConstants:
 
 
 def _metadata(fields: tuple[Field, ...], status: FileStatus) -> dict[str, pa.Scalar]:
-    path = os.path.abspath(status.path)
+    path = status.path if is_in_store(status.path) else os.path.abspath(status.path)
     values = {
         "file.path": path,
         "file.name": os.path.basename(path),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runtime.connectors.file_paths import find_files, local_path
+from runtime.connectors.file_paths import find_files, table_path
 from runtime.connectors.file_watch import FileWatch
 from runtime.connectors.path_pattern import PathPattern
 from sqlstream.config_option import parse_duration_ms
@@ -32,7 +32,7 @@ class FileEnumerator:
 
     def __init__(self, spec: SourceSpec, context: EnumeratorContext, state: dict[str, Any] | None) -> None:
         self._context = context
-        self._path = local_path(spec.options["path"])
+        self._path = table_path(spec.options["path"])
         self._pattern = PathPattern(spec.options.get("source.path.regex-pattern", ""))
         self._is_on_demand = spec.watermark is None
         interval = spec.options.get("source.monitor-interval")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 
-from runtime.connectors.file_paths import local_path, rejected_rows_path
+from runtime.connectors.file_paths import is_in_store, local_path, rejected_rows_path
 from runtime.host.files import file_error
 from sqlstream.terminal_text import shortened, shown
 
@@ -28,6 +28,8 @@ _SHOWN_CHARACTERS_MAX = 120
 
 def rejected_rows_directory(spec: SourceSpec) -> str | None:
     """Where the undecodable rows of a table are kept; None when they are counted and the first ones shown."""
+    if is_in_store(spec.options["path"]):
+        return None
     given = spec.options.get(REJECTED_ROWS_PATH)
     if given is None:
         return rejected_rows_path(local_path(spec.options["path"]))

@@ -152,7 +152,7 @@ class EnumeratorContext:
     parallelism: int
     batch_rows: int
     now_ms: Callable[[], int]
-    files: Any
+    files: Files
 
 
 class SplitEnumerator(Protocol):
