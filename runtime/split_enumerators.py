@@ -139,7 +139,7 @@ class _Source:
         self._found += len(discovery.splits)
         if self._found > SPLITS_MAX:
             raise UserError(
-                "SS5067",
+                "SS5073",
                 f'table "{source.spec.table}" has more than {SPLITS_MAX} files or other parts to read',
                 hint="read it by several statements, or put its rows into fewer files",
             )

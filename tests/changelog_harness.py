@@ -84,7 +84,7 @@ def run_moved(
     the hash of each input's `keys`, everything else to all."""
     first, output = make_operator(spec, context), Collected()
     feed(first, items[:at], output)
-    snapshot = first.snapshot()
+    snapshot = first.context.state.snapshot()
     # The snapshot is a copy: what the operator does afterwards leaves no trace in it.
     feed(first, items[at:], Collected())
     for subtask in range(parallelism):

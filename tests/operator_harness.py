@@ -266,6 +266,12 @@ def run_operator(
     return output
 
 
+def restore(operator: Operator[Any], snapshot: OperatorSnapshot) -> None:
+    """Give a fresh operator its state, as a chain does."""
+    operator.context.state.restore(snapshot)
+    operator.on_restored()
+
+
 def restored(
     spec: OperatorSpec,
     context: OperatorContext,
@@ -276,7 +282,7 @@ def restored(
     """A fresh operator for one of `parallelism` subtasks, with its key groups out of all old snapshots."""
     context = dataclasses.replace(context, subtask=subtask, parallelism=parallelism)
     operator = make_operator(spec, context)
-    operator.restore(share_of(snapshots, subtask, parallelism, context.max_parallelism))
+    restore(operator, share_of(snapshots, subtask, parallelism, context.max_parallelism))
     return operator
 
 
@@ -313,6 +319,7 @@ __all__ = [
     "finish",
     "kinds_and_rows",
     "operator_context",
+    "restore",
     "restored",
     "rows_of",
     "run_operator",

@@ -273,6 +273,9 @@ class SimulatedChannel:
         if self._items:
             on_readable()
 
+    def flush(self) -> None:
+        return None
+
     def wait_connected(self) -> None:
         return None
 

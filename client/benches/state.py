@@ -17,8 +17,8 @@ from runtime.state.slot_columns import NumberColumn
 
 BATCH_ROWS = 65_536
 TTL_MS = 3_600_000
-BYTES_PER_KEY = 160
-"""What a key takes while it is saved beside the copy that is loaded; more than that has been measured nowhere."""
+BYTES_PER_KEY = 140
+"""What a key takes while the table and what it has saved are in memory: 130 were measured with 30,000,000 keys."""
 _SPREAD = np.int64(-7_046_029_254_386_353_131)
 """Odd, so that it makes distinct keys of distinct numbers."""
 

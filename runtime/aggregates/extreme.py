@@ -35,11 +35,11 @@ class Extreme(Accumulator):
         self._best = number_array(self._number)
         self._seen = GrowingArray(np.uint8)
         # Strings and bytes: the values themselves, one per slot (see _order_values).
-        self._values = SlotValues(argument_types[0])
+        self._values = SlotValues(argument_types[0]) if self._number is NumberClass.NONE else None
 
     def resize(self, capacity: int) -> None:
         self._seen.reserve(capacity)
-        if self._number is NumberClass.NONE:
+        if self._values is not None:
             self._values.resize(capacity)
         else:
             self._best.reserve(capacity)
@@ -49,8 +49,8 @@ class Extreme(Accumulator):
 
     def put(self, slots: Array, values: pa.Array, weights: Array) -> None:
         """Replace the values of slots by better ones; rows with `weights` 0 are skipped."""
-        if self._number is NumberClass.NONE:
-            self._order_values(slots, values, weights)
+        if self._values is not None:
+            self._order_values(self._values, slots, values, weights)
         elif self._number is NumberClass.INT128:
             numbers = as_numbers(values, self._number)
             extreme_int128_into(self._best.values, self._seen.values, slots, numbers, weights, self._is_min)
@@ -58,10 +58,10 @@ class Extreme(Accumulator):
             kernel = min_into if self._is_min else max_into
             kernel(self._best.values, self._seen.values, slots, as_numbers(values, self._number), weights)
 
-    def _order_values(self, slots: Array, values: pa.Array, weights: Array) -> None:
+    def _order_values(self, held: SlotValues, slots: Array, values: pa.Array, weights: Array) -> None:
         # Held and new values get ranks in one sort; the kernels then compare ranks instead of strings.
         touched, positions = np.unique(slots, return_inverse=True)
-        everything = pa.concat_arrays([self._values.get(touched), pc.cast(values, self._type)])
+        everything = pa.concat_arrays([held.get(touched), pc.cast(values, self._type)])
         ranks = pc.rank(everything, tiebreaker="min").to_numpy().astype(np.int64)
         owners = np.concatenate([np.arange(len(touched)), positions])
         taking_part = np.concatenate([np.ones(len(touched), np.int8), _all_or(weights, len(slots))])
@@ -71,7 +71,7 @@ class Extreme(Accumulator):
         row_of_rank = np.zeros(len(everything) + 1, dtype=np.int64)
         row_of_rank[ranks] = np.arange(len(everything))
         found = seen > 0
-        self._values.put(touched[found], everything.take(pa.array(row_of_rank[best[found]])))
+        held.put(touched[found], everything.take(pa.array(row_of_rank[best[found]])))
 
     def merge(self, slots: Array, columns: list[pa.Array]) -> None:
         self.put(slots, columns[0], present(NO_WEIGHTS, columns[0]))
@@ -80,17 +80,18 @@ class Extreme(Accumulator):
         return [self.results(slots)]
 
     def results(self, slots: Array) -> pa.Array:
-        if self._number is NumberClass.NONE:
+        if self._values is not None:
             return self._values.get(slots)
         return from_numbers(picked(self._best.values, slots), self._type, picked(self._seen.values, slots))
 
     def reset(self, slots: Array) -> None:
         self._seen.values[slots] = 0
-        if self._number is NumberClass.NONE:
+        if self._values is not None:
             self._values.reset(slots)
 
     def nbytes(self) -> int:
-        return self._best.nbytes + self._seen.nbytes + self._values.nbytes()
+        values = 0 if self._values is None else self._values.nbytes()
+        return self._best.nbytes + self._seen.nbytes + values
 
 
 class RetractableExtreme(Extreme):

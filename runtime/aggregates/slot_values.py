@@ -27,22 +27,23 @@ class SlotValues:
         self._number = number_class(value_type)
         self._numbers = number_array(self._number)
         self._present = GrowingArray(bool)
-        self._others = VarColumn(self.type)
+        # Made only for values that are no numbers: it holds memory from the start.
+        self._others = VarColumn(self.type) if self._number is NumberClass.NONE else None
 
     def resize(self, capacity: int) -> None:
         self._present.reserve(capacity)
-        if self._number is not NumberClass.NONE:
+        if self._others is None:
             self._numbers.reserve(capacity)
 
     def get(self, slots: Array) -> pa.Array:
-        if self._number is NumberClass.NONE:
+        if self._others is not None:
             return self._others.gather(slots)
         return from_numbers(self._numbers.values[slots], self.type, self._present.values[slots])
 
     def put(self, slots: Array, values: pa.Array) -> None:
         """Set the values of distinct slots."""
         self._present.values[slots] = present_rows(values)
-        if self._number is not NumberClass.NONE:
+        if self._others is None:
             self._numbers.values[slots] = as_numbers(values, self._number)
         else:
             self._others.put(slots, values.cast(self.type))
@@ -53,8 +54,9 @@ class SlotValues:
 
     def reset(self, slots: Array) -> None:
         self._present.values[slots] = False
-        if self._number is NumberClass.NONE:
+        if self._others is not None:
             self._others.delete(slots)
 
     def nbytes(self) -> int:
-        return self._numbers.nbytes + self._present.nbytes + int(self._others.nbytes)
+        others = 0 if self._others is None else int(self._others.nbytes)
+        return self._numbers.nbytes + self._present.nbytes + others

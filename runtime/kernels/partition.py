@@ -29,8 +29,8 @@ class KeySplitter:
 
     def split(
         self, batch: pa.RecordBatch, rows: np.ndarray | None = None
-    ) -> list[tuple[int, pa.RecordBatch]]:
-        """The rows of each subtask that has any, in their order, by subtask.
+    ) -> list[tuple[int, pa.RecordBatch, int]]:
+        """The rows of each subtask that has any, in their order, by subtask, and their share of the batch's bytes.
 
         With `rows` (int32, positions in the batch) only those, which are copied once in all."""
         keys = [batch.column(column) for column in self._key_columns]
@@ -44,10 +44,13 @@ class KeySplitter:
         _order_by_subtask(hashes, self._subtasks, order, starts, np.empty(self._parallelism, dtype=np.int64))
         filled = np.flatnonzero(np.diff(starts)).tolist()
         if len(filled) == 1:
-            return [(filled[0], batch if rows is None else take_batch(batch, rows))]
+            part = batch if rows is None else take_batch(batch, rows)
+            return [(filled[0], part, part.nbytes)]
         ordered = take_batch(batch, order if rows is None else rows[order])
+        row_bytes = ordered.get_total_buffer_size() / ordered.num_rows
         bounds = starts.tolist()
-        return [(s, ordered.slice(bounds[s], bounds[s + 1] - bounds[s])) for s in filled]
+        parts = [(s, bounds[s], bounds[s + 1] - bounds[s]) for s in filled]
+        return [(s, ordered.slice(start, count), int(row_bytes * count)) for s, start, count in parts]
 
 
 @kernel("void(uint64[::1], int32[::1], int32[::1], int64[::1], int64[::1])")

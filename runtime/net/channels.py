@@ -37,17 +37,23 @@ class Channel:
     beyond `capacity_bytes`: by as much again, from where on it waits (`is_overdrawn`, `wait_for_room`). A full channel has room
     again once half of it has been read, so that a producer is not woken for each batch.
 
+    Nor is a consumer: it is called once `wake_bytes` are queued, or the producer calls `flush` because it waits itself or has
+    not done so for a while. A consumer that has nothing else to do looks for what is queued before it waits (`flush` too).
+
     Within a process the batch itself is passed. Between processes there is one channel on each side: the
     sender's holds what waits for credit, the receiver's holds items that have arrived and calls `on_read` with the bytes
     taken out. State: the queued items, until they are read."""
 
-    def __init__(self, capacity_bytes: int) -> None:
+    def __init__(self, capacity_bytes: int, wake_bytes: int = 0) -> None:
         self._capacity_bytes = capacity_bytes
+        self._wake_bytes = wake_bytes
         self._items: deque[QueuedItem] = deque()
         self._queued_bytes = 0
         # How many of the items, at the head, were put first.
         self._firsts = 0
         self._has_room = True
+        # Whether the consumer has been called since the channel was last empty.
+        self._is_announced = False
         self._is_closed = False
         self._is_connected = False
         self._on_readable: Callable[[], None] | None = None
@@ -82,8 +88,21 @@ class Channel:
         """Append an item, however many are queued. ChannelClosed when it will not be read."""
         with self._lock:
             self._insert(len(self._items), QueuedItem(item, size))
-            is_first = len(self._items) == 1
-        if is_first and self._on_readable is not None:
+            announces = not self._is_announced and (
+                self._queued_bytes >= self._wake_bytes or not self._has_room
+            )
+            if announces:
+                self._is_announced = True
+        if announces and self._on_readable is not None:
+            self._on_readable()
+
+    def flush(self) -> None:
+        """Call the consumer if anything is queued of which it has not been told."""
+        with self._lock:
+            announces = not self._is_announced and bool(self._items)
+            if announces:
+                self._is_announced = True
+        if announces and self._on_readable is not None:
             self._on_readable()
 
     def put_first(self, item: StreamItem, size: int) -> tuple[QueuedItem, ...]:
@@ -93,6 +112,7 @@ class Channel:
             passed = tuple(self._items)[self._firsts :]
             self._insert(self._firsts, QueuedItem(item, size))
             self._firsts += 1
+            self._is_announced = True
         if self._on_first is not None:
             self._on_first()
         return passed
@@ -104,8 +124,6 @@ class Channel:
         self._queued_bytes += queued.size
         if self._queued_bytes >= self._capacity_bytes:
             self._has_room = False
-        if self._waiting:
-            self._changed.notify_all()
 
     def when_room(self, on_room: Callable[[], None]) -> None:
         """Call `on_room`, on the consumer's thread, each time the full channel has room again or is closed."""
@@ -128,7 +146,7 @@ class Channel:
             queued = self._items.popleft()
             self._firsts = max(0, self._firsts - 1)
             self._queued_bytes -= queued.size
-            has_more = bool(self._items)
+            has_more = self._is_announced = bool(self._items)
             gets_room = self._gets_room()
         if gets_room and self._on_room is not None:
             self._on_room()
@@ -146,12 +164,12 @@ class Channel:
         return True
 
     def listen(self, on_readable: Callable[[], None], on_first: Callable[[], None] | None = None) -> None:
-        """Call `on_readable`, on the producer's thread, each time the channel turns from empty to readable, at once when it is
-        readable or closed already; call `on_first` for an item that is put first, instead."""
+        """Call `on_readable`, on the producer's thread, each time that there is something to read after the channel was empty, at
+        once when it is readable or closed already; call `on_first` for an item that is put first, instead."""
         with self._lock:
             self._on_readable = on_readable
             self._on_first = on_first or on_readable
-            is_readable = bool(self._items) or self._is_closed
+            is_readable = self._is_announced = bool(self._items) or self._is_closed
         if is_readable:
             on_readable()
 

@@ -9,6 +9,9 @@ import msgspec
 
 from runtime.net.channels import Channel
 
+WAKE_BYTES = 1 << 20
+"""How much is queued before a consumer that waits is woken, unless its producer waits or some time has passed."""
+
 
 class SubpartitionId(msgspec.Struct, frozen=True, tag="subpartition"):
     """One subpartition of one result partition of one job: one channel."""
@@ -34,7 +37,7 @@ class PartitionTable:
         with self._lock:
             channel = self._waiting.pop(subpartition, None)
             if channel is None:
-                channel = self._waiting[subpartition] = Channel(capacity_bytes)
+                channel = self._waiting[subpartition] = Channel(capacity_bytes, WAKE_BYTES)
                 return channel
         if capacity_bytes:
             channel.resize(capacity_bytes)

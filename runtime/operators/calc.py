@@ -8,7 +8,7 @@ import pyarrow as pa
 from runtime.evaluate import EvaluationContext, compile_condition
 from runtime.evaluate.program import Program
 from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.state.snapshot import OperatorSnapshot
+from runtime.state.snapshot import SavedTables
 from sqlstream import config
 from sqlstream.arrow import is_changelog, to_arrow_schema
 from sqlstream.changelog import RowKind
@@ -19,6 +19,40 @@ _ROWS_MIN = 8_192
 """A batch of at least this many rows is emitted at once."""
 _WAIT_MS = 100
 """How long rows may be held while the task has other work; Flink's default for a buffer."""
+
+
+class HeldRows:
+    """Rows that are held only to be emitted together. `flush` emits them before a snapshot, so that nothing of them is saved."""
+
+    name = "held"
+    next_sweep_ms = None
+
+    def __init__(self) -> None:
+        self.batches: list[pa.RecordBatch] = []
+        self.rows = 0
+
+    def append(self, batch: pa.RecordBatch) -> None:
+        self.batches.append(batch)
+        self.rows += batch.num_rows
+
+    def take(self) -> tuple[list[pa.RecordBatch], int]:
+        """All batches and the number of their rows; nothing is held then."""
+        taken = self.batches, self.rows
+        self.batches, self.rows = [], 0
+        return taken
+
+    def save(self) -> SavedTables:
+        assert not self.batches
+        return SavedTables()
+
+    def load(self, saved: SavedTables) -> None:
+        return None
+
+    def nbytes(self) -> int:
+        return sum(batch.nbytes for batch in self.batches)
+
+    def expire(self) -> int:
+        return 0
 
 
 class Calc(Operator[CalcSpec]):
@@ -44,8 +78,7 @@ class Calc(Operator[CalcSpec]):
         self._kept = [p.index for p in spec.projections if isinstance(p, InputRef)] if is_selection else []
         self._schema = to_arrow_schema(context.output_schema, context.output_mode)
         self._enough = min(_ROWS_MIN, config.get(context.config, "execution.batch-rows"))
-        self._held: list[pa.RecordBatch] = []
-        self._held_rows = 0
+        self._held = context.state.add(HeldRows())
         self._held_since_ms = 0
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
@@ -82,20 +115,17 @@ class Calc(Operator[CalcSpec]):
             self.flush(output)
             output.emit(batch)
             return
-        if not self._held:
+        if not self._held.batches:
             self._held_since_ms = self.context.now_ms()
         self._held.append(batch)
-        self._held_rows += batch.num_rows
-        if self._held_rows >= self._enough:
+        if self._held.rows >= self._enough:
             self.flush(output)
 
     def flush(self, output: Output) -> None:
-        held, rows = self._held, self._held_rows
-        if not held:
-            return
-        self._held, self._held_rows = [], 0
+        held, rows = self._held.take()
         if len(held) == 1:
             output.emit(held[0])
+        if len(held) <= 1:
             return
         columns = [pa.concat_arrays([b.column(i) for b in held]) for i in range(held[0].num_columns)]
         output.emit(_batch(columns, rows, self._schema))
@@ -109,21 +139,13 @@ class Calc(Operator[CalcSpec]):
         return is_idle
 
     def next_processing_time_ms(self) -> int | None:
-        return self._held_since_ms + _WAIT_MS if self._held else None
+        return self._held_since_ms + _WAIT_MS if self._held.batches else None
 
     def on_processing_time(self, now_ms: int, output: Output) -> None:
         self.flush(output)
 
     def on_finish(self, output: Output) -> None:
         self.flush(output)
-
-    def snapshot(self) -> OperatorSnapshot:
-        # The held rows are no part of a snapshot: `flush` is called before it.
-        assert not self._held
-        return OperatorSnapshot()
-
-    def state_bytes(self) -> int:
-        return sum(batch.nbytes for batch in self._held)
 
 
 def _insertions(rows: int) -> pa.Array:

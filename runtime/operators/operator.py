@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.state.operator_state import EXPIRED, OperatorState, StateScope
-from runtime.state.snapshot import OperatorSnapshot
 from sqlstream.changelog import ChangelogMode
 from sqlstream.graph.key_groups import MAX_PARALLELISM_DEFAULT
 from sqlstream.schema import Schema
@@ -112,19 +111,6 @@ class Operator(Generic[SpecT]):
 
     def on_restored(self) -> None:
         """The declared state has been restored: rebuild what is derived from it. Called before any other call."""
-
-    def snapshot(self) -> OperatorSnapshot:
-        """A consistent copy of all state; later calls do not change it. Stateless operators return an empty one."""
-        return self.context.state.snapshot()
-
-    def restore(self, snapshot: OperatorSnapshot) -> None:
-        """Called once, before any other call, on a fresh instance."""
-        self.context.state.restore(snapshot)
-        self.on_restored()
-
-    def state_bytes(self) -> int:
-        """Bytes held in state, for metrics."""
-        return self.context.state.nbytes()
 
     def close(self) -> None:
         """Release resources; called once, also after a failure."""

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.kernels.buffers import to_array, view_values
-from runtime.kernels.hashing import key_groups
 from runtime.kernels.index import KeyIndex
 from runtime.state.arrays import Array
+from runtime.state.key_group_column import slot_key_groups
 from runtime.state.operator_state import StateScope
 from runtime.state.slot_columns import SlotColumn, SlotPart, unique_names
 from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
@@ -124,7 +124,7 @@ class KeyedTable:
 
     def save(self) -> SavedTables:
         slots = self.slots()
-        groups = self._key_groups(slots)
+        groups = slot_key_groups(self._index, slots, self._scope.max_parallelism)
         saved: dict[str, pa.Array] = {KEY_GROUP_COLUMN: pa.array(groups)}
         if self._has_ttl:
             saved[TOUCHED_COLUMN] = to_array(pa.int64(), self._ttl.touched_ms(slots))
@@ -136,11 +136,6 @@ class KeyedTable:
         group_of_slot[slots] = groups
         parts = {f"{self.name}.{name}": _saved_part(p, group_of_slot) for name, p in self._parts.items()}
         return SavedTables(keyed={self.name: pa.table(saved), **parts})
-
-    def _key_groups(self, slots: Array) -> Array:
-        if self._index is None:
-            return np.zeros(len(slots), dtype=np.int32)
-        return key_groups(self._index.hashes(slots), self._scope.max_parallelism)
 
     def load(self, saved: SavedTables) -> None:
         table = saved.keyed.get(self.name)

@@ -81,6 +81,11 @@ class InputGate:
         for channel in self.channels:
             channel.open()
 
+    def look(self) -> None:
+        """Announce what is queued and was not worth a wake-up: the task has nothing else to do."""
+        for channel in self.channels:
+            channel.channel.flush()
+
     def on_end(self, channel: InputChannel, on_input_end: Callable[[int], None]) -> None:
         """One channel has ended; calls `on_input_end` with its input when it was the input's last channel."""
         self._open_channels[channel.input_index] -= 1

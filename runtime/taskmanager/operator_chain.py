@@ -248,17 +248,18 @@ class OperatorChain:
         """The state of each operator by its id, taken between two items of the input. Rows that are only held back are flushed
         first: they are no part of it."""
         self.flush()
-        return {node.chained.id: node.operator.snapshot() for node in self.nodes}
+        return {node.chained.id: node.operator.context.state.snapshot() for node in self.nodes}
 
     def restore(self, snapshots: Mapping[int, OperatorSnapshot]) -> None:
         """Give each operator its share of what was saved, before the first item of the input."""
         for node in self.nodes:
             if node.chained.id in snapshots:
-                node.operator.restore(snapshots[node.chained.id])
+                node.operator.context.state.restore(snapshots[node.chained.id])
+                node.operator.on_restored()
 
     def update_state_bytes(self) -> None:
         for node in self.nodes:
-            node.counters.state_bytes = node.operator.state_bytes()
+            node.counters.state_bytes = node.operator.context.state.nbytes()
 
     def close(self) -> None:
         """Close every operator, the last first, even when one of them fails; the failure is raised at the end."""

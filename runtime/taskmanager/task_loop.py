@@ -33,6 +33,9 @@ POLL_GRID_MS = 10
 """A source task without rows polls its reader again when the clock shows a multiple of this. All tasks then wake at the same
 times, one directly after the other: a task that wakes alone finds no processor cache of use, and costs several times as much."""
 
+WAKE_INTERVAL_MS = 20
+"""How long rows may be queued for a consumer that waits, while the task has other work and the rows are few."""
+
 POLL_PAUSE_MAX_S = 1.0
 """How long a source task waits at most: the reader's clock may be set forward meanwhile."""
 
@@ -181,6 +184,9 @@ class NetworkInput:
     def take(self) -> Pause:
         channel = self._take_readable()
         if channel is None:
+            self._gate.look()
+            channel = self._take_readable()
+        if channel is None:
             return UNTIL_INPUT
         if isinstance(channel, InputChannel):
             item = channel.take()
@@ -237,7 +243,7 @@ class TaskLoop:
         loop.finish()
 
     It takes input only while its outputs have room, so that it waits between two items and not within an operator.
-    State: that of the input and the operators.
+    State: that of the input and the operators, and when consumers were last woken.
     """
 
     def __init__(
@@ -251,6 +257,7 @@ class TaskLoop:
         self.chain = chain
         self._outputs = outputs
         self._now_ms = now_ms
+        self._woke_ms = 0
 
     @property
     def is_finished(self) -> bool:
@@ -266,7 +273,20 @@ class TaskLoop:
         return all(output.has_room for output in self._outputs)
 
     def take(self) -> Pause:
-        return self.input.take() if self.has_room else UNTIL_ROOM
+        if not self.has_room:
+            self._wake_consumers()
+            return UNTIL_ROOM
+        pause = self.input.take()
+        # Consumers that wait are not woken for every batch, but every now and then, and before this task waits.
+        if self._outputs and not 0 <= self._now_ms() - self._woke_ms < WAKE_INTERVAL_MS:
+            self._wake_consumers()
+        return pause
+
+    def _wake_consumers(self) -> None:
+        if self._outputs:
+            self._woke_ms = self._now_ms()
+            for output in self._outputs:
+                output.flush()
 
     def wait_s(self, pause: Pause) -> float | None:
         """How long a pause may last without missing a timer; None: as long as it takes."""
@@ -275,6 +295,7 @@ class TaskLoop:
     def flush(self) -> None:
         """Send what is held only to form larger batches: nothing comes for a while."""
         self.chain.flush()
+        self._wake_consumers()
 
     def fire_timers(self) -> None:
         self.chain.timers.fire_due()

@@ -32,7 +32,7 @@ from sqlstream.elements import EndOfInput
 
 logger = logging.getLogger(__name__)
 
-SHARED_BYTES_MIN = 1 << 16
+SHARED_BYTES_MIN = 1 << 14
 """Batches below are sent over the socket: to find a place for one costs as much as to copy it."""
 
 CHANNELS_MAX = 1 << 16

@@ -89,6 +89,49 @@ def test_a_listener_hears_of_each_turn_from_empty_to_readable():
     assert len(calls) == 2
 
 
+def test_a_consumer_is_called_for_enough_bytes_or_a_flush_and_once_until_all_is_read():
+    channel, calls = Channel(1000, wake_bytes=10), []
+    channel.listen(lambda: calls.append("readable"), lambda: calls.append("first"))
+    channel.flush()
+    channel.put(BATCH, 9)
+    assert calls == []
+    channel.put(BATCH, 1)
+    channel.put(BATCH, 50)
+    channel.flush()
+    assert calls == ["readable"]
+    channel.take()
+    channel.flush()
+    assert calls == ["readable"]
+    channel.take()
+    channel.take()
+    channel.put(BATCH, 1)
+    channel.flush()
+    channel.flush()
+    assert calls == ["readable"] * 2
+    channel.take()
+    channel.put_first(CheckpointBarrier(1, 0), 1)
+    channel.flush()
+    assert calls == ["readable", "readable", "first"]
+
+
+def test_a_full_channel_calls_its_consumer_however_few_bytes_fill_it():
+    channel, calls = Channel(5, wake_bytes=10), []
+    channel.listen(lambda: calls.append("readable"))
+    channel.put(BATCH, 5)
+    assert (channel.has_room, calls) == (False, ["readable"])
+
+
+def test_a_reader_that_waits_is_woken_by_a_flush_and_not_by_a_few_bytes():
+    channel = Channel(1000, wake_bytes=10)
+    thread, outcome = started(channel.wait_readable, lambda: False)
+    channel.put(BATCH, 1)
+    thread.join(0.05)
+    assert thread.is_alive()
+    channel.flush()
+    thread.join(5)
+    assert outcome == [None]
+
+
 def test_what_is_put_first_passes_batches_but_not_what_was_put_first_before():
     channel, calls = Channel(1000), []
     channel.listen(lambda: calls.append("readable"), lambda: calls.append("first"))

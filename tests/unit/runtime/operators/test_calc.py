@@ -95,7 +95,7 @@ def test_held_rows_go_on_when_there_is_nothing_else_to_do_and_when_their_time_is
         Collected(),
     )
     feed(operator, [Clock(50), [(1, 1, "a")], Clock(90), [(1, 2, "a")], Clock(149)], output)
-    assert (output.rows, operator.state_bytes() > 0) == ([], True)
+    assert (output.rows, operator.context.state.nbytes() > 0) == ([], True)
     feed(operator, [Clock(150)], output)
     assert output.rows == [(2, "a"), (4, "a")]
     assert operator.next_processing_time_ms() is None
@@ -176,7 +176,7 @@ def test_limit_goes_on_counting_after_a_restore() -> None:
     first = make_operator(spec, context)
     output = Collected()
     feed(first, [[(1,), (2,)]], output)
-    feed(restored(spec, context, [first.snapshot()], 0, 1), [[(3,), (4,)]], output)
+    feed(restored(spec, context, [first.context.state.snapshot()], 0, 1), [[(3,), (4,)]], output)
     assert output.rows == [(1,), (2,), (3,)]
 
 
@@ -185,9 +185,9 @@ def test_a_snapshot_of_a_filter_holds_no_rows_back() -> None:
     output = Collected()
     feed(operator, [[(1, 1, "a")]], output)
     with pytest.raises(AssertionError):
-        operator.snapshot()
+        operator.context.state.snapshot()
     operator.flush(output)
-    assert operator.snapshot().keyed == {}
+    assert operator.context.state.snapshot().keyed == {}
     assert output.rows == [(2, "a")]
 
 

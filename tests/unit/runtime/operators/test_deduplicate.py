@@ -9,7 +9,17 @@ import pytest
 from changelog_harness import cut, cuts_strategy, run_moved
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from operator_harness import Clock, Collected, ManualClock, Row, batch, feed, operator_context, run_operator
+from operator_harness import (
+    Clock,
+    Collected,
+    ManualClock,
+    Row,
+    batch,
+    feed,
+    operator_context,
+    restore,
+    run_operator,
+)
 
 from runtime.operators import make_operator
 from sqlstream import types as sql
@@ -140,11 +150,11 @@ def test_a_key_not_seen_for_its_ttl_is_new(mode: ChangelogMode) -> None:
     operator = make_operator(spec, context_of(spec, mode, now_ms=ManualClock(1_000)))
     output = Collected()
     feed(operator, [[A3], Clock(1_060), [A1], Clock(1_150)], output)
-    assert operator.snapshot().keyed["rows"].num_rows == 1
+    assert operator.context.state.snapshot().keyed["rows"].num_rows == 1
     feed(operator, [Clock(1_160), [A1]], output)
     assert output.rows == [("+I", *A3), ("+I", *A1)]
     feed(operator, [Clock(9_000)], output)
-    assert operator.snapshot().keyed["rows"].num_rows == 0
+    assert operator.context.state.snapshot().keyed["rows"].num_rows == 0
 
 
 def test_keys_that_expire_are_counted() -> None:
@@ -175,14 +185,14 @@ def test_what_was_kept_and_when_it_was_touched_is_known_after_a_restore(keys: tu
     late = ("a", 1, 5_000, "late")
     feed(before, [[late]], Collected())
     after = make_operator(spec, context_of(spec, RETRACT, now_ms=ManualClock(1_050)))
-    after.restore(before.snapshot())
+    restore(after, before.context.state.snapshot())
     output = Collected()
     feed(after, [[A3], [("a", 1, 5_000, "equal")]], output)
     assert output.rows == [("-U", *late), ("+U", "a", 1, 5_000, "equal")]
     assert after.context.state.next_sweep_ms is not None
-    assert after.snapshot().keyed["rows"].num_rows == 1
+    assert after.context.state.snapshot().keyed["rows"].num_rows == 1
     feed(after, [Clock(1_150)], output)
-    assert after.snapshot().keyed["rows"].num_rows == 0
+    assert after.context.state.snapshot().keyed["rows"].num_rows == 0
 
 
 def test_the_order_of_arrival_goes_on_after_a_restore() -> None:
@@ -190,12 +200,12 @@ def test_the_order_of_arrival_goes_on_after_a_restore() -> None:
     before = make_operator(spec, context_of(spec, RETRACT))
     feed(before, [[("b", 1, 1, "x")] * 3 + [A1]], Collected())
     after, output = make_operator(spec, context_of(spec, RETRACT)), Collected()
-    after.restore(before.snapshot())
+    restore(after, before.context.state.snapshot())
     feed(after, [[A2]], output)
     assert output.rows == [("-U", *A1), ("+U", *A2)]
     first = DeduplicateSpec((0,), Keep.FIRST, -1)
     fresh, output = make_operator(first, context_of(first, RETRACT)), Collected()
-    fresh.restore(before.snapshot())
+    restore(fresh, before.context.state.snapshot())
     feed(fresh, [[A2]], output)
     assert output.rows == []
 

@@ -165,7 +165,7 @@ def test_state_moves_to_other_subtasks_without_a_trace(log: list[Row], cuts: lis
     parts = cut(log, cuts)
     first, output = make_operator(spec, context), Collected()
     feed(first, parts[:at], output)
-    snapshot = first.snapshot()
+    snapshot = first.context.state.snapshot()
     rest = [row for part in parts[at:] for row in part]
     for subtask in range(3):
         operator = restored(spec, context, [snapshot], subtask, 3)
@@ -226,8 +226,8 @@ def test_a_group_untouched_for_its_ttl_starts_anew() -> None:
     assert [r[0] for r in output.rows] == ["+I", "+U", "+U", "+I"]
     assert output.rows[-1] == ("+I", "a", 1)
     feed(operator, [Clock(9_000)], output)
-    assert dataclasses.is_dataclass(operator.snapshot())
-    assert operator.snapshot().keyed["groups"].num_rows == 0
+    assert dataclasses.is_dataclass(operator.context.state.snapshot())
+    assert operator.context.state.snapshot().keyed["groups"].num_rows == 0
 
 
 def test_without_keys_a_group_that_is_touched_in_time_lives_on() -> None:
@@ -249,7 +249,7 @@ def test_a_group_without_keys_that_expired_is_no_aggregate_of_no_rows(moves: boo
     operator, output = make_operator(spec, context), Collected()
     feed(operator, [[("a", 1, None, None, None)], Clock(500)], output)
     if moves:
-        operator = restored(spec, context, [operator.snapshot()], 0, 2)
+        operator = restored(spec, context, [operator.context.state.snapshot()], 0, 2)
     finish(operator, output)
     assert output.rows == [("+I", 1)]
 

@@ -145,7 +145,7 @@ def test_a_broadcast_side_is_whole_in_every_subtask_after_a_restore(
         is_shared = isinstance(item[1], Watermark) or item[0] == broadcast
         for number, subtask in enumerate(subtasks):
             feed(subtask, [item] if is_shared or place // 2 % 2 == number else [], output)
-    snapshots = [subtask.snapshot() for subtask in subtasks]
+    snapshots = [subtask.context.state.snapshot() for subtask in subtasks]
     for number in range(3):
         operator = restored(spec, CONTEXT, snapshots, number, 3)
         shared = [(p, i, isinstance(i[1], Watermark) or i[0] == broadcast) for p, i in enumerate(items[at:])]
@@ -160,7 +160,7 @@ def test_a_broadcast_row_that_only_the_slowest_subtask_still_needs_is_there_afte
     for number, watermark in enumerate((100, 1)):
         operator = make_operator(spec, dataclasses.replace(CONTEXT, subtask=number, parallelism=2))
         feed(operator, [(1, [(10_000, 7, "a")]), (0, Watermark(watermark))], Collected())
-        snapshots.append(operator.snapshot())
+        snapshots.append(operator.context.state.snapshot())
     for number in range(2):
         output = Collected()
         feed(restored(spec, CONTEXT, snapshots, number, 2), [(0, [("a", 1, 12)])], output)
@@ -178,11 +178,14 @@ def test_rows_are_forgotten_when_no_match_can_come() -> None:
     spec = interval(INNER, -2, 3)
     operator, output = make_operator(spec, CONTEXT), Collected()
     feed(operator, [(0, [("a", 0, 10)]), (1, [(10_000, 0, "a")]), (0, Watermark(11))], output)
-    assert {n: t.num_rows for n, t in operator.snapshot().keyed.items()} == {"left": 1, "right": 1}
+    assert {n: t.num_rows for n, t in operator.context.state.snapshot().keyed.items()} == {
+        "left": 1,
+        "right": 1,
+    }
     feed(operator, [(0, Watermark(12))], output)
-    assert {n: t.num_rows for n, t in operator.snapshot().keyed.items()} == {"right": 1}
+    assert {n: t.num_rows for n, t in operator.context.state.snapshot().keyed.items()} == {"right": 1}
     feed(operator, [(0, Watermark(13))], output)
-    assert operator.snapshot().keyed == {}
+    assert operator.context.state.snapshot().keyed == {}
     assert output.watermarks == [8, 9, 10]
 
 
@@ -225,10 +228,10 @@ def test_by_processing_time_a_row_without_a_match_goes_out_when_the_clock_passes
     feed(operator, [(0, Clock(111))], output)
     assert output.rows == [("a", 1, 0, None, None, None)]
     feed(operator, [(0, Clock(115)), (1, [(0, 5, "b")])], output)
-    assert operator.state_bytes() > 0
+    assert operator.context.state.nbytes() > 0
     feed(operator, [(0, Clock(116))], output)
     assert output.rows[1:] == [("b", 2, 0, 0, 5, "b")]
-    assert operator.state_bytes() == 0
+    assert operator.context.state.nbytes() == 0
     assert operator.next_processing_time_ms() is None
 
 

@@ -10,7 +10,7 @@ import pytest
 from changelog_harness import changelogs, cut, cuts_strategy, final_rows, interleaved, run_moved
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operator_harness import Clock, Collected, ManualClock, Row, feed, operator_context, run_operator
+from operator_harness import Clock, Collected, ManualClock, Row, feed, operator_context, restore, run_operator
 
 from runtime.operators import make_operator
 from runtime.taskmanager.timers import next_due_ms
@@ -175,7 +175,7 @@ def test_each_side_forgets_its_rows_after_its_own_ttl() -> None:
         ("a", 2, 7, "a", "x"),
     ]
     feed(operator, [(0, Clock(9_000))], output)
-    assert operator.snapshot().keyed == {}
+    assert operator.context.state.snapshot().keyed == {}
 
 
 def test_rows_that_expire_are_counted_on_both_sides() -> None:
@@ -205,7 +205,7 @@ def test_ttl_goes_on_after_a_restore() -> None:
     first = make_operator(spec, context)
     feed(first, [(0, [("a", 1)]), (0, Clock(60)), (0, [("a", 2)])], Collected())
     second, output = make_operator(spec, context), Collected()
-    second.restore(first.snapshot())
+    restore(second, first.context.state.snapshot())
     feed(second, [(0, Clock(110)), (1, [(5, "a", "x")])], output)
     assert output.rows == [("a", 2, 5, "a", "x")]
 

@@ -10,7 +10,7 @@ import pytest
 from changelog_harness import cut, cuts_strategy, run_moved
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operator_harness import Clock, Collected, ManualClock, Row, feed, operator_context, run_operator
+from operator_harness import Clock, Collected, ManualClock, Row, feed, operator_context, restore, run_operator
 
 from runtime.operators import make_operator
 from sqlstream import types as sql
@@ -202,17 +202,17 @@ def test_a_key_untouched_for_its_ttl_starts_anew() -> None:
     )
     assert output.rows[2:] == [("+I", *row("a", 1), 1), ("+U", *row("b", 2), 1), ("+I", *row("b", 1), 2)]
     moved = make_operator(spec, dataclasses.replace(operator.context))
-    moved.restore(operator.snapshot())
+    restore(moved, operator.context.state.snapshot())
     assert moved.context.state.next_sweep_ms == 1_220
     feed(operator, [Clock(9_000)], output)
-    assert operator.snapshot().keyed["rows"].num_rows == 0
+    assert operator.context.state.snapshot().keyed["rows"].num_rows == 0
 
 
 def test_without_keys_the_whole_list_expires() -> None:
     spec = RankSpec((), DESCENDING, 1, 2, True, state_ttl_ms=100)
     operator = make_operator(spec, context_of(spec, RETRACT, now_ms=ManualClock(1_000)))
     output = Collected()
-    assert operator.snapshot().keyed["rows"].num_rows == 0
+    assert operator.context.state.snapshot().keyed["rows"].num_rows == 0
     feed(operator, [[row("a", 5)], Clock(1_200), [row("b", 1)]], output)
     assert output.rows == [("+I", *row("a", 5), 1), ("+I", *row("b", 1), 1)]
 
@@ -220,7 +220,7 @@ def test_without_keys_the_whole_list_expires() -> None:
 def test_a_list_that_no_row_has_come_to_is_saved_as_no_rows() -> None:
     spec = RankSpec((), DESCENDING, 1, 2, True, state_ttl_ms=100)
     operator = make_operator(spec, context_of(spec, RETRACT, now_ms=ManualClock(1_000)))
-    assert operator.snapshot().keyed["rows"].num_rows == 0
+    assert operator.context.state.snapshot().keyed["rows"].num_rows == 0
 
 
 def test_many_keys_and_evictions_reuse_the_memory_of_rows() -> None:
@@ -229,4 +229,4 @@ def test_many_keys_and_evictions_reuse_the_memory_of_rows() -> None:
     rows = [row(f"k{n % 50}", n) for n in range(20_000)]
     feed(operator, cut(rows, list(range(0, 20_000, 500))), output)
     assert Counter(output.upserted([0, 6]).values()) == reference(spec, rows)
-    assert operator.snapshot().keyed["rows"].num_rows == 100
+    assert operator.context.state.snapshot().keyed["rows"].num_rows == 100

@@ -11,7 +11,7 @@ import pytest
 from changelog_harness import changelogs, cut, cuts_strategy, final_rows, run_moved
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operator_harness import Clock, Collected, ManualClock, Row, feed, operator_context, run_operator
+from operator_harness import Clock, Collected, ManualClock, Row, feed, operator_context, restore, run_operator
 
 from runtime.operators import make_operator
 from sqlstream import types as sql
@@ -156,8 +156,8 @@ def test_a_key_is_forgotten_with_its_last_row() -> None:
     sizes = []
     for n in range(300):
         feed(operator, [[("+I", f"a longer key {n}", 1, "x")], [("-D", f"a longer key {n}", 1, "x")]], output)
-        sizes.append(operator.state_bytes())
-    assert operator.snapshot().keyed == {}
+        sizes.append(operator.context.state.nbytes())
+    assert operator.context.state.snapshot().keyed == {}
     assert sizes[-1] == sizes[100]
 
 
@@ -167,11 +167,11 @@ def test_a_key_untouched_for_its_ttl_starts_anew() -> None:
     first, output = make_operator(spec, context), Collected()
     feed(first, [[("+I", "a", 1, "x")], Clock(1_060), [("+I", "b", 1, "x")]], output)
     operator = make_operator(spec, context)
-    operator.restore(first.snapshot())
+    restore(operator, first.context.state.snapshot())
     feed(operator, [Clock(1_110), [("+I", "a", 2, "x"), ("+I", "b", 2, "x")]], output)
     assert output.rows[2:] == [("+I", "a", 2, "x", 1), ("+I", "b", 2, "x", 2)]
     feed(operator, [Clock(9_000)], output)
-    assert operator.snapshot().keyed == {}
+    assert operator.context.state.snapshot().keyed == {}
 
 
 def test_without_keys_the_whole_list_expires() -> None:

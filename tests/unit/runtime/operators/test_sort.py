@@ -80,7 +80,7 @@ def test_with_fetch_only_rows_that_can_be_fetched_are_kept() -> None:
     operator, output = make_operator(spec, CONTEXT), Collected()
     for start in range(0, 1_000_000, 100_000):
         feed(operator, [[(n, None, None, None) for n in range(start, start + 100_000, 50)] * 50], output)
-    assert operator.state_bytes() < 20_000_000
+    assert operator.context.state.nbytes() < 20_000_000
     finish(operator, output)
     assert [row[0] for row in output.rows] == [999_950] * 3
 

@@ -121,10 +121,10 @@ def test_the_size_of_state_is_the_memory_that_it_holds(name: str) -> None:
     spec, context = OPERATORS[name]
     context.now_ms = ManualClock(5)
     operator = make_operator(spec, context)
-    assert operator.state_bytes() <= held_bytes(operator)
+    assert operator.context.state.nbytes() <= held_bytes(operator)
     items = [(side, rows(context, side)) for side in range(len(context.input_schemas))]
     feed(operator, [(0, Watermark(0)), *items], Collected())
-    size = operator.state_bytes()
+    size = operator.context.state.nbytes()
     assert 0.9 * held_bytes(operator) <= size <= 1.1 * held_bytes(operator)
     # Keys at least, and texts where they are kept.
     has_texts = name not in ("count", "average", "variance", "with a time to live")

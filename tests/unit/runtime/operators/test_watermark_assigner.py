@@ -176,7 +176,7 @@ def test_several_restored_into_one_take_the_lowest_watermark() -> None:
     for time in (40, 90):
         operator = make_operator(ON_EVENT, context)
         feed(operator, [[(time,)]], Collected())
-        snapshots.append(operator.snapshot())
+        snapshots.append(operator.context.state.snapshot())
     output = Collected()
     feed(restored(ON_EVENT, context, snapshots, 0, 1), [[(50,)]], output)
     assert output.rows == [(50, 30)]

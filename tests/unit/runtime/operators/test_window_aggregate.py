@@ -177,7 +177,7 @@ def test_state_moves_to_other_subtasks_without_a_trace(
     first, output = make_operator(spec_of(window), context), Collected()
     for part in before:
         feed(first, [part, Watermark(part[-1][2] - 1)], output)
-    snapshot = first.snapshot()
+    snapshot = first.context.state.snapshot()
     rest = [r for part in after for r in part]
     for subtask in range(3):
         operator = restored(spec_of(window), context, [snapshot], subtask, 3)
@@ -272,7 +272,7 @@ def test_local_hands_on_when_a_window_can_close_and_keeps_its_partials_in_a_snap
     operator, output = make_operator(spec, context), Collected()
     feed(operator, [Watermark(0), [("a", 1, 1)], Watermark(2), [("a", 2, 2)], Watermark(3)], output)
     assert output.rows == []
-    moved = restored(spec, context, [operator.snapshot()], 0, 1)
+    moved = restored(spec, context, [operator.context.state.snapshot()], 0, 1)
     feed(moved, [Watermark(9)], output)
     assert [row[1] for row in output.rows] == [1, 1]
     assert output.watermarks[-1] == 9
@@ -340,7 +340,7 @@ def test_windows_by_processing_time_wake_where_they_are_restored(window: WindowS
     context = operator_context([ROWS], RESULT, now_ms=clock)
     first, output = make_operator(spec, context), Collected()
     feed(first, [[("a", 5, 0)]], output)
-    moved = restored(spec, context, [first.snapshot()], 0, 1)
+    moved = restored(spec, context, [first.context.state.snapshot()], 0, 1)
     feed(moved, [Clock(40)], output)
     assert set(output.rows) == reference(window, [("a", 5, 2)])
 

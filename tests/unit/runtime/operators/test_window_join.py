@@ -121,7 +121,7 @@ def test_a_broadcast_side_is_whole_in_every_subtask_after_a_restore(
                 [item] if (is_shared or place // 2 % 2 == number) and not is_passed_over else [],
                 output,
             )
-    snapshots = [subtask.snapshot() for subtask in subtasks]
+    snapshots = [subtask.context.state.snapshot() for subtask in subtasks]
     for number in range(3):
         operator = restored(spec, CONTEXT, snapshots, number, 3)
         shared = [(p, i, isinstance(i[1], Watermark) or i[0] == broadcast) for p, i in enumerate(items[at:])]
@@ -138,7 +138,7 @@ def test_a_window_goes_out_when_the_watermark_closes_it() -> None:
     feed(operator, [(0, Watermark(9))], output)
     assert output.rows == [("a", 1, 0, 10, 0, 10, 5, "a"), ("b", 2, 0, 10, None, None, None, None)]
     assert output.watermarks == [8, 9]
-    assert operator.snapshot().keyed["left"].num_rows == 1
+    assert operator.context.state.snapshot().keyed["left"].num_rows == 1
 
 
 def test_late_rows_are_dropped_and_counted() -> None:

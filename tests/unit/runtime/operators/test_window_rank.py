@@ -107,4 +107,4 @@ def test_rows_of_a_closed_window_come_best_first_and_late_rows_are_counted() -> 
     feed(operator, [Watermark(9), [("a", 7, None, 0, 10)]], output)
     assert output.rows == [("a", 3, None, 0, 10, 1), ("a", 2, None, 0, 10, 2)]
     assert counts == {"numLateRecordsDropped": 1}
-    assert operator.snapshot().keyed["rows"].num_rows == 1
+    assert operator.context.state.snapshot().keyed["rows"].num_rows == 1

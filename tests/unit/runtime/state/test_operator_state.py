@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from operator_harness import ManualClock, operator_context
+from operator_harness import ManualClock, operator_context, restore
 
 from runtime.operators.operator import Operator
 from runtime.state.broadcast import Broadcast
@@ -68,7 +68,7 @@ def test_a_restored_operator_has_what_every_table_saved_and_is_told() -> None:
     first = Holder(context(), [3, 4], [5])
     first.is_open.value = True
     second = Holder(context())
-    second.restore(first.snapshot())
+    restore(second, first.context.state.snapshot())
     assert (second.restored_with, second.is_open.value) == ([3, 4, 5], True)
     assert second.context.state.nbytes() == first.context.state.nbytes() == 24
 

@@ -240,6 +240,7 @@ class Relay:
     def put(self, channel: int, *items: Any) -> None:
         for item in items:
             self.inputs[channel].put(item, 64)
+        self.inputs[channel].flush()
 
     def take(self, count: int) -> list[Any]:
         """The next items that the task sends, each within 20 s."""

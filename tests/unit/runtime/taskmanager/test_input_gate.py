@@ -53,3 +53,16 @@ def test_a_channel_with_more_is_announced_again_and_the_bytes_of_rows_are_counte
         taken.append(channel.take())
     assert [t for t in taken if t is not None] == [rows, rows]
     assert made.bytes_in == channel.bytes_in == 2 * rows.nbytes
+
+
+def test_a_task_without_other_work_finds_what_it_was_not_woken_for() -> None:
+    mailbox = Mailbox()
+    channel = Channel(1 << 20, wake_bytes=1 << 10)
+    made = InputGate((0,), ((channel,),), mailbox)
+    made.open()
+    rows = pa.record_batch({"a": [1, 2, 3]})
+    channel.put(rows, rows.nbytes)
+    assert mailbox.take_readable() is None
+    made.look()
+    assert mailbox.take_readable() is made.channels[0]
+    assert mailbox.take_readable() is None

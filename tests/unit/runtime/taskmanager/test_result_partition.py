@@ -7,8 +7,8 @@ import pytest
 
 from runtime.net.channels import Channel
 from runtime.taskmanager.metrics import TaskTimes
-from runtime.taskmanager.result_partition import ResultPartition, splitter
-from sqlstream.elements import CheckpointBarrier, EndOfInput
+from runtime.taskmanager.result_partition import ResultPartition, size_of, splitter
+from sqlstream.elements import CheckpointBarrier, EndOfInput, Watermark, WatermarkStatus
 from sqlstream.graph.stream_graph import Exchange, ExchangeKind
 
 BATCH = pa.record_batch({"k": pa.array(range(100), pa.int64())})
@@ -27,13 +27,13 @@ BATCH = pa.record_batch({"k": pa.array(range(100), pa.int64())})
 def test_whole_batches_go_to(kind, subtask, targets):
     split = splitter(Exchange(kind), 3, subtask, 128)
     sent = [split.split(BATCH) for _ in targets]
-    assert [[i for i, _ in parts] for parts in sent] == targets
-    assert all(part is BATCH for parts in sent for _, part in parts)
+    assert [[i for i, _, _ in parts] for parts in sent] == targets
+    assert all((part, size) == (BATCH, BATCH.nbytes) for parts in sent for _, part, size in parts)
 
 
 def test_a_hash_exchange_keeps_every_row_and_its_order_within_a_part():
     parts = splitter(Exchange(ExchangeKind.HASH, (0,)), 4, 0, 128).split(BATCH)
-    values = {i: part.column(0).to_pylist() for i, part in parts}
+    values = {i: part.column(0).to_pylist() for i, part, _ in parts}
     assert sorted(v for vs in values.values() for v in vs) == list(range(100))
     assert all(vs == sorted(vs) for vs in values.values())
     assert len(values) == 4
@@ -93,3 +93,26 @@ def test_an_operator_that_overdraws_waits_which_is_backpressure():
     ratios = times.total_ratios()
     assert sum(ratios.values()) == 1000
     assert ratios["backPressuredTimeMsPerSecond"] > 0
+
+
+def test_only_event_time_leaves_a_consumer_that_waits_asleep():
+    for element, is_woken in (
+        (Watermark(1), False),
+        (WatermarkStatus(True), False),
+        (CheckpointBarrier(1, 0), True),
+        (CheckpointBarrier(1, 0, is_unaligned=True), True),
+        (EndOfInput(), True),
+    ):
+        channel, calls = Channel(1 << 20, wake_bytes=1 << 10), []
+        channel.listen(lambda calls=calls: calls.append("readable"))
+        partition = ResultPartition(
+            (channel,), splitter(Exchange(ExchangeKind.FORWARD), 1, 0, 128), TaskTimes()
+        )
+        partition.broadcast(element)
+        assert bool(calls) is is_woken, element
+
+
+def test_a_batch_counts_the_memory_that_it_holds_but_not_all_of_what_slices_share():
+    assert size_of(BATCH.slice(0, 1)) == BATCH.nbytes
+    large = pa.record_batch({"a": pa.array(range(1 << 19), pa.int64())})
+    assert size_of(large.slice(0, 10)) == 80

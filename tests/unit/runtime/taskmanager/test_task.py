@@ -46,7 +46,7 @@ def test_a_task_counts_the_rows_and_bytes_of_its_network_side_and_its_time(job, 
     running.start()
     (sink,) = running.wait(ExecutionState.FINISHED, "sink-0")
     (source,) = running.wait(ExecutionState.FINISHED, "source-0")
-    sent_bytes = sum(batch.nbytes for batch in batches)
+    sent_bytes = sum(batch.get_total_buffer_size() for batch in batches)
     counters = ("numRecordsIn", "numBytesIn", "numRecordsOut", "numBytesOut")
     assert [source.metrics.task[name] for name in counters] == [0, 0, 3, sent_bytes]
     assert [sink.metrics.task[name] for name in counters] == [3, sent_bytes, 0, 0]

@@ -212,6 +212,36 @@ def test_the_loop_takes_nothing_while_an_output_is_full() -> None:
     assert (loop.has_room, loop.take(), log.taken()) == (True, NO_PAUSE, [("emit", ROWS)])
 
 
+def test_the_loop_wakes_consumers_before_it_waits_and_every_now_and_then() -> None:
+    log, now_ms = Log(), [1_000]
+    output = Channel(1 << 20, wake_bytes=1 << 20)
+    partition = ResultPartition((output,), splitter(Exchange(ExchangeKind.FORWARD), 1, 0, 128), TaskTimes())
+    calls: list[str] = []
+    output.listen(lambda: calls.append("readable"))
+    made: Any = SourceInput(
+        "c",
+        Reader(*[ROWS] * 4),
+        log,
+        lambda n: None,
+        ChainPosition(),
+        lambda: 7,  # type: ignore[arg-type]
+    )
+    loop = TaskLoop(made, log, [partition], lambda: now_ms[0])  # type: ignore[arg-type]
+    loop.take()
+    for passed_ms, is_woken in ((5, False), (14, False), (1, True), (-100, True)):
+        now_ms[0] += passed_ms
+        partition.write(ROWS)
+        if passed_ms != -100:
+            loop.take()
+        else:
+            loop.flush()
+        assert bool(calls) is is_woken, passed_ms
+        if is_woken:
+            calls.clear()
+            while output.take()[1]:
+                pass
+
+
 def test_the_loop_releases_the_operators_also_when_the_input_fails() -> None:
     log = Log()
 

@@ -8,7 +8,6 @@ import pytest
 from operator_harness import ManualClock, operator_context
 
 from runtime.operators.operator import Operator, Output
-from runtime.state.snapshot import OperatorSnapshot
 from runtime.taskmanager.timers import ProcessingTimers
 from sqlstream.schema import Schema
 
@@ -18,9 +17,6 @@ class Silent(Operator[Any]):
 
     def on_batch(self, batch: Any, input_index: int, output: Output) -> None:
         raise AssertionError
-
-    def snapshot(self) -> OperatorSnapshot:
-        return OperatorSnapshot()
 
 
 class Waiting(Silent):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from committable_harness import file_of
 
 from sqlstream.errors import ErrorInfo, FailureReason
 from sqlstream.graph.job_graph import JobGraph, JobVertex
@@ -38,7 +39,7 @@ VERTEX = JobVertex("0" * 32, "calc", (), 2, 128)
             3,
             ExecutionState.FAILED,
             ErrorInfo(code="SS5001", message="disk full", reason=FailureReason.EXTERNAL),
-            (SinkCommittables(4, ({"file": "part-0", "rows": 7},)),),
+            (SinkCommittables(4, (file_of("part-0"),)),),
             TaskMetrics("e1", {"busyTimeMsPerSecond": 12.5}, {4: {"currentInputWatermark": -(2**63)}}),
         ),
         MetricsReport("a#0", 2, {"j": (TaskMetrics("e1", {"numRecordsIn": 2**62}),)}),
