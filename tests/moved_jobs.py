@@ -141,7 +141,7 @@ class _Writer:
     def write(self, batch: pa.RecordBatch) -> None:
         self._recorded.append(batch)
 
-    def finish(self) -> list[dict[str, Any]]:
+    def prepare_commit(self, checkpoint_id: int) -> list[dict[str, Any]]:
         return []
 
     def abort(self) -> None:
