@@ -130,6 +130,15 @@ def test_the_end_of_input_is_told_at_once():
     assert calls == ["readable"]
 
 
+def test_a_reader_that_waits_is_woken_by_a_flush_and_not_by_a_few_bytes():
+    channel, calls = Channel(1000, wake_bytes=10), []
+    channel.listen(lambda: calls.append("readable"))
+    channel.put(BATCH, 1)
+    assert calls == []
+    channel.flush()
+    assert calls == ["readable"]
+
+
 def test_what_is_put_first_passes_batches_but_not_what_was_put_first_before():
     channel, calls = Channel(1000), []
     channel.listen(lambda: calls.append("readable"), lambda: calls.append("first"))
