@@ -17,6 +17,7 @@ from runtime.logs import of_job
 from sqlstream import config as options
 from sqlstream.errors import ErrorInfo, SqlStreamError, UserError
 from sqlstream.spi.connector import Discovery, EnumeratesSplits, EnumeratorContext, SplitEnumerator
+from sqlstream.spi.files import Files
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ class ConnectorEnumerators:
     A slow file system delays other looks at most, never the JobManager. State: the enumerators of the jobs that run, and when
     each looks next."""
 
-    def __init__(self, files: Any) -> None:
+    def __init__(self, files: Files) -> None:
         self._files = files
         self._sources: dict[tuple[str, str], _Source] = {}
         self._lock = threading.Lock()
@@ -89,7 +90,7 @@ class ConnectorEnumerators:
 class _Source:
     """One enumerator. State: its own, and what was last reported of it."""
 
-    def __init__(self, source: StartEnumerator, files: Any, report: Report) -> None:
+    def __init__(self, source: StartEnumerator, files: Files, report: Report) -> None:
         self.is_stopped = False
         self._source = source
         self._files = files

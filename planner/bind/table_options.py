@@ -10,7 +10,6 @@ from typing import NoReturn
 from planner.bind.context import BindContext
 from planner.dialect.statements import Option
 from sqlstream.catalog import CatalogTable
-from sqlstream.config_option import parse_boolean, parse_duration_ms, parse_memory_bytes
 from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.secrets import masked
 from sqlstream.spi.connector import ConnectorDescriptor, OptionDescriptor, OptionType
@@ -259,8 +258,11 @@ def _fail_unknown(
 
 def _check_value(key: str, text: str, option: OptionDescriptor, span: Span | None) -> None:
     said = masked(key, text)
+    if option.type is OptionType.ENUM and text.lower() not in [c.lower() for c in option.choices]:
+        hint = did_you_mean(text, option.choices) or f"choose one of {', '.join(option.choices)}"
+        raise UserError("SS4002", f'option "{key}" cannot be "{said}"', span=span, hint=hint)
     try:
-        number = _parse(text, option)
+        value = option.parse(text)
     except ValueError as error:
         raise UserError(
             "SS4002",
@@ -268,10 +270,7 @@ def _check_value(key: str, text: str, option: OptionDescriptor, span: Span | Non
             span=span,
             hint=_EXAMPLES.get(option.type, ""),
         ) from error
-    if option.type is OptionType.ENUM and text.lower() not in [c.lower() for c in option.choices]:
-        hint = did_you_mean(text, option.choices) or f"choose one of {', '.join(option.choices)}"
-        raise UserError("SS4002", f'option "{key}" cannot be "{said}"', span=span, hint=hint)
-    if option.minimum is not None and number is not None and number < option.minimum:
+    if option.minimum is not None and value < option.minimum:
         raise UserError(
             "SS4002", f'option "{key}" must be at least {option.minimum:g}, not {said}', span=span
         )
@@ -295,19 +294,3 @@ _EXAMPLES = {
     OptionType.DURATION: "write a number and a unit such as '200 ms', '10 s' or '1 h'",
     OptionType.MEMORY_SIZE: "write a number and a unit such as '64 mb'",
 }
-
-
-def _parse(text: str, option: OptionDescriptor) -> float | None:
-    """The value as a number if the option's type is ordered, else None. ValueError for text of another type."""
-    match option.type:
-        case OptionType.INTEGER | OptionType.LONG:
-            return int(text)
-        case OptionType.DOUBLE:
-            return float(text)
-        case OptionType.DURATION:
-            return parse_duration_ms(text)
-        case OptionType.MEMORY_SIZE:
-            return parse_memory_bytes(text)
-        case OptionType.BOOLEAN:
-            parse_boolean(text)
-    return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from runtime.connectors.datagen_options import FIELD_OPTIONS, make_generators
@@ -14,36 +15,42 @@ from sqlstream.spi.connector import (
     ConnectorContext,
     ConnectorDescriptor,
     EnumeratorContext,
-    OptionDescriptor,
     OptionType,
     SourceReader,
     SourceStatus,
     SplitEnumerator,
 )
+from sqlstream.spi.files import Files
+from sqlstream.spi.table_options import descriptors_of, option, parse_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from sqlstream.specs import SourceSpec
 
-_OPTIONS = (
-    OptionDescriptor(
+
+@dataclass(frozen=True, kw_only=True)
+class DatagenOptions:
+    """The options of a table, but for those of its fields."""
+
+    rows_per_second: int = option(
         "rows-per-second",
         OptionType.LONG,
         "Rows that all subtasks generate per second, in total.",
         "10000",
         minimum=1,
-    ),
-    OptionDescriptor(
+    )
+    row_count: int | None = option(
         "number-of-rows",
         OptionType.LONG,
         "How many rows the table has; without it, it has no end.",
         minimum=0,
-    ),
-    OptionDescriptor("seed", OptionType.LONG, "Seed of the random values.", "0"),
-    OptionDescriptor("scan.parallelism", OptionType.INTEGER, "How many subtasks make rows.", minimum=1),
-    *FIELD_OPTIONS,
-)
+    )
+    seed: int = option("seed", OptionType.LONG, "Seed of the random values.", "0")
+    parallelism: int | None = option(
+        "scan.parallelism", OptionType.INTEGER, "How many subtasks make rows.", minimum=1
+    )
+
 
 _CELL_BYTES = 100
 """An upper estimate of a value's size in bytes: a string of the default length."""
@@ -54,7 +61,7 @@ class Datagen(SourceOnlyConnector):
 
     descriptor = ConnectorDescriptor(
         identifier="datagen",
-        options=_OPTIONS,
+        options=(*descriptors_of(DatagenOptions), *FIELD_OPTIONS),
         is_source=True,
         is_sink=False,
         boundedness=Boundedness(False, unless_set="number-of-rows"),
@@ -65,7 +72,7 @@ class Datagen(SourceOnlyConnector):
         self, table: str, schema: Schema, options: dict[str, str], partition_keys: tuple[str, ...] = ()
     ) -> None:
         """Check that every field option fits its column's type and has an effect. UserError SS4002, SS4003, SS4005."""
-        make_generators(schema, options)
+        make_generators(schema, options, parse_options(DatagenOptions, options).seed)
 
     def source(
         self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
@@ -75,28 +82,29 @@ class Datagen(SourceOnlyConnector):
     def split_enumerator(
         self, spec: SourceSpec, context: EnumeratorContext, state: dict[str, Any] | None
     ) -> SplitEnumerator:
-        block_rows = paced_block_rows(_rate(spec), context)
+        block_rows = paced_block_rows(_options(spec).rows_per_second, context)
         return FixedSplits(Split.all(context.parallelism, block_rows), state)
 
-    def input_bytes(self, spec: SourceSpec, files: Any) -> int:
-        return int(spec.options["number-of-rows"]) * _CELL_BYTES * max(1, len(spec.columns))
+    def input_bytes(self, spec: SourceSpec, files: Files) -> int:
+        return (_options(spec).row_count or 0) * _CELL_BYTES * max(1, len(spec.columns))
 
 
-def _rate(spec: SourceSpec) -> int:
-    return int(spec.options.get("rows-per-second", "10000"))
+def _options(spec: SourceSpec) -> DatagenOptions:
+    return parse_options(DatagenOptions, spec.options)
 
 
 class DatagenReader:
     """Generates each row from its number, once it is due by the clock. State: one position per split."""
 
     def __init__(self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]]) -> None:
-        generators = make_generators(spec.schema, spec.options)
+        generators = make_generators(spec.schema, spec.options, _options(spec).seed)
         self._generators = [generators[spec.schema.index_of(name)] for name in spec.columns]
         self._names = list(spec.columns)
-        rate = _rate(spec)
+        options = _options(spec)
+        rate = options.rows_per_second
         ends = [g.rows for g in generators if g.rows is not None]
-        if "number-of-rows" in spec.options:
-            ends.append(int(spec.options["number-of-rows"]))
+        if options.row_count is not None:
+            ends.append(options.row_count)
         self._limit = spec.limit
         self._now_ms = context.now_ms
         self._rows = NumberedRows(

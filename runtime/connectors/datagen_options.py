@@ -5,7 +5,6 @@ from __future__ import annotations
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
-from sqlstream.config_option import parse_boolean, parse_duration_ms
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import OptionDescriptor, OptionType
@@ -61,14 +60,23 @@ _INTEGER_BITS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INTEGER: 3
 _FLOAT_MAX = {TypeRoot.FLOAT: 3.4028234663852886e38, TypeRoot.DOUBLE: 1.7976931348623157e308}
 
 
+_BY_NAME = {option.key.removeprefix("fields.#."): option for option in FIELD_OPTIONS}
+
+
 class FieldOptions:
-    """The options of one field. It records which were read, so that an option without an effect is refused."""
+    """The options of fields. It records which were read, so that an option without an effect is refused."""
 
     def __init__(self, options: dict[str, str]) -> None:
         self._left = {key: value for key, value in options.items() if key.startswith("fields.")}
 
     def take(self, path: str, name: str) -> str | None:
         return self._left.pop(f"fields.{path}.{name}", None)
+
+    def value(self, path: str, name: str) -> Any:
+        """The option's value, else its default."""
+        descriptor = _BY_NAME[name]
+        text = self.take(path, name)
+        return descriptor.parse(descriptor.default or "" if text is None else text)
 
     def refuse_rest(self) -> None:
         for key in self._left:
@@ -79,10 +87,9 @@ class FieldOptions:
             )
 
 
-def make_generators(schema: Schema, options: dict[str, str]) -> list[Generator]:
+def make_generators(schema: Schema, options: dict[str, str], seed: int) -> list[Generator]:
     """One generator per column. UserError SS4002, SS4003, SS4005 for an option that does not fit."""
     fields = FieldOptions(options)
-    seed = int(options.get("seed", "0"))
     generators = [_make(f.name, f.type, fields, seed) for f in schema.fields]
     fields.refuse_rest()
     return generators
@@ -91,8 +98,7 @@ def make_generators(schema: Schema, options: dict[str, str]) -> list[Generator]:
 def _make(path: str, t: LogicalType, fields: FieldOptions, seed: int) -> Generator:
     from runtime.connectors import datagen_generators as made
 
-    kind = (fields.take(path, "kind") or "random").lower()
-    if kind == "sequence":
+    if fields.value(path, "kind") == "sequence":
         return _make_sequence(path, t, fields)
     null_rate = _null_rate(path, t, fields)
     generator = _make_random(path, t, fields, seed)
@@ -100,12 +106,11 @@ def _make(path: str, t: LogicalType, fields: FieldOptions, seed: int) -> Generat
 
 
 def _null_rate(path: str, t: LogicalType, fields: FieldOptions) -> float:
-    text = fields.take(path, "null-rate")
-    rate = float(text) if text is not None else 0.0
+    rate: float = fields.value(path, "null-rate")
     if not 0 <= rate <= 1 or (rate > 0 and not t.nullable):
         raise UserError(
             "SS4002",
-            f'option "fields.{path}.null-rate" cannot be {text} for {t}',
+            f'option "fields.{path}.null-rate" cannot be {rate:g} for {t}',
             hint="write a number from 0 to 1, and 0 for a NOT NULL column",
         )
     return rate
@@ -158,8 +163,7 @@ def _make_random(path: str, t: LogicalType, fields: FieldOptions, seed: int) -> 
         case _ if t.root in STRING_ROOTS + BINARY_ROOTS:
             return _make_text(path, t, fields, key)
         case _ if t.root in TIMESTAMP_ROOTS:
-            past = fields.take(path, "max-past")
-            return made.RandomMoment(t, key, parse_duration_ms(past) if past is not None else 0)
+            return made.RandomMoment(t, key, fields.value(path, "max-past"))
         case TypeRoot.DATE | TypeRoot.TIME:
             return made.RandomMoment(t, key, 0)
         case _ if is_interval(t):
@@ -200,7 +204,7 @@ def _make_text(path: str, t: LogicalType, fields: FieldOptions, key: int) -> Gen
     text = fields.take(path, "length")
     length = declared if text is None else _integer(f"fields.{path}.length", text)
     is_fixed = t.root in (TypeRoot.CHAR, TypeRoot.BINARY)
-    varies = parse_boolean(fields.take(path, "var-len") or "false")
+    varies: bool = fields.value(path, "var-len")
     if (is_fixed and (varies or length != t.length)) or (not is_open and length > t.length):
         raise UserError(
             "SS4002",

@@ -7,7 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.connectors.file_paths import DEFAULT_PARTITION_NAME, partition_values
+from runtime.connectors.file_options import FileOptions
+from runtime.connectors.file_paths import partition_values
 from runtime.formats.text_values import parse_text
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
@@ -35,7 +36,7 @@ class FileConstants:
         return {**in_directories, **_metadata(self._spec.metadata, status)}
 
     def _partition_scalars(self, values: dict[str, str], path: str) -> dict[str, pa.Scalar]:
-        default = self._spec.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
+        default = FileOptions.of(self._spec.options).default_partition_name
         schema = self._spec.schema
         scalars = {}
         for name, text in values.items():

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from runtime.connectors.file_options import FileOptions
 from runtime.connectors.file_paths import find_files, local_path
 from runtime.connectors.file_watch import FileWatch
 from runtime.connectors.path_pattern import PathPattern
-from sqlstream.config_option import parse_duration_ms
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import Discovery, EnumeratorContext, SourceSplit
 from sqlstream.spi.files import FileStatus
@@ -32,12 +32,13 @@ class FileEnumerator:
 
     def __init__(self, spec: SourceSpec, context: EnumeratorContext, state: dict[str, Any] | None) -> None:
         self._context = context
-        self._path = local_path(spec.options["path"])
-        self._pattern = PathPattern(spec.options.get("source.path.regex-pattern", ""))
+        options = FileOptions.of(spec.options)
+        self._path = local_path(options.path)
+        self._pattern = PathPattern(options.path_pattern or "")
         self._is_on_demand = spec.watermark is None
-        interval = spec.options.get("source.monitor-interval")
-        self.interval_ms = parse_duration_ms(interval) if interval is not None else 0
-        self._watch = FileWatch(self.interval_ms) if interval is not None else None
+        interval_ms = options.monitor_interval_ms
+        self.interval_ms = interval_ms or 0
+        self._watch = FileWatch(interval_ms) if interval_ms is not None else None
         self._has_ended = state is not None and self._watch is None
         if self._watch is not None and state is not None:
             self._watch.restore(state)

@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from runtime.connectors.file_enumerator import CHANGED
+from runtime.connectors.file_options import FileOptions
 from runtime.connectors.file_split import FileSplit
 from runtime.connectors.path_pattern import PathPattern
 from runtime.connectors.row_watermarks import RowWatermarks
 from runtime.connectors.table_files import TableFiles
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.errors import UserError
-from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import ConnectorContext
 from sqlstream.spi.files import FileStatus
 
@@ -41,18 +41,23 @@ class FileQueue:
     """
 
     def __init__(
-        self, spec: SourceSpec, context: ConnectorContext, files: TableFiles, watermarks: RowWatermarks | None
+        self,
+        table: str,
+        options: FileOptions,
+        context: ConnectorContext,
+        files: TableFiles,
+        watermarks: RowWatermarks | None,
     ) -> None:
-        self._spec = spec
+        self._table = table
         self._context = context
-        self._pattern = PathPattern(spec.options.get("source.path.regex-pattern", ""))
+        self._pattern = PathPattern(options.path_pattern or "")
         self._files = files
         self._watermarks = watermarks
         self._splits: dict[str, FileSplit] = {}
         self._unordered: deque[FileSplit] = deque()
         self._waiting: list[tuple[int, int, FileSplit]] = []  # a heap: watermark, place among all splits
         self._places = 0
-        self.is_watched = "source.monitor-interval" in spec.options
+        self.is_watched = options.monitor_interval_ms is not None
         """Whether files come for ever."""
         self.finished_ms = WATERMARK_MIN
         """The highest watermark of a file that was read to its end."""
@@ -133,7 +138,7 @@ class FileQueue:
             if status is None:
                 raise UserError(
                     "SS5002",
-                    f'the file "{split.path}" has vanished while table "{self._spec.table}" was read',
+                    f'the file "{split.path}" has vanished while table "{self._table}" was read',
                     hint="run the statement again",
                 )
             return status
@@ -159,4 +164,4 @@ class FileQueue:
             self._warn(path, "is written to all the time: it is read when it has not changed for an interval")
 
     def _warn(self, path: str, what: str) -> None:
-        self._context.print_lines([f'warning: the file "{path}" of table "{self._spec.table}" {what}'], True)
+        self._context.print_lines([f'warning: the file "{path}" of table "{self._table}" {what}'], True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from runtime.connectors.commit_journal import commit_files, remove_uncommitted, staging_directory
+from runtime.connectors.file_options import MONITOR_INTERVAL, REJECTED_ROWS_PATH, FileOptions
 from runtime.connectors.file_paths import (
     absolute_path,
     find_files,
@@ -19,7 +20,7 @@ from runtime.connectors.file_paths import (
     root_of,
 )
 from runtime.connectors.fixed_splits import own_share
-from runtime.connectors.rejected_rows import REJECTED_ROWS_PATH, rejected_rows_directory
+from runtime.connectors.rejected_rows import rejected_rows_directory
 from runtime.formats import format_of, format_options
 from runtime.formats.compression import is_compressed
 from runtime.formats.flat_types import find_refused
@@ -34,63 +35,15 @@ from sqlstream.spi.connector import (
     ConnectorContext,
     ConnectorDescriptor,
     EnumeratorContext,
-    OptionDescriptor,
-    OptionType,
     SinkWriter,
     SourceReader,
     SplitEnumerator,
 )
 from sqlstream.spi.files import Files
+from sqlstream.spi.table_options import descriptors_of
 
 if TYPE_CHECKING:
     from sqlstream.specs import SinkSpec, SourceSpec
-
-_OPTIONS = (
-    OptionDescriptor(
-        "path",
-        OptionType.STRING,
-        "A file, a directory with all files below it, or for reading a pattern with *, ?, […] and **.",
-        is_required=True,
-    ),
-    OptionDescriptor(
-        "source.monitor-interval",
-        OptionType.DURATION,
-        "Look for further files this often; the table then has no end.",
-        minimum=1,
-    ),
-    OptionDescriptor(
-        "source.open-files.max",
-        OptionType.INTEGER,
-        "How many files that overlap in event time one subtask reads side by side.",
-        "16",
-        minimum=1,
-    ),
-    OptionDescriptor(
-        "source.path.regex-pattern",
-        OptionType.STRING,
-        "Read only files whose whole path matches this regular expression.",
-    ),
-    OptionDescriptor(
-        REJECTED_ROWS_PATH,
-        OptionType.STRING,
-        "Directory for rows that could not be decoded; empty keeps none and shows the first ones. By default of SELECT"
-        " empty, of INSERT `_<name>.rejected` beside the table's path.",
-    ),
-    OptionDescriptor(
-        "partition.default-name",
-        OptionType.STRING,
-        "The directory value of a partition whose column is NULL or empty.",
-        "__DEFAULT_PARTITION__",
-    ),
-    OptionDescriptor(
-        "sink.rolling-policy.file-size",
-        OptionType.MEMORY_SIZE,
-        "Start a new file when one has this size.",
-        "128MB",
-        minimum=1,
-    ),
-    OptionDescriptor("sink.parallelism", OptionType.INTEGER, "How many subtasks write.", minimum=1),
-)
 
 _PACKED_FORMATS = ("parquet",)
 _PACKED_FACTOR = 10
@@ -107,10 +60,10 @@ class Filesystem:
 
     descriptor = ConnectorDescriptor(
         identifier="filesystem",
-        options=_OPTIONS,
+        options=descriptors_of(FileOptions),
         is_source=True,
         is_sink=True,
-        boundedness=Boundedness(True, unless_set="source.monitor-interval"),
+        boundedness=Boundedness(True, unless_set=MONITOR_INTERVAL),
         has_format=True,
         metadata={
             "file.path": sql.STRING.not_null(),
@@ -129,7 +82,7 @@ class Filesystem:
         """A local path, a regular expression that is one, types that the format carries. UserError SS4002, SS4006."""
         local_path(options["path"])
         try:
-            re.compile(options.get("source.path.regex-pattern", ""))
+            re.compile(FileOptions.of(options).path_pattern or "")
         except re.error as error:
             raise UserError(
                 "SS4002",
@@ -209,7 +162,7 @@ class Filesystem:
         try:
             found = find_files(
                 local_path(spec.options["path"]),
-                spec.options.get("source.path.regex-pattern", ""),
+                FileOptions.of(spec.options).path_pattern or "",
                 files,
                 may_be_empty=True,
             )

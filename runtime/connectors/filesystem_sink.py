@@ -14,16 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.connectors.commit_journal import staging_directory, undo_broken_commits
-from runtime.connectors.file_paths import (
-    DEFAULT_PARTITION_NAME,
-    partition_directory,
-)
+from runtime.connectors.file_options import FileOptions
+from runtime.connectors.file_paths import partition_directory
 from runtime.formats import format_of, format_options
 from runtime.formats.text_values import format_text
 from runtime.host.files import file_error
 from runtime.kernels.group import group
 from runtime.kernels.ordering import argsort_stable_by
-from sqlstream.config_option import parse_memory_bytes
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
@@ -68,8 +65,9 @@ class FileSinkWriter:
         identifier = spec.options["format"]
         self._format = format_of(identifier)
         self._format_options = format_options(identifier, spec.options)
-        self._file_bytes = parse_memory_bytes(spec.options.get("sink.rolling-policy.file-size", "128MB"))
-        self._default_name = spec.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
+        options = FileOptions.of(spec.options)
+        self._file_bytes = options.file_bytes
+        self._default_name = options.default_partition_name
         kept = [i for i in range(len(spec.schema)) if i not in spec.partition_keys]
         self._kept = kept
         self._file_schema = spec.schema.select(tuple(kept))

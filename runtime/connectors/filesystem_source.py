@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from runtime.connectors.file_options import FileOptions
 from runtime.connectors.file_paths import local_path, table_root
 from runtime.connectors.file_queue import FileQueue
 from runtime.connectors.file_split import FileSplit
@@ -18,9 +19,6 @@ from sqlstream.elements import WATERMARK_MIN
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import AssignedSplits, ConnectorContext, SourceStatus
 from sqlstream.spi.format import FileReader
-
-OPEN_FILES_DEFAULT = 16
-"""Each open file has a decoded block in memory, a few megabytes; more files than this rarely overlap in time."""
 
 AWAITING_MS = 1_000
 """How long a reader that awaits files is left alone; they are read as soon as they come."""
@@ -41,17 +39,18 @@ class FileSourceReader:
 
     def __init__(self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]]) -> None:
         self._context = context
-        path = local_path(spec.options["path"])
+        options = FileOptions.of(spec.options)
+        path = local_path(options.path)
         rejected = RejectedRows(rejected_rows_directory(spec), context)
         self._files = TableFiles(spec, context, table_root(path, context.files), rejected)
         self._watermarks = RowWatermarks(spec.watermark, context) if spec.watermark is not None else None
         self._open_files_max = 1
         if self._watermarks is not None:
-            self._open_files_max = int(spec.options.get("source.open-files.max", OPEN_FILES_DEFAULT))
+            self._open_files_max = options.open_files_max
         self._limit = spec.limit
         self._open: list[_OpenFile] = []
         self._watermark_ms = WATERMARK_MIN
-        self._queue = FileQueue(spec, context, self._files, self._watermarks)
+        self._queue = FileQueue(spec.table, options, context, self._files, self._watermarks)
         self._queue.add(splits, WATERMARK_MIN)
         self._has_all = True
         self._holds_watermark = False

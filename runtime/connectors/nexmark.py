@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from runtime.connectors.fixed_splits import FixedSplits, own_share
-from runtime.connectors.nexmark_config import DEFAULT_TABLE, FIGURES, NexmarkConfig, NexmarkOptions
+from runtime.connectors.nexmark_config import FIGURES, NexmarkConfig, NexmarkOptions, StreamOptions
 from runtime.connectors.numbered_rows import NumberedRows, Split, paced_block_rows
 from runtime.connectors.source_only import SourceOnlyConnector
 from sqlstream import types as sql
@@ -22,6 +22,8 @@ from sqlstream.spi.connector import (
     SourceStatus,
     SplitEnumerator,
 )
+from sqlstream.spi.files import Files
+from sqlstream.spi.table_options import descriptors_of
 from sqlstream.types import LogicalType, TypeRoot
 
 if TYPE_CHECKING:
@@ -109,29 +111,6 @@ def _figure_option(key: str) -> OptionDescriptor:
     return OptionDescriptor(key, OptionType.LONG, _FIGURE_DESCRIPTIONS[key], default, minimum=low)
 
 
-_OPTIONS = (
-    OptionDescriptor(
-        "nexmark.table",
-        OptionType.ENUM,
-        "Which events the table has: one kind, or all of them with one ROW column per kind.",
-        DEFAULT_TABLE,
-        choices=tuple(_SCHEMAS),
-    ),
-    OptionDescriptor(
-        "nexmark.events",
-        OptionType.LONG,
-        "How many events, of all kinds together, the stream has; without it the stream has no end.",
-        minimum=0,
-    ),
-    OptionDescriptor(
-        "nexmark.paced",
-        OptionType.BOOLEAN,
-        "Whether events come at their rate by the clock; by default a stream with an end does not wait.",
-    ),
-    *map(_figure_option, FIGURES),
-)
-
-
 class Nexmark(SourceOnlyConnector):
     """A source without format: its columns are fixed, and a table declares any of them, in any order.
 
@@ -141,7 +120,7 @@ class Nexmark(SourceOnlyConnector):
 
     descriptor = ConnectorDescriptor(
         identifier="nexmark",
-        options=_OPTIONS,
+        options=(*descriptors_of(StreamOptions), *map(_figure_option, FIGURES)),
         is_source=True,
         is_sink=False,
         boundedness=Boundedness(False, unless_set="nexmark.events"),
@@ -174,7 +153,7 @@ class Nexmark(SourceOnlyConnector):
             block_events = _block_events(options, context)
         return FixedSplits(Split.all(context.parallelism, block_events), state)
 
-    def input_bytes(self, spec: SourceSpec, files: Any) -> int:
+    def input_bytes(self, spec: SourceSpec, files: Files) -> int:
         options = NexmarkOptions.parse(spec.options)
         config = options.config
         return (options.event_count or 0) * max(config.person_bytes, config.auction_bytes, config.bid_bytes)

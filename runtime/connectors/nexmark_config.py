@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from runtime.connectors.nexmark_draws import SHUFFLE_FACTOR
-from sqlstream.config_option import parse_boolean
 from sqlstream.errors import UserError
+from sqlstream.spi.connector import OptionType
+from sqlstream.spi.table_options import option, parse_options
 
+TABLES = ("person", "auction", "bid", "events")
 DEFAULT_TABLE = "events"
 
 ROW_BYTES_MAX = 10_000
@@ -71,6 +73,30 @@ class NexmarkConfig:
         return kinds.get(table, self.epoch_size)
 
 
+@dataclass(frozen=True, kw_only=True)
+class StreamOptions:
+    """The options of a table, but for the figures of its stream."""
+
+    table: str = option(
+        "nexmark.table",
+        OptionType.ENUM,
+        "Which events the table has: one kind, or all of them with one ROW column per kind.",
+        DEFAULT_TABLE,
+        choices=TABLES,
+    )
+    event_count: int | None = option(
+        "nexmark.events",
+        OptionType.LONG,
+        "How many events, of all kinds together, the stream has; without it the stream has no end.",
+        minimum=0,
+    )
+    is_paced: bool | None = option(
+        "nexmark.paced",
+        OptionType.BOOLEAN,
+        "Whether events come at their rate by the clock; by default a stream with an end does not wait.",
+    )
+
+
 @dataclass(frozen=True)
 class NexmarkOptions:
     """A table's WITH clause: which events it has (`event_count` None: no end), if the clock paces them."""
@@ -83,13 +109,13 @@ class NexmarkOptions:
     @staticmethod
     def parse(options: Mapping[str, str]) -> NexmarkOptions:
         """UserError SS4002 for a figure out of its bounds."""
-        written = options.get("nexmark.events")
+        given = parse_options(StreamOptions, options)
         figures = {name: _figure(key, options[key]) for key, (name, *_) in FIGURES.items() if key in options}
         return NexmarkOptions(
-            table=options.get("nexmark.table", DEFAULT_TABLE).lower(),
-            event_count=None if written is None else int(written),
+            table=given.table,
+            event_count=given.event_count,
             # An unpaced stream without end would only fill memory.
-            is_paced=parse_boolean(options.get("nexmark.paced", "true" if written is None else "false")),
+            is_paced=given.event_count is None if given.is_paced is None else given.is_paced,
             config=NexmarkConfig(**figures),
         )
 

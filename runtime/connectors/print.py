@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runtime.connectors.sink_only import SinkOnlyConnector
@@ -9,10 +10,10 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.spi.connector import (
     ConnectorContext,
     ConnectorDescriptor,
-    OptionDescriptor,
     OptionType,
     SinkWriter,
 )
+from sqlstream.spi.table_options import descriptors_of, option, parse_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,13 +21,18 @@ if TYPE_CHECKING:
     from sqlstream.specs import SinkSpec
     from sqlstream.spi.committable import Committable
 
-_OPTIONS = (
-    OptionDescriptor("print-identifier", OptionType.STRING, "What every line begins with."),
-    OptionDescriptor(
+
+@dataclass(frozen=True, kw_only=True)
+class PrintOptions:
+    """The options of a table."""
+
+    identifier: str | None = option("print-identifier", OptionType.STRING, "What every line begins with.")
+    is_error: bool = option(
         "standard-error", OptionType.BOOLEAN, "Print to standard error instead of standard output.", "false"
-    ),
-    OptionDescriptor("sink.parallelism", OptionType.INTEGER, "How many subtasks print.", minimum=1),
-)
+    )
+    sink_parallelism: int | None = option(
+        "sink.parallelism", OptionType.INTEGER, "How many subtasks print.", minimum=1
+    )
 
 
 class Print(SinkOnlyConnector):
@@ -34,7 +40,7 @@ class Print(SinkOnlyConnector):
 
     descriptor = ConnectorDescriptor(
         identifier="print",
-        options=_OPTIONS,
+        options=descriptors_of(PrintOptions),
         is_source=False,
         is_sink=True,
         sink_mode=ChangelogMode.RETRACT,
@@ -64,10 +70,9 @@ class PrintWriter:
     def __init__(self, spec: SinkSpec, context: ConnectorContext) -> None:
         self._schema = spec.schema
         self._print_lines = context.print_lines
-        self._is_error = spec.options.get("standard-error", "false").strip().lower() == "true"
-        self._prefix = line_prefix(
-            spec.options.get("print-identifier", ""), context.subtask, context.parallelism
-        )
+        options = parse_options(PrintOptions, spec.options)
+        self._is_error = options.is_error
+        self._prefix = line_prefix(options.identifier or "", context.subtask, context.parallelism)
 
     def write(self, batch: pa.RecordBatch) -> None:
         from runtime.connectors.print_lines import row_lines

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 
+from runtime.connectors.file_options import FileOptions
 from runtime.connectors.file_paths import local_path, rejected_rows_path
 from runtime.host.files import file_error
 from sqlstream.terminal_text import shortened, shown
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from sqlstream.spi.connector import ConnectorContext
     from sqlstream.spi.format import Rejected
 
-REJECTED_ROWS_PATH = "source.rejected-rows.path"
-"""The option that names the directory; empty, no rows are kept."""
-
 SHOWN_ROWS_MAX = 3
 """Rows that each subtask shows when none are kept."""
 
@@ -28,9 +26,10 @@ _SHOWN_CHARACTERS_MAX = 120
 
 def rejected_rows_directory(spec: SourceSpec) -> str | None:
     """Where the undecodable rows of a table are kept; None when they are counted and the first ones shown."""
-    given = spec.options.get(REJECTED_ROWS_PATH)
+    options = FileOptions.of(spec.options)
+    given = options.rejected_rows_path
     if given is None:
-        return rejected_rows_path(local_path(spec.options["path"]))
+        return rejected_rows_path(local_path(options.path))
     return local_path(given) if given else None
 
 

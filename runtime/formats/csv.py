@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from runtime.formats.blocks import BLOCK_BYTES, ROW_BYTES_MAX, Block, Cut, count_lines, read_blocks
-from runtime.formats.csv_dialect import OPTIONS, CsvDialect
+from runtime.formats.csv_dialect import CsvDialect, CsvOptions
 from runtime.formats.file_rows import FileRows
 from runtime.formats.flat_types import refuse_types
 from runtime.formats.rejection import absent_column, quoted, undecodable
@@ -18,6 +18,7 @@ from runtime.formats.risky_decimals import RiskyDecimals
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
 from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, Rejected
+from sqlstream.spi.table_options import descriptors_of
 from sqlstream.types import BINARY_ROOTS, STRING_ROOTS, LogicalType, is_integer
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _FALSE = ["false", "False", "FALSE"]
 class Csv:
     """Columns are in the table's order or, with a header, in the header's."""
 
-    descriptor = FormatDescriptor("csv", OPTIONS, ".csv", is_text=True)
+    descriptor = FormatDescriptor("csv", descriptors_of(CsvOptions), ".csv", is_text=True)
 
     def reader(
         self,

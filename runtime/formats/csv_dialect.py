@@ -4,47 +4,62 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from runtime.formats.boolean_option import is_true
 from sqlstream.errors import UserError
-from sqlstream.spi.connector import OptionDescriptor, OptionType
+from sqlstream.spi.connector import OptionType
+from sqlstream.spi.table_options import option, parse_options
 
 _STRING, _BOOLEAN = OptionType.STRING, OptionType.BOOLEAN
 
-OPTIONS = (
-    OptionDescriptor("field-delimiter", _STRING, "The character between fields; \\t is a tab.", ","),
-    OptionDescriptor("quote-character", _STRING, "The character around values that hold special ones.", '"'),
-    OptionDescriptor("disable-quote-character", _BOOLEAN, "Whether quotes are plain characters.", "false"),
-    OptionDescriptor("escape-character", _STRING, "The character that makes the one after it plain text."),
-    OptionDescriptor(
-        "null-literal",
-        _STRING,
-        "The text that stands for NULL, in quotes or not.",
-    ),
-    OptionDescriptor(
+
+@dataclass(frozen=True, kw_only=True)
+class CsvOptions:
+    """The options of a table, as written."""
+
+    field_delimiter: str = option(
+        "field-delimiter", _STRING, "The character between fields; \\t is a tab.", ","
+    )
+    quote_character: str = option(
+        "quote-character", _STRING, "The character around values that hold special ones.", '"'
+    )
+    disables_quotes: bool = option(
+        "disable-quote-character", _BOOLEAN, "Whether quotes are plain characters.", "false"
+    )
+    escape_character: str | None = option(
+        "escape-character", _STRING, "The character that makes the one after it plain text."
+    )
+    null_literal: str | None = option(
+        "null-literal", _STRING, "The text that stands for NULL, in quotes or not."
+    )
+    empty_is_null: bool = option(
         "empty-string-as-null",
         _BOOLEAN,
         "Whether an empty STRING or BYTES is NULL; an empty value of any other type always is.",
         "false",
-    ),
-    OptionDescriptor("header", _BOOLEAN, "Whether the first line of each file names its columns.", "false"),
-    OptionDescriptor("allow-comments", _BOOLEAN, "Whether lines that begin with # are skipped.", "false"),
-    OptionDescriptor("trim-spaces", _BOOLEAN, "Whether blanks around unquoted values are dropped.", "false"),
-    OptionDescriptor(
+    )
+    has_header: bool = option(
+        "header", _BOOLEAN, "Whether the first line of each file names its columns.", "false"
+    )
+    allows_comments: bool = option(
+        "allow-comments", _BOOLEAN, "Whether lines that begin with # are skipped.", "false"
+    )
+    trims_spaces: bool = option(
+        "trim-spaces", _BOOLEAN, "Whether blanks around unquoted values are dropped.", "false"
+    )
+    ignores_extra_fields: bool = option(
         "ignore-trailing-unmappable", _BOOLEAN, "Whether further fields of a row are dropped.", "false"
-    ),
-    OptionDescriptor(
+    )
+    allows_trailing_delimiter: bool = option(
         "allow-trailing-comma",
         _BOOLEAN,
         "Whether a row may end with a delimiter after its last value.",
         "true",
-    ),
-    OptionDescriptor(
+    )
+    ignores_errors: bool = option(
         "ignore-parse-errors",
         _BOOLEAN,
         "Whether undecodable rows are counted and written to a separate file instead of failing the job.",
         "false",
-    ),
-)
+    )
 
 
 @dataclass(frozen=True)
@@ -79,28 +94,28 @@ class CsvDialect:
     @staticmethod
     def parse(options: dict[str, str]) -> CsvDialect:
         """UserError SS4002, SS4003 for characters that are none or exclude one another."""
-        is_unquoted = is_true(options, "disable-quote-character")
-        if is_unquoted and "quote-character" in options:
+        given = parse_options(CsvOptions, options)
+        if given.disables_quotes and "quote-character" in options:
             raise UserError(
                 "SS4003",
                 'options "csv.quote-character" and "csv.disable-quote-character" exclude each other',
                 hint="remove one of them",
             )
-        quote = "" if is_unquoted else _character(options, "quote-character", '"')
+        quote = "" if given.disables_quotes else _character("quote-character", given.quote_character)
         # A quote that escapes quotes is what a doubled one is anyway.
-        escape = _character(options, "escape-character", "")
+        escape = _character("escape-character", given.escape_character) if given.escape_character else ""
         dialect = CsvDialect(
-            delimiter=_character(options, "field-delimiter", ","),
+            delimiter=_character("field-delimiter", given.field_delimiter),
             quote=quote,
             escape="" if escape == quote else escape,
-            null_literal=options.get("null-literal"),
-            empty_is_null=is_true(options, "empty-string-as-null"),
-            has_header=is_true(options, "header"),
-            allows_comments=is_true(options, "allow-comments"),
-            trims_spaces=is_true(options, "trim-spaces"),
-            ignores_extra_fields=is_true(options, "ignore-trailing-unmappable"),
-            allows_trailing_delimiter=is_true(options, "allow-trailing-comma", "true"),
-            ignores_errors=is_true(options, "ignore-parse-errors"),
+            null_literal=given.null_literal,
+            empty_is_null=given.empty_is_null,
+            has_header=given.has_header,
+            allows_comments=given.allows_comments,
+            trims_spaces=given.trims_spaces,
+            ignores_extra_fields=given.ignores_extra_fields,
+            allows_trailing_delimiter=given.allows_trailing_delimiter,
+            ignores_errors=given.ignores_errors,
         )
         if dialect.delimiter in (dialect.quote, dialect.escape):
             raise UserError(
@@ -111,12 +126,10 @@ class CsvDialect:
         return dialect
 
 
-def _character(options: dict[str, str], key: str, default: str) -> str:
-    text = options.get(key, default)
+def _character(key: str, text: str) -> str:
     if len(text) == 2 and text[0] == "\\":
         text = {"t": "\t", "\\": "\\", "0": "\0"}.get(text[1], text)
-    is_fine = (len(text) == 1 and text.isascii() and text not in "\r\n") or text == default
-    if not is_fine:
+    if not (len(text) == 1 and text.isascii() and text not in "\r\n"):
         raise UserError(
             "SS4002",
             f'option "csv.{key}" takes one ASCII character, not "{text}"',

@@ -5,48 +5,18 @@ from __future__ import annotations
 from typing import BinaryIO
 
 from runtime.formats.flat_types import refuse_types
+from runtime.formats.json_options import JsonOptions
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
-from sqlstream.spi.connector import OptionDescriptor, OptionType
 from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor
+from sqlstream.spi.table_options import descriptors_of
 from sqlstream.types import STRING_ROOTS, LogicalType, TypeRoot
-
-_OPTIONS = (
-    OptionDescriptor(
-        "fail-on-missing-field",
-        OptionType.BOOLEAN,
-        "Whether a row without one of the fields is undecodable; by default the field is NULL.",
-        "false",
-    ),
-    OptionDescriptor(
-        "ignore-parse-errors",
-        OptionType.BOOLEAN,
-        "Whether undecodable rows are counted and written to a separate file instead of failing the job.",
-        "false",
-    ),
-    OptionDescriptor(
-        "timestamp-format.standard",
-        OptionType.ENUM,
-        "How timestamps are written: 2020-12-30 12:13:14.123 or 2020-12-30T12:13:14.123. Both are read.",
-        "SQL",
-        choices=("SQL", "ISO-8601"),
-    ),
-    OptionDescriptor(
-        "encode.decimal-as-plain-number",
-        OptionType.BOOLEAN,
-        "Whether decimals are written without an exponent.",
-        "false",
-    ),
-    OptionDescriptor(
-        "encode.ignore-null-fields", OptionType.BOOLEAN, "Whether fields that are NULL are left out.", "false"
-    ),
-)
 
 
 class Json:
     """Fields are found by name, at every depth; those that the table does not declare are passed over."""
 
-    descriptor = FormatDescriptor("json", _OPTIONS, ".json", is_text=True)
+    descriptor = FormatDescriptor("json", descriptors_of(JsonOptions), ".json", is_text=True)
 
     def reader(
         self,

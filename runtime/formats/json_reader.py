@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.formats.blocks import Block, cut_at_newline, read_blocks
-from runtime.formats.boolean_option import is_true
 from runtime.formats.file_rows import FileRows
 from runtime.formats.json_objects import has_shape_of, holds, shows_digits, structure_of, take_apart
+from runtime.formats.json_options import JsonOptions
 from runtime.formats.json_plain import KERNEL_DEMAND, PlainObjects, PlainRows, is_nested
 from runtime.formats.json_strict import (
     REASONS,
@@ -33,6 +33,7 @@ from runtime.formats.row_count import empty_columns
 from runtime.formats.text_values import find_unparsable
 from sqlstream.schema import Schema
 from sqlstream.spi.format import Rejected
+from sqlstream.spi.table_options import parse_options
 from sqlstream.terminal_text import shortened
 
 KERNEL_BLOCK_BYTES = 1 << 20
@@ -66,8 +67,8 @@ class JsonReader(FileRows):
     ) -> None:
         """`uses_kernel` and `block_bytes`: None for what is fastest, which is not to load the kernel for little data."""
         super().__init__(stream, path, schema, columns, skip_rows)
-        self._ignores_errors = is_true(options, "ignore-parse-errors")
-        self._needs_fields = is_true(options, "fail-on-missing-field")
+        given = parse_options(JsonOptions, options)
+        self._ignores_errors, self._needs_fields = given.ignores_errors, given.needs_fields
         self._block_bytes = block_bytes
         self._structure = structure_of(
             self._types, keeps_numbers=any(shows_digits(t) for t in self._types.values())

@@ -9,9 +9,10 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.formats.boolean_option import is_true
+from runtime.formats.json_options import JsonOptions
 from runtime.formats.text_values import format_text, joined_lines
 from sqlstream.schema import Schema
+from sqlstream.spi.table_options import parse_options
 from sqlstream.types import INT, LogicalType, TypeRoot, is_integer
 
 _SHORT_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -27,10 +28,10 @@ class JsonWriter:
     def __init__(self, stream: BinaryIO, schema: Schema, options: dict[str, str]) -> None:
         self._stream = stream
         self._schema = schema
-        self._leaves_out_nulls = is_true(options, "encode.ignore-null-fields")
-        self._is_plain = is_true(options, "encode.decimal-as-plain-number")
-        is_iso = options.get("timestamp-format.standard", "SQL").upper() == "ISO-8601"
-        self._date_separator = "T" if is_iso else " "
+        given = parse_options(JsonOptions, options)
+        self._leaves_out_nulls = given.leaves_out_nulls
+        self._is_plain = given.writes_plain_decimals
+        self._date_separator = "T" if given.timestamp_standard == "ISO-8601" else " "
 
     def write(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows:

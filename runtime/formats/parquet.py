@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from runtime.formats.file_rows import FileRows
@@ -12,8 +13,9 @@ from runtime.formats.rejection import absent_column
 from runtime.host.files import file_error
 from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.schema import Schema
-from sqlstream.spi.connector import OptionDescriptor, OptionType
+from sqlstream.spi.connector import OptionType
 from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, Rejected
+from sqlstream.spi.table_options import descriptors_of, option, parse_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,21 +23,24 @@ if TYPE_CHECKING:
 ROW_GROUP_ROWS = 1 << 17
 ROW_GROUP_BYTES = 64 << 20
 
-_OPTIONS = (
-    OptionDescriptor(
+
+@dataclass(frozen=True, kw_only=True)
+class ParquetOptions:
+    """The options of a table."""
+
+    compression: str = option(
         "compression",
         OptionType.ENUM,
         "How pages are compressed.",
         "SNAPPY",
         choices=("SNAPPY", "GZIP", "ZSTD", "LZ4", "UNCOMPRESSED"),
-    ),
-)
+    )
 
 
 class Parquet:
     """Columns are found by name; types that lose nothing are widened to the table's."""
 
-    descriptor = FormatDescriptor("parquet", _OPTIONS, ".parquet")
+    descriptor = FormatDescriptor("parquet", descriptors_of(ParquetOptions), ".parquet")
 
     def reader(
         self,
@@ -51,7 +56,7 @@ class Parquet:
         return ParquetReader(stream, path, schema, columns, batch_rows, skip_rows)
 
     def writer(self, stream: BinaryIO, schema: Schema, options: dict[str, str]) -> FileWriter:
-        return ParquetWriter(stream, schema, options.get("compression", "SNAPPY"))
+        return ParquetWriter(stream, schema, parse_options(ParquetOptions, options).compression)
 
     def validate(self, schema: Schema, options: dict[str, str]) -> None:
         refuse_types("parquet", schema, allows_nested=True)
@@ -229,7 +234,7 @@ class ParquetWriter:
         from sqlstream.arrow import to_arrow_schema
 
         self._schema = to_arrow_schema(schema)
-        name = "NONE" if compression.upper() == "UNCOMPRESSED" else compression.upper()
+        name = "NONE" if compression == "UNCOMPRESSED" else compression
         self._writer = _arrow_writer()(stream, self._schema, compression=name)
         self._pending: list[pa.RecordBatch] = []
         self._rows = self._bytes = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
 from runtime.formats.blocks import BLOCK_BYTES, Cut, read_blocks
@@ -11,8 +12,9 @@ from runtime.formats.file_rows import FileRows
 from runtime.formats.rejection import undecodable
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
-from sqlstream.spi.connector import OptionDescriptor, OptionType
+from sqlstream.spi.connector import OptionType
 from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, Rejected
+from sqlstream.spi.table_options import descriptors_of, option, parse_options
 from sqlstream.types import BINARY_ROOTS, STRING_ROOTS
 
 if TYPE_CHECKING:
@@ -20,21 +22,24 @@ if TYPE_CHECKING:
 
 _CHARSETS = ("UTF-8", "US-ASCII", "ISO-8859-1", "WINDOWS-1252")
 
-_OPTIONS = (
-    OptionDescriptor("charset", OptionType.ENUM, "How text is encoded.", "UTF-8", choices=_CHARSETS),
-    OptionDescriptor(
+
+@dataclass(frozen=True, kw_only=True)
+class RawOptions:
+    """The options of a table, as written."""
+
+    charset: str = option("charset", OptionType.ENUM, "How text is encoded.", "UTF-8", choices=_CHARSETS)
+    line_delimiter: str = option(
         "line-delimiter",
         OptionType.STRING,
         "What stands between two rows; \\n, \\r and \\t may be used.",
         "\\n",
-    ),
-)
+    )
 
 
 class Raw:
     """A table of one STRING or BYTES column."""
 
-    descriptor = FormatDescriptor("raw", _OPTIONS, ".raw", is_text=True)
+    descriptor = FormatDescriptor("raw", descriptors_of(RawOptions), ".raw", is_text=True)
 
     def reader(
         self,
@@ -179,11 +184,11 @@ class RawWriter:
 
 
 def _charset(options: dict[str, str]) -> str:
-    return codecs.lookup(options.get("charset", "UTF-8")).name
+    return codecs.lookup(parse_options(RawOptions, options).charset).name
 
 
 def _delimiter(options: dict[str, str]) -> bytes:
-    text = options.get("line-delimiter", "\\n")
+    text = parse_options(RawOptions, options).line_delimiter
     for escape, character in (("\\n", "\n"), ("\\r", "\r"), ("\\t", "\t")):
         text = text.replace(escape, character)
     if not text:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.formats.boolean_option import is_true
 from runtime.formats.json_objects import has_shape_of, holds, structure_of, take_apart
+from runtime.formats.json_options import JsonOptions
 from runtime.formats.json_values import parse_values
 from runtime.inference.duckdb_sniffer import DATE_FORMAT, first_line, nested_type, sniffing
 from runtime.inference.fractions import are_cut
@@ -21,6 +21,7 @@ from sqlstream import types as sql
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.schema import Field, Schema
 from sqlstream.spi.files import FileStatus
+from sqlstream.spi.table_options import parse_options
 from sqlstream.types import LogicalType, TypeRoot
 
 _TEMPORAL = (TypeRoot.DATE, TypeRoot.TIME, TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
@@ -38,7 +39,7 @@ def infer_json(found: list[FileStatus], options: dict[str, str], files: Any) -> 
             hint = "write one object on each line; jq -c '.[]' does it for an array"
             raise cannot_infer(path, f"it begins with {kind}", hint)
     text = b"\n".join(sample.strip() for _, sample in samples)
-    ignores_errors = is_true(options, "ignore-parse-errors")
+    ignores_errors = parse_options(JsonOptions, options).ignores_errors
     return _readable(text, _sniffed(samples[0][0], text, ignores_errors))
 
 

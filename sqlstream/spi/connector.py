@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import msgspec
 
 from sqlstream.changelog import ChangelogMode
+from sqlstream.config_option import parse_boolean, parse_duration_ms, parse_memory_bytes
 from sqlstream.schema import Schema
 from sqlstream.spi.committable import Committable
 from sqlstream.spi.files import Files
@@ -46,6 +47,27 @@ class OptionDescriptor(msgspec.Struct, frozen=True):
     is_required: bool = False
     choices: tuple[str, ...] = ()
     minimum: float | None = None
+
+    def parse(self, text: str) -> Any:
+        """The value: a DURATION in milliseconds, a MEMORY_SIZE in bytes, an ENUM as its choice is written in the descriptor.
+        ValueError for text of another type."""
+        if self.type is OptionType.ENUM:
+            chosen = [choice for choice in self.choices if choice.lower() == text.lower()]
+            if not chosen:
+                raise ValueError(text)
+            return chosen[0]
+        return _PARSERS[self.type](text)
+
+
+_PARSERS: dict[OptionType, Callable[[str], Any]] = {
+    OptionType.STRING: str,
+    OptionType.INTEGER: int,
+    OptionType.LONG: int,
+    OptionType.DOUBLE: float,
+    OptionType.BOOLEAN: parse_boolean,
+    OptionType.DURATION: parse_duration_ms,
+    OptionType.MEMORY_SIZE: parse_memory_bytes,
+}
 
 
 class Boundedness(msgspec.Struct, frozen=True):
@@ -152,7 +174,7 @@ class EnumeratorContext:
     parallelism: int
     batch_rows: int
     now_ms: Callable[[], int]
-    files: Any
+    files: Files
 
 
 class SplitEnumerator(Protocol):

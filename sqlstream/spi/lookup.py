@@ -5,12 +5,13 @@ from __future__ import annotations
 import datetime
 import enum
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import msgspec
 
-from sqlstream.config_option import parse_boolean, parse_duration_ms
 from sqlstream.errors import UserError
-from sqlstream.spi.connector import OptionDescriptor, OptionType
+from sqlstream.spi.connector import OptionType
+from sqlstream.spi.table_options import descriptors_of, option, parse_options
 
 MAX_RETRIES_DEFAULT = 3
 PARTIAL_ROWS_MAX_DEFAULT = 1_000_000
@@ -34,86 +35,92 @@ class ReloadStrategy(enum.Enum):
 _PARTIAL = "lookup.partial-cache."
 _FULL = "lookup.full-cache."
 
-LOOKUP_OPTIONS = (
-    OptionDescriptor(
+
+@dataclass(frozen=True, kw_only=True)
+class _Given:
+    """The options of a table, each by itself."""
+
+    cache: str = option(
         "lookup.cache",
         OptionType.ENUM,
         "What a lookup join keeps: nothing, the rows of the keys that it has looked up, or the whole table.",
         "NONE",
         choices=("NONE", "PARTIAL", "FULL"),
-    ),
-    OptionDescriptor(
+    )
+    partial_rows_max: int = option(
         f"{_PARTIAL}max-rows",
         OptionType.LONG,
         "Rows that a PARTIAL cache holds, where a key without rows counts as one; the keys used longest ago go first.",
         str(PARTIAL_ROWS_MAX_DEFAULT),
         minimum=1,
-    ),
-    OptionDescriptor(
+    )
+    expire_after_write_ms: int | None = option(
         f"{_PARTIAL}expire-after-write",
         OptionType.DURATION,
         "Look a key up again this long after it was.",
         minimum=1,
-    ),
-    OptionDescriptor(
+    )
+    expire_after_access_ms: int | None = option(
         f"{_PARTIAL}expire-after-access",
         OptionType.DURATION,
         "Forget a key this long after a row last asked for it.",
         minimum=1,
-    ),
-    OptionDescriptor(
+    )
+    keeps_missing_keys: bool = option(
         f"{_PARTIAL}cache-missing-key",
         OptionType.BOOLEAN,
         "Whether a PARTIAL cache also keeps that a key has no row.",
         "true",
-    ),
-    OptionDescriptor(
+    )
+    full_rows_max: int = option(
         f"{_FULL}max-rows",
         OptionType.LONG,
         "The most rows of a table that a FULL cache takes; a larger one fails the job.",
         str(FULL_ROWS_MAX_DEFAULT),
         minimum=1,
-    ),
-    OptionDescriptor(
+    )
+    reload_strategy: str = option(
         f"{_FULL}reload-strategy",
         OptionType.ENUM,
         "How a FULL cache is loaded again: at an interval, or at a time of the day. Without either it is loaded once.",
         "PERIODIC",
         choices=("PERIODIC", "TIMED"),
-    ),
-    OptionDescriptor(
+    )
+    reload_interval_ms: int | None = option(
         f"{_FULL}periodic-reload.interval",
         OptionType.DURATION,
         "How often a FULL cache is loaded again.",
         minimum=1,
-    ),
-    OptionDescriptor(
+    )
+    reload_mode: str = option(
         f"{_FULL}periodic-reload.schedule-mode",
         OptionType.ENUM,
         "Whether the interval begins at the end of a load or at its begin.",
         "FIXED_DELAY",
         choices=("FIXED_DELAY", "FIXED_RATE"),
-    ),
-    OptionDescriptor(
+    )
+    reload_time: str | None = option(
         f"{_FULL}timed-reload.iso-time",
         OptionType.STRING,
         "When a TIMED reload is due, as 10:15, 10:15:30Z or 10:15+02:00; UTC unless it says otherwise.",
-    ),
-    OptionDescriptor(
+    )
+    reload_days: int = option(
         f"{_FULL}timed-reload.interval-in-days",
         OptionType.INTEGER,
         "Days from one TIMED reload to the next.",
         "1",
         minimum=1,
-    ),
-    OptionDescriptor(
+    )
+    max_retries: int = option(
         "lookup.max-retries",
         OptionType.INTEGER,
         "How often a lookup that failed, such as for a locked file, is tried again.",
         str(MAX_RETRIES_DEFAULT),
         minimum=0,
-    ),
-)
+    )
+
+
+LOOKUP_OPTIONS = descriptors_of(_Given)
 
 
 class Reload(msgspec.Struct, frozen=True):
@@ -153,21 +160,18 @@ class LookupOptions(msgspec.Struct, frozen=True):
     @staticmethod
     def of(options: Mapping[str, str]) -> LookupOptions:
         """UserError SS4003 for an option that the cache has no use for, SS4002 and SS4005 for values that do not fit."""
-        cache = CacheKind(options.get("lookup.cache", "NONE").upper())
+        given = parse_options(_Given, options)
+        cache = CacheKind(given.cache)
         _check_use(options, cache)
-
-        def duration_ms(key: str) -> int:
-            return parse_duration_ms(options[key]) if key in options else 0
-
         return LookupOptions(
             cache=cache,
-            partial_rows_max=int(options.get(f"{_PARTIAL}max-rows", PARTIAL_ROWS_MAX_DEFAULT)),
-            expire_after_write_ms=duration_ms(f"{_PARTIAL}expire-after-write"),
-            expire_after_access_ms=duration_ms(f"{_PARTIAL}expire-after-access"),
-            keeps_missing_keys=parse_boolean(options.get(f"{_PARTIAL}cache-missing-key", "true")),
-            full_rows_max=int(options.get(f"{_FULL}max-rows", FULL_ROWS_MAX_DEFAULT)),
-            reload=_reload(options) if cache is CacheKind.FULL else None,
-            max_retries=int(options.get("lookup.max-retries", MAX_RETRIES_DEFAULT)),
+            partial_rows_max=given.partial_rows_max,
+            expire_after_write_ms=given.expire_after_write_ms or 0,
+            expire_after_access_ms=given.expire_after_access_ms or 0,
+            keeps_missing_keys=given.keeps_missing_keys,
+            full_rows_max=given.full_rows_max,
+            reload=_reload(options, given) if cache is CacheKind.FULL else None,
+            max_retries=given.max_retries,
         )
 
 
@@ -191,8 +195,8 @@ def _check_use(options: Mapping[str, str], cache: CacheKind) -> None:
             )
 
 
-def _reload(options: Mapping[str, str]) -> Reload | None:
-    strategy = ReloadStrategy(options.get(f"{_FULL}reload-strategy", "PERIODIC").upper())
+def _reload(options: Mapping[str, str], given: _Given) -> Reload | None:
+    strategy = ReloadStrategy(given.reload_strategy)
     other = "timed-reload." if strategy is ReloadStrategy.PERIODIC else "periodic-reload."
     unused = next((key for key in options if key.startswith(_FULL + other)), None)
     if unused is not None:
@@ -202,23 +206,22 @@ def _reload(options: Mapping[str, str]) -> Reload | None:
             hint="choose the other strategy, or leave the option out",
         )
     if strategy is ReloadStrategy.TIMED:
-        return _timed(options)
-    interval = options.get(f"{_FULL}periodic-reload.interval")
-    mode = options.get(f"{_FULL}periodic-reload.schedule-mode")
-    if interval is None:
-        if mode is not None:
+        return _timed(given)
+    mode = f"{_FULL}periodic-reload.schedule-mode"
+    if given.reload_interval_ms is None:
+        if mode in options:
             raise UserError(
                 "SS4005",
-                f'option "{_FULL}periodic-reload.schedule-mode" needs an interval',
+                f'option "{mode}" needs an interval',
                 hint=f"add '{_FULL}periodic-reload.interval' = '10 min'",
             )
         return None
-    return Reload(parse_duration_ms(interval), (mode or "").upper() == "FIXED_RATE")
+    return Reload(given.reload_interval_ms, given.reload_mode == "FIXED_RATE")
 
 
-def _timed(options: Mapping[str, str]) -> Reload:
+def _timed(given: _Given) -> Reload:
     key = f"{_FULL}timed-reload.iso-time"
-    text = options.get(key)
+    text = given.reload_time
     if text is None:
         raise UserError(
             "SS4005", f"'{_FULL}reload-strategy' = 'TIMED' needs a time", hint=f"add '{key}' = '10:15'"
@@ -233,5 +236,4 @@ def _timed(options: Mapping[str, str]) -> Reload:
         ) from None
     offset = time.utcoffset() or datetime.timedelta()
     moment = datetime.timedelta(hours=time.hour, minutes=time.minute, seconds=time.second) - offset
-    days = int(options.get(f"{_FULL}timed-reload.interval-in-days", 1))
-    return Reload(days * _DAY_MS, time_of_day_ms=int(moment.total_seconds() * 1000) % _DAY_MS)
+    return Reload(given.reload_days * _DAY_MS, time_of_day_ms=int(moment.total_seconds() * 1000) % _DAY_MS)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from runtime.connectors.duckdb.place_kind import PlaceKind
 from runtime.connectors.file_paths import is_pattern, local_path
 from runtime.connectors.server_address import check_address
-from sqlstream.config_option import parse_boolean
 from sqlstream.errors import UserError
-from sqlstream.spi.connector import OptionDescriptor, OptionType
+from sqlstream.spi.connector import OptionType
 from sqlstream.spi.lookup import LOOKUP_OPTIONS
+from sqlstream.spi.table_options import descriptors_of, option, parse_options
 
 EXTENSIONS = {
     PlaceKind.SQLITE: "sqlite_scanner",
@@ -38,36 +38,43 @@ _PACKED = (".gz", ".zst")
 _CSV_OPTIONS = ("csv.header", "csv.field-delimiter")
 _LOGIN_OPTIONS = ("username", "password")
 
-OPTIONS = (
-    OptionDescriptor(
+
+@dataclass(frozen=True, kw_only=True)
+class _Given:
+    """The options of a table, each by itself."""
+
+    path: str = option(
         "path",
         OptionType.STRING,
         "A DuckDB or SQLite file; a CSV, JSON or Parquet file, or a pattern with *, ?, […] and **; for a server its address as"
         " in 'dbname=shop host=localhost port=5432'.",
         is_required=True,
-    ),
-    OptionDescriptor(
+    )
+    type: str | None = option(
         "type",
         OptionType.ENUM,
         "What is at the path; by default its ending says so.",
         choices=tuple(kind.value for kind in PlaceKind),
-    ),
-    OptionDescriptor(
+    )
+    table_name: str | None = option(
         "table-name",
         OptionType.STRING,
         "The table or view in the database, as table or schema.table; by default the name of the table itself.",
-    ),
-    OptionDescriptor("username", OptionType.STRING, "The user of a database server."),
-    OptionDescriptor("password", OptionType.STRING, "The password of that user; never shown."),
-    OptionDescriptor(
+    )
+    username: str | None = option("username", OptionType.STRING, "The user of a database server.")
+    password: str | None = option("password", OptionType.STRING, "The password of that user; never shown.")
+    has_header: bool = option(
         "csv.header", OptionType.BOOLEAN, "Whether the first line of CSV files names the columns.", "true"
-    ),
-    OptionDescriptor(
+    )
+    delimiter: str = option(
         "csv.field-delimiter", OptionType.STRING, "The character between the fields of CSV files.", ","
-    ),
-    *LOOKUP_OPTIONS,
-    OptionDescriptor("sink.parallelism", OptionType.INTEGER, "How many subtasks write.", minimum=1),
-)
+    )
+    sink_parallelism: int | None = option(
+        "sink.parallelism", OptionType.INTEGER, "How many subtasks write.", minimum=1
+    )
+
+
+OPTIONS = (*descriptors_of(_Given), *LOOKUP_OPTIONS)
 
 
 @dataclass(frozen=True)
@@ -91,8 +98,9 @@ class Place:
 
 def read_place(table: str, options: Mapping[str, str]) -> Place:
     """UserError SS4002, SS4003 and SS4005 for options that do not fit each other."""
-    kind = _kind(table, options)
-    path = options["path"] if kind.is_server else local_path(options["path"])
+    given = parse_options(_Given, options)
+    kind = _kind(table, given)
+    path = given.path if kind.is_server else local_path(given.path)
     _check_use(kind, options)
     if kind.is_server:
         check_address(kind.value, path)
@@ -102,30 +110,30 @@ def read_place(table: str, options: Mapping[str, str]) -> Place:
             f'option "path" is a pattern, but a {kind.value} database is one file',
             hint="name one file",
         )
-    delimiter = options.get("csv.field-delimiter", ",").replace("\\t", "\t")
+    delimiter = given.delimiter.replace("\\t", "\t")
     if len(delimiter) != 1:
         raise UserError(
             "SS4002",
             f'option "csv.field-delimiter" takes one character, not "{delimiter}"',
             hint="write ';' or '\\t'",
         )
-    schema, _, name = options.get("table-name", table).rpartition(".")
+    schema, _, name = (table if given.table_name is None else given.table_name).rpartition(".")
     return Place(
         kind=kind,
         path=path,
         schema=schema,
         table=name,
-        username=options.get("username", ""),
-        password=options.get("password", ""),
-        has_header=parse_boolean(options.get("csv.header", "true")),
+        username=given.username or "",
+        password=given.password or "",
+        has_header=given.has_header,
         delimiter=delimiter,
     )
 
 
-def _kind(table: str, options: Mapping[str, str]) -> PlaceKind:
-    if "type" in options:
-        return PlaceKind(options["type"].lower())
-    path = options["path"].lower()
+def _kind(table: str, given: _Given) -> PlaceKind:
+    if given.type is not None:
+        return PlaceKind(given.type)
+    path = given.path.lower()
     for ending in _PACKED:
         path = path.removesuffix(ending)
     kind = _ENDINGS.get(os.path.splitext(path)[1])

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from runtime.connectors.jdbc.database import Database, DatabaseKind, TableName
 from runtime.connectors.jdbc.url import parse_url
-from sqlstream.config_option import parse_boolean, parse_duration_ms
 from sqlstream.errors import UserError
-from sqlstream.spi.connector import OptionDescriptor, OptionType
+from sqlstream.spi.connector import OptionType
 from sqlstream.spi.lookup import LOOKUP_OPTIONS
+from sqlstream.spi.table_options import descriptors_of, option, parse_options
 
 _DRIVERS = {
     "org.postgresql.driver": DatabaseKind.POSTGRES,
@@ -27,89 +27,100 @@ _PARTITION = (
     "scan.partition.upper-bound",
 )
 
-OPTIONS = (
-    OptionDescriptor(
+
+@dataclass(frozen=True, kw_only=True)
+class _Given:
+    """The options of a table, each by itself."""
+
+    url: str = option(
         "url",
         OptionType.STRING,
         "The database: 'jdbc:postgresql://host:5432/database' or 'jdbc:sqlite:/path/of/file.sqlite'.",
         is_required=True,
-    ),
-    OptionDescriptor(
+    )
+    table_name: str = option(
         "table-name",
         OptionType.STRING,
         "The table or view in the database, as table or schema.table.",
         is_required=True,
-    ),
-    OptionDescriptor(
+    )
+    driver: str | None = option(
         "driver",
         OptionType.STRING,
         "The class of Flink's driver for the URL, org.postgresql.Driver or org.sqlite.JDBC; the URL says enough.",
-    ),
-    OptionDescriptor("username", OptionType.STRING, "The user of the database; only with a password."),
-    OptionDescriptor("password", OptionType.STRING, "The password of that user; never shown."),
-    OptionDescriptor(
+    )
+    username: str | None = option(
+        "username", OptionType.STRING, "The user of the database; only with a password."
+    )
+    password: str | None = option("password", OptionType.STRING, "The password of that user; never shown.")
+    connect_timeout_ms: int = option(
         "connection.max-retry-timeout",
         OptionType.DURATION,
         "How long to wait for a server that does not answer a connect, in whole seconds.",
         "60s",
         minimum=1000,
-    ),
-    OptionDescriptor(
+    )
+    partition_column: str | None = option(
         _PARTITION[0],
         OptionType.STRING,
         "A column of numbers by whose ranges the subtasks share the rows; needs the other three.",
-    ),
-    OptionDescriptor(_PARTITION[1], OptionType.INTEGER, "How many ranges there are.", minimum=1),
-    OptionDescriptor(
+    )
+    partition_count: int | None = option(
+        _PARTITION[1], OptionType.INTEGER, "How many ranges there are.", minimum=1
+    )
+    partition_lower: int | None = option(
         _PARTITION[2], OptionType.LONG, "The smallest value of the first range; rows below it are not read."
-    ),
-    OptionDescriptor(
+    )
+    partition_upper: int | None = option(
         _PARTITION[3], OptionType.LONG, "The largest value of the last range; rows above it are not read."
-    ),
-    OptionDescriptor(
+    )
+    fetch_rows: int = option(
         "scan.fetch-size",
         OptionType.INTEGER,
         "The most rows of a batch that is read; 0 takes `execution.batch-rows`.",
         "0",
         minimum=0,
-    ),
-    OptionDescriptor(
+    )
+    is_auto_commit: bool = option(
         "scan.auto-commit",
         OptionType.BOOLEAN,
         "Whether each range is read in a transaction of its own; otherwise a subtask reads all of its ranges in one.",
         "true",
-    ),
-    OptionDescriptor(
+    )
+    filter_policy: str = option(
         "filter.handling.policy",
         OptionType.ENUM,
         "Whether the database checks the conditions that it decides as sqlstream does.",
         "always",
         choices=("always", "never"),
-    ),
-    *LOOKUP_OPTIONS,
-    OptionDescriptor(
+    )
+    flush_rows_max: int = option(
         "sink.buffer-flush.max-rows",
         OptionType.INTEGER,
         "Rows that wait before they are sent to the database; 0 sets no such limit.",
         "100",
         minimum=0,
-    ),
-    OptionDescriptor(
+    )
+    flush_interval_ms: int = option(
         "sink.buffer-flush.interval",
         OptionType.DURATION,
         "When further rows come, those are sent that have waited for this long; 0 sets no such limit.",
         "1s",
         minimum=0,
-    ),
-    OptionDescriptor(
+    )
+    sink_retries_max: int = option(
         "sink.max-retries",
         OptionType.INTEGER,
         "How often rows that could not be written for a reason that may pass are written again.",
         "3",
         minimum=0,
-    ),
-    OptionDescriptor("sink.parallelism", OptionType.INTEGER, "How many subtasks write.", minimum=1),
-)
+    )
+    sink_parallelism: int | None = option(
+        "sink.parallelism", OptionType.INTEGER, "How many subtasks write.", minimum=1
+    )
+
+
+OPTIONS = (*descriptors_of(_Given), *LOOKUP_OPTIONS)
 
 
 @dataclass(frozen=True)
@@ -154,34 +165,34 @@ class JdbcOptions:
 
 def read_options(options: Mapping[str, str]) -> JdbcOptions:
     """UserError SS4002, SS4003 and SS4005 for options that do not fit each other."""
-    url = parse_url(options["url"])
-    _check_driver(url.kind, options.get("driver"))
+    given = parse_options(_Given, options)
+    url = parse_url(given.url)
+    _check_driver(url.kind, given.driver)
     _check_login(url.kind, options)
-    timeout_ms = parse_duration_ms(options.get("connection.max-retry-timeout", "60s"))
-    if timeout_ms % 1000:
+    if given.connect_timeout_ms % 1000:
         raise UserError(
             "SS4002",
             'option "connection.max-retry-timeout" takes whole seconds',
             hint="write '60s'",
         )
-    schema, _, table = options["table-name"].rpartition(".")
+    schema, _, table = given.table_name.rpartition(".")
     return JdbcOptions(
         database=Database(
             kind=url.kind,
-            url=options["url"],
+            url=given.url,
             address=url.address,
-            username=options.get("username", ""),
-            password=options.get("password", ""),
-            connect_timeout_s=timeout_ms // 1000,
+            username=given.username or "",
+            password=given.password or "",
+            connect_timeout_s=given.connect_timeout_ms // 1000,
         ),
         table=TableName(schema or url.schema, table),
-        partitions=_partitions(options),
-        fetch_rows=int(options.get("scan.fetch-size", "0")),
-        is_auto_commit=parse_boolean(options.get("scan.auto-commit", "true")),
-        is_filtering=options.get("filter.handling.policy", "always").lower() == "always",
-        flush_rows_max=int(options.get("sink.buffer-flush.max-rows", "100")),
-        flush_interval_ms=parse_duration_ms(options.get("sink.buffer-flush.interval", "1s")),
-        sink_retries_max=int(options.get("sink.max-retries", "3")),
+        partitions=_partitions(options, given),
+        fetch_rows=given.fetch_rows,
+        is_auto_commit=given.is_auto_commit,
+        is_filtering=given.filter_policy == "always",
+        flush_rows_max=given.flush_rows_max,
+        flush_interval_ms=given.flush_interval_ms,
+        sink_retries_max=given.sink_retries_max,
     )
 
 
@@ -210,26 +221,31 @@ def _check_login(kind: DatabaseKind, options: Mapping[str, str]) -> None:
         )
 
 
-def _partitions(options: Mapping[str, str]) -> Partitions | None:
-    given = [key for key in _PARTITION if key in options]
-    if not given:
+def _partitions(options: Mapping[str, str], given: _Given) -> Partitions | None:
+    named = [key for key in _PARTITION if key in options]
+    if not named:
         return None
     missing = next((key for key in _PARTITION if key not in options), None)
     if missing is not None:
         raise UserError(
-            "SS4005", f'option "{given[0]}" needs the option "{missing}"', hint=f"add '{missing}' = '…'"
+            "SS4005", f'option "{named[0]}" needs the option "{missing}"', hint=f"add '{missing}' = '…'"
         )
-    column, count, lower, upper = (options[key] for key in _PARTITION)
-    if int(count) > _RANGES_MAX:
+    column, count = given.partition_column, given.partition_count
+    lower, upper = given.partition_lower, given.partition_upper
+    assert column is not None
+    assert count is not None
+    assert lower is not None
+    assert upper is not None
+    if count > _RANGES_MAX:
         raise UserError(
             "SS4002",
             f'option "{_PARTITION[1]}" must be at most {_RANGES_MAX}, not {count}',
             hint="take a few for each subtask",
         )
-    if int(lower) > int(upper):
+    if lower > upper:
         raise UserError(
             "SS4002",
             f'option "{_PARTITION[2]}" is {lower}, which is above "{_PARTITION[3]}" of {upper}',
             hint="exchange the two",
         )
-    return Partitions(column, int(count), int(lower), int(upper))
+    return Partitions(column, count, lower, upper)

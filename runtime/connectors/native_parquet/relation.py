@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from runtime.connectors.duckdb.database import connect
 from runtime.connectors.file_constants import FileConstants
+from runtime.connectors.file_options import FileOptions
 from runtime.connectors.file_paths import find_files, is_pattern, local_path, table_root
 from runtime.connectors.native_parquet.constants import constant
 from runtime.connectors.native_parquet.expressions import (
@@ -126,7 +127,7 @@ def parquet_relation(
 def _files(spec: SourceSpec, engine: str, files: Files, check_cancelled: Callable[[], None]) -> list[_File]:
     path = local_path(spec.options["path"])
     constants = FileConstants(spec, table_root(path, files))
-    pattern = spec.options.get("source.path.regex-pattern", "")
+    pattern = FileOptions.of(spec.options).path_pattern or ""
     found = []
     statuses = find_files(path, pattern, files, may_be_empty=False)
     if not statuses:

@@ -1,0 +1,69 @@
+"""The options of connector `filesystem`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlstream.spi.connector import OptionType
+from sqlstream.spi.table_options import option, parse_options
+
+REJECTED_ROWS_PATH = "source.rejected-rows.path"
+"""The option that names the directory of undecodable rows; empty, no rows are kept."""
+
+MONITOR_INTERVAL = "source.monitor-interval"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileOptions:
+    path: str = option(
+        "path",
+        OptionType.STRING,
+        "A file, a directory with all files below it, or for reading a pattern with *, ?, […] and **.",
+        is_required=True,
+    )
+    monitor_interval_ms: int | None = option(
+        MONITOR_INTERVAL,
+        OptionType.DURATION,
+        "Look for further files this often; the table then has no end.",
+        minimum=1,
+    )
+    # Each open file has a decoded block in memory, a few megabytes; more files than the default rarely overlap in time.
+    open_files_max: int = option(
+        "source.open-files.max",
+        OptionType.INTEGER,
+        "How many files that overlap in event time one subtask reads side by side.",
+        "16",
+        minimum=1,
+    )
+    path_pattern: str | None = option(
+        "source.path.regex-pattern",
+        OptionType.STRING,
+        "Read only files whose whole path matches this regular expression.",
+    )
+    rejected_rows_path: str | None = option(
+        REJECTED_ROWS_PATH,
+        OptionType.STRING,
+        "Directory for rows that could not be decoded; empty keeps none and shows the first ones. By default of SELECT"
+        " empty, of INSERT `_<name>.rejected` beside the table's path.",
+    )
+    default_partition_name: str = option(
+        "partition.default-name",
+        OptionType.STRING,
+        "The directory value of a partition whose column is NULL or empty.",
+        "__DEFAULT_PARTITION__",
+    )
+    file_bytes: int = option(
+        "sink.rolling-policy.file-size",
+        OptionType.MEMORY_SIZE,
+        "Start a new file when one has this size.",
+        "128MB",
+        minimum=1,
+    )
+    sink_parallelism: int | None = option(
+        "sink.parallelism", OptionType.INTEGER, "How many subtasks write.", minimum=1
+    )
+
+    @staticmethod
+    def of(options: Mapping[str, str]) -> FileOptions:
+        return parse_options(FileOptions, options)
