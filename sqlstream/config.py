@@ -71,7 +71,8 @@ OPTIONS: dict[str, ConfigOption] = {
         ConfigOption("taskmanager.network.memory.max-buffered-bytes", _M, "32 mb",
                      "Bytes that may wait in one channel between two tasks.", minimum=65536),
         ConfigOption("taskmanager.memory.network.max", _M, "256 mb",
-                     "Bytes that channels of one TaskManager may borrow together while their senders are ahead.", minimum=0,
+                     "Bytes of one TaskManager for its exchange with others: half for channels whose senders are ahead, half "
+                     "shared with processes of the same machine.", minimum=0,
                      scope=Scope.CLUSTER),
         ConfigOption("table.exec.state.ttl", _D, "0 ms", "Forget keyed state this long after its last update; 0 keeps it.",
                      minimum=0),

@@ -141,7 +141,7 @@ class _Writer:
     def write(self, batch: pa.RecordBatch) -> None:
         self._recorded.append(batch)
 
-    def finish(self) -> list[dict[str, Any]]:
+    def prepare_commit(self, checkpoint_id: int) -> list[dict[str, Any]]:
         return []
 
     def abort(self) -> None:
@@ -253,6 +253,12 @@ class Deployment:
         while self._waiting and self._waiting[0][0] <= self.now_ms:
             heapq.heappop(self._waiting)[2]()
 
+    def operators(self) -> Iterator[Operator[Any]]:
+        """Those of all tasks that run."""
+        for subtasks in self.tasks.values():
+            for task in subtasks:
+                yield from task.chain.operators()
+
     def run(self) -> None:
         """Until every script has stopped, or every task has ended."""
         tasks = [task for subtasks in self.tasks.values() for task in subtasks]
@@ -290,8 +296,10 @@ def run_job(
     scripts: Mapping[str, list[Script]],
     parallelisms: Sequence[int],
     seed: int,
+    seen: Callable[[Operator[Any]], None] = lambda operator: None,
 ) -> list[pa.RecordBatch]:
-    """What the sink records of a run that is cut at random places and goes on at the next parallelism."""
+    """What the sink records of a run that is cut at random places and goes on at the next parallelism; `seen` gets the operators
+    that hold state at a cut."""
     fate = random.Random(seed)
     tape = _tape(graph, scripts, fate)
     states: States = {}
@@ -301,6 +309,8 @@ def run_job(
         deployment = Deployment(at_parallelism(graph, parallelism), tape, states, now_ms)
         deployment.run()
         if number < len(parallelisms):
+            for operator in deployment.operators():
+                seen(operator)
             states = deployment.save()
             now_ms = deployment.now_ms
     return tape.recorded
@@ -309,10 +319,11 @@ def run_job(
 def operators_of(graph: JobGraph, scripts: Mapping[str, list[Script]]) -> Iterator[Operator[Any]]:
     """The operators that the tasks of a job open."""
     tape = _tape(graph, scripts, random.Random(0))
-    for subtasks in Deployment(at_parallelism(graph, 1), tape, {}, 0).tasks.values():
+    deployment = Deployment(at_parallelism(graph, 1), tape, {}, 0)
+    for subtasks in deployment.tasks.values():
         for task in subtasks:
             task.step()
-            yield from task.chain.operators()
+    yield from deployment.operators()
 
 
 def _tape(graph: JobGraph, scripts: Mapping[str, list[Script]], fate: random.Random) -> Tape:

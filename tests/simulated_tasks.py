@@ -248,7 +248,7 @@ class SimulatedChannel:
     def when_room(self, on_room: Callable[[], None]) -> None:
         self._on_room = on_room
 
-    def put(self, item: Any, size: int) -> None:
+    def put(self, item: Any, size: int, key_hashes: Any = None) -> None:
         if self.is_closed:
             raise ChannelClosed
         self._under_way.append(item)

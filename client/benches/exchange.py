@@ -28,22 +28,22 @@ from client.benches.exchange_end import (
 )
 from runtime.host.process import LIBRARY_THREAD_LIMIT
 from runtime.host.random import random_id, random_token
-from runtime.net.channels import Channel
+from runtime.net.partition_table import PartitionTable, SubpartitionId
 from sqlstream.errors import FailureReason, JobError
 
 PATHS = ("process", "machine", "tcp")
 """Between two threads of a process, between two processes of a machine, and between two processes over TCP on loopback."""
 
 WARM_UP_S = 0.3
-SPACED_BATCHES = 300
+SPACED_BATCHES = 200
 STOP_TIMEOUT_S = 15.0
 
 
 @dataclass(frozen=True)
 class ExchangeFigure:
     """CPU is that of all threads of a process, per batch; within a process all of it is shown as the sender's. `latency_us` is
-    the median from the producer's thread to the consumer's, for one batch each millisecond. `threads` are those of Python in the
-    consumer's process."""
+    the median from the producer's thread to the consumer's, for one batch each five milliseconds. `threads` are those of Python
+    in the consumer's process."""
 
     path: str
     channels: int
@@ -73,7 +73,7 @@ def figures(
     warm_up_s: float = WARM_UP_S,
 ) -> Iterator[ExchangeFigure]:
     """Batches of four BIGINT columns, in turn over all channels, for `seconds` per figure, after `warm_up_s`; then `spaced` of
-    them for the latency. JobError SS6053, SS6063."""
+    them for the latency. JobError SS6063."""
     before_s = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     LIBRARY_THREAD_LIMIT.hold()
@@ -135,9 +135,12 @@ class _Ends:
 
 
 def _run_within_process(load: Load, consumer: Consumer) -> _Run:
-    channels = [Channel(CAPACITY_BYTES) for _ in range(load.channels)]
-    for channel in channels:
-        channel.connect()
+    table = PartitionTable()
+    ids = [SubpartitionId(load.job_id, "p", i) for i in range(load.channels)]
+    channels = [table.meet(one, CAPACITY_BYTES) for one in ids]
+    # The consumer's end of each is the same channel.
+    for one in ids:
+        table.meet(one, CAPACITY_BYTES)
     producer = threading.Thread(target=produce, args=(load, channels), daemon=True)
     cpu_s = time.process_time()
     producer.start()

@@ -29,7 +29,8 @@ from sqlstream.errors import FailureReason, JobError
 from sqlstream.messages.rpc import InputChannelDescriptor
 
 COLUMNS = 4
-SPACING_S = 0.001
+SPACING_S = 0.005
+_READ_CHECK_S = 0.001
 SWITCH_INTERVAL_S = 0.0002
 """That of a TaskManager's process."""
 
@@ -39,7 +40,7 @@ NETWORK_MEMORY_BYTES: int = config.get({}, "taskmanager.memory.network.max")
 
 class Load(msgspec.Struct, frozen=True):
     """Batches of `rows` rows, in turn over `channels` channels of job `job_id`: without a pause for `seconds`, or `spaced` of
-    them, one each millisecond."""
+    them, one each five milliseconds."""
 
     job_id: str
     channels: int
@@ -108,20 +109,30 @@ def produce(load: Load, channels: Sequence[Channel]) -> Outcome:
             batch = batch.set_column(0, "a", pa.array(np.full(load.rows, time.monotonic_ns())))
         channel = channels[sent % len(channels)]
         if not channel.has_room:
+            _flush(channels)
             channel.wait_for_room()
         channel.put(batch, size)
+        if load.spaced:
+            channel.flush()
         sent += 1
     for channel in channels:
         channel.put(EndOfInput(), 0)
+    _flush(channels)
     for channel in channels:
         channel.wait_connected()
     wait_until_read(channels)
     return Outcome(sent, time.monotonic() - begun_s, time.process_time() - cpu_s)
 
 
+def _flush(channels: Sequence[Channel]) -> None:
+    """As a task does before it waits."""
+    for channel in channels:
+        channel.flush()
+
+
 def wait_until_read(channels: Sequence[Channel]) -> None:
     while any(channel.queued_bytes for channel in channels):
-        time.sleep(SPACING_S)
+        time.sleep(_READ_CHECK_S)
 
 
 class Consumer:
@@ -137,12 +148,12 @@ class Consumer:
         """Called by any thread: `consume` fails with the cause."""
 
         def fail() -> None:
-            raise JobError("SS6053", f"lost the other end: {cause}", reason=FailureReason.PARTITION_LOST)
+            raise JobError("SS6063", f"lost the process that sends: {cause}", reason=FailureReason.INTERNAL)
 
         self._mailbox.post(fail)
 
     def consume(self, channels: Sequence[Channel]) -> Outcome:
-        """Wait for the first batch, then count until every channel has ended. JobError SS6053."""
+        """Wait for the first batch, then count until every channel has ended. JobError SS6063."""
         gate = InputGate((0,), (tuple(channels),), self._mailbox)
         gate.open()
         begun_s, cpu_s = 0.0, 0.0

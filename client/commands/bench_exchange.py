@@ -31,7 +31,7 @@ tcp      two processes over TCP on loopback, without TLS, as TaskManagers of sev
 rows/s        as many batches as fit, for --seconds, in turn over all channels.
 sender us     CPU microseconds per batch of all threads of the sending process; within a process of both ends.
 receiver us   the same of the receiving process.
-latency us    median from the producer's thread to the consumer's, for one batch each millisecond.
+latency us    median from the producer's thread to the consumer's, for one batch each five milliseconds.
 threads       Python's threads in the receiving process.
 """
 

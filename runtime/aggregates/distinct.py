@@ -30,10 +30,8 @@ class Distinct(Accumulator):
         self.suffixes = inner.suffixes
         types = [to_arrow_type(t) for t in argument_types]
         self.counts = ValueCounts(types[0] if len(types) == 1 else pa.struct(_named(types)))
-        self._capacity = 0
 
     def resize(self, capacity: int) -> None:
-        self._capacity = max(self._capacity, capacity)
         self.inner.resize(capacity)
 
     def accumulate(self, slots: Array, args: list[pa.Array], weights: Array) -> None:
@@ -61,7 +59,7 @@ class Distinct(Accumulator):
 
     def reset(self, slots: Array) -> None:
         self.inner.reset(slots)
-        self.counts.drop(slots, self._capacity)
+        self.counts.drop(slots)
 
     def nbytes(self) -> int:
         return self.inner.nbytes() + self.counts.nbytes()

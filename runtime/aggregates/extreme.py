@@ -113,7 +113,7 @@ class RetractableExtreme(Extreme):
 
     def _recompute(self, slots: Array) -> None:
         super().reset(slots)
-        owners, values = self._counts.values_of(slots, self._seen.count)
+        owners, values = self._counts.values_of(slots)
         self.put(owners, values, NO_WEIGHTS)
 
     def merge(self, slots: Array, columns: list[pa.Array]) -> None:
@@ -128,7 +128,7 @@ class RetractableExtreme(Extreme):
 
     def reset(self, slots: Array) -> None:
         super().reset(slots)
-        self._counts.drop(slots, self._seen.count)
+        self._counts.drop(slots)
 
     def nbytes(self) -> int:
         return super().nbytes() + self._counts.nbytes()

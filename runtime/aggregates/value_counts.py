@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from runtime.kernels.accumulate import add_into
 from runtime.kernels.buffers import to_array, view_values
+from runtime.kernels.chains import Chains
 from runtime.kernels.group import group
 from runtime.kernels.growing import GrowingArray
 from runtime.kernels.index import KeyIndex
@@ -16,13 +17,15 @@ from runtime.state.arrays import Array
 class ValueCounts:
     """A multiset of values per slot; a struct value is compared by its fields, none of which is NULL in a counted row.
 
-    State: one entry per (slot, value) whose count is not zero.
+    State: one entry per (slot, value) whose count is not zero, and once values of a slot were dropped or read, a chain of its
+    entries per slot.
     """
 
     def __init__(self, value_type: pa.DataType) -> None:
         self.value_type = value_type
         self._index = KeyIndex([pa.int64(), *_parts_of(value_type)])
         self._counts = GrowingArray(np.int64)
+        self._chains: Chains | None = None
 
     def add(self, slots: Array, values: pa.Array, weights: Array) -> tuple[Array, Array]:
         """Add `weights` (empty: 1 per row) to the counts of (slot, value); rows of weight 0 are skipped.
@@ -35,8 +38,10 @@ class ValueCounts:
         groups, representatives = group(keys)
         deltas = np.zeros(len(representatives), dtype=np.int64)
         add_into(deltas, groups, amounts)
-        entries, _ = self._index.get_or_insert([k.take(pa.array(representatives)) for k in keys])
+        entries, is_new = self._index.get_or_insert([k.take(pa.array(representatives)) for k in keys])
         self._counts.reserve(self._index.slot_count)
+        if self._chains is not None:
+            self._chains.append(slots[rows[representatives[is_new]]], entries[is_new])
         counts = self._counts.values
         before = counts[entries]
         after = before + deltas
@@ -49,29 +54,28 @@ class ValueCounts:
         if len(entries):
             self._counts.values[entries] = 0
             self._index.delete(entries)
+            if self._chains is not None:
+                self._chains.remove(entries)
 
-    def entries(self) -> tuple[Array, pa.Array]:
-        """(slot, value) of every entry with a positive count."""
-        live = self._index.slots()
-        live = live[self._counts.values[live] > 0]
-        owners, *values = self._index.keys(live)
+    def _entries_of(self, slots: Array) -> Array:
+        """The entries of distinct slots."""
+        if self._chains is None:
+            # Made when it is first needed: over insert-only rows without a time to live it never is.
+            self._chains = Chains()
+            live = self._index.slots()
+            self._chains.append(view_values(self._index.keys(live, [0])[0], np.int64), live)
+        return self._chains.match(slots)[1]
+
+    def values_of(self, slots: Array) -> tuple[Array, pa.Array]:
+        """(slot, value) of the entries of distinct slots that have a positive count."""
+        entries = self._entries_of(slots)
+        entries = entries[self._counts.values[entries] > 0]
+        owners, *values = self._index.keys(entries)
         return view_values(owners, np.int64), self._whole(values)
 
-    def values_of(self, slots: Array, capacity: int) -> tuple[Array, pa.Array]:
-        """The entries of some slots; `capacity` bounds the slot numbers."""
-        owners, values = self.entries()
-        wanted = np.zeros(capacity, dtype=bool)
-        wanted[slots] = True
-        rows = np.flatnonzero(wanted[owners])
-        return owners[rows], values.take(pa.array(rows))
-
-    def drop(self, slots: Array, capacity: int) -> None:
-        """Forget all values of some slots."""
-        live = self._index.slots()
-        owners = view_values(self._index.keys(live)[0], np.int64)
-        wanted = np.zeros(capacity, dtype=bool)
-        wanted[slots] = True
-        self._forget(live[wanted[owners]])
+    def drop(self, slots: Array) -> None:
+        """Forget all values of distinct slots."""
+        self._forget(self._entries_of(slots))
 
     @property
     def fields(self) -> list[pa.Field]:
@@ -86,14 +90,15 @@ class ValueCounts:
         return view_values(owners, np.int64), [self._whole(values), counts]
 
     def load(self, slots: Array, columns: list[pa.Array]) -> None:
-        """The inverse of `save` on an empty instance."""
+        """The inverse of `save`; the entries of several old subtasks may come in several calls."""
         values, counts = columns
         entries, _ = self._index.get_or_insert([to_array(pa.int64(), slots), *_parts(values)])
         self._counts.reserve(self._index.slot_count)
         self._counts.values[entries] = view_values(counts, np.int64)
 
     def nbytes(self) -> int:
-        return self._index.nbytes + self._counts.nbytes
+        chains = 0 if self._chains is None else self._chains.nbytes
+        return self._index.nbytes + self._counts.nbytes + chains
 
     def _whole(self, parts: list[pa.Array]) -> pa.Array:
         if not pa.types.is_struct(self.value_type):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from runtime.kernels.growing import GrowingArray
 from runtime.native.kernel import kernel
 
 _HEAD, _TAIL, _COUNT = 0, 1, 2
@@ -18,8 +19,9 @@ class Chains:
     """
 
     def __init__(self) -> None:
-        self._heads = np.empty((0, 3), dtype=np.int64)
-        self._links = np.empty((0, 3), dtype=np.int64)
+        # -1: no row in the chain (_COUNT is then read as 0), the row in no chain.
+        self._heads = GrowingArray(np.int64, 3, fill=-1)
+        self._links = GrowingArray(np.int64, 3, fill=-1)
         self._rows = 0
 
     def __len__(self) -> int:
@@ -34,15 +36,15 @@ class Chains:
         """Append row_ids[i], which must be in no chain, to the chain of slots[i]."""
         if len(slots) == 0:
             return
-        self._heads = _with_length(self._heads, int(slots.max()) + 1)
-        self._links = _with_length(self._links, int(row_ids.max()) + 1)
-        _append(self._heads, self._links, slots, row_ids)
+        self._heads.reserve(int(slots.max()) + 1)
+        self._links.reserve(int(row_ids.max()) + 1)
+        _append(self._heads.values, self._links.values, slots, row_ids)
         self._rows += len(row_ids)
 
     def counts(self, slots: np.ndarray) -> np.ndarray:
         """int64[n]: the length of each slot's chain; 0 for slot -1."""
         counts = np.empty(len(slots), dtype=np.int64)
-        _count(self._heads, slots, counts)
+        _count(self._heads.values[: self._heads.count], slots, counts)
         return counts
 
     def match(self, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -55,31 +57,20 @@ class Chains:
         total = int(counts.sum())
         probe_indices = np.empty(total, dtype=np.int64)
         row_ids = np.empty(total, dtype=np.int64)
-        _match(self._heads, self._links, slots, counts, probe_indices, row_ids)
+        _match(self._heads.values, self._links.values, slots, counts, probe_indices, row_ids)
         return probe_indices, row_ids
 
     def slots_of(self, row_ids: np.ndarray) -> np.ndarray:
         """int64[n]: the slot in whose chain each row is; -1 where it is in none."""
-        slots: np.ndarray = self._links[row_ids, _SLOT]
+        slots: np.ndarray = self._links.values[row_ids, _SLOT]
         return slots
 
     def remove(self, row_ids: np.ndarray) -> np.ndarray:
         """Remove rows from their chains; returns the slots whose chain became empty. Rows in no chain are ignored."""
         emptied = np.empty(len(row_ids), dtype=np.int64)
-        removed, empty_count = _remove(self._heads, self._links, row_ids, emptied)
+        removed, empty_count = _remove(self._heads.values, self._links.values, row_ids, emptied)
         self._rows -= removed
         return emptied[:empty_count]
-
-
-def _with_length(array: np.ndarray, length: int) -> np.ndarray:
-    if len(array) >= length:
-        return array
-    grown = np.empty((max(length, 2 * len(array), 1024), array.shape[1]), dtype=np.int64)
-    grown[: len(array)] = array
-    grown[len(array) :, :2] = -1
-    # Both columns 2: no row in the chain, the row in no chain.
-    grown[len(array) :, 2] = -1
-    return grown
 
 
 @kernel("void(int64[:, ::1], int64[:, ::1], int64[::1], int64[::1])")

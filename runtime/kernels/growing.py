@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 from typing import Any
 
@@ -65,14 +66,15 @@ class GrowingArray:
             self.values = before = before[:0].copy()
             try:
                 old.resize(size)
-            except BufferError:
-                # Somebody holds a view of the old memory, which lives as long as the view.
+            except (BufferError, SystemError):
+                # Somebody holds a view of the old memory, which lives as long as the view; or the system cannot remap.
                 before = _items(old, self._dtype, self._tail)
                 old = None
         if old is None:
             self._map = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
             if _HUGE_PAGES is not None:
-                self._map.madvise(_HUGE_PAGES)
+                with contextlib.suppress(OSError):
+                    self._map.madvise(_HUGE_PAGES)
         assert self._map is not None
         self.values = _items(self._map, self._dtype, self._tail)
         if len(before):

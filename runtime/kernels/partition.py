@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.kernels.hashing import hash_columns
-from runtime.kernels.take import take_batch, take_rows
+from runtime.kernels.key_hashes import KeyHashes
+from runtime.kernels.take import take_batch, take_rows, take_words
 from runtime.native.kernel import kernel
 
 
@@ -29,8 +30,8 @@ class KeySplitter:
 
     def split(
         self, batch: pa.RecordBatch, rows: np.ndarray | None = None
-    ) -> list[tuple[int, pa.RecordBatch, int]]:
-        """The rows of each subtask that has any, in their order, by subtask, and their share of the batch's bytes.
+    ) -> list[tuple[int, pa.RecordBatch, int, KeyHashes | None]]:
+        """The rows of each subtask that has any, in their order, by subtask; their share of the batch's bytes; their hashes.
 
         With `rows` (int32, positions in the batch) only those, which are copied once in all."""
         keys = [batch.column(column) for column in self._key_columns]
@@ -45,12 +46,20 @@ class KeySplitter:
         filled = np.flatnonzero(np.diff(starts)).tolist()
         if len(filled) == 1:
             part = batch if rows is None else take_batch(batch, rows)
-            return [(filled[0], part, part.nbytes)]
+            return [(filled[0], part, part.nbytes, self._key_hashes(part, hashes))]
         ordered = take_batch(batch, order if rows is None else rows[order])
+        hashes = take_words(hashes, order)
         row_bytes = ordered.get_total_buffer_size() / ordered.num_rows
         bounds = starts.tolist()
-        parts = [(s, bounds[s], bounds[s + 1] - bounds[s]) for s in filled]
-        return [(s, ordered.slice(start, count), int(row_bytes * count)) for s, start, count in parts]
+        parts: list[tuple[int, pa.RecordBatch, int, KeyHashes | None]] = []
+        for s in filled:
+            part = ordered.slice(bounds[s], bounds[s + 1] - bounds[s])
+            key_hashes = self._key_hashes(part, hashes[bounds[s] : bounds[s + 1]])
+            parts.append((s, part, int(row_bytes * part.num_rows), key_hashes))
+        return parts
+
+    def _key_hashes(self, part: pa.RecordBatch, hashes: np.ndarray) -> KeyHashes:
+        return KeyHashes([part.column(column) for column in self._key_columns], hashes)
 
 
 @kernel("void(uint64[::1], int32[::1], int32[::1], int64[::1], int64[::1])")

@@ -26,6 +26,7 @@ MODULES = (
     "runtime.kernels.remainder",
     "runtime.kernels.split",
     "runtime.kernels.take",
+    "runtime.kernels.touch",
     "runtime.kernels.windows",
     "runtime.kernels.words",
 )

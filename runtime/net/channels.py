@@ -9,6 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from runtime.kernels.key_hashes import KeyHashes
+from sqlstream.elements import EndOfInput
+
 ELEMENT_BYTES = 64
 """The bytes that an element counts in a channel's bound."""
 
@@ -21,13 +24,15 @@ class ChannelClosed(Exception):
 
 
 class QueuedItem:
-    """An item of a channel with the bytes that it counts there; 0 for an element that came from another process."""
+    """An item of a channel with the bytes that it counts there; 0 for an element that came from another process. `key_hashes` are
+    the hashes by which a batch was split in this process: the consumer need not hash its keys again."""
 
-    __slots__ = ("item", "size")
+    __slots__ = ("item", "key_hashes", "size")
 
-    def __init__(self, item: StreamItem, size: int) -> None:
+    def __init__(self, item: StreamItem, size: int, key_hashes: KeyHashes | None = None) -> None:
         self.item = item
         self.size = size
+        self.key_hashes = key_hashes
 
 
 class Channel:
@@ -37,8 +42,9 @@ class Channel:
     beyond `capacity_bytes`: by as much again, from where on it waits (`is_overdrawn`, `wait_for_room`). A full channel has room
     again once half of it has been read, so that a producer is not woken for each batch.
 
-    Nor is a consumer: it is called once `wake_bytes` are queued, or the producer calls `flush` because it waits itself or has
-    not done so for a while. A consumer that has nothing else to do looks for what is queued before it waits (`flush` too).
+    Nor is a consumer: it is called once `wake_bytes` are queued, for the end of input, or when the producer calls `flush`
+    because it waits itself or has not done so for a while. A consumer that has nothing else to do looks for what is queued
+    before it waits (`flush` too).
 
     Within a process the batch itself is passed. Between processes there is one channel on each side: the
     sender's holds what waits for credit, the receiver's holds items that have arrived and calls `on_read` with the bytes
@@ -84,12 +90,12 @@ class Channel:
         """Whether twice the bound is queued, so that the producer waits even within an operator."""
         return self._queued_bytes >= 2 * self._capacity_bytes
 
-    def put(self, item: StreamItem, size: int) -> None:
+    def put(self, item: StreamItem, size: int, key_hashes: KeyHashes | None = None) -> None:
         """Append an item, however many are queued. ChannelClosed when it will not be read."""
         with self._lock:
-            self._insert(len(self._items), QueuedItem(item, size))
+            self._insert(len(self._items), QueuedItem(item, size, key_hashes))
             announces = not self._is_announced and (
-                self._queued_bytes >= self._wake_bytes or not self._has_room
+                self._queued_bytes >= self._wake_bytes or not self._has_room or isinstance(item, EndOfInput)
             )
             if announces:
                 self._is_announced = True

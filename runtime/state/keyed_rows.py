@@ -10,8 +10,9 @@ import pyarrow as pa
 from runtime.kernels.accumulate import add_into
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.chains import Chains
+from runtime.kernels.growing import GrowingArray
 from runtime.kernels.index import KeyIndex
-from runtime.state.arrays import Array, grown
+from runtime.state.arrays import Array
 from runtime.state.columns import RowStore
 from runtime.state.key_group_column import slot_key_groups
 from runtime.state.operator_state import StateScope
@@ -54,10 +55,10 @@ class KeyedRows:
         self._chains = Chains()
         self._rows = RowStore(schema)
         self._identity = KeyIndex([field.type for field in schema]) if is_retracting else None
-        self._row_of_slot: Array = np.empty(0, dtype=np.int64)
-        self._slot_of_row: Array = np.empty(0, dtype=np.int64)
-        self._counts: Array = np.empty(0, dtype=np.int64)
-        self._matches: Array | None = np.empty(0, dtype=np.int64) if counts_matches else None
+        self._row_of_slot = GrowingArray(np.int64)
+        self._slot_of_row = GrowingArray(np.int64)
+        self._counts = GrowingArray(np.int64)
+        self._matches = GrowingArray(np.int64) if counts_matches else None
         self._ttl = StateTtl(ttl_ms, scope.now_ms)
 
     def __len__(self) -> int:
@@ -87,7 +88,9 @@ class KeyedRows:
 
     def counts_of(self, row_ids: Array) -> Array:
         """int64[n]: how often each row is there."""
-        return np.ones(len(row_ids), dtype=np.int64) if self._identity is None else self._counts[row_ids]
+        return (
+            np.ones(len(row_ids), dtype=np.int64) if self._identity is None else self._counts.values[row_ids]
+        )
 
     # -- changing ----------------------------------------------------------------------------------
 
@@ -101,19 +104,20 @@ class KeyedRows:
             self._ttl.touch(row_ids)
             return
         row_ids = self._find_or_append(batch)
-        add_into(self._counts, row_ids, signs)
+        add_into(self._counts.values, row_ids, signs)
         self._set_matches(row_ids, matches)
         touched = np.unique(row_ids)
         self._ttl.touch(touched)
-        self._forget(touched[self._counts[touched] <= 0])
+        self._forget(touched[self._counts.values[touched] <= 0])
 
     def add_matches(self, row_ids: Array, amounts: Array) -> tuple[Array, Array, Array]:
         """Add `amounts` to the numbers of matches; returns the distinct row ids, their numbers before and those after."""
         assert self._matches is not None
         touched = np.unique(row_ids)
-        before = self._matches[touched]
-        add_into(self._matches, np.ascontiguousarray(row_ids), amounts)
-        return touched, before, self._matches[touched]
+        matches = self._matches.values
+        before = matches[touched]
+        add_into(matches, np.ascontiguousarray(row_ids), amounts)
+        return touched, before, matches[touched]
 
     def _append(self, batch: pa.RecordBatch) -> Array:
         slots, _ = self._index.get_or_insert(
@@ -125,28 +129,28 @@ class KeyedRows:
 
     def _set_matches(self, row_ids: Array, matches: Array) -> None:
         if self._matches is not None:
-            self._matches = grown(self._matches, self._rows.id_count)
-            self._matches[row_ids] = matches
+            self._matches.reserve(self._rows.id_count)
+            self._matches.values[row_ids] = matches
 
     def _find_or_append(self, batch: pa.RecordBatch) -> Array:
         """The id of each row; the count of a row that was not there is 0."""
         assert self._identity is not None
         slots, is_new = self._identity.get_or_insert(batch.columns)
-        self._row_of_slot = grown(self._row_of_slot, self._identity.slot_count, -1)
+        self._row_of_slot.reserve(self._identity.slot_count)
         new = np.flatnonzero(is_new)
         added = self._append(batch.take(to_array(pa.int64(), new)))
-        self._row_of_slot[slots[new]] = added
-        self._slot_of_row = grown(self._slot_of_row, self._rows.id_count, -1)
-        self._slot_of_row[added] = slots[new]
-        self._counts = grown(self._counts, self._rows.id_count)
-        self._counts[added] = 0
-        return self._row_of_slot[slots]
+        self._row_of_slot.values[slots[new]] = added
+        self._slot_of_row.reserve(self._rows.id_count)
+        self._slot_of_row.values[added] = slots[new]
+        self._counts.reserve(self._rows.id_count)
+        self._counts.values[added] = 0
+        return self._row_of_slot.values[slots]
 
     def _forget(self, row_ids: Array) -> None:
         if len(row_ids) == 0:
             return
         if self._identity is not None:
-            self._identity.delete(self._slot_of_row[row_ids])
+            self._identity.delete(self._slot_of_row.values[row_ids])
         self._ttl.forget(row_ids)
         self._index.delete(self._chains.remove(row_ids))
         self._rows.delete(row_ids)
@@ -165,7 +169,9 @@ class KeyedRows:
         names = [KEY_GROUP_COLUMN, *_NUMBERS, *self.schema.names]
         for start in range(0, len(row_ids), _SAVED_ROWS):
             ids = row_ids[start : start + _SAVED_ROWS]
-            matches = np.zeros(len(ids), dtype=np.int64) if self._matches is None else self._matches[ids]
+            matches = (
+                np.zeros(len(ids), dtype=np.int64) if self._matches is None else self._matches.values[ids]
+            )
             numbers = (self.counts_of(ids), matches, self._ttl.touched_ms(ids))
             columns = [
                 to_array(pa.int32(), groups[start : start + _SAVED_ROWS]),
@@ -183,7 +189,7 @@ class KeyedRows:
                 row_ids = self._append(rows)
             else:
                 row_ids = self._find_or_append(rows)
-                self._counts[row_ids] = counts
+                self._counts.values[row_ids] = counts
             self._set_matches(row_ids, matches)
             self._ttl.load(row_ids, touched_ms)
 

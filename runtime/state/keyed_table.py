@@ -18,6 +18,7 @@ from runtime.state.state_ttl import StateTtl
 
 TOUCHED_COLUMN = "$touched_ms"
 SLOT_COLUMN = "$slot"
+_SAVED_ROWS = 1 << 18
 
 
 class KeyedTable:
@@ -124,6 +125,20 @@ class KeyedTable:
 
     def save(self) -> SavedTables:
         slots = self.slots()
+        names = self.schema.names
+        # Piece by piece: as one array, strings may be too long for Arrow.
+        pieces = [
+            self._saved_entries(names, slots[start : start + _SAVED_ROWS])
+            for start in range(0, max(len(slots), 1), _SAVED_ROWS)
+        ]
+        keyed = {self.name: pa.concat_tables(pieces)}
+        if self._parts:
+            group_of_slot = np.zeros(self._slot_count, dtype=np.int32)
+            group_of_slot[slots] = slot_key_groups(self._index, slots, self._scope.max_parallelism)
+            keyed |= {f"{self.name}.{name}": _saved_part(p, group_of_slot) for name, p in self._parts.items()}
+        return SavedTables(keyed=keyed)
+
+    def _saved_entries(self, names: list[str], slots: Array) -> pa.Table:
         groups = slot_key_groups(self._index, slots, self._scope.max_parallelism)
         saved: dict[str, pa.Array] = {KEY_GROUP_COLUMN: pa.array(groups)}
         if self._has_ttl:
@@ -131,20 +146,17 @@ class KeyedTable:
         if self._parts:
             saved[SLOT_COLUMN] = to_array(pa.int64(), slots)
         values = [array for column in self._columns for array in column.columns(slots)]
-        saved |= zip(self.schema.names, [*self.keys(slots), *values], strict=True)
-        group_of_slot = np.zeros(self._slot_count, dtype=np.int32)
-        group_of_slot[slots] = groups
-        parts = {f"{self.name}.{name}": _saved_part(p, group_of_slot) for name, p in self._parts.items()}
-        return SavedTables(keyed={self.name: pa.table(saved), **parts})
+        return pa.table(saved | dict(zip(names, [*self.keys(slots), *values], strict=True)))
 
     def load(self, saved: SavedTables) -> None:
-        table = saved.keyed.get(self.name)
-        if table is None or table.num_rows == 0:
-            return
-        entries = _batch(table)
+        # Batch by batch: as one array, strings of several subtasks may be too long for Arrow.
+        slots = [self._load_entries(batch) for batch in _batches(saved, self.name)]
+        if self._parts and slots:
+            self._load_parts(saved, np.concatenate(slots))
+
+    def _load_entries(self, entries: pa.RecordBatch) -> Array:
         has_times = TOUCHED_COLUMN in entries.schema.names
-        position = 1 + has_times + bool(self._parts)
-        columns = entries.columns[position:]
+        columns = entries.columns[1 + has_times + bool(self._parts) :]
         slots, _ = self.get_or_create(columns[: len(self._keys)])
         self._load_times(slots, entries.column(TOUCHED_COLUMN) if has_times else None)
         first = len(self._keys)
@@ -152,8 +164,7 @@ class KeyedTable:
             width = len(column.fields)
             column.load(slots, columns[first : first + width])
             first += width
-        if self._parts:
-            self._load_parts(saved, entries.column(0), entries.column(SLOT_COLUMN), slots)
+        return slots
 
     def _load_times(self, slots: Array, touched_ms: pa.Array | None) -> None:
         if touched_ms is None:
@@ -162,17 +173,18 @@ class KeyedTable:
         else:
             self._ttl.load(slots, view_values(touched_ms, np.int64))
 
-    def _load_parts(self, saved: SavedTables, groups: pa.Array, old_slots: pa.Array, slots: Array) -> None:
+    def _load_parts(self, saved: SavedTables, slots: Array) -> None:
         # Slot numbers of several old subtasks overlap, but (key group, slot) is unique: one subtask owned the key group.
         old = KeyIndex([pa.int32(), pa.int64()])
-        found, _ = old.get_or_insert([groups, old_slots])
-        slot_of_old = np.zeros(len(found), dtype=np.int64)
-        slot_of_old[found] = slots
+        found = [
+            old.get_or_insert([entries.column(0), entries.column(SLOT_COLUMN)])[0]
+            for entries in _batches(saved, self.name)
+        ]
+        slot_of_old = np.zeros(len(slots), dtype=np.int64)
+        slot_of_old[np.concatenate(found)] = slots
         for name, part in self._parts.items():
-            table = saved.keyed.get(f"{self.name}.{name}")
-            if table is not None and table.num_rows:
-                entries = _batch(table).columns
-                part.load(slot_of_old[old.get(entries[:2])], entries[2:])
+            for entries in _batches(saved, f"{self.name}.{name}"):
+                part.load(slot_of_old[old.get(entries.columns[:2])], entries.columns[2:])
 
 
 def _saved_part(part: SlotPart, group_of_slot: Array) -> pa.Table:
@@ -181,6 +193,6 @@ def _saved_part(part: SlotPart, group_of_slot: Array) -> pa.Table:
     return pa.table(fixed | dict(zip((field.name for field in part.fields), columns, strict=True)))
 
 
-def _batch(table: pa.Table) -> pa.RecordBatch:
-    """The rows of a table that has some, in one piece."""
-    return table.combine_chunks().to_batches()[0]
+def _batches(saved: SavedTables, name: str) -> list[pa.RecordBatch]:
+    table = saved.keyed.get(name)
+    return [] if table is None else [batch for batch in table.to_batches() if batch.num_rows]

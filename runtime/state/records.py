@@ -158,7 +158,8 @@ class Records:
     def _clean(self) -> None:
         segments = self._segments
         while (doomed := segments.most_garbage()) is not None:
-            at, end = 0, segments.used_by(doomed)
+            # Nothing is read of a segment without live records.
+            at, end = 0, segments.used_by(doomed) if segments.live[doomed] else 0
             while at < end:
                 at, segments.used = move_records(
                     segments.bases, doomed, at, end, segments.last,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from runtime.kernels.records import SEGMENTS_MAX
 from runtime.state.arrays import Array, grown
+from sqlstream.errors import InternalError
 
 SEGMENT_BYTES = 4 << 20
 """numpy asks the system for huge pages for arrays of this size or larger: far fewer page faults."""
@@ -58,6 +60,10 @@ class Segments:
         """Begin the next segment, with room for a record of this size."""
         self._used[self.last] = self.used
         number = self._free.pop() if self._free else len(self._memory)
+        if number == SEGMENTS_MAX:
+            raise InternalError(
+                f"a table cannot have more than {SEGMENTS_MAX} segments of memory in one subtask"
+            )
         if number == len(self._memory):
             self._memory.append(None)
             self._used, self.bases, self.live = (

@@ -128,13 +128,14 @@ class SliceLog:
     def ends(self, columns: list[pa.Array]) -> Array:
         return view_values(columns[self._columns.end], np.int64)
 
-    def append(self, columns: list[pa.Array]) -> None:
-        """Add the rows of these columns, at least one."""
+    def append(self, columns: list[pa.Array]) -> int:
+        """Add the rows of these columns, at least one; returns the least of their slice ends."""
         added = self._cut(self_contained(columns))
         self.chunks += added
         self._small_chunks += sum(chunk.rows < _LARGE_ROWS for chunk in added)
         if self._small_chunks > _SMALL_CHUNKS_MAX:
             self._compact()
+        return min(chunk.first_end for chunk in added)
 
     def _cut(self, columns: list[pa.Array]) -> list[SliceChunk]:
         whole = self._chunk(columns)

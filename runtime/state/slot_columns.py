@@ -46,7 +46,7 @@ class SlotPart(Protocol):
         """(slot of each entry, one array per field)."""
 
     def load(self, slots: Array, columns: list[pa.Array]) -> None:
-        """The inverse, on an empty part."""
+        """The inverse; what several old subtasks saved comes in several calls."""
 
 
 class NumberColumn:

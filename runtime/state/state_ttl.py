@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from runtime.kernels.growing import GrowingArray
-from runtime.state.arrays import Array, grown
+from runtime.kernels.touch import touch_into
+from runtime.state.arrays import Array
 
 _BUCKETS = 64
 """Buckets per time to live: few enough to scan, small enough that live slots are seldom read again."""
@@ -40,11 +41,10 @@ class StateTtl:
         if self._ttl_ms and len(slots):
             now_ms = self._now_ms()
             self._reserve(slots)
-            self._times.values[slots] = now_ms
-            fresh = slots[~self._waiting.values[slots]]
-            if len(fresh):
-                self._waiting.values[fresh] = True
-                self._bucket(now_ms // self._bucket_ms).append(fresh, now_ms)
+            fresh = np.empty_like(slots)
+            count = touch_into(self._times.values, self._waiting.values, slots, now_ms, fresh)
+            if count:
+                self._bucket(now_ms // self._bucket_ms).append(fresh[:count], now_ms)
 
     def load(self, slots: Array, touched_ms: Array) -> None:
         """Restore the last touches; a slot that occurs twice has the same time each time."""
@@ -137,20 +137,18 @@ class _Bucket:
 
     def __init__(self) -> None:
         self.first_ms = np.iinfo(np.int64).max
-        self._slots: Array = _NO_SLOTS
-        self._count = 0
+        self._slots = GrowingArray(np.int64)
 
     @property
     def slots(self) -> Array:
-        return self._slots[: self._count]
+        return self._slots.values[: self._slots.count]
 
     @property
     def nbytes(self) -> int:
-        return int(self._slots.nbytes)
+        return self._slots.nbytes
 
     def append(self, slots: Array, first_ms: int) -> None:
         self.first_ms = min(self.first_ms, first_ms)
-        count = self._count + len(slots)
-        self._slots = grown(self._slots, count)
-        self._slots[self._count : count] = slots
-        self._count = count
+        start = self._slots.count
+        self._slots.reserve(start + len(slots))
+        self._slots.values[start : self._slots.count] = slots

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from runtime.net.channels import Channel, StreamItem
+from runtime.net.channels import Channel, QueuedItem
 from runtime.taskmanager.mailbox import Mailbox
 
 
@@ -32,7 +32,7 @@ class InputChannel:
     def _announce_first(self) -> None:
         self._mailbox.announce_first(self)
 
-    def take(self) -> StreamItem | None:
+    def take(self) -> QueuedItem | None:
         """The next item; a channel that has more is announced as readable again."""
         queued, has_more = self.channel.take()
         if has_more:
@@ -41,7 +41,7 @@ class InputChannel:
             return None
         if isinstance(queued.item, pa.RecordBatch):
             self.bytes_in += queued.size
-        return queued.item
+        return queued
 
 
 class InputGate:

@@ -8,13 +8,15 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from runtime.kernels.key_hashes import KeyHashes
 from runtime.net.channels import ELEMENT_BYTES, Channel
 from runtime.taskmanager.metrics import TaskTimes
 from sqlstream.elements import CheckpointBarrier, Element, Watermark, WatermarkStatus
 from sqlstream.graph.stream_graph import Exchange, ExchangeKind
 
-Part = tuple[int, pa.RecordBatch, int]
-"""The index of the subpartition that rows go to, the rows, and the bytes that they count in a channel's bound."""
+Part = tuple[int, pa.RecordBatch, int, KeyHashes | None]
+"""The index of the subpartition that rows go to, the rows, the bytes that they count in a channel's bound, and the hashes of
+their keys where the split has computed them."""
 
 HELD_BYTES_MAX = 2 << 20
 
@@ -58,13 +60,13 @@ class ResultPartition:
     def write(self, batch: pa.RecordBatch, rows: np.ndarray | None = None) -> None:
         """Send a batch, or its rows at these positions; waits while its channel is overdrawn. ChannelClosed when the task is
         being cancelled."""
-        for subpartition, part, size in self._splitter.split(batch, rows):
+        for subpartition, part, size, key_hashes in self._splitter.split(batch, rows):
             self.bytes_out += size
             channel = self._channels[subpartition]
             if channel.is_overdrawn:
                 with self._times.backpressured():
                     channel.wait_for_room()
-            channel.put(part, size)
+            channel.put(part, size, key_hashes)
 
     def broadcast(self, element: Element) -> None:
         """Send an element to all consumers; all but event time wakes them. An unaligned barrier passes what is queued."""
@@ -127,7 +129,7 @@ class _WholeBatches:
     def split(self, batch: pa.RecordBatch, rows: np.ndarray | None = None) -> list[Part]:
         batch = _taken(batch, rows)
         size = size_of(batch)
-        return [(target, batch, size) for target in self._targets]
+        return [(target, batch, size, None) for target in self._targets]
 
 
 class _RoundRobin:
@@ -143,7 +145,7 @@ class _RoundRobin:
         batch = _taken(batch, rows)
         chosen = self._next
         self._next = (chosen + 1) % self._subpartitions
-        return [(chosen, batch, size_of(batch))]
+        return [(chosen, batch, size_of(batch), None)]
 
 
 def _taken(batch: pa.RecordBatch, rows: np.ndarray | None) -> pa.RecordBatch:

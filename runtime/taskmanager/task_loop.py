@@ -11,6 +11,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from runtime.kernels.key_hashes import known
 from runtime.net.channels import StreamItem
 from runtime.taskmanager.input_gate import InputChannel, InputGate
 from runtime.taskmanager.operator_chain import ChainOutput, ChainPosition, OperatorChain
@@ -189,9 +190,12 @@ class NetworkInput:
         if channel is None:
             return UNTIL_INPUT
         if isinstance(channel, InputChannel):
-            item = channel.take()
-            if item is not None:
-                self.on_item(channel, item)
+            queued = channel.take()
+            if queued is not None and queued.key_hashes is not None:
+                with known(queued.key_hashes):
+                    self.on_item(channel, queued.item)
+            elif queued is not None:
+                self.on_item(channel, queued.item)
         return NO_PAUSE
 
     def on_item(self, channel: InputChannel, item: StreamItem) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 from collections.abc import Callable
@@ -100,6 +101,8 @@ class TaskManager:
         remove_directory_without(self._job_manager_address)
 
     def _give_back_memory(self) -> None:
+        # What a failed task leaves may refer to itself, and to batches in the memory of other processes.
+        gc.collect()
         self._exchange.give_back_memory()
         give_back_memory()
 

@@ -17,7 +17,8 @@ from runtime.net.socket_directory import is_unix, socket_path
 from runtime.net.streams.byte_stream import ByteStream, TlsLayer
 from runtime.net.tls import TlsFiles
 
-HANDSHAKE_TIMEOUT_S = 5.0
+HANDSHAKE_TIMEOUT_S = 20.0
+"""For each step. Long, since a job fails when it has passed, and processes that start together are slow."""
 
 _MAGIC = b"SQLX"
 _GREETING = struct.Struct("<4sH")

@@ -15,10 +15,11 @@ from sqlstream.errors import ExternalError
 
 logger = logging.getLogger(__name__)
 
-HANDSHAKES_MAX = 64
+HANDSHAKES_MAX = 256
 """How many connections may be in their handshake at a time; more are closed at once."""
 
-_BACKLOG = 128
+_BACKLOG = 256
+_PAUSE_S = 1.0
 
 
 class StreamListener:
@@ -50,14 +51,24 @@ class StreamListener:
     def _on_ready(self, is_readable: bool, is_writable: bool) -> None:
         try:
             connection, _ = self._socket.accept()
+        except BlockingIOError:
+            # It has gone again.
+            return
         except OSError as error:
-            # It has gone again, or this process has no descriptor left for it.
             logger.warning("could not accept a connection: %s", error)
+            self._pause()
             return
         if not self._handshakes.acquire(blocking=False):
             connection.close()
             return
         threading.Thread(target=self._greet, args=(connection,), name="greet", daemon=True).start()
+
+    def _pause(self) -> None:
+        """This process has no descriptor left for who waits, and would be told of it without a pause."""
+        self._loop.remove(self._socket, lambda: None)
+        again = threading.Timer(_PAUSE_S, self._loop.add, (self._socket, self._on_ready))
+        again.daemon = True
+        again.start()
 
     def _greet(self, connection: socket.socket) -> None:
         try:

@@ -54,9 +54,7 @@ class SessionAggregate(ClosingOperator):
         columns = self._partials(batch, times)
         if len(columns[-1]) == 0:
             return
-        self._log.append(columns)
-        ends = self._log.ends(columns)
-        earliest = int(ends.min(initial=WATERMARK_MAX))
+        earliest = self._log.append(columns)
         self.next_end = min(self.next_end, earliest)
         if earliest - 1 <= self.closed_ms:
             # Some rows may be late, which depends on the sessions that they extend.
@@ -101,54 +99,56 @@ class SessionAggregate(ClosingOperator):
         self._merged = self._log.replace_by(columns)
         return columns
 
-    def _sessions(self, columns: list[pa.Array]) -> tuple[Array, Array]:
-        """Session of each row of the merged log, and the end of each session."""
+    def _sessions(self, columns: list[pa.Array]) -> _Sessions:
+        """The sessions of rows of the merged log."""
         starts, ends = (view_values(column, np.int64) for column in columns[-3:-1])
         if self._form.is_merging:
-            return np.arange(len(ends)), ends
-        found = _find_sessions(columns[: self._keys], starts, ends)
-        return found.sessions, found.ends
+            rows = first_slots(len(ends))
+            return _Sessions(rows, rows, starts, ends)
+        return _find_sessions(columns[: self._keys], starts, ends)
 
     def _drop_late(self) -> None:
         columns = self._merge_log()
-        sessions, ends = self._sessions(columns)
-        late = (ends - 1 <= self.closed_ms)[sessions]
+        found = self._sessions(columns)
+        late = (found.ends - 1 <= self.closed_ms)[found.sessions]
         if late.any():
             self.context.count(LATE, int(view_values(columns[-1], np.int64)[late].sum()))
-            self._keep(columns, np.flatnonzero(~late))
+            self._keep(columns, ~late)
 
-    def _keep(self, columns: list[pa.Array], rows: Array) -> None:
-        chosen = pa.array(rows)
+    def _keep(self, columns: list[pa.Array], mask: Array) -> None:
+        chosen = to_array(pa.int64(), np.flatnonzero(mask))
         kept = [column.take(chosen) for column in columns]
         self._merged = self._log.replace_by(kept)
-        self.next_end = int(self._sessions(kept)[1].min(initial=WATERMARK_MAX))
+        self.next_end = int(self._sessions(kept).ends.min(initial=WATERMARK_MAX))
 
     # -- time --------------------------------------------------------------------------------------
 
     def on_restored(self) -> None:
         if self._log.chunks:
-            self.next_end = int(self._sessions(self._merge_log())[1].min())
+            self.next_end = int(self._sessions(self._merge_log()).ends.min())
 
     def close_windows(self, watermark_ms: int, output: Output) -> None:
         # There is an open session: `next_end` says so.
         columns = self._merge_log()
-        sessions, ends = self._sessions(columns)
-        closed = (ends - 1 <= watermark_ms)[sessions]
-        if closed.any():
-            self._emit(columns, np.flatnonzero(closed), output)
-        self._keep(columns, np.flatnonzero(~closed))
+        found = self._sessions(columns)
+        closed = (found.ends - 1 <= watermark_ms)[found.sessions]
+        if not closed.any():
+            self.next_end = int(found.ends.min())
+            return
+        self._keep(columns, ~closed)
+        if not closed.all():
+            chosen = to_array(pa.int64(), np.flatnonzero(closed))
+            columns = [column.take(chosen) for column in columns]
+        self._emit(columns, output)
 
-    def _emit(self, columns: list[pa.Array], rows: Array, output: Output) -> None:
-        chosen = pa.array(rows)
-        taken = [column.take(chosen) for column in columns]
-        starts, ends = (view_values(column, np.int64) for column in taken[-3:-1])
-        found = _find_sessions(taken[: self._keys], starts, ends)
-        results = self._form.together(taken[self._keys : -3], found.sessions, found.count)
-        # Sessions are emitted in the order in which they end.
+    def _emit(self, columns: list[pa.Array], output: Output) -> None:
+        """Emit the sessions of these rows, in the order in which they end."""
+        found = self._sessions(columns)
+        results = self._form.together(columns[self._keys : -3], found.sessions, found.count)
         order = np.argsort(found.ends, kind="stable")
-        owners = pa.array(found.first_rows[order])
-        sessions = [*(key.take(owners) for key in taken[: self._keys]), *results.results(order)]
-        output.emit(window_batch(self._schema, sessions, found.starts[order], found.ends[order]))
+        owners = to_array(pa.int64(), found.first_rows[order])
+        rows = [*(key.take(owners) for key in columns[: self._keys]), *results.results(order)]
+        output.emit(window_batch(self._schema, rows, found.starts[order], found.ends[order]))
 
 
 @dataclass(frozen=True)

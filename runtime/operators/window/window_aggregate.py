@@ -106,9 +106,8 @@ class SliceAggregate(ClosingOperator):
         )
         if len(columns[-1]) == 0:
             return
-        self._log.append(columns)
-        earliest, _ = extent(self._log.ends(columns))
-        self.next_end = min(self.next_end, self._first_open_end(int(earliest), self.closed_ms))
+        earliest = self._log.append(columns)
+        self.next_end = min(self.next_end, self._first_open_end(earliest, self.closed_ms))
         if self._log.rows > self._compact_above:
             self._compact()
 
@@ -148,9 +147,7 @@ class SliceAggregate(ClosingOperator):
 
     def close_windows(self, watermark_ms: int, output: Output) -> None:
         if self._is_disjoint:
-            columns = self._log.take_until(min(watermark_ms, WATERMARK_MAX - 1) + 1)
-            if columns is not None:
-                self._fire_slices(columns, output)
+            self._fire_slices(min(watermark_ms, WATERMARK_MAX - 1) + 1, output)
         else:
             self._fire_overlapping(watermark_ms, output)
             self._log.forget(lambda slices: self._last_window_ends(slices) - 1 <= watermark_ms)
@@ -192,8 +189,11 @@ class SliceAggregate(ClosingOperator):
         width = self._keys + self._form.width
         return columns[: self._keys], columns[self._keys : width], columns[width:]
 
-    def _fire_slices(self, columns: list[pa.Array], output: Output) -> None:
-        """Emit windows of one slice each, in the order in which they close."""
+    def _fire_slices(self, last_end: int, output: Output) -> None:
+        """Emit and forget windows of one slice each, in the order in which they close."""
+        columns = self._log.take_until(last_end)
+        if columns is None:
+            return
         ends = self._log.ends(columns)
         if not np.all(ends[:-1] <= ends[1:]):
             order = to_array(pa.int64(), np.argsort(ends, kind="stable"))

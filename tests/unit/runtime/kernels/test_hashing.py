@@ -1,4 +1,4 @@
-"""Stable hashes of key columns, key groups and subtasks."""
+"""Stable hashes of key columns, and key groups."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from runtime.kernels.hashing import (
     hash_columns,
     key_groups,
-    subtasks,
 )
 from sqlstream.errors import UserError
 
@@ -121,15 +120,13 @@ def test_a_nested_key_is_refused() -> None:
     assert caught.value.code == "SS3090"
 
 
-def test_keys_spread_evenly_over_key_groups_and_subtasks() -> None:
+def test_keys_spread_evenly_over_key_groups() -> None:
     hashes = hash_columns([pa.array(range(100_000))])
     groups = key_groups(hashes, 128)
     counts = np.bincount(groups, minlength=128)
     assert len(counts) == 128
     assert counts.min() > 600
     assert counts.max() < 1000
-    owners = subtasks(hashes, 128, 3)
-    assert owners.tolist() == [int(group) * 3 // 128 for group in groups]
 
 
 def test_no_rows_have_no_hashes() -> None:

@@ -37,14 +37,14 @@ def test_each_subtask_gets_the_rows_of_its_key_groups_in_their_order(
         ]
         for s in range(parallelism)
     ]
-    assert [(s, part.to_pylist()) for s, part, _ in parts] == [
+    assert [(s, part.to_pylist()) for s, part, _, _ in parts] == [
         (s, rows) for s, rows in enumerate(expected) if rows
     ]
 
 
 def test_one_subtask_alone_gets_the_batch_without_a_copy() -> None:
     whole = batch(["a"] * 4)
-    ((_, part, size),) = KeySplitter((0,), 3, 128).split(whole)
+    ((_, part, size, _),) = KeySplitter((0,), 3, 128).split(whole)
     assert part is whole
     assert size == whole.nbytes
 
@@ -53,11 +53,14 @@ def test_one_subtask_alone_gets_the_batch_without_a_copy() -> None:
 def test_keys_of_several_columns_go_together(n: int) -> None:
     whole = pa.record_batch({"a": pa.array(range(500)), "b": [f"{i % 7}" for i in range(500)]})
     parts = KeySplitter((1, 0), n, 128).split(whole)
-    assert sum(part.num_rows for _, part, _ in parts) == 500
-    assert abs(sum(size for _, _, size in parts) - whole.nbytes) < 100
-    for subtask, part, _ in parts:
+    assert sum(part.num_rows for _, part, _, _ in parts) == 500
+    assert abs(sum(size for _, _, size, _ in parts) - whole.nbytes) < 100
+    for subtask, part, _, hashes in parts:
         groups = key_groups(hash_columns([part.column(1), part.column(0)]), 128)
         assert {int(g) * n // 128 for g in groups} == {subtask}
+        assert hashes is not None
+        assert hashes.are_of([part.column(1), part.column(0)])
+        assert hashes.values.tolist() == hash_columns([part.column(1), part.column(0)]).tolist()
 
 
 @given(st.lists(st.integers(0, 6), max_size=50))
@@ -72,9 +75,9 @@ def test_a_selection_is_split_as_the_selected_rows_are() -> None:
     rows = np.array([i for i in range(300) if i % 3], dtype=np.int32)
     splitter = KeySplitter((0,), 3, 128)
     selected = splitter.split(whole.take(pa.array(rows)))
-    assert [(s, p.to_pylist()) for s, p, _ in splitter.split(whole, rows)] == [
-        (s, p.to_pylist()) for s, p, _ in selected
+    assert [(s, p.to_pylist()) for s, p, _, _ in splitter.split(whole, rows)] == [
+        (s, p.to_pylist()) for s, p, _, _ in selected
     ]
     assert splitter.split(whole, rows[:0]) == []
-    ((_, one, _),) = splitter.split(whole, rows[:1])
+    ((_, one, _, _),) = splitter.split(whole, rows[:1])
     assert one.to_pylist() == whole.slice(1, 1).to_pylist()

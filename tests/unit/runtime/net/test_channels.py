@@ -121,15 +121,22 @@ def test_a_full_channel_calls_its_consumer_however_few_bytes_fill_it():
     assert (channel.has_room, calls) == (False, ["readable"])
 
 
+def test_the_end_of_input_is_told_at_once():
+    channel, calls = Channel(1000, wake_bytes=500), []
+    channel.listen(lambda: calls.append("readable"))
+    channel.put(Watermark(1), 64)
+    assert calls == []
+    channel.put(EndOfInput(), 64)
+    assert calls == ["readable"]
+
+
 def test_a_reader_that_waits_is_woken_by_a_flush_and_not_by_a_few_bytes():
-    channel = Channel(1000, wake_bytes=10)
-    thread, outcome = started(channel.wait_readable, lambda: False)
+    channel, calls = Channel(1000, wake_bytes=10), []
+    channel.listen(lambda: calls.append("readable"))
     channel.put(BATCH, 1)
-    thread.join(0.05)
-    assert thread.is_alive()
+    assert calls == []
     channel.flush()
-    thread.join(5)
-    assert outcome == [None]
+    assert calls == ["readable"]
 
 
 def test_what_is_put_first_passes_batches_but_not_what_was_put_first_before():

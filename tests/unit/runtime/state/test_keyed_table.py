@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_harness import ManualClock
 
+from runtime.kernels.buffers import view_values
 from runtime.kernels.hashing import hash_columns, key_groups
 from runtime.state.keyed_table import KeyedTable
 from runtime.state.operator_state import StateScope
@@ -215,3 +216,19 @@ def test_a_saved_table_does_not_change_with_the_state() -> None:
     saved = model.table.save().keyed["entries"]
     model.write([("a", 1)], 4)
     assert pc.sum(saved.column("best")).as_py() == 3
+
+
+def test_a_large_table_is_saved_in_pieces_that_are_loaded_as_one() -> None:
+    count = 600_000
+    keys = pa.schema([("k", pa.int64())])
+    numbers = [NumberColumn("n", pa.int64()) for _ in range(2)]
+    tables = [KeyedTable("t", keys, [column], StateScope()) for column in numbers]
+    slots, _ = tables[0].get_or_create([pa.array(np.arange(count))])
+    numbers[0].values[slots] = np.arange(count) * 3
+    saved = tables[0].save()
+    assert saved.keyed["t"].num_rows == count
+    assert saved.keyed["t"].column("n").num_chunks > 1
+    tables[1].load(saved)
+    slots = tables[1].slots()
+    assert len(slots) == count
+    assert (numbers[1].values[slots] == view_values(tables[1].keys(slots)[0], np.int64) * 3).all()

@@ -51,7 +51,7 @@ def test_a_channel_with_more_is_announced_again_and_the_bytes_of_rows_are_counte
     while (readable := mailbox.take_readable()) is not None:
         assert readable is channel
         taken.append(channel.take())
-    assert [t for t in taken if t is not None] == [rows, rows]
+    assert [t.item for t in taken if t is not None] == [rows, rows]
     assert made.bytes_in == channel.bytes_in == 2 * rows.nbytes
 
 

@@ -27,13 +27,13 @@ BATCH = pa.record_batch({"k": pa.array(range(100), pa.int64())})
 def test_whole_batches_go_to(kind, subtask, targets):
     split = splitter(Exchange(kind), 3, subtask, 128)
     sent = [split.split(BATCH) for _ in targets]
-    assert [[i for i, _, _ in parts] for parts in sent] == targets
-    assert all((part, size) == (BATCH, BATCH.nbytes) for parts in sent for _, part, size in parts)
+    assert [[i for i, *_ in parts] for parts in sent] == targets
+    assert all((part, size) == (BATCH, BATCH.nbytes) for parts in sent for _, part, size, _ in parts)
 
 
 def test_a_hash_exchange_keeps_every_row_and_its_order_within_a_part():
     parts = splitter(Exchange(ExchangeKind.HASH, (0,)), 4, 0, 128).split(BATCH)
-    values = {i: part.column(0).to_pylist() for i, part, _ in parts}
+    values = {i: part.column(0).to_pylist() for i, part, *_ in parts}
     assert sorted(v for vs in values.values() for v in vs) == list(range(100))
     assert all(vs == sorted(vs) for vs in values.values())
     assert len(values) == 4

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from runtime.kernels.key_hashes import KeyHashes, known_hashes
 from runtime.net.channels import Channel
 from runtime.taskmanager.input_gate import InputGate
 from runtime.taskmanager.mailbox import Mailbox
@@ -240,6 +242,19 @@ def test_the_loop_wakes_consumers_before_it_waits_and_every_now_and_then() -> No
             calls.clear()
             while output.take()[1]:
                 pass
+
+
+def test_operators_know_the_hashes_that_came_with_a_batch_while_they_work_on_it() -> None:
+    made, gate, log, _ = network(1)
+    seen: list[Any] = []
+    log.on_batch = lambda batch, index: seen.append(known_hashes(batch.columns))  # type: ignore[attr-defined]
+    made.open()
+    values = np.array([1, 2, 3], dtype=np.uint64)
+    gate.channels[0].channel.put(ROWS, 24, KeyHashes(ROWS.columns, values))
+    gate.channels[0].channel.put(ROWS, 24)
+    assert (made.take(), made.take()) == (NO_PAUSE, NO_PAUSE)
+    assert seen[0] is values
+    assert (seen[1], known_hashes(ROWS.columns)) == (None, None)
 
 
 def test_the_loop_releases_the_operators_also_when_the_input_fails() -> None:

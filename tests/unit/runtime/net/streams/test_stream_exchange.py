@@ -135,6 +135,7 @@ class Reader:
 def put(channel: Channel, *items: Any) -> None:
     for item in items:
         channel.put(item, item.nbytes if isinstance(item, pa.RecordBatch) else 64)
+    channel.flush()
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
