@@ -12,6 +12,7 @@ import heapq
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 import pyarrow as pa
@@ -177,8 +178,9 @@ class Unmarked(Scripted):
         return _UnmarkedReader(ScriptReader(spec, context))
 
 
-CONNECTORS.setdefault("scripted", "moved_jobs:Scripted")
-CONNECTORS.setdefault("unmarked", "moved_jobs:Unmarked")
+def _registered() -> Any:
+    """While it is entered, jobs find the connectors of these tests."""
+    return patch.dict(CONNECTORS, {"scripted": "moved_jobs:Scripted", "unmarked": "moved_jobs:Unmarked"})
 
 
 def plan_job(script: str, config: dict[str, str] | None = None) -> JobGraph:
@@ -300,7 +302,17 @@ def run_job(
 ) -> list[pa.RecordBatch]:
     """What the sink records of a run that is cut at random places and goes on at the next parallelism; `seen` gets the operators
     that hold state at a cut."""
-    fate = random.Random(seed)
+    with _registered():
+        return _run_job(graph, scripts, parallelisms, random.Random(seed), seen)
+
+
+def _run_job(
+    graph: JobGraph,
+    scripts: Mapping[str, list[Script]],
+    parallelisms: Sequence[int],
+    fate: random.Random,
+    seen: Callable[[Operator[Any]], None],
+) -> list[pa.RecordBatch]:
     tape = _tape(graph, scripts, fate)
     states: States = {}
     now_ms = 1_000
@@ -319,10 +331,11 @@ def run_job(
 def operators_of(graph: JobGraph, scripts: Mapping[str, list[Script]]) -> Iterator[Operator[Any]]:
     """The operators that the tasks of a job open."""
     tape = _tape(graph, scripts, random.Random(0))
-    deployment = Deployment(at_parallelism(graph, 1), tape, {}, 0)
-    for subtasks in deployment.tasks.values():
-        for task in subtasks:
-            task.step()
+    with _registered():
+        deployment = Deployment(at_parallelism(graph, 1), tape, {}, 0)
+        for subtasks in deployment.tasks.values():
+            for task in subtasks:
+                task.step()
     yield from deployment.operators()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from runtime.kernels import accumulate, csv_records, group, hashing, nexmark, places, rank, windows
+from runtime.kernels import accumulate, csv_records, group, hashing, nexmark, rank, touch, windows
 from runtime.native.definition import definition_of
 
 SLOTS = np.array([0, 2, 1, 2], dtype=np.int64)
@@ -28,7 +28,7 @@ def int64s(*values: int) -> np.ndarray[Any, Any]:
         (accumulate.min_into, (np.zeros(3), np.zeros(3, np.uint8), SLOTS, np.array([1.0, np.nan, 3, 4]), WEIGHTS)),
         (windows.slice_ends_into, (int64s(-1, 0, 999, 1000), 1000, 10, int64s(0, 0, 0, 0))),
         (group.extent, (int64s(3, -7, 9),)),
-        (places.forget, (int64s(4, -1, 6), int64s(2, 1, 2), int64s(0, 0, 0))),
+        (touch.touch_into, (int64s(4, 5, 6), np.array([True, False, False]), int64s(2, 1, 2), 9, int64s(0, 0, 0))),
         (rank.rank_changes_into, (int64s(1, -1).reshape(1, 2), int64s(2, 1).reshape(1, 2), 0, True, int64s(0, 0, 0, 0),
                                   int64s(0, 0, 0, 0), np.zeros(4, np.int8))),
         (csv_records.may_hold_risky_number, (np.frombuffer(b"1,12345678901", dtype=np.uint8), 10)),
@@ -94,6 +94,13 @@ def test_a_wrong_number_of_arguments_is_refused() -> None:
         accumulate.count_into(int64s(0), int64s(0))
 
 
+def touched(now_ms: Any) -> Any:
+    """What a kernel has stored of a scalar."""
+    times = int64s(0)
+    touch.touch_into(times, np.array([True]), int64s(0), now_ms, int64s(0))
+    return times[0]
+
+
 @pytest.mark.parametrize(
     ("first", "error"),
     [
@@ -106,14 +113,12 @@ def test_a_wrong_number_of_arguments_is_refused() -> None:
 )
 def test_a_scalar_that_does_not_fit_is_refused(first: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
-        places.point(int64s(-1), int64s(0), first)
+        touched(first)
 
 
 @pytest.mark.parametrize("first", [-1, np.int64(-1), np.int8(-1), -(2**63), 2**63 - 1])
 def test_whole_numbers_of_every_kind_are_taken(first: Any) -> None:
-    places_of = int64s(-1)
-    places.point(places_of, int64s(0), first)
-    assert places_of[0] == first
+    assert touched(first) == first
 
 
 def test_an_unsigned_number_takes_all_64_bits() -> None:
