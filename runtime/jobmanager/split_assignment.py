@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
@@ -120,13 +121,16 @@ class SplitAssignment:
 
     def _share_out(self, weight_left: int) -> None:
         """Give every reader a split, and splits until at most `weight_left` is not assigned."""
+        least = [(reader.weight, subtask) for subtask, reader in enumerate(self._readers)]
+        heapq.heapify(least)
         while self._unassigned:
-            reader = min(self._readers, key=lambda r: r.weight)
+            reader = self._readers[least[0][1]]
             if self._unassigned_weight <= weight_left and reader.queue:
                 return
             split = self._pop()
             reader.queue.append(split)
             reader.weight += _weight(split)
+            heapq.heapreplace(least, (reader.weight, least[0][1]))
 
     def _answer(self, reader: _Reader) -> AssignedSplits | None:
         before = reader.last
