@@ -16,6 +16,7 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import AbortsCommittables, ConnectorContext, SinkWriter
+from sqlstream.spi.files import Files
 
 JOB = "a" * 32
 PARALLELISM = 2
@@ -87,7 +88,7 @@ class CheckpointedJob:
         plan: list[tuple[int, bool, bool]],
         deaths: list[int],
         visible: Callable[[], list[int]],
-        files: Callable[[Process], LocalFiles] = MortalFiles,
+        files: Callable[[Process], Files] = MortalFiles,
     ) -> None:
         self._spec = spec
         self._sink = connector(spec.connector)
@@ -112,7 +113,7 @@ class CheckpointedJob:
             else:
                 return sum(rows for rows, _, _ in self._plan)
 
-    def _attempt(self, files: LocalFiles) -> None:
+    def _attempt(self, files: Files) -> None:
         self._commit(files)
         if isinstance(self._sink, AbortsCommittables):
             self._sink.abort(self._spec, JOB, [], files)
@@ -137,13 +138,13 @@ class CheckpointedJob:
             if is_committed or is_last:
                 self._commit(files)
 
-    def _writer(self, subtask: int, files: LocalFiles) -> SinkWriter:
+    def _writer(self, subtask: int, files: Files) -> SinkWriter:
         context = ConnectorContext(
             *(JOB, "v", subtask, PARALLELISM, 0, 100, {}, lambda: 0, lambda name, n: None, files)
         )
         return self._sink.sink(self._spec, ChangelogMode.INSERT_ONLY, context)
 
-    def _commit(self, files: LocalFiles) -> None:
+    def _commit(self, files: Files) -> None:
         """Those whose commit is not known to have ended, which is what a process that dies forgets first."""
         for checkpoint_id, committables, _, rows in self._completed:
             if rows >= self._committed_rows:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from runtime.connectors.file_options import FileOptions
-from runtime.connectors.file_paths import partition_values
+from runtime.connectors.file_paths import is_in_store, partition_values
 from runtime.formats.text_values import parse_text
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
@@ -53,7 +53,7 @@ class FileConstants:
 
 
 def _metadata(fields: tuple[Field, ...], status: FileStatus) -> dict[str, pa.Scalar]:
-    path = os.path.abspath(status.path)
+    path = status.path if is_in_store(status.path) else os.path.abspath(status.path)
     values = {
         "file.path": path,
         "file.name": os.path.basename(path),

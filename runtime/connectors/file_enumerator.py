@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from runtime.connectors.file_options import FileOptions
-from runtime.connectors.file_paths import find_files, local_path
+from runtime.connectors.file_paths import find_files, table_path
 from runtime.connectors.file_watch import FileWatch
 from runtime.connectors.path_pattern import PathPattern
 from sqlstream.specs import SourceSpec
@@ -33,7 +33,7 @@ class FileEnumerator:
     def __init__(self, spec: SourceSpec, context: EnumeratorContext, state: dict[str, Any] | None) -> None:
         self._context = context
         options = FileOptions.of(spec.options)
-        self._path = local_path(options.path)
+        self._path = table_path(options.path)
         self._pattern = PathPattern(options.path_pattern or "")
         self._is_on_demand = spec.watermark is None
         interval_ms = options.monitor_interval_ms

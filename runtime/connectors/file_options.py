@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from runtime.connectors.file_paths import DEFAULT_PARTITION_NAME
 from sqlstream.spi.connector import OptionType
 from sqlstream.spi.table_options import option, parse_options
 
@@ -51,7 +52,7 @@ class FileOptions:
         "partition.default-name",
         OptionType.STRING,
         "The directory value of a partition whose column is NULL or empty.",
-        "__DEFAULT_PARTITION__",
+        DEFAULT_PARTITION_NAME,
     )
     file_bytes: int = option(
         "sink.rolling-policy.file-size",

@@ -13,6 +13,7 @@ from sqlstream.spi.files import Files, FileStatus, is_hidden
 DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
 
 _SCHEME = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]+):/")
+_STORE_SCHEMES = ("s3", "s3a")
 _FLAGS = re.compile(r"(?:\(\?[aiLmsux]+\))+")
 _WILDCARD = re.compile(r"[*?\[]")
 _UNSAFE_IN_NAME = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
@@ -31,9 +32,31 @@ def local_path(path: str) -> str:
     return local
 
 
+def is_in_store(path: str) -> bool:
+    """Whether the path of a table is one of an object store."""
+    scheme = _SCHEME.match(path)
+    return scheme is not None and scheme.group(1).lower() in _STORE_SCHEMES
+
+
+def table_path(path: str) -> str:
+    """The path of a table of files: `s3://bucket/key`, or as `local_path` returns it. UserError SS4002 for what is neither."""
+    if not is_in_store(path):
+        return local_path(path)
+    key = path.partition(":")[2].strip("/")
+    if not key or "\0" in key or is_pattern(key.partition("/")[0]):
+        raise UserError(
+            "SS4002",
+            f'option "path" names no bucket of a store: "{path}"',
+            hint="write a path such as s3://bucket/directory",
+        )
+    return f"s3://{key}"
+
+
 def absolute_path(key: str, path: str, directory: str) -> str:
     """The path of an option, below `directory` when it is relative. UserError SS4002 when the directory would become a part of
     the pattern."""
+    if is_in_store(path):
+        return path
     absolute = os.path.join(directory, local_path(path))
     if is_pattern(directory) and absolute.startswith(directory):
         raise UserError(
@@ -95,7 +118,7 @@ def find_files(path: str, pattern: str, files: Files, *, may_be_empty: bool) -> 
         raise UserError(
             "SS5002",
             f'no file matches "{path}"' if is_pattern(path) else f'there is no file or directory "{path}"',
-            detail=f"looked in {os.getcwd()}" if not os.path.isabs(path) else "",
+            detail="" if os.path.isabs(path) or is_in_store(path) else f"looked in {os.getcwd()}",
             hint="check the option 'path'; a relative one starts where sqlstream was started",
         )
     matcher = re.compile(pattern) if pattern else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace as replaced
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -14,13 +15,16 @@ from runtime.connectors.file_options import MONITOR_INTERVAL, REJECTED_ROWS_PATH
 from runtime.connectors.file_paths import (
     absolute_path,
     find_files,
+    is_in_store,
     is_pattern,
     local_path,
     pattern_below,
     root_of,
+    table_path,
 )
 from runtime.connectors.fixed_splits import own_share
 from runtime.connectors.rejected_rows import rejected_rows_directory
+from runtime.connectors.s3 import S3Options, check_store, files_of
 from runtime.formats import format_of, format_options
 from runtime.formats.compression import is_compressed
 from runtime.formats.flat_types import find_refused
@@ -51,7 +55,7 @@ _PACKED_FACTOR = 10
 
 
 class Filesystem:
-    """Files of this machine.
+    """Files of this machine, or of S3.
 
     Files are read whole, each by the reader that it is assigned to, and each has a watermark of its own.
     Directories `key=value` below the path stand for the columns that they name, which are then not in the files. What a job
@@ -60,7 +64,7 @@ class Filesystem:
 
     descriptor = ConnectorDescriptor(
         identifier="filesystem",
-        options=descriptors_of(FileOptions),
+        options=(*descriptors_of(FileOptions), *descriptors_of(S3Options)),
         is_source=True,
         is_sink=True,
         boundedness=Boundedness(True, unless_set=MONITOR_INTERVAL),
@@ -80,7 +84,8 @@ class Filesystem:
         self, table: str, schema: Schema, options: dict[str, str], partition_keys: tuple[str, ...] = ()
     ) -> None:
         """A local path, a regular expression that is one, types that the format carries. UserError SS4002, SS4006."""
-        local_path(options["path"])
+        table_path(options["path"])
+        check_store(table, options)
         try:
             re.compile(FileOptions.of(options).path_pattern or "")
         except re.error as error:
@@ -119,20 +124,21 @@ class Filesystem:
     ) -> SourceReader:
         from runtime.connectors.filesystem_source import FileSourceReader
 
-        return FileSourceReader(spec, context, own_share(self, spec, context) if splits is None else splits)
+        share = own_share(self, spec, context) if splits is None else splits
+        return FileSourceReader(spec, replaced(context, files=files_of(spec.options, context.files)), share)
 
     def split_enumerator(
         self, spec: SourceSpec, context: EnumeratorContext, state: dict[str, Any] | None
     ) -> SplitEnumerator:
         from runtime.connectors.file_enumerator import FileEnumerator
 
-        return FileEnumerator(spec, context, state)
+        return FileEnumerator(spec, replaced(context, files=files_of(spec.options, context.files)), state)
 
     def batch_relation(
         self, source: SourceSpec, engine: str, files: Files, check_cancelled: Callable[[], None]
     ) -> BatchRelation:
-        if source.options["format"] != "parquet":
-            # How texts become values is ours alone.
+        if source.options["format"] != "parquet" or is_in_store(source.options["path"]):
+            # How texts become values is ours alone, and so are the keys of a store.
             return ThroughReader()
         from runtime.connectors.native_parquet.relation import parquet_relation
 
@@ -140,7 +146,7 @@ class Filesystem:
 
     def paths(self, options: Mapping[str, str]) -> tuple[str, ...]:
         named = (options["path"], options.get(REJECTED_ROWS_PATH, ""))
-        return tuple(root_of(local_path(path)) for path in named if path)
+        return tuple(root_of(local_path(path)) for path in named if path and not is_in_store(path))
 
     def with_absolute_paths(self, options: Mapping[str, str], directory: str) -> Mapping[str, str]:
         absolute = dict(options)
@@ -148,7 +154,8 @@ class Filesystem:
             if options.get(key):
                 absolute[key] = absolute_path(key, options[key], directory)
         pattern = options.get("source.path.regex-pattern")
-        if pattern and not os.path.isabs(local_path(options["path"])):
+        path = table_path(options["path"])
+        if pattern and not os.path.isabs(path) and not is_in_store(path):
             absolute["source.path.regex-pattern"] = pattern_below(directory, pattern)
         return absolute
 
@@ -161,9 +168,9 @@ class Filesystem:
     def input_bytes(self, spec: SourceSpec, files: Files) -> int:
         try:
             found = find_files(
-                local_path(spec.options["path"]),
+                table_path(spec.options["path"]),
                 FileOptions.of(spec.options).path_pattern or "",
-                files,
+                files_of(spec.options, files),
                 may_be_empty=True,
             )
         except (UserError, OSError):
@@ -175,28 +182,36 @@ class Filesystem:
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:
         from runtime.connectors.filesystem_sink import FileSinkWriter
 
-        return FileSinkWriter(spec, _written_path(spec), context)
+        around = replaced(context, files=files_of(spec.options, context.files))
+        return FileSinkWriter(spec, _written_path(spec), around)
 
     def commit(
         self, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Files
     ) -> None:
         """Move every hidden file of the checkpoint to its name, all or none. What has been moved already is left alone."""
-        path = local_path(spec.options["path"])
+        path, files = table_path(spec.options["path"]), files_of(spec.options, files)
         commit_files(path, committables, files)
         if checkpoint_id == LAST_CHECKPOINT_ID:
             for writer in committables:
                 files.remove_directory_if_empty(staging_directory(path, writer.job_id, writer.writer_id))
 
     def abort(self, spec: SinkSpec, job_id: str, committables: list[Committable], files: Files) -> None:
-        remove_uncommitted(local_path(spec.options["path"]), job_id, committables, files)
+        path, files = table_path(spec.options["path"]), files_of(spec.options, files)
+        remove_uncommitted(path, job_id, committables, files)
 
     def staging_directory(self, spec: SinkSpec, job_id: str, writer_id: str) -> str:
-        return staging_directory(_written_path(spec), job_id, writer_id)
+        path = _written_path(spec)
+        if is_in_store(path):
+            raise UserError(
+                "SS5013",
+                f'rows of table "{spec.table}" are staged in its store, where nothing can be claimed',
+            )
+        return staging_directory(path, job_id, writer_id)
 
 
 def _written_path(spec: SinkSpec) -> str:
     """UserError SS5013 for a path that cannot be written."""
-    path = local_path(spec.options["path"])
+    path = table_path(spec.options["path"])
     if is_pattern(path):
         raise UserError(
             "SS5013",

@@ -167,7 +167,7 @@ class FileSinkWriter:
         """UserError SS5019 for partition values that make a path which the file system refuses. Checked before anything is
         written, as the commit would fail otherwise."""
         final = os.path.join(self._path, directory, name)
-        path_bytes = len(os.fsencode(os.path.abspath(final)))
+        path_bytes = len(os.fsencode(self._context.files.absolute(final)))
         components = directory.split(os.sep) if directory else []
         columns = [self._spec.schema.names[k] for k in self._spec.partition_keys]
         limit = self._name_bytes_max

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from runtime.connectors.file_options import FileOptions
-from runtime.connectors.file_paths import local_path, table_root
+from runtime.connectors.file_paths import table_path, table_root
 from runtime.connectors.file_queue import FileQueue
 from runtime.connectors.file_split import FileSplit
 from runtime.connectors.rejected_rows import RejectedRows, rejected_rows_directory
@@ -40,7 +40,7 @@ class FileSourceReader:
     def __init__(self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]]) -> None:
         self._context = context
         options = FileOptions.of(spec.options)
-        path = local_path(options.path)
+        path = table_path(options.path)
         rejected = RejectedRows(rejected_rows_directory(spec), context)
         self._files = TableFiles(spec, context, table_root(path, context.files), rejected)
         self._watermarks = RowWatermarks(spec.watermark, context) if spec.watermark is not None else None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import msgspec
 
 from runtime.connectors.file_options import FileOptions
-from runtime.connectors.file_paths import local_path, rejected_rows_path
+from runtime.connectors.file_paths import is_in_store, local_path, rejected_rows_path
 from runtime.host.files import file_error
 from sqlstream.terminal_text import shortened, shown
 
@@ -27,6 +27,8 @@ _SHOWN_CHARACTERS_MAX = 120
 def rejected_rows_directory(spec: SourceSpec) -> str | None:
     """Where the undecodable rows of a table are kept; None when they are counted and the first ones shown."""
     options = FileOptions.of(spec.options)
+    if is_in_store(options.path):
+        return None
     given = options.rejected_rows_path
     if given is None:
         return rejected_rows_path(local_path(options.path))

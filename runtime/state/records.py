@@ -27,6 +27,7 @@ from runtime.state.segments import Segments
 from sqlstream.errors import InternalError
 
 _IDS_MAX = 1 << 31
+_RECORD_BYTES_MAX = 1 << 31
 _HEADER_BYTES = 8
 _LENGTH_BYTES = 4
 
@@ -97,6 +98,8 @@ class Records:
                 rows, ids, done, source, self._layout, self._fixed_bytes, segments.bases, segments.last,
                 segments.used, segments.room, self._places.values, segments.live, scratch,
             )  # fmt: skip
+            if missing > _RECORD_BYTES_MAX:
+                raise pa.ArrowCapacityError(f"a row of {missing} bytes does not fit a record")
             if missing:
                 segments.open(missing)
         self._clean()

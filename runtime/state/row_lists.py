@@ -20,6 +20,9 @@ from runtime.state.slot_columns import unique_names
 from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
 from runtime.state.state_ttl import StateTtl
 
+_SAVED_KEYS = 1 << 16
+"""Keys whose rows are saved as one piece: an array of strings holds at most 2 GiB."""
+
 
 class RowLists:
     """At most `size` rows per key, in the order that the operator gives them, declared as the table `name`.
@@ -90,6 +93,12 @@ class RowLists:
 
     def save(self) -> SavedTables:
         slots = self.live_slots()
+        parts = [
+            self._saved(slots[at : at + _SAVED_KEYS]) for at in range(0, max(1, len(slots)), _SAVED_KEYS)
+        ]
+        return SavedTables(keyed={self.name: pa.concat_tables(parts)})
+
+    def _saved(self, slots: Array) -> pa.Table:
         lists = self.lists.lists(slots)
         present = lists != NO_ROW
         owners = np.repeat(np.arange(len(slots)), present.sum(axis=1))
@@ -97,8 +106,7 @@ class RowLists:
         rows = self.rows.gather(lists[present])
         touched = to_array(pa.int64(), self._ttl.touched_ms(slots[owners]))
         names = [KEY_GROUP_COLUMN, TOUCHED_COLUMN, *unique_names(self.rows.schema.names)]
-        table = pa.table([pa.array(groups[owners]), touched, *rows.columns], names=names)
-        return SavedTables(keyed={self.name: table})
+        return pa.table([pa.array(groups[owners]), touched, *rows.columns], names=names)
 
     def load(self, saved: SavedTables) -> None:
         table = saved.keyed.get(self.name)

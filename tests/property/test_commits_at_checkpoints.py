@@ -14,14 +14,17 @@ import pytest
 from commit_harness import CheckpointedJob
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from object_store import store_in
 
-from runtime.connectors import connector
+from runtime.connectors import connector, filesystem
 from runtime.host.files import LocalFiles
 from sqlstream import types as sql
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.connector import ConnectorContext
+from sqlstream.spi.files import Files
 
+LOCAL = LocalFiles()
 SCHEMA = Schema.of(("v", sql.STRING), ("p", sql.INT))
 
 Plan = list[tuple[int, bool, bool]]
@@ -30,10 +33,10 @@ PLANS: st.SearchStrategy[Plan] = st.lists(
 )
 
 
-def read(options: dict[str, str]) -> list[int]:
+def read(options: dict[str, str], files: Files = LOCAL) -> list[int]:
     spec = SourceSpec("t", "filesystem", options, SCHEMA, ("v",))
-    context = ConnectorContext("r", "v", 0, 1, 0, 100, {}, lambda: 0, lambda name, n: None, LocalFiles())
-    if not Path(options["path"]).exists():
+    context = ConnectorContext("r", "v", 0, 1, 0, 100, {}, lambda: 0, lambda name, n: None, files)
+    if files.status(options["path"]) is None:
         return []
     reader, found = connector("filesystem").source(spec, context, None), list[int]()
     try:
@@ -104,3 +107,22 @@ def test_a_sqlite_table_has_every_row_once_wherever_the_process_dies(tmp_path: P
     assert job.died > 0
     assert sorted(stored_in_sqlite(path)) == list(range(rows))
     assert [f.name for f in tmp_path.rglob("*") if f.is_file()] == ["t.db"]
+
+
+@pytest.mark.parametrize("death", range(0, 130, 5))
+def test_files_in_a_store_without_renames_have_every_row_once_wherever_the_process_dies(
+    tmp_path: Path, death: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filesystem, "files_of", lambda options, files: files)
+    options = {"connector": "filesystem", "path": "s3://b/t", "format": "csv"}
+    spec = SinkSpec("t", "filesystem", options, SCHEMA, partition_keys=(1,))
+    store = store_in(str(tmp_path))
+    job = CheckpointedJob(
+        *(spec, PLAN, [death, death // 2], lambda: read(options, store)),
+        files=lambda process: store_in(str(tmp_path), process),
+    )
+    rows = job.run()
+    assert job.died > 0
+    assert sorted(read(options, store)) == list(range(rows))
+    files = [str(f) for f in tmp_path.rglob("*") if f.is_file()]
+    assert [f for f in files if ".commit-" in f or ".staging-" in f] == []

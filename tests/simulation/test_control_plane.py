@@ -666,16 +666,15 @@ class Cluster:
         seen: set[tuple[str, str, int]] = set()
         registered = self.job_manager.resource_manager.task_managers
         for process in self.processes.values():
+            tm = process.executor.task_manager_id
+            # A TaskManager that was cut off may still run what another one has been given since, and what has ended.
+            if not process.running or tm not in registered:
+                continue
             for d in (task.descriptor for task in process.running.values()):
                 key = (d.job_id, d.vertex.id, d.subtask)
-                is_lost = process.executor.task_manager_id not in registered
-                assert key not in seen or is_lost, f"two attempts of {key} run"
-                # A TaskManager that was cut off may still run what another one has been given since.
-                if not is_lost:
-                    seen.add(key)
-                if d.job_id in self.finished:
-                    tm = process.executor.task_manager_id
-                    assert tm not in registered, f"{d.execution_id} outlives its job on {tm}"
+                assert key not in seen, f"two attempts of {key} run"
+                seen.add(key)
+                assert d.job_id not in self.finished, f"{d.execution_id} outlives its job on {tm}"
         self._check_slots()
         if self.bounds is not None:
             assert len(self.provider.unended) <= self.bounds.task_managers_max, "too many TaskManagers"
@@ -683,8 +682,8 @@ class Cluster:
             assert not resources & self.provider.released, "a released TaskManager is in use"
         for master in self.job_manager.dispatcher.masters.values():
             for e in master.graph.executions():
-                is_known = e.state.is_terminal or not e.task_manager_id or e.task_manager_id in registered
-                assert is_known, f"{e.execution_id} is {e.state.value} on {e.task_manager_id}, which is lost"
+                if e.task_manager_id and e.task_manager_id not in registered:
+                    assert e.state.is_terminal, f"{e.execution_id} is {e.state.value} on a lost TaskManager"
 
     def _check_lease(self, message: object) -> None:
         """An allocation id names one slot and one job for ever. A job that needs the whole cluster waits for all who came

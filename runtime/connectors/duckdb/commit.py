@@ -9,7 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.connectors.duckdb.database import INSTANCES, attach, connect, lock_down, table_of, translated
+from runtime.connectors.duckdb.database import INSTANCES, attach, connect, lock_down, table_of
+from runtime.connectors.duckdb.errors import translated
 from runtime.connectors.duckdb.options import Place
 from runtime.connectors.duckdb.relation import check_columns, described
 from runtime.connectors.duckdb.types import type_name

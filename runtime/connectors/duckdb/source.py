@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from runtime.connectors.declared_rows import as_declared
-from runtime.connectors.duckdb.database import INSTANCES, interrupt, translated
+from runtime.connectors.duckdb.database import INSTANCES, interrupt
+from runtime.connectors.duckdb.errors import translated
 from runtime.connectors.duckdb.options import Place
 from runtime.connectors.duckdb.relation import Relation, open_relation
 from runtime.connectors.sql_filters import quote, where

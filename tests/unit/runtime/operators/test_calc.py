@@ -207,3 +207,37 @@ def test_values_without_columns_are_rows_all_the_same() -> None:
     (only,) = values_batches(ValuesSpec(((), ())), Schema(()), 10)
     assert isinstance(only, pa.RecordBatch)
     assert only.num_rows == 2
+
+
+class Selected(Collected):
+    """An output that an exchange splits: selections come as batches with positions."""
+
+    splits_rows = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.selections: list[tuple[int, list[int]]] = []
+
+    def emit_rows(self, batch: pa.RecordBatch, rows: Any) -> None:
+        self.selections.append((batch.num_rows, rows.tolist()))
+        super().emit_rows(batch, rows)
+
+
+@pytest.mark.parametrize("mode", [ChangelogMode.INSERT_ONLY, RETRACT])
+@pytest.mark.parametrize("computes", [False, True])
+def test_a_filter_that_computes_nothing_leaves_the_copy_to_the_exchange(
+    mode: ChangelogMode, computes: bool
+) -> None:
+    first = call("*", col(1, BIGINT), lit(2, BIGINT)) if computes else col(1, BIGINT)
+    context = operator_context([INPUT], OUTPUT, output_mode=mode, config={"execution.batch-rows": "2"})
+    operator = make_operator(CalcSpec((first, col(2, STRING)), POSITIVE), context)
+    output = Selected()
+    rows = [(0, 1, "a"), (0, -1, "b"), (0, 2, "c"), (0, 3, "d")]
+    operator.on_batch(batch(INPUT, rows), 0, output)
+    # Too few to be worth a batch of their own.
+    operator.on_batch(batch(INPUT, rows[:2]), 0, output)
+    operator.flush(output)
+    assert output.selections == ([] if computes else [(4, [0, 2, 3])])
+    factor = 2 if computes else 1
+    kept = [(v * factor, name) for _, v, name in [*rows, rows[0]] if v > 0]
+    assert [row[-2:] for row in output.rows] == kept

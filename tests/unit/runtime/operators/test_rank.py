@@ -230,3 +230,21 @@ def test_many_keys_and_evictions_reuse_the_memory_of_rows() -> None:
     feed(operator, cut(rows, list(range(0, 20_000, 500))), output)
     assert Counter(output.upserted([0, 6]).values()) == reference(spec, rows)
     assert operator.context.state.snapshot().keyed["rows"].num_rows == 100
+
+
+def test_memory_is_at_most_twice_that_of_the_rows_kept_when_one_row_of_each_batch_stays() -> None:
+    """Of each batch all rows but one are replaced by the next batch."""
+    keys, batches, text = 500, 200, "t" * 100
+    spec = RankSpec((0,), DESCENDING, 1, 1, True)
+    operator, output = make_operator(spec, context_of(spec, UPSERT)), Collected()
+    for turn in range(batches):
+        feed(
+            operator,
+            [[row(f"{n}", turn, text) for n in range(1, keys)] + [row(f"b{turn}", turn, text)]],
+            output,
+        )
+    held = operator.context.state.snapshot().keyed["rows"]
+    assert held.num_rows == keys - 1 + batches
+    assert sorted(held.column("n").to_pylist())[: batches - 1] == list(range(batches - 1))
+    assert operator.context.state.nbytes() <= 2 * held.nbytes + 200_000
+    assert keys * batches * len(text) > 20 * (2 * held.nbytes + 200_000)

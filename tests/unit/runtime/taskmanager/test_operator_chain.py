@@ -3,6 +3,7 @@
 import gc
 import weakref
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -15,7 +16,7 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.elements import WATERMARK_MAX, EndOfInput, Watermark, WatermarkStatus
 from sqlstream.errors import Span
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator
-from sqlstream.graph.stream_graph import FORWARD
+from sqlstream.graph.stream_graph import FORWARD, Exchange, ExchangeKind
 from sqlstream.schema import Schema
 from sqlstream.specs import DropUpdateBeforeSpec
 from sqlstream.types import BIGINT
@@ -209,3 +210,28 @@ def test_a_closed_chain_holds_no_operator():
     finally:
         gc.enable()
     assert outputs
+
+
+def test_a_selection_goes_on_as_a_batch_of_its_rows(chain):
+    chain.chain.output(0).emit_rows(rows(1, 2, 3), np.array([0, 2], dtype=np.int32))
+    assert chain.log == [("b", [1, 3]), ("c", [1, 3])]
+    assert not chain.chain.output(0).splits_rows
+    chain.chain.output(2).emit_rows(rows(1, 2, 3), np.array([1], dtype=np.int32))
+    assert chain.sent() == [[1, 3], [2]]
+
+
+def test_a_selection_before_a_hash_exchange_is_split_like_its_rows(chain):
+    channels = tuple(Channel(1 << 20) for _ in range(2))
+    by_key = splitter(Exchange(ExchangeKind.HASH, (0,)), 2, 0, 128)
+    made = OperatorChain(ChainPosition(), lambda: 0)
+    source = chain.chain.nodes[0].chained
+    output, counters = made.add_source(source)
+    made.connect(source.id, ResultPartition(channels, by_key, TaskTimes()))
+    assert output.splits_rows
+    output.emit_rows(rows(*range(100)), np.arange(0, 100, 2, dtype=np.int32))
+    output.emit_rows(rows(1, 2), np.array([], dtype=np.int32))
+    parts = [channel.take()[0].item.column(0).to_pylist() for channel in channels]
+    assert sorted(parts[0] + parts[1]) == list(range(0, 100, 2))
+    assert all(part == sorted(part) and part for part in parts)
+    assert [channel.take() for channel in channels] == [(None, False)] * 2
+    assert counters.records_out == 50

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
 import threading
 import time
@@ -23,6 +24,8 @@ from runtime.net.socket_directory import socket_path
 from runtime.net.streams.frames import FrameKind, encode_header
 from runtime.net.streams.handshake import Credentials, HandshakeFailed, connect_stream
 from runtime.net.streams.stream_exchange import StreamExchange
+from runtime.net.streams.stream_listener import StreamListener
+from runtime.net.streams.stream_loop import StreamLoop
 from runtime.net.tls import TlsFiles, read_identity
 from sqlstream.elements import CheckpointBarrier, EndOfInput, Watermark, WatermarkStatus
 from sqlstream.messages.rpc import InputChannelDescriptor
@@ -377,17 +380,42 @@ def test_a_consumer_that_sends_garbage_ends_its_own_stream_alone(peers: Peers, f
     assert reader.read_all() == [SMALL, EndOfInput()]
 
 
-def test_closing_leaves_no_thread_socket_or_memory(make: Callable[[str], Peers], tmp_path: Path) -> None:
-    files = len(os.listdir("/proc/self/fd"))
-    peers = Peers("shared", str(tmp_path), None)
+def use_and_close(directory: Path) -> None:
+    peers = Peers("shared", str(directory), None)
     reader = Reader(peers.input())
     put(peers.producer.output(), LARGE, EndOfInput())
     reader.read_all()
     peers.producer.close()
     peers.consumer.close()
-    reader.items.clear()
-    del peers, reader
+
+
+def test_closing_leaves_no_thread_socket_or_memory(tmp_path: Path) -> None:
+    # Libraries open descriptors for good with their first use.
+    use_and_close(tmp_path)
+    files = len(os.listdir("/proc/self/fd"))
+    use_and_close(tmp_path)
     assert not [t for t in threading.enumerate() if t.name in ("exchange", "greet")]
     assert "sqlstream-exchange" not in Path("/proc/self/maps").read_text()
     assert os.listdir(tmp_path) == []
     wait_until(lambda: len(os.listdir("/proc/self/fd")) <= files)
+
+
+def test_a_process_without_descriptors_accepts_later_and_does_not_spin(tmp_path: Path) -> None:
+    loop, accepted = StreamLoop(), threading.Event()
+
+    def accept(connection: socket.socket) -> None:
+        connection.close()
+        accepted.set()
+
+    listener = StreamListener(loop, None, str(tmp_path), accept)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with closing(loop), closing(listener), socket.socket(socket.AF_UNIX) as client:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (client.fileno() + 1, hard))
+        try:
+            client.connect(socket_path(listener.address))
+            used_s = time.process_time()
+            assert not accepted.wait(0.5)
+            assert time.process_time() - used_s < 0.3
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert accepted.wait(10)

@@ -1,0 +1,92 @@
+"""An object store as a store of files: what commits need of it, on a store of Arrow's that is a directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from object_store import store_in
+
+from runtime.host.files import LocalFiles
+from runtime.host.store_files import StoreFiles
+from sqlstream.errors import ExternalError
+from sqlstream.spi.files import Files
+
+PATHS = ("b/t/a.csv", "b/t/.hidden", "b/t/_x/c.csv", "b/t/p=1/b.csv", "b/t/p=1/deep/c.csv", "b/t/[z]/d.csv")
+
+
+def write(files: Files, path: str, data: bytes) -> None:
+    with files.open_write(path) as stream:
+        stream.write(data)
+        files.sync(stream)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> StoreFiles:
+    for path in PATHS:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(path)
+    return store_in(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "*",
+        "t/*",
+        "t/.*",
+        "t/*.csv",
+        "t/**",
+        "t/**/*.csv",
+        "t/p=?/b.csv",
+        "t/p=[0-9]/*/c.csv",
+        "t/[[]z]/*",
+        "none/*",
+        "t/a.csv",
+    ],
+)
+def test_a_pattern_matches_what_it_matches_on_the_disk(
+    store: StoreFiles, tmp_path: Path, pattern: str
+) -> None:
+    expected = {path.rstrip("/") for path in LocalFiles().match_glob(f"{tmp_path}/b/{pattern}")}
+    assert store.match_glob(f"s3://b/{pattern}") == sorted(
+        p.replace(f"{tmp_path}/", "s3://") for p in expected
+    )
+
+
+def test_files_are_listed_without_hidden_ones(store: StoreFiles) -> None:
+    found = [(status.path, status.size) for status in store.list_files("s3://b/t")]
+    listed = ["b/t/[z]/d.csv", "b/t/a.csv", "b/t/p=1/b.csv", "b/t/p=1/deep/c.csv"]
+    assert found == [(f"s3://{path}", len(path)) for path in listed]
+    assert store.list_names("s3://b/t", 10) == [("[z]", True), ("a.csv", False), ("p=1", True)]
+    with pytest.raises(ExternalError, match="could not list"):
+        store.list_files("s3://b/none")
+
+
+def test_a_file_is_published_at_once_and_again(store: StoreFiles, tmp_path: Path) -> None:
+    for text in (b"1", b"2"):
+        write(store, "s3://b/t/.staging/x", text)
+        store.make_directories("s3://b/u")
+        store.publish("s3://b/t/.staging/x", "s3://b/u/x")
+        with store.open_read("s3://b/u/x") as stream:
+            assert stream.read() == text
+        assert store.status("s3://b/t/.staging/x") is None
+    with pytest.raises(ExternalError, match='could not publish "s3://b/none"'):
+        store.publish("s3://b/none", "s3://b/u/y")
+
+
+def test_what_is_removed_may_be_absent(store: StoreFiles) -> None:
+    for path in ("s3://b/t/a.csv", "s3://b/t/p=1", "s3://b/none"):
+        store.remove(path)
+        store.remove(path)
+        assert store.status(path) is None
+    store.remove_directory_if_empty("s3://b/t")
+    store.remove_directory_if_empty("s3://b/none")
+    assert store.status("s3://b/t") is not None
+    store.remove("s3://b/t/[z]/d.csv")
+    store.remove_directory_if_empty("s3://b/t/[z]")
+    assert store.status("s3://b/t/[z]") is None
+
+
+def test_nothing_is_locked_by_this_process(store: StoreFiles) -> None:
+    assert store.lock("s3://b/t/a.csv") is None
