@@ -82,10 +82,10 @@ PLAN: Plan = [(5, True, True), (4, False, True), (3, True, False), (6, True, Tru
 """A checkpoint that is not completed, and two commits at once."""
 
 
-@pytest.mark.parametrize("death", range(0, 40, 4))
+@pytest.mark.parametrize("death", range(0, 40, 5))
 def test_a_duckdb_table_has_every_row_once_wherever_the_process_dies(tmp_path: Path, death: int) -> None:
     path = tmp_path / "t.duckdb"
-    primary_key = (0,) if death % 8 == 0 else ()
+    primary_key = (0,) if death % 2 else ()
     spec = SinkSpec("out", "duckdb", {"path": str(path)}, SCHEMA, primary_key)
     job = CheckpointedJob(spec, PLAN, [death, death + 5], lambda: stored_in_duckdb(path))
     rows = job.run()
@@ -94,7 +94,7 @@ def test_a_duckdb_table_has_every_row_once_wherever_the_process_dies(tmp_path: P
     assert [f.name for f in tmp_path.rglob("*") if f.is_file()] == ["t.duckdb"]
 
 
-@pytest.mark.parametrize("death", range(52))
+@pytest.mark.parametrize("death", range(0, 52, 3))
 def test_a_sqlite_table_has_every_row_once_wherever_the_process_dies(tmp_path: Path, death: int) -> None:
     path = tmp_path / "t.db"
     primary_key = (0,) if death % 2 else ()
