@@ -166,7 +166,8 @@ class Consumer:
                 self._mailbox.wait(None)
                 continue
             assert isinstance(channel, InputChannel)
-            item = channel.take()
+            queued = channel.take()
+            item = queued.item if queued is not None else None
             if isinstance(item, EndOfInput):
                 gate.on_end(channel, lambda ended: None)
             elif item is not None:
