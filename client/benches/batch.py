@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
+from client.benches.bench_process import BenchProcess
 from client.benches.script import QUERIES_DIR, is_same_answer, nexmark_queries
-from sqlstream.errors import ErrorInfo, FailureReason, JobError, UserError
+from sqlstream.errors import ErrorInfo, JobError, UserError
 
 ENGINES = ("stream", "duckdb", "spark")
 FLIGHTS = ("hourly", "weather", "carriers")
 NOT_EXACT = "SS3301"
-STOP_TIMEOUT_S = 30.0
 
 
 class EngineOrder(msgspec.Struct, frozen=True):
@@ -103,63 +98,30 @@ def compared(figures: list[BatchFigure]) -> list[BatchFigure]:
     return [beside_first(figure) for figure in figures]
 
 
-class MeasuredEngine:
+class MeasuredEngine(BenchProcess):
     """An engine in a process of its own, so that each has the memory and the warmth that it has alone.
 
-    State: the process, from the first call until `close`; it ends as well when this process does."""
+    State: that of the process, until `close`."""
 
     def __init__(self, order: EngineOrder) -> None:
         """Start it, and wait until the engine is ready: `start` says how long that took, or why it is not. JobError SS6063."""
-        self.name = order.engine
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "client.benches.batch_process", msgspec.json.encode(order).decode()],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=_environment(),
-            text=True,
+        super().__init__(
+            "client.benches.batch_process",
+            f'the process that measures "{order.engine}"',
+            (msgspec.json.encode(order).decode(),),
         )
+        self.name = order.engine
         try:
-            self.start = self._answer(EngineStart)
+            self.start = self.answer(EngineStart)
         except BaseException:
             self.close()
             raise
 
     def measure(self, query: str) -> BatchFigure:
         """The figure has an error when the process has ended, too."""
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(f"{query}\n")
-            self._process.stdin.flush()
+        self.tell(query)
         try:
-            figure: BatchFigure = self._answer(BatchFigure)
+            figure: BatchFigure = self.answer(BatchFigure)
         except JobError as error:
             return BatchFigure(query, self.name, error=ErrorInfo.of(error))
         return figure
-
-    def _answer(self, kind: type[Any]) -> Any:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if line:
-            return msgspec.json.decode(line, type=kind)
-        code = self._process.wait()
-        raise JobError(
-            "SS6063",
-            f'the process that measures "{self.name}" has ended with code {code}',
-            reason=FailureReason.INTERNAL,
-        )
-
-    def close(self) -> None:
-        """End the process and all that it has started. Harmless when repeated."""
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.close()
-        try:
-            self._process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-
-
-def _environment() -> dict[str, str]:
-    """Settings of this machine's configuration are not those that are measured."""
-    return {k: v for k, v in os.environ.items() if not k.startswith("SQLSTREAM_")}

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
@@ -16,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from client.benches.bench_process import BenchProcess
 from client.benches.exchange_end import (
     CAPACITY_BYTES,
     SWITCH_INTERVAL_S,
@@ -29,14 +28,12 @@ from client.benches.exchange_end import (
 from runtime.host.process import LIBRARY_THREAD_LIMIT
 from runtime.host.random import random_id, random_token
 from runtime.net.partition_table import PartitionTable, SubpartitionId
-from sqlstream.errors import FailureReason, JobError
 
 PATHS = ("process", "machine", "tcp")
 """Between two threads of a process, between two processes of a machine, and between two processes over TCP on loopback."""
 
 WARM_UP_S = 0.3
 SPACED_BATCHES = 200
-STOP_TIMEOUT_S = 15.0
 
 
 @dataclass(frozen=True)
@@ -126,7 +123,7 @@ class _Ends:
         if self._sender is None:
             return _run_within_process(load, consumer)
         inputs = self._end.inputs(load, self._sender.address, consumer.on_lost)
-        self._sender.tell(load)
+        self._sender.tell_order(load)
         received = consumer.consume(inputs)
         return _Run(self._sender.answer(Outcome), received)
 
@@ -150,49 +147,18 @@ def _run_within_process(load: Load, consumer: Consumer) -> _Run:
     return _Run(sent, msgspec.structs.replace(received, cpu_s=0.0))
 
 
-class _SendingProcess:
-    """The producer in a process of its own, which ends when this process does. State: the process, until `close`."""
+class _SendingProcess(BenchProcess):
+    """The producer in a process of its own. State: that of the process."""
 
     def __init__(self, order: ProcessOrder) -> None:
         """JobError SS6063 when it does not start."""
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "client.benches.exchange_end"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={k: v for k, v in os.environ.items() if not k.startswith("SQLSTREAM_")},
-            text=True,
-        )
+        super().__init__("client.benches.exchange_end", "the process that sends")
         try:
-            self.tell(order)
+            self.tell_order(order)
             self.address: str = self.answer(str)
         except BaseException:
             self.close()
             raise
 
-    def tell(self, order: msgspec.Struct) -> None:
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(msgspec.json.encode(order).decode() + "\n")
-            self._process.stdin.flush()
-
-    def answer(self, kind: type[Any]) -> Any:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if line:
-            return msgspec.json.decode(line, type=kind)
-        raise JobError(
-            "SS6063",
-            f"the process that sends has ended with code {self._process.wait()}",
-            reason=FailureReason.INTERNAL,
-        )
-
-    def close(self) -> None:
-        """End the process. Harmless when repeated."""
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.close()
-        try:
-            self._process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+    def tell_order(self, order: msgspec.Struct) -> None:
+        self.tell(msgspec.json.encode(order).decode())
