@@ -123,6 +123,8 @@ class _Source:
         with self._lock:
             if self._enumerator is not None:
                 self._enumerator.give_back(positions)
+                # Readers wait for what the next look says of them, though it may find nothing.
+                self._held = None
 
     def _discover(self) -> Discovery:
         source = self._source

@@ -23,6 +23,7 @@ from runtime.connectors.file_paths import (
     table_path,
 )
 from runtime.connectors.fixed_splits import own_share
+from runtime.connectors.path_pattern import PathPattern
 from runtime.connectors.rejected_rows import rejected_rows_directory
 from runtime.connectors.s3 import S3Options, check_store, files_of
 from runtime.formats import format_of, format_options
@@ -30,7 +31,7 @@ from runtime.formats.compression import is_compressed
 from runtime.formats.flat_types import find_refused
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
-from sqlstream.errors import UserError
+from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.schema import Schema
 from sqlstream.spi.batch_relation import BatchRelation, ThroughReader
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
@@ -167,15 +168,15 @@ class Filesystem:
 
     def input_bytes(self, spec: SourceSpec, files: Files) -> int:
         try:
-            found = find_files(
-                table_path(spec.options["path"]),
-                FileOptions.of(spec.options).path_pattern or "",
-                files_of(spec.options, files),
-                may_be_empty=True,
+            there = find_files(
+                table_path(spec.options["path"]), "", files_of(spec.options, files), may_be_empty=True
             )
-        except (UserError, OSError):
+        except (SqlStreamError, OSError):
             # The reader says what is wrong.
             return 0
+        pattern = PathPattern(FileOptions.of(spec.options).path_pattern or "")
+        may_match = pattern.may_match([f.path for f in there])
+        found = [f for f, is_candidate in zip(there, may_match, strict=True) if is_candidate]
         is_packed = spec.options["format"] in _PACKED_FORMATS
         return sum(f.size * (_PACKED_FACTOR if is_packed or is_compressed(f.path) else 1) for f in found)
 

@@ -43,14 +43,8 @@ class FixedSplits:
 def own_share(
     connector: EnumeratesSplits, spec: SourceSpec, context: ConnectorContext
 ) -> list[dict[str, Any]]:
-    """What one of several readers takes when nobody assigns splits, as in a batch engine: each split, in order, is for the reader
-    with the least weight so far. Every reader must find the same."""
+    """What one of several readers takes when nobody assigns splits, as in a batch engine: the splits in turn. Each reader looks
+    for itself, so sizes, which may change meanwhile, must not decide."""
     around = EnumeratorContext(context.parallelism, context.batch_rows, context.now_ms, context.files)
-    weights = [0] * context.parallelism
-    own = []
-    for split in connector.split_enumerator(spec, around, None).discover().splits:
-        reader = weights.index(min(weights))
-        weights[reader] += max(split.weight, 1)
-        if reader == context.subtask:
-            own.append(split.position)
-    return own
+    splits = connector.split_enumerator(spec, around, None).discover().splits
+    return [split.position for split in splits[context.subtask :: context.parallelism]]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_READ_OTHERWISE = ("[[:", "{,")
+_READ_OTHERWISE = ("[:", "{,")
 """What RE2 takes for something else than Python does."""
 
 

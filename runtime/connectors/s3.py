@@ -54,12 +54,18 @@ def check_store(table: str, options: Mapping[str, str]) -> None:
             )
         return
     pair = ("s3.access-key", "s3.secret-key")
-    missing = [key for key in pair if key not in options]
+    missing = [key for key in pair if not options.get(key)]
     if len(missing) == 1:
         raise UserError(
             "SS4005",
             f'option "{missing[0]}" of table "{table}" is missing',
             hint="give both keys, or none to ask the store anonymously",
+        )
+    if len(missing) == 2 and any(key in options for key in pair):
+        raise UserError(
+            "SS4002",
+            f'the keys of table "{table}" are empty',
+            hint="give both keys, or leave both out to ask the store anonymously",
         )
     if "s3.endpoint" in options and _ENDPOINT.fullmatch(options["s3.endpoint"]) is None:
         raise UserError(

@@ -83,11 +83,7 @@ class StoreFiles(Files):
             raise _error("remove", path, error) from error
 
     def remove_directory_if_empty(self, path: str) -> None:
-        key = self._key(path)
-        status = self.status(path)
-        if "/" not in key or status is None or not status.is_directory or self._entries(key):
-            return
-        self.remove(path)
+        """Nothing to do: a directory is there with its files, and to remove it would also remove what comes meanwhile."""
 
     def make_directories(self, path: str) -> None:
         try:

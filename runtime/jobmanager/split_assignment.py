@@ -10,7 +10,7 @@ from typing import Any
 from sqlstream.spi.connector import AssignedSplits, Discovery, SourceSplit
 
 SPLITS_A_MESSAGE_MAX = 1000
-"""Splits of one assignment: a message stays below a megabyte, whatever the table."""
+"""Splits of one assignment: a message has at most so many paths."""
 
 
 @dataclass
@@ -25,6 +25,10 @@ class _Reader:
     last: AssignedSplits | None = None
     is_waiting: bool = False
     returned: int = 0
+    awaits_look: bool = False
+    """It has returned splits and holds its watermark until a look has told what has become of them."""
+    is_looked_for: bool = False
+    """That look is over, and the next assignment says so, be it empty."""
 
 
 class SplitAssignment:
@@ -52,6 +56,9 @@ class SplitAssignment:
         self._is_last = discovery.is_last
         self._is_on_demand = discovery.is_on_demand
         self._holds_watermark = discovery.holds_watermark
+        for reader in self._readers:
+            reader.is_looked_for |= reader.awaits_look
+            reader.awaits_look = False
         self._unassigned.extend(discovery.splits)
         self._unassigned_weight += sum(_weight(s) for s in discovery.splits)
         if not self._is_on_demand:
@@ -88,6 +95,7 @@ class SplitAssignment:
         added = list(positions[reader.returned :])
         reader.returned += len(added)
         if added:
+            reader.awaits_look = True
             reader.assigned = [s for s in reader.assigned if s.position not in added]
         return added
 
@@ -134,7 +142,7 @@ class SplitAssignment:
 
     def _answer(self, reader: _Reader) -> AssignedSplits | None:
         before = reader.last
-        is_news = bool(reader.queue or self._unassigned or self._is_last)
+        is_news = bool(reader.queue or self._unassigned or self._is_last or reader.is_looked_for)
         if not is_news and before is not None and before.holds_watermark == self._holds_watermark:
             return None
         return self._take(reader)
@@ -148,7 +156,7 @@ class SplitAssignment:
             reader.weight += sum(map(_weight, taken))
         reader.assigned += taken
         reader.number += 1
-        reader.is_waiting = False
+        reader.is_waiting = reader.is_looked_for = False
         reader.last = AssignedSplits(
             tuple(s.position for s in taken),
             is_last=self._is_last and not reader.queue and not self._unassigned,

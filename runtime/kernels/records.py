@@ -334,11 +334,12 @@ def forget_records(ids, bases, places, live, forgotten):  # type: ignore[no-unty
     return count
 
 
-@kernel("UniTuple(int64, 2)(int64[::1], int64, int64, int64, int64, int64, int64, int64[::1], int64[::1])")
+@kernel("UniTuple(int64, 3)(int64[::1], int64, int64, int64, int64, int64, int64, int64[::1], int64[::1])")
 def move_records(bases, source, at, end, target, used, room, places, live):  # type: ignore[no-untyped-def]
     """Copy the live records between bytes `at` and `end` of segment `source` to byte `used` of segment `target`.
 
-    Returns (where it stopped in the source because the target has no more of its `room` bytes, or `end`; bytes used).
+    Returns (where it stopped in the source because the target has no more of its `room` bytes, or `end`; bytes used; bytes of
+    the record that had no room, or 0).
     """
     from_base, to_base = bases[source], bases[target]
     while at < end:
@@ -346,11 +347,11 @@ def move_records(bases, source, at, end, target, used, room, places, live):  # t
         row_id, size = np.int64(load_32(record)), np.int64(load_32(record + 4))
         if places[row_id] == _place_of(source, at, size):
             if used + size > room:
-                return at, used
+                return at, used, size
             _copy(to_base + used, record, size)
             places[row_id] = _place_of(target, used, size)
             live[source] -= size
             live[target] += size
             used += size
         at += size
-    return at, used
+    return at, used, np.int64(0)

@@ -96,6 +96,9 @@ class Operator(Generic[SpecT]):
     def next_processing_time_ms(self) -> int | None:
         return None
 
+    def on_held_back(self, now_ms: int) -> None:
+        """The task takes no input, because its outputs have no room: that no row comes means nothing."""
+
     def on_processing_time(self, now_ms: int, output: Output) -> None:
         return None
 

@@ -113,6 +113,10 @@ class WatermarkAssigner(Operator[WatermarkAssignerSpec]):
             return None
         return self._active_ms + self.spec.idle_timeout_ms
 
+    def on_held_back(self, now_ms: int) -> None:
+        if not self._is_idle:
+            self._active_ms = now_ms
+
     def on_processing_time(self, now_ms: int, output: Output) -> None:
         due_ms = self.next_processing_time_ms()
         if due_ms is not None and now_ms >= due_ms:

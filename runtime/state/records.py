@@ -164,12 +164,12 @@ class Records:
             # Nothing is read of a segment without live records.
             at, end = 0, segments.used_by(doomed) if segments.live[doomed] else 0
             while at < end:
-                at, segments.used = move_records(
+                at, segments.used, record_bytes = move_records(
                     segments.bases, doomed, at, end, segments.last,
                     segments.used, segments.room, self._places.values, segments.live,
                 )  # fmt: skip
                 if at < end:
-                    segments.open(end - at)
+                    segments.open(record_bytes)
             segments.free(doomed)
 
 

@@ -257,6 +257,11 @@ class OperatorChain:
                 node.operator.context.state.restore(snapshots[node.chained.id])
                 node.operator.on_restored()
 
+    def hold_back(self, now_ms: int) -> None:
+        """The task takes no input until its outputs have room."""
+        for node in self.nodes:
+            node.operator.on_held_back(now_ms)
+
     def update_state_bytes(self) -> None:
         for node in self.nodes:
             node.counters.state_bytes = node.operator.context.state.nbytes()

@@ -64,6 +64,7 @@ class ResultPartition:
             self.bytes_out += size
             channel = self._channels[subpartition]
             if channel.is_overdrawn:
+                self.flush()
                 with self._times.backpressured():
                     channel.wait_for_room()
             channel.put(part, size, key_hashes)

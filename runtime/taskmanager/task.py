@@ -224,6 +224,7 @@ class Task:
 
     def _pause_ms(self, pause_ms: int) -> None:
         """Wait, but not beyond the task's cancellation."""
+        self._opened.loop.wake_consumers()
         with self._times.idle():
             self._cancellation.wait(pause_ms / 1000)
         self._cancellation.check()

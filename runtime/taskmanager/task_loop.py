@@ -278,15 +278,17 @@ class TaskLoop:
 
     def take(self) -> Pause:
         if not self.has_room:
-            self._wake_consumers()
+            self.wake_consumers()
+            self.chain.hold_back(self._now_ms())
             return UNTIL_ROOM
         pause = self.input.take()
         # Consumers that wait are not woken for every batch, but every now and then, and before this task waits.
         if self._outputs and not 0 <= self._now_ms() - self._woke_ms < WAKE_INTERVAL_MS:
-            self._wake_consumers()
+            self.wake_consumers()
         return pause
 
-    def _wake_consumers(self) -> None:
+    def wake_consumers(self) -> None:
+        """Before the task waits: consumers that wait too are told what is queued for them."""
         if self._outputs:
             self._woke_ms = self._now_ms()
             for output in self._outputs:
@@ -299,7 +301,7 @@ class TaskLoop:
     def flush(self) -> None:
         """Send what is held only to form larger batches: nothing comes for a while."""
         self.chain.flush()
-        self._wake_consumers()
+        self.wake_consumers()
 
     def fire_timers(self) -> None:
         self.chain.timers.fire_due()

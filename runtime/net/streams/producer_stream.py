@@ -70,12 +70,12 @@ class ProducerStream:
             is_over = bool(self._end_cause)
             if not is_over:
                 self._stream = stream
+                # Before anything is sent: a socket that is full at once is watched only when the loop knows it.
+                stream.start()
                 for remote in self._inputs.values():
                     self._send_open(stream, remote)
         if is_over:
             stream.close()
-        else:
-            stream.start()
 
     # --- any thread
 
@@ -167,6 +167,7 @@ class ProducerStream:
             self._segment = None
         if self._stream is not None:
             self._stream.close()
+        # First, so that who opens an input meanwhile gets a stream of its own.
+        self._on_stream_end(self)
         for remote in inputs:
             remote.on_gone(cause)
-        self._on_stream_end(self)

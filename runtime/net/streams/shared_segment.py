@@ -80,8 +80,13 @@ class SegmentWriter:
             is_scarce = 2 * self._space.used_bytes > reachable_bytes
         target = memoryview(mapping)[_FLAGS_BYTES + start : _FLAGS_BYTES + start + size]
         sink = pa.FixedSizeBufferWriter(pa.py_buffer(target))
-        # The library writes a batch into given memory only behind its schema.
-        pa.ipc.RecordBatchStreamWriter(sink, batch.schema, options=_WRITE_OPTIONS).write_batch(batch)
+        try:
+            # The library writes a batch into given memory only behind its schema.
+            pa.ipc.RecordBatchStreamWriter(sink, batch.schema, options=_WRITE_OPTIONS).write_batch(batch)
+        except BaseException:
+            # As if the consumer had freed it: other channels of the stream go on.
+            mapping[slot] = _FREED
+            raise
         return SharedPlace(start + schema_bytes, sink.tell() - schema_bytes, slot, is_scarce)
 
     def trim(self) -> None:

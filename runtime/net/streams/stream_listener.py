@@ -61,7 +61,13 @@ class StreamListener:
         if not self._handshakes.acquire(blocking=False):
             connection.close()
             return
-        threading.Thread(target=self._greet, args=(connection,), name="greet", daemon=True).start()
+        try:
+            threading.Thread(target=self._greet, args=(connection,), name="greet", daemon=True).start()
+        except RuntimeError as error:
+            logger.warning("could not start a thread for a connection: %s", error)
+            connection.close()
+            self._handshakes.release()
+            self._pause()
 
     def _pause(self) -> None:
         """This process has no descriptor left for who waits, and would be told of it without a pause."""

@@ -83,9 +83,14 @@ def test_what_is_removed_may_be_absent(store: StoreFiles) -> None:
     store.remove_directory_if_empty("s3://b/t")
     store.remove_directory_if_empty("s3://b/none")
     assert store.status("s3://b/t") is not None
+
+
+def test_an_empty_directory_of_a_store_stays_as_another_may_be_about_to_write_there(
+    store: StoreFiles,
+) -> None:
     store.remove("s3://b/t/[z]/d.csv")
     store.remove_directory_if_empty("s3://b/t/[z]")
-    assert store.status("s3://b/t/[z]") is None
+    assert store.status("s3://b/t/[z]") is not None
 
 
 def test_nothing_is_locked_by_this_process(store: StoreFiles) -> None:

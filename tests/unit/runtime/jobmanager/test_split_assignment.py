@@ -112,6 +112,18 @@ def test_a_split_that_was_returned_does_not_come_back_with_the_others() -> None:
     assert numbers(assignment.first(0)) == [2]
 
 
+def test_who_has_returned_a_split_is_told_of_the_next_look_though_it_found_nothing() -> None:
+    assignment = made(2, 1, is_last=False)
+    for subtask in range(2):
+        assignment.first(subtask)
+    assert assignment.on_returned(0, ({"n": 0},)) == [{"n": 0}]
+    assert [assignment.on_request(subtask, 1) for subtask in range(2)] == [None, None]
+    assert assignment.pushed() == []
+    assignment.on_discovered(Discovery((), is_last=False))
+    assert assignment.pushed() == [(0, 1, AssignedSplits((), is_last=False))]
+    assert assignment.pushed() == []
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_every_split_is_with_one_reader_or_with_none(seed: int) -> None:
     fate = random.Random(seed)

@@ -246,5 +246,5 @@ def test_memory_is_at_most_twice_that_of_the_rows_kept_when_one_row_of_each_batc
     held = operator.context.state.snapshot().keyed["rows"]
     assert held.num_rows == keys - 1 + batches
     assert sorted(held.column("n").to_pylist())[: batches - 1] == list(range(batches - 1))
-    assert operator.context.state.nbytes() <= 2 * held.nbytes + 200_000
-    assert keys * batches * len(text) > 20 * (2 * held.nbytes + 200_000)
+    assert operator.context.state.nbytes() <= 2 * held.nbytes + 250_000
+    assert keys * batches * len(text) > 20 * (2 * held.nbytes + 250_000)

@@ -107,6 +107,19 @@ def test_without_rows_the_output_turns_idle_and_active_with_the_next_row() -> No
     assert output.elements.index(WatermarkStatus(False)) == len(output.elements) - 3
 
 
+def test_a_task_that_takes_no_rows_because_its_outputs_are_full_does_not_turn_idle() -> None:
+    clock, output = ManualClock(), Collected()
+    spec = WatermarkAssignerSpec(0, MINUS_TEN, idle_timeout_ms=100)
+    operator = make_operator(spec, operator_context([INPUT], INPUT, now_ms=clock))
+    feed(operator, [Clock(50), [(1,)]], output)
+    operator.on_held_back(1_000)
+    assert operator.next_processing_time_ms() == 1_100
+    feed(operator, [Clock(1_099)], output)
+    assert WatermarkStatus(True) not in output.elements
+    feed(operator, [Clock(1_100)], output)
+    assert WatermarkStatus(True) in output.elements
+
+
 def statuses_by_time(
     clock: ManualClock, items: list[Any], idle_timeout_ms: int = 100
 ) -> list[tuple[int, bool]]:

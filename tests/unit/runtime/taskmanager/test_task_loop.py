@@ -208,7 +208,7 @@ def test_the_loop_takes_nothing_while_an_output_is_full() -> None:
     assert loop.take() is NO_PAUSE
     outputs[1].put(ROWS, 10)
     log.taken()
-    assert (loop.has_room, loop.take(), log.taken()) == (False, UNTIL_ROOM, [])
+    assert (loop.has_room, loop.take(), log.taken()) == (False, UNTIL_ROOM, [("hold_back", 9)])
     assert loop.wait_s(UNTIL_ROOM) is None
     outputs[1].take()
     assert (loop.has_room, loop.take(), log.taken()) == (True, NO_PAUSE, [("emit", ROWS)])
