@@ -68,7 +68,10 @@ class ClaimingStore:
         return self._store.kept_file(job_id)
 
     def close(self) -> None:
-        """Give the removal of what dead jobs left a moment to end."""
+        """Release the claims of jobs that nobody keeps: one whose submission was interrupted has not ended. Then give the removal
+        of what dead jobs left a moment to end."""
+        for job_id in [job_id for job_id in self._claims if not self._store.kept_file(job_id)]:
+            self._release(job_id, is_committed=False)
         self._abandoned.wait(CLOSE_TIMEOUT_S)
 
     def _claimed(self, job_graph: JobGraph) -> list[Claim]:

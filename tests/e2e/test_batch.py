@@ -48,7 +48,8 @@ def files_table(path: Path) -> str:
 
 
 def rows_in(directory: Path) -> list[int]:
-    files = [p for p in directory.rglob("part-*") if ".staging" not in str(p)]
+    # Not `rglob`, which looks into directories of staged rows that a running command removes.
+    files = list(directory.glob("part-*"))
     return sorted(int(line) for p in files for line in p.read_text().split())
 
 

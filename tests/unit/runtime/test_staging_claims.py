@@ -11,7 +11,7 @@ from runtime.connectors import connector
 from runtime.host.files import LocalFiles
 from runtime.jobmanager.collaborators import KeepNothing
 from runtime.jobmanager.events import EndedJob
-from runtime.staging_claims import ClaimingStore
+from runtime.staging_claims import CLOSE_TIMEOUT_S, ClaimingStore
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ExternalError
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobGraph, JobVertex
@@ -66,7 +66,7 @@ def stage(sink: SinkSpec, job_id: str) -> Path:
 
 def kill(store: ClaimingStore) -> None:
     """What the end of a process does to its threads and locks."""
-    store.close()
+    store._abandoned.wait(CLOSE_TIMEOUT_S)
     for claim in (c for claims in store._claims.values() for c in claims):
         assert claim.lock is not None
         claim.lock.close()
@@ -229,3 +229,13 @@ def test_a_job_that_cannot_be_stored_leaves_no_claim(sink: SinkSpec, tmp_path: P
     with pytest.raises(ExternalError):
         ClaimingStore(Full(), FILES).put(job("j", sink), b"")
     assert not (tmp_path / "t").exists()
+
+
+def test_a_store_that_is_closed_leaves_nothing_of_jobs_that_nobody_keeps(
+    store: ClaimingStore, sink: SinkSpec, tmp_path: Path
+) -> None:
+    """As when Ctrl-C comes within the submission: nobody knows the job that must be cancelled."""
+    store.put(job("a" * 32, sink), b"")
+    stage(sink, "a" * 32)
+    store.close()
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
