@@ -46,7 +46,7 @@ class FileEnumerator:
     def discover(self) -> Discovery:
         if self._has_ended:
             return Discovery((), is_last=True, is_on_demand=self._is_on_demand)
-        found = find_files(self._path, "", self._context.files, may_be_empty=self._watch is not None)
+        found = find_files(self._path, self._context.files, may_be_empty=self._watch is not None)
         may_match = self._pattern.may_match([status.path for status in found])
         found = [status for status, is_wanted in zip(found, may_match, strict=True) if is_wanted]
         if self._watch is None:

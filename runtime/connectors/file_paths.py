@@ -106,9 +106,9 @@ def rejected_rows_path(path: str) -> str:
     return os.path.join(parent, f"_{name}.rejected")
 
 
-def find_files(path: str, pattern: str, files: Files, *, may_be_empty: bool) -> list[FileStatus]:
-    """The files of a table in order of their paths; `pattern` must match a whole path. Files of a commit
-    that is under way, or broke off, are left out.
+def find_files(path: str, files: Files, *, may_be_empty: bool) -> list[FileStatus]:
+    """The files at a table's path in order of their paths, whatever its `PathPattern` says of them. Files of a commit that is
+    under way, or broke off, are left out.
 
     UserError SS5002 when nothing is at the path, or a wildcard matches nothing and `may_be_empty` is false.
     """
@@ -121,14 +121,9 @@ def find_files(path: str, pattern: str, files: Files, *, may_be_empty: bool) -> 
             detail="" if os.path.isabs(path) or is_in_store(path) else f"looked in {os.getcwd()}",
             hint="check the option 'path'; a relative one starts where sqlstream was started",
         )
-    matcher = re.compile(pattern) if pattern else None
     # Read again: a commit may have begun while the files were listed.
     uncommitted |= uncommitted_files(root_of(path), files)
-    return [
-        f
-        for f in found
-        if os.path.normpath(f.path) not in uncommitted and (matcher is None or matcher.fullmatch(f.path))
-    ]
+    return [f for f in found if os.path.normpath(f.path) not in uncommitted]
 
 
 def pattern_below(directory: str, pattern: str) -> str:

@@ -169,7 +169,7 @@ class Filesystem:
     def input_bytes(self, spec: SourceSpec, files: Files) -> int:
         try:
             there = find_files(
-                table_path(spec.options["path"]), "", files_of(spec.options, files), may_be_empty=True
+                table_path(spec.options["path"]), files_of(spec.options, files), may_be_empty=True
             )
         except (SqlStreamError, OSError):
             # The reader says what is wrong.

@@ -73,7 +73,7 @@ class LocalFileInference:
         return self._found[path]
 
     def _files_at(self, path: str) -> list[FileStatus]:
-        found = find_files(local_path(path), "", self._files, may_be_empty=False)
+        found = find_files(local_path(path), self._files, may_be_empty=False)
         if not found:
             raise cannot_infer(path, "the directory holds no files", "name a directory with files, or a file")
         return found

@@ -8,7 +8,7 @@ import pyarrow as pa
 from runtime.evaluate import EvaluationContext, compile_condition
 from runtime.evaluate.program import Program
 from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.state.snapshot import SavedTables
+from runtime.state.held_rows import HeldRows
 from sqlstream import config
 from sqlstream.arrow import is_changelog, to_arrow_schema
 from sqlstream.changelog import RowKind
@@ -19,40 +19,6 @@ _ROWS_MIN = 8_192
 """A batch of at least this many rows is emitted at once."""
 _WAIT_MS = 100
 """How long rows may be held while the task has other work; Flink's default for a buffer."""
-
-
-class HeldRows:
-    """Rows that are held only to be emitted together. `flush` emits them before a snapshot, so that nothing of them is saved."""
-
-    name = "held"
-    next_sweep_ms = None
-
-    def __init__(self) -> None:
-        self.batches: list[pa.RecordBatch] = []
-        self.rows = 0
-
-    def append(self, batch: pa.RecordBatch) -> None:
-        self.batches.append(batch)
-        self.rows += batch.num_rows
-
-    def take(self) -> tuple[list[pa.RecordBatch], int]:
-        """All batches and the number of their rows; nothing is held then."""
-        taken = self.batches, self.rows
-        self.batches, self.rows = [], 0
-        return taken
-
-    def save(self) -> SavedTables:
-        assert not self.batches
-        return SavedTables()
-
-    def load(self, saved: SavedTables) -> None:
-        return None
-
-    def nbytes(self) -> int:
-        return sum(batch.nbytes for batch in self.batches)
-
-    def expire(self) -> int:
-        return 0
 
 
 class Calc(Operator[CalcSpec]):

@@ -7,12 +7,13 @@ from typing import Generic, TypeVar
 
 import pyarrow as pa
 
+from runtime.state.operator_state import NeverExpires
 from runtime.state.snapshot import SavedTables
 
 Scalar = TypeVar("Scalar", int, bool)
 
 
-class Broadcast(Generic[Scalar]):
+class Broadcast(NeverExpires, Generic[Scalar]):
     """`value`, which operators read and set: `watermark_ms`, `has_emitted`.
 
     Every subtask saves its own. At a restore each new subtask gets those of all old ones, and `merge` (`min`, `max`, `any`)
@@ -33,11 +34,4 @@ class Broadcast(Generic[Scalar]):
             self.value = self._merge(table.column(0).to_pylist())
 
     def nbytes(self) -> int:
-        return 0
-
-    @property
-    def next_sweep_ms(self) -> int | None:
-        return None
-
-    def expire(self) -> int:
         return 0

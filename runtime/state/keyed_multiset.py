@@ -13,7 +13,7 @@ from runtime.state.key_group_column import slot_key_groups
 from runtime.state.operator_state import StateScope
 from runtime.state.row_multiset import RowMultiset
 from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
-from runtime.state.state_ttl import StateTtl
+from runtime.state.state_ttl import TOUCHED_COLUMN, StateTtl
 
 NO_NUMBER = -1
 
@@ -94,7 +94,7 @@ class KeyedMultiset:
 
     def save(self) -> SavedTables:
         """Key group, time and count, then the columns."""
-        names = [KEY_GROUP_COLUMN, "$touched_ms", *self.rows.saved_names]
+        names = [KEY_GROUP_COLUMN, TOUCHED_COLUMN, *self.rows.saved_names]
         batches = []
         for row_slots, columns in self.rows.saved_parts():
             keys = self._chains.slots_of(row_slots)
@@ -104,8 +104,7 @@ class KeyedMultiset:
         return SavedTables(keyed={self.name: pa.Table.from_batches(batches)} if batches else {})
 
     def load(self, saved: SavedTables) -> None:
-        table = saved.keyed.get(self.name)
-        for part in table.to_batches() if table is not None else ():
+        for part in saved.batches(self.name):
             batch, row_slots = self.rows.load_part(part.columns[2:])
             keys = self._key_slots([batch.column(k) for k in self._keys], batch.num_rows)
             self._chains.append(keys, row_slots)

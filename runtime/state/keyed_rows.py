@@ -17,11 +17,11 @@ from runtime.state.columns import RowStore
 from runtime.state.key_group_column import slot_key_groups
 from runtime.state.operator_state import StateScope
 from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
-from runtime.state.state_ttl import StateTtl
+from runtime.state.state_ttl import TOUCHED_COLUMN, StateTtl
 
 _SAVED_ROWS = 1 << 17
 """Rows that are copied at once for a snapshot: their strings fit one array."""
-_NUMBERS = ("$count", "$matches", "$touched_ms")
+_NUMBERS = ("$count", "$matches", TOUCHED_COLUMN)
 
 
 class KeyedRows:
@@ -181,8 +181,7 @@ class KeyedRows:
             yield pa.RecordBatch.from_arrays(columns, names=names)
 
     def load(self, saved: SavedTables) -> None:
-        table = saved.keyed.get(self.name)
-        for batch in table.to_batches() if table is not None else ():
+        for batch in saved.batches(self.name):
             counts, matches, touched_ms = (view_values(batch.column(i), np.int64) for i in (1, 2, 3))
             rows = pa.RecordBatch.from_arrays(batch.columns[4:], schema=self.schema)
             if self._identity is None:

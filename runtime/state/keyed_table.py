@@ -14,9 +14,8 @@ from runtime.state.key_group_column import slot_key_groups
 from runtime.state.operator_state import StateScope
 from runtime.state.slot_columns import SlotColumn, SlotPart, unique_names
 from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
-from runtime.state.state_ttl import StateTtl
+from runtime.state.state_ttl import TOUCHED_COLUMN, StateTtl
 
-TOUCHED_COLUMN = "$touched_ms"
 SLOT_COLUMN = "$slot"
 _SAVED_ROWS = 1 << 18
 
@@ -150,7 +149,7 @@ class KeyedTable:
 
     def load(self, saved: SavedTables) -> None:
         # Batch by batch: as one array, strings of several subtasks may be too long for Arrow.
-        slots = [self._load_entries(batch) for batch in _batches(saved, self.name)]
+        slots = [self._load_entries(batch) for batch in saved.batches(self.name)]
         if self._parts and slots:
             self._load_parts(saved, np.concatenate(slots))
 
@@ -178,12 +177,12 @@ class KeyedTable:
         old = KeyIndex([pa.int32(), pa.int64()])
         found = [
             old.get_or_insert([entries.column(0), entries.column(SLOT_COLUMN)])[0]
-            for entries in _batches(saved, self.name)
+            for entries in saved.batches(self.name)
         ]
         slot_of_old = np.zeros(len(slots), dtype=np.int64)
         slot_of_old[np.concatenate(found)] = slots
         for name, part in self._parts.items():
-            for entries in _batches(saved, f"{self.name}.{name}"):
+            for entries in saved.batches(f"{self.name}.{name}"):
                 part.load(slot_of_old[old.get(entries.columns[:2])], entries.columns[2:])
 
 
@@ -191,8 +190,3 @@ def _saved_part(part: SlotPart, group_of_slot: Array) -> pa.Table:
     owners, columns = part.save()
     fixed = {KEY_GROUP_COLUMN: pa.array(group_of_slot[owners]), SLOT_COLUMN: to_array(pa.int64(), owners)}
     return pa.table(fixed | dict(zip((field.name for field in part.fields), columns, strict=True)))
-
-
-def _batches(saved: SavedTables, name: str) -> list[pa.RecordBatch]:
-    table = saved.keyed.get(name)
-    return [] if table is None else [batch for batch in table.to_batches() if batch.num_rows]

@@ -40,6 +40,15 @@ class StateTable(Protocol):
         """Forget the entries that are due; returns their number. Called when `next_sweep_ms` has passed."""
 
 
+class NeverExpires:
+    """The part of a `StateTable` whose entries are forgotten by its operator alone."""
+
+    next_sweep_ms = None
+
+    def expire(self) -> int:
+        return 0
+
+
 Table = TypeVar("Table", bound=StateTable)
 
 

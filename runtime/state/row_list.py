@@ -8,10 +8,11 @@ import pyarrow as pa
 
 from runtime.state.held_memory import held_bytes, self_contained
 from runtime.state.key_group_column import key_group_column
+from runtime.state.operator_state import NeverExpires
 from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
 
 
-class RowList:
+class RowList(NeverExpires):
     """The rows of an operator that runs in one subtask. State: the batches, none of which is held for a few of its rows."""
 
     def __init__(self, name: str, schema: pa.Schema) -> None:
@@ -54,16 +55,8 @@ class RowList:
         return SavedTables(keyed={self.name: pa.Table.from_batches(batches)} if batches else {})
 
     def load(self, saved: SavedTables) -> None:
-        table = saved.keyed.get(self.name)
-        for batch in table.to_batches() if table is not None else ():
+        for batch in saved.batches(self.name):
             self.append(pa.RecordBatch.from_arrays(batch.columns[1:], schema=self.schema))
 
     def nbytes(self) -> int:
         return self._nbytes
-
-    @property
-    def next_sweep_ms(self) -> int | None:
-        return None
-
-    def expire(self) -> int:
-        return 0

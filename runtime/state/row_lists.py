@@ -14,11 +14,10 @@ from runtime.state.arrays import Array, grown
 from runtime.state.columns import RowStore
 from runtime.state.id_lists import NO_ROW, IdLists
 from runtime.state.key_group_column import slot_key_groups
-from runtime.state.keyed_table import TOUCHED_COLUMN
 from runtime.state.operator_state import StateScope
 from runtime.state.slot_columns import unique_names
 from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
-from runtime.state.state_ttl import StateTtl
+from runtime.state.state_ttl import TOUCHED_COLUMN, StateTtl
 
 _SAVED_KEYS = 1 << 16
 """Keys whose rows are saved as one piece: an array of strings holds at most 2 GiB."""
@@ -109,8 +108,7 @@ class RowLists:
         return pa.table([pa.array(groups[owners]), touched, *rows.columns], names=names)
 
     def load(self, saved: SavedTables) -> None:
-        table = saved.keyed.get(self.name)
-        for part in table.to_batches() if table is not None else []:
+        for part in saved.batches(self.name):
             batch = pa.RecordBatch.from_arrays(part.columns[2:], schema=self.rows.schema)
             slots = self.slots_of(batch)
             # Rows of a key were saved in their order. The ids of an empty store follow each other.

@@ -12,6 +12,7 @@ from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.index import KeyIndex
 from runtime.state.arrays import Array, grown
 from runtime.state.key_group_column import key_group_column
+from runtime.state.operator_state import NeverExpires
 from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
 from sqlstream.arrow import is_accumulate, row_kinds, without_row_kinds
 from sqlstream.errors import UserError
@@ -20,7 +21,7 @@ _SAVED_ROWS = 1 << 17
 """Rows that are copied at once for a snapshot: their strings fit one array."""
 
 
-class RowMultiset:
+class RowMultiset(NeverExpires):
     """A table as a multiset of whole rows. State: one entry per distinct row, until its count is zero.
 
     A slot is the number of a distinct row; `sequence` orders the slots by arrival. A row that is retracted before it arrives
@@ -96,19 +97,11 @@ class RowMultiset:
         return SavedTables(keyed={self.name: pa.Table.from_batches(batches)} if batches else {})
 
     def load(self, saved: SavedTables) -> None:
-        table = saved.keyed.get(self.name)
-        for batch in table.to_batches() if table is not None else ():
+        for batch in saved.batches(self.name):
             self.load_part(batch.columns[1:])
 
     def nbytes(self) -> int:
         return int(self._index.nbytes) + int(self.counts.nbytes + self.sequence.nbytes)
-
-    @property
-    def next_sweep_ms(self) -> int | None:
-        return None
-
-    def expire(self) -> int:
-        return 0
 
     # -- for a table that these rows are part of -----------------------------------------------------
 

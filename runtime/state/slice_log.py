@@ -15,7 +15,7 @@ from runtime.state.arrays import Array
 from runtime.state.chunk_runs import runs_of_small
 from runtime.state.held_memory import held_bytes, self_contained
 from runtime.state.key_group_column import key_group_column
-from runtime.state.operator_state import StateScope
+from runtime.state.operator_state import NeverExpires, StateScope
 from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 
@@ -57,7 +57,7 @@ class SliceColumns:
     end: int
 
 
-class SliceLog:
+class SliceLog(NeverExpires):
     """Rows or partials of open windows, in order of arrival.
 
     Rows of one slice usually arrive in one run; a long run becomes a chunk of its own, so that firing, forgetting and
@@ -90,10 +90,8 @@ class SliceLog:
         return chunk.saved
 
     def load(self, saved: SavedTables) -> None:
-        table = saved.keyed.get(self.name)
-        for batch in table.to_batches() if table is not None else ():
-            if batch.num_rows:
-                self.append(batch.columns[1:])
+        for batch in saved.batches(self.name):
+            self.append(batch.columns[1:])
 
     def nbytes(self) -> int:
         return held_bytes(
@@ -101,13 +99,6 @@ class SliceLog:
             for chunk in self.chunks
             for column in (chunk.saved.columns if chunk.saved else chunk.columns)
         )
-
-    @property
-    def next_sweep_ms(self) -> int | None:
-        return None
-
-    def expire(self) -> int:
-        return 0
 
     # -- what operators call -------------------------------------------------------------------------
 

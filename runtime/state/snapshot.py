@@ -22,6 +22,11 @@ class SavedTables:
     keyed: dict[str, pa.Table] = dataclasses.field(default_factory=dict)
     shared: dict[str, pa.Table] = dataclasses.field(default_factory=dict)
 
+    def batches(self, name: str) -> list[pa.RecordBatch]:
+        """The rows of a keyed table piece by piece, as they were saved: as one array, strings may be too long for Arrow."""
+        table = self.keyed.get(name)
+        return [] if table is None else [batch for batch in table.to_batches() if batch.num_rows]
+
 
 class OperatorSnapshot(SavedTables):
     """The saved tables of all state that one operator of one subtask declares; those of a declared table are named as it

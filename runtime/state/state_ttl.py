@@ -10,6 +10,9 @@ from runtime.kernels.growing import GrowingArray
 from runtime.kernels.touch import touch_into
 from runtime.state.arrays import Array
 
+TOUCHED_COLUMN = "$touched_ms"
+"""The last touch of an entry in a saved table."""
+
 _BUCKETS = 64
 """Buckets per time to live: few enough to scan, small enough that live slots are seldom read again."""
 
@@ -67,11 +70,6 @@ class StateTtl:
         if self._buckets:
             firsts.append(self._buckets[min(self._buckets)].first_ms)
         return min(firsts) + self._ttl_ms if firsts else None
-
-    def is_due(self) -> bool:
-        """Whether `next_sweep_ms` has passed: a slot may have expired."""
-        next_sweep_ms = self.next_sweep_ms
-        return next_sweep_ms is not None and self._now_ms() >= next_sweep_ms
 
     def take_expired(self) -> Array:
         """Remove and return the slots that have expired; the caller drops their state."""

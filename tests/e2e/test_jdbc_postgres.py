@@ -443,7 +443,7 @@ def test_a_table_has_every_row_once_wherever_the_process_dies(
 def test_what_a_job_that_died_has_staged_is_removed_and_nothing_else(out: Postgres) -> None:
     target = sink(out.options("w.out"), OUT)
     dead = connector("jdbc").sink(target, ChangelogMode.INSERT_ONLY, context(job_id="d" * 32))
-    dead._close()  # type: ignore[attr-defined]
+    dead._connecting.close()  # type: ignore[attr-defined]
     living = connector("jdbc").sink(target, ChangelogMode.INSERT_ONLY, context(job_id="a" * 32))
     written(target, [[(1, "a")]], job_id="c" * 32, now_ms=lambda: 1000 * int(time.time()))
     written(target, [[(1, "a")]], job_id="b" * 32, now_ms=lambda: 1000 * int(time.time()) - 31 * DAY_MS)
@@ -457,7 +457,7 @@ def test_what_a_job_that_died_has_staged_is_removed_and_nothing_else(out: Postgr
 
 def test_tables_of_others_stay_whatever_their_names(out: Postgres) -> None:
     target, shape = sink(out.options("w.out"), OUT), f"{'d' * 32}_{'0' * 12}"
-    connector("jdbc").sink(target, ChangelogMode.INSERT_ONLY, context(job_id="d" * 32))._close()  # type: ignore[attr-defined]
+    connector("jdbc").sink(target, ChangelogMode.INSERT_ONLY, context(job_id="d" * 32))._connecting.close()  # type: ignore[attr-defined]
     comment = out.sql(
         "SELECT obj_description(oid, 'pg_class') FROM pg_class WHERE relname LIKE 'sqlstream\\_staging\\_d%'"
     )

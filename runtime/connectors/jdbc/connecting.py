@@ -1,4 +1,4 @@
-"""Connects for a task, which can be cancelled while the database does not answer."""
+"""The connection of a task, which can be cancelled, also while the database does not answer."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from sqlstream.spi.files import Files
 
 
 class Connecting:
-    """Makes the connections of one reader, writer or lookup, one at a time. `cancel` may come from another thread: it ends
-    `connect` at once, and all later ones.
+    """The connection of one reader, writer or lookup, made anew by `connect` after each `close`. `cancel` may come from another
+    thread: it ends what the database is doing, a `connect` at once, and all later ones.
 
     The driver cannot be interrupted while it connects, so that it connects to a server on a thread of its own. A thread that
     nobody waits for ends with the server's answer or the timeout of the connect, and closes what it got.
 
-    State: whether it is cancelled, and the connect under way."""
+    State: the connection, whether it is cancelled, and the connect under way."""
 
     def __init__(self, database: Database, files: Files) -> None:
         self._database = database
         self._files = files
+        self.connection: Connection | None = None
         self._pending: Future[Connection] | None = None
         self.cancelled = threading.Event()
 
@@ -34,16 +35,26 @@ class Connecting:
         self._pending = pending
         if self.cancelled.is_set():
             raise self._cancelled()
-        if not self._database.is_server:
-            return connect(self._database, self._files)
-        threading.Thread(target=self._answer, args=(pending,), name="jdbc-connect", daemon=True).start()
-        return pending.result()
+        if self._database.is_server:
+            threading.Thread(target=self._answer, args=(pending,), name="jdbc-connect", daemon=True).start()
+            self.connection = pending.result()
+        else:
+            self.connection = connect(self._database, self._files)
+        return self.connection
 
     def cancel(self) -> None:
         self.cancelled.set()
         if self._pending is not None:
             with contextlib.suppress(InvalidStateError):
                 self._pending.set_exception(self._cancelled())
+        if (connection := self.connection) is not None:
+            connection.cancel()
+
+    def close(self) -> None:
+        """Harmless when repeated."""
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            connection.close()
 
     def _answer(self, pending: Future[Connection]) -> None:
         try:

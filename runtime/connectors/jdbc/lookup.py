@@ -28,16 +28,9 @@ class JdbcLookup:
         self._options = options
         self._keys = keys
         self._context = context
-        self._connection: Connection | None = None
         self._opened: OpenedTable | None = None
         self._connecting = Connecting(options.database, context.files)
-        context.on_cancel(self._cancel)
-
-    def _cancel(self) -> None:
-        """Called by another thread."""
-        self._connecting.cancel()
-        if (connection := self._connection) is not None:
-            connection.cancel()
+        context.on_cancel(self._connecting.cancel)
 
     def lookup(self, keys: pa.RecordBatch) -> pa.RecordBatch:
         try:
@@ -71,10 +64,10 @@ class JdbcLookup:
         return opened.selection.declared(rows.slice(opened.selection.rows_ahead))
 
     def _open(self) -> tuple[Connection, OpenedTable]:
-        if self._connection is None or self._opened is None:
-            self._connection = self._connecting.connect()
-            self._opened = open_table(self._connection, self._options, self._spec)
-        return self._connection, self._opened
+        connection = self._connecting.connection or self._connecting.connect()
+        if self._opened is None:
+            self._opened = open_table(connection, self._options, self._spec)
+        return connection, self._opened
 
     def _check_keys(self, opened: OpenedTable) -> None:
         speaking = dialect(self._options.database.kind)
@@ -94,7 +87,5 @@ class JdbcLookup:
             self.close()
 
     def close(self) -> None:
-        connection, self._connection = self._connection, None
+        self._connecting.close()
         self._opened = None
-        if connection is not None:
-            connection.close()

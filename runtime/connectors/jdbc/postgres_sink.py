@@ -100,16 +100,9 @@ class PostgresSinkWriter:
         self._waiting_rows = 0
         self._waiting_since_ms = 0
         self._next_number = context.subtask * _NUMBERS_PER_SUBTASK
-        self._connection: Connection | None = None
         self._connecting = Connecting(options.database, context.files)
-        context.on_cancel(self._cancel)
+        context.on_cancel(self._connecting.cancel)
         self._target = self._tried(lambda _: self._opened(), "a connect failed")
-
-    def _cancel(self) -> None:
-        """Called by another thread."""
-        self._connecting.cancel()
-        if (connection := self._connection) is not None:
-            connection.cancel()
 
     def _tried(self, action: Callable[[int], T], failed: str) -> T:
         return tried(action, self._options.sink_retries_max, failed, self._connecting.cancelled)
@@ -121,7 +114,7 @@ class PostgresSinkWriter:
         try:
             return self._prepared(self._connected())
         except BaseException:
-            self._close()
+            self._connecting.close()
             raise
 
     def _prepared(self, connection: Connection) -> StoredTable:
@@ -150,12 +143,13 @@ class PostgresSinkWriter:
 
     def _connected(self) -> Connection:
         """The connection, or one made anew, with the lock of the job."""
-        if self._connection is None:
-            self._connection = self._connecting.connect()
-            self._connection.rows(
+        connection = self._connecting.connection
+        if connection is None:
+            connection = self._connecting.connect()
+            connection.rows(
                 f"SELECT pg_advisory_lock_shared({job_lock(self._context.job_id)})::text AS locked"
             )
-        return self._connection
+        return connection
 
     def write(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows == 0:
@@ -204,7 +198,7 @@ class PostgresSinkWriter:
                 connection.run(f"DELETE FROM {table} WHERE {quote(NUMBER_COLUMN)} >= {first.as_py()}")
             connection.ingest(schema, staging.name, rows)
         except ExternalError:
-            self._close()
+            self._connecting.close()
             raise
 
     def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
@@ -217,7 +211,7 @@ class PostgresSinkWriter:
             named = (self._context.job_id, checkpoint_id, self._id, self._context.subtask)
             committables = [Committable(*named, table)]
         if checkpoint_id == LAST_CHECKPOINT_ID:
-            self._close()
+            self._connecting.close()
         return committables
 
     def _finish(self, staging: _Staging) -> None:
@@ -226,7 +220,7 @@ class PostgresSinkWriter:
             table = staging_table(self._target.schema, staging.name)
             self._connected().run(f"COMMENT ON TABLE {table} IS {text(finished)}")
         except ExternalError:
-            self._close()
+            self._connecting.close()
             raise
 
     def abort(self) -> None:
@@ -240,12 +234,7 @@ class PostgresSinkWriter:
             # The JobManager removes it, or the next job that writes there.
             logger.warning("staged rows were left beside table %s: %s", self._target.name, error.message)
         finally:
-            self._close()
-
-    def _close(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
+            self._connecting.close()
 
 
 def _check_privileges(connection: Connection, target: StoredTable, is_upsert: bool) -> None:

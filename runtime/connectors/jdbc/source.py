@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from runtime.connectors.jdbc.connecting import Connecting
 from runtime.connectors.jdbc.dialect import dialect
-from runtime.connectors.jdbc.driver import Connection
 from runtime.connectors.jdbc.opened_table import OpenedTable, open_table
 from runtime.connectors.jdbc.options import JdbcOptions
 from runtime.connectors.sql_filters import quote
@@ -49,7 +48,6 @@ class JdbcReader:
         self._ranges = options.partitions.ranges() if options.partitions is not None else []
         self._left = [_range_and_rows(split) for split in splits]
         self._has_all = True
-        self._connection: Connection | None = None
         self._opened: OpenedTable | None = None
         self._batches: Iterator[pa.RecordBatch] | None = None
         self._skip_rows = 0
@@ -58,13 +56,7 @@ class JdbcReader:
         self._tries = 0
         self._next_try_ms: int | None = None
         self._connecting = Connecting(options.database, context.files)
-        context.on_cancel(self._cancel)
-
-    def _cancel(self) -> None:
-        """Called by another thread."""
-        self._connecting.cancel()
-        if (connection := self._connection) is not None:
-            connection.cancel()
+        context.on_cancel(self._connecting.cancel)
 
     def poll(self) -> pa.RecordBatch | SourceStatus:
         while self._left and self._limit != 0:
@@ -114,18 +106,19 @@ class JdbcReader:
         return True
 
     def _begun(self, number: int) -> Iterator[pa.RecordBatch]:
-        if self._connection is None:
-            self._connection = self._connecting.connect()
+        connection = self._connecting.connection
+        if connection is None:
+            connection = self._connecting.connect()
             if not self._options.is_auto_commit:
-                self._connection.run(_SNAPSHOTS[self._options.database.is_server])
-            self._opened = open_table(self._connection, self._options, self._spec)
+                connection.run(_SNAPSHOTS[self._options.database.is_server])
+            self._opened = open_table(connection, self._options, self._spec)
             self._check_partition_column(self._opened)
         assert self._opened is not None
         opened = self._opened
         condition = opened.where(self._of_range(number))
         limit = f" LIMIT {self._limit + self._skip_rows}" if self._limit > 0 else ""
         query = opened.selection.query(f"{opened.stored.item}{condition}{limit}")
-        batches = self._connection.batches(query, self._options.fetch_rows or self._context.batch_rows)
+        batches = connection.batches(query, self._options.fetch_rows or self._context.batch_rows)
         return opened.without_rows_ahead(batches)
 
     def _of_range(self, number: int) -> str:
@@ -172,9 +165,7 @@ class JdbcReader:
 
     def close(self) -> None:
         self._batches = None
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
+        self._connecting.close()
 
 
 def _range_and_rows(split: dict[str, Any]) -> tuple[int, int]:

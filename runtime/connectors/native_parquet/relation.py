@@ -25,6 +25,7 @@ from runtime.connectors.native_parquet.expressions import (
 from runtime.connectors.native_parquet.footers import Footer, read_footer
 from runtime.connectors.native_parquet.refusal import NotNative
 from runtime.connectors.native_parquet.statistics import Reading, stored_bytes
+from runtime.connectors.path_pattern import PathPattern
 from runtime.connectors.sql_filters import text
 from runtime.host.rooted_files import RootedFiles
 from sqlstream.errors import ExternalError, Retry
@@ -127,9 +128,9 @@ def parquet_relation(
 def _files(spec: SourceSpec, engine: str, files: Files, check_cancelled: Callable[[], None]) -> list[_File]:
     path = local_path(spec.options["path"])
     constants = FileConstants(spec, table_root(path, files))
-    pattern = FileOptions.of(spec.options).path_pattern or ""
+    pattern = PathPattern(FileOptions.of(spec.options).path_pattern or "")
     found = []
-    statuses = find_files(path, pattern, files, may_be_empty=False)
+    statuses = [s for s in find_files(path, files, may_be_empty=False) if pattern.matches(s.path)]
     if not statuses:
         raise NotNative("it has no files")
     if len(statuses) > FEW_FILES and sum(s.size for s in statuses) < SMALL_FILE_BYTES * len(statuses):

@@ -58,10 +58,6 @@ class SegmentWriter:
         """The bytes of batches that the consumer has not freed, as far as is known here."""
         return self._space.used_bytes
 
-    @property
-    def touched_bytes(self) -> int:
-        return self._touched_bytes
-
     def write(self, batch: pa.RecordBatch, schema_bytes: int) -> SharedPlace | None:
         """Put the batch where the consumer finds it; None when there is no room. `schema_bytes` is the size of its encoded
         schema."""
