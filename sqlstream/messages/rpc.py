@@ -21,6 +21,9 @@ Repetition is safe because:
     JobMaster        CancelTask             TaskStateUpdate (a final state)
     TaskManager      TaskStateUpdate        TaskStateAck
     TaskManager      RequestSplits          AssignSplits, at once or when there are any
+    JobMaster        TriggerCheckpoint      AcknowledgeCheckpoint | DeclineCheckpoint (of a task that reads a source)
+    TaskManager      AcknowledgeCheckpoint  CheckpointCompleted | CheckpointAborted, when it is known
+    TaskManager      DeclineCheckpoint      CheckpointAborted
     TaskManager      MetricsReport          nothing: the next one replaces it
     JobManager       RequestMetrics         MetricsReport, several times
     JobManager       UnknownTaskManager     nothing: the TaskManager ends its tasks and registers again
@@ -34,11 +37,12 @@ import msgspec
 
 from sqlstream.errors import ErrorInfo
 from sqlstream.graph.job_graph import JobEdge, JobVertex
+from sqlstream.messages.checkpoint import SubtaskState, TaskRestore
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.spi.committable import Committable
 from sqlstream.spi.connector import AssignedSplits
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 """Raised when a message changes its meaning; a TaskManager of another version is refused at registration."""
 
 Metrics = dict[str, int | float]
@@ -109,7 +113,8 @@ class TaskDeploymentDescriptor(msgspec.Struct, frozen=True):
 
     `inputs` and `outputs` are in the order of the job's edges. Sinks that send rows to the client (`collect`,
     `print`) send them to the data endpoint at `result_address`, under the job id and the operator id. `splits` are the first of
-    a source whose splits are assigned.
+    a source whose splits are assigned. `checkpoint_directory` is where the job's checkpoints are written, empty when it takes
+    none; `restore` is what the attempt goes on from.
     """
 
     job_id: str
@@ -124,6 +129,8 @@ class TaskDeploymentDescriptor(msgspec.Struct, frozen=True):
     result_address: str
     config: dict[str, str] = {}
     splits: AssignedSplits | None = None
+    checkpoint_directory: str = ""
+    restore: TaskRestore | None = None
 
     @property
     def task_name(self) -> str:
@@ -236,6 +243,40 @@ class RequestSplits(RpcMessage, frozen=True):
     returned: tuple[dict[str, Any], ...] = ()
 
 
+class CheckpointFigures(msgspec.Struct, frozen=True):
+    """How one subtask took a checkpoint: the wait from its first barrier to its last, the time in which it took no input, that of
+    writing beside its work, the bytes that it wrote, and those of all its state."""
+
+    alignment_ms: int = 0
+    sync_ms: int = 0
+    async_ms: int = 0
+    written_bytes: int = 0
+    state_bytes: int = 0
+
+
+class AcknowledgeCheckpoint(RpcMessage, frozen=True):
+    """All that the execution had to save is in the store. `committables` are what its sinks wrote before the barrier. Repeated
+    until the checkpoint's fate is known."""
+
+    task_manager_id: str
+    job_id: str
+    execution_id: str
+    checkpoint_id: int
+    state: SubtaskState
+    committables: tuple[SinkCommittables, ...] = ()
+    figures: CheckpointFigures = CheckpointFigures()
+
+
+class DeclineCheckpoint(RpcMessage, frozen=True):
+    """The execution cannot take this checkpoint, for this reason. Repeated until it is aborted."""
+
+    task_manager_id: str
+    job_id: str
+    execution_id: str
+    checkpoint_id: int
+    error: ErrorInfo
+
+
 class MetricsReport(RpcMessage, frozen=True):
     """Figures of the TaskManager's running tasks, by job; by `sequence` the receiver drops reports older than the last."""
 
@@ -316,6 +357,32 @@ class AssignSplits(RpcMessage, frozen=True):
     assigned: AssignedSplits
 
 
+class TriggerCheckpoint(RpcMessage, frozen=True):
+    """To a task that reads no channels: save your state, and send the barrier. One that has seen this checkpoint, or a later one,
+    drops it. `timestamp_ms` is when the checkpoint began, by the wall clock."""
+
+    task_manager_id: str
+    execution_id: str
+    checkpoint_id: int
+    timestamp_ms: int
+
+
+class CheckpointCompleted(RpcMessage, frozen=True):
+    """A restart goes on from this checkpoint or from a later one: what only earlier ones need may go."""
+
+    task_manager_id: str
+    execution_id: str
+    checkpoint_id: int
+
+
+class CheckpointAborted(RpcMessage, frozen=True):
+    """This checkpoint will not be completed. What changed since the last completed one is saved again by the next."""
+
+    task_manager_id: str
+    execution_id: str
+    checkpoint_id: int
+
+
 class TaskStateAck(RpcMessage, frozen=True):
     task_manager_id: str
     execution_id: str
@@ -330,6 +397,8 @@ ToJobManager = (
     | SlotFreed
     | TaskStateUpdate
     | RequestSplits
+    | AcknowledgeCheckpoint
+    | DeclineCheckpoint
     | MetricsReport
 )
 ToTaskManager = (
@@ -344,6 +413,9 @@ ToTaskManager = (
     | CancelTask
     | TaskStateAck
     | AssignSplits
+    | TriggerCheckpoint
+    | CheckpointCompleted
+    | CheckpointAborted
     | RequestMetrics
 )
 ControlMessage = ToJobManager | ToTaskManager

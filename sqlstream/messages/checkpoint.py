@@ -1,0 +1,67 @@
+"""Where the saved state of a job lies: what tasks report of a checkpoint, and what they are deployed with to go on from one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class StateSegment(msgspec.Struct, frozen=True):
+    """Rows of one saved table: an Arrow IPC stream in `length` bytes of a file from `offset` on, whose CRC-32 is `checksum`.
+
+    `path` is relative to the directory of the job's checkpoints. A keyed table's rows are of the key groups `first_key_group` to
+    `last_key_group`, both inclusive; those of a shared table are -1 and -1. `is_increment`: the rows change those of the segments
+    before it, and do not follow them."""
+
+    path: str
+    offset: int
+    length: int
+    checksum: int
+    rows: int
+    first_key_group: int = -1
+    last_key_group: int = -1
+    is_increment: bool = False
+
+
+class TableState(msgspec.Struct, frozen=True):
+    """A table that an operator of one subtask declares, or a part of it (`name.part`). `segments` in the order in which they are
+    loaded."""
+
+    name: str
+    is_keyed: bool
+    segments: tuple[StateSegment, ...]
+
+
+class SavedOperator(msgspec.Struct, frozen=True):
+    """The tables of one operator of one subtask; tables without rows may be missing."""
+
+    operator_id: int
+    tables: tuple[TableState, ...]
+
+
+class SubtaskState(msgspec.Struct, frozen=True):
+    """What one subtask has saved. `splits` are the positions of its source's reader, and `assignment` the number of the last
+    assignment of splits that the reader had got; None and -1 for a task that reads the network."""
+
+    operators: tuple[SavedOperator, ...] = ()
+    splits: tuple[dict[str, Any], ...] | None = None
+    assignment: int = -1
+
+    @property
+    def bytes(self) -> int:
+        """The size of all segments, those of earlier checkpoints included."""
+        return sum(s.length for o in self.operators for t in o.tables for s in t.segments)
+
+
+class TaskRestore(msgspec.Struct, frozen=True):
+    """What a new attempt goes on from. `directory` is that of the job's checkpoints, which all paths of segments are below.
+
+    `states` are those of all subtasks that the vertex had, in their order: the attempt loads the key groups of its own from each,
+    and the whole of their shared tables. `is_finished`: its subtask had finished, and only passes on the end of its
+    input."""
+
+    checkpoint_id: int
+    directory: str
+    states: tuple[SubtaskState, ...]
+    is_finished: bool = False
