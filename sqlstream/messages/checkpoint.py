@@ -6,6 +6,18 @@ from typing import Any
 
 import msgspec
 
+STATE_DIRECTORY = "shared"
+"""Where the files of saved state lie, below the directory of a job's checkpoints (Flink: SHARED_STATE_DIR_NAME)."""
+
+
+def state_path(name: str) -> str:
+    """The path of the file in which one subtask saves its state under `name`, below the directory of the job's checkpoints.
+
+    >>> state_path("a1b2-0-3")
+    'shared/a1b2-0-3.arrow'
+    """
+    return f"{STATE_DIRECTORY}/{name}.arrow"
+
 
 class StateSegment(msgspec.Struct, frozen=True):
     """Rows of one saved table: an Arrow IPC stream in `length` bytes of a file from `offset` on, whose CRC-32 is `checksum`.
