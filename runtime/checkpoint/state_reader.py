@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.checkpoint.corrupt import corrupt_checkpoint
 from runtime.host.files import file_error
 from runtime.state.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
-from sqlstream.errors import ExternalError, FailureReason
+from sqlstream.errors import ExternalError
 from sqlstream.messages.checkpoint import SavedOperator, StateSegment, TableState, TaskRestore
 from sqlstream.spi.files import Files
 
@@ -136,16 +137,6 @@ class SegmentReader:
 
     def _corrupt(self, segment: StateSegment, problem: str) -> ExternalError:
         return corrupt_checkpoint(self._whole(segment), problem)
-
-
-def corrupt_checkpoint(path: str, problem: str) -> ExternalError:
-    """A file of a checkpoint is not as it was written."""
-    return ExternalError(
-        "SS6210",
-        f'could not use the file "{path}" of a checkpoint: {problem}',
-        reason=FailureReason.CHECKPOINT_CORRUPT,
-        hint="start from another checkpoint or savepoint, and look after the disk",
-    )
 
 
 def _of_key_groups(
