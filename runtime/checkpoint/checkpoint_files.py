@@ -7,10 +7,21 @@ from collections.abc import Mapping
 from runtime.connectors.file_paths import is_in_store
 from runtime.connectors.s3 import s3_files
 from runtime.host.private_files import PrivateFiles
+from sqlstream.errors import UserError
 from sqlstream.spi.files import Files
 
 
 def checkpoint_files(directory: str, config: Mapping[str, str]) -> Files:
     """The files of a directory or of a path s3://…, for which the job's settings `s3.endpoint`, `s3.access-key` and so on say
-    where the store is and who asks."""
-    return s3_files(config) if is_in_store(directory) else PrivateFiles()
+    where the store is and who asks. UserError SS4005 when one of the two keys is missing."""
+    if not is_in_store(directory):
+        return PrivateFiles()
+    pair = ("s3.access-key", "s3.secret-key")
+    missing = [key for key in pair if not config.get(key)]
+    if len(missing) == 1:
+        raise UserError(
+            "SS4005",
+            f'setting "{missing[0]}" for "{directory}" is missing',
+            hint="give both keys, or none to ask the store anonymously",
+        )
+    return s3_files(config)
