@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from runtime.host.process import limit_library_threads
+from runtime.host.process import ignore_interrupts, limit_library_threads
 from runtime.net.channels import Channel, ChannelClosed
 from runtime.net.endpoint import Endpoint
 from runtime.net.exchange import OnLost
@@ -205,6 +205,7 @@ def lost(cause: str) -> JobError:
 
 
 def main() -> int:
+    ignore_interrupts()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     limit_library_threads()
     order = msgspec.json.decode(sys.stdin.readline(), type=ProcessOrder)
