@@ -7,8 +7,12 @@ from typing import Any
 
 from sqlstream.errors import ErrorInfo
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages.checkpoint_statistics import CheckpointKind, CheckpointStatistics
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.messages.manifest import CheckpointManifest
 from sqlstream.messages.rpc import (
+    AcknowledgeCheckpoint,
+    DeclineCheckpoint,
     JobDetails,
     JobMetrics,
     RequestSplits,
@@ -34,12 +38,23 @@ class SinkCommit:
 
 
 @dataclass(frozen=True)
+class LoadedCheckpoint:
+    """A completed checkpoint or savepoint as it was found. `directory` is what the paths of its state files are below, `path` its
+    own."""
+
+    manifest: CheckpointManifest
+    directory: str
+    path: str
+
+
+@dataclass(frozen=True)
 class EndedJob:
     """What is kept of a job that has ended."""
 
     job_graph: JobGraph
     details: JobDetails
     metrics: JobMetrics
+    checkpoints: CheckpointStatistics | None = None
 
 
 # --- events from outside --------------------------------------------------------------------------
@@ -54,7 +69,11 @@ class MessageReceived:
 
 @dataclass(frozen=True)
 class SubmitRequested:
+    """`restored` is what the job goes on from: the newest first of the checkpoints of an earlier JobManager, or one that
+    its settings name."""
+
     job_graph: JobGraph
+    restored: tuple[LoadedCheckpoint, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -117,6 +136,36 @@ class DiscoveryFailed:
 
 
 @dataclass(frozen=True)
+class CheckpointStored:
+    """The manifest is in the store at `path`, so that the checkpoint is complete."""
+
+    job_id: str
+    checkpoint_id: int
+    path: str
+
+
+@dataclass(frozen=True)
+class CheckpointStoreFailed:
+    """The manifest is not in the store, and never will be."""
+
+    job_id: str
+    checkpoint_id: int
+    error: ErrorInfo
+
+
+@dataclass(frozen=True)
+class SavepointRequested:
+    """A client asks for a checkpoint or savepoint, under an id of its own. `directory` is the savepoint's own. The job ends with
+    a SYNC_SAVEPOINT."""
+
+    job_id: str
+    trigger_id: str
+    kind: CheckpointKind
+    directory: str = ""
+    is_drain: bool = False
+
+
+@dataclass(frozen=True)
 class TaskManagerExited:
     """A resource provider reports that the TaskManager's process has ended, released or not, or could not be started."""
 
@@ -148,6 +197,9 @@ JobManagerEvent = (
     | SinksAborted
     | SplitsDiscovered
     | DiscoveryFailed
+    | CheckpointStored
+    | CheckpointStoreFailed
+    | SavepointRequested
     | TaskManagerExited
     | MetricsRequested
     | Tick
@@ -177,6 +229,16 @@ class MetricsReceived:
 @dataclass(frozen=True)
 class SplitsRequested:
     request: RequestSplits
+
+
+@dataclass(frozen=True)
+class CheckpointAcknowledged:
+    acknowledgement: AcknowledgeCheckpoint
+
+
+@dataclass(frozen=True)
+class CheckpointDeclined:
+    decline: DeclineCheckpoint
 
 
 @dataclass(frozen=True)
@@ -211,6 +273,11 @@ JobMasterEvent = (
     | SinksCommitted
     | SinksCommitFailed
     | SinksAborted
+    | CheckpointAcknowledged
+    | CheckpointDeclined
+    | CheckpointStored
+    | CheckpointStoreFailed
+    | SavepointRequested
     | Tick
 )
 
@@ -318,6 +385,42 @@ class AbortSinks:
 
 
 @dataclass(frozen=True)
+class StoreCheckpoint:
+    """Write the manifest, after all that it names; answered by CheckpointStored or CheckpointStoreFailed."""
+
+    job_id: str
+    directory: str
+    manifest: CheckpointManifest
+
+
+@dataclass(frozen=True)
+class DiscardCheckpoint:
+    """Remove a checkpoint: its manifest, then its files but those that are `still_needed`."""
+
+    job_id: str
+    directory: str
+    manifest: CheckpointManifest
+    still_needed: frozenset[str]
+
+
+@dataclass(frozen=True)
+class RemoveCheckpointFiles:
+    """Remove what was written for a checkpoint that was not completed."""
+
+    job_id: str
+    directory: str
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RemoveCheckpoints:
+    """The job has ended: remove the directory of its checkpoints with all that is in it."""
+
+    job_id: str
+    directory: str
+
+
+@dataclass(frozen=True)
 class JobFinished:
     """The job reached its final state."""
 
@@ -354,6 +457,10 @@ JobMasterInstruction = (
     | StopEnumerators
     | CommitSinks
     | AbortSinks
+    | StoreCheckpoint
+    | DiscardCheckpoint
+    | RemoveCheckpointFiles
+    | RemoveCheckpoints
     | JobFinished
 )
 ResourceManagerInstruction = (
@@ -368,6 +475,10 @@ JobManagerInstruction = (
     | StopEnumerators
     | CommitSinks
     | AbortSinks
+    | StoreCheckpoint
+    | DiscardCheckpoint
+    | RemoveCheckpointFiles
+    | RemoveCheckpoints
     | JobFinished
     | RequestTaskManagers
     | ReleaseTaskManager
