@@ -8,6 +8,7 @@ from typing import Any
 from sqlstream.errors import ErrorInfo
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.checkpoint_statistics import CheckpointKind, CheckpointStatistics
+from sqlstream.messages.client_rpc import SavepointStatusReply
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.manifest import CheckpointManifest
 from sqlstream.messages.rpc import (
@@ -55,6 +56,7 @@ class EndedJob:
     details: JobDetails
     metrics: JobMetrics
     checkpoints: CheckpointStatistics | None = None
+    savepoints: tuple[SavepointStatusReply, ...] = ()
 
 
 # --- events from outside --------------------------------------------------------------------------
@@ -410,6 +412,7 @@ class RemoveCheckpointFiles:
     job_id: str
     directory: str
     paths: tuple[str, ...]
+    config: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -418,6 +421,7 @@ class RemoveCheckpoints:
 
     job_id: str
     directory: str
+    config: dict[str, str]
 
 
 @dataclass(frozen=True)
