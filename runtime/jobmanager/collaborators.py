@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from runtime.jobmanager.events import (
@@ -54,13 +54,20 @@ class CheckpointStore(Protocol):
         """The checkpoint or savepoint at a path: its directory, or the `_metadata` in it. UserError when there is none, and
         ExternalError SS6210 for one that is not as it was written."""
 
-    def latest(self, directory: str, config: Mapping[str, str]) -> list[LoadedCheckpoint]:
+    def latest(self, directory: str, config: Mapping[str, str]) -> Sequence[LoadedCheckpoint]:
         """The complete checkpoints of a job, newest first. What cannot be read is left out, and logged."""
 
-    def discard(self, directory: str, manifest: CheckpointManifest, still_needed: frozenset[str]) -> None:
+    def discard(
+        self,
+        directory: str,
+        manifest: CheckpointManifest,
+        still_needed: frozenset[str],
+        config: Mapping[str, str],
+    ) -> None:
         """Remove the manifest, then all its files but these."""
 
-    def remove_files(self, directory: str, paths: tuple[str, ...], config: Mapping[str, str]) -> None: ...
+    def remove_aborted(self, directory: str, checkpoint_id: int, config: Mapping[str, str]) -> None:
+        """Remove what was written for a checkpoint that is not complete, the manifest first if it is there after all."""
 
     def remove_all(self, directory: str, config: Mapping[str, str]) -> None:
         """Remove the directory of a job's checkpoints with all that is in it."""

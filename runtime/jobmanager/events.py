@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from sqlstream.errors import ErrorInfo
 from sqlstream.graph.job_graph import JobGraph
@@ -38,14 +38,18 @@ class SinkCommit:
     committables: tuple[Committable, ...]
 
 
-@dataclass(frozen=True)
-class LoadedCheckpoint:
+class LoadedCheckpoint(Protocol):
     """A completed checkpoint or savepoint as it was found. `directory` is what the paths of its state files are below, `path` its
     own."""
 
-    manifest: CheckpointManifest
-    directory: str
-    path: str
+    @property
+    def manifest(self) -> CheckpointManifest: ...
+
+    @property
+    def directory(self) -> str: ...
+
+    @property
+    def path(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -403,15 +407,16 @@ class DiscardCheckpoint:
     directory: str
     manifest: CheckpointManifest
     still_needed: frozenset[str]
+    config: dict[str, str]
 
 
 @dataclass(frozen=True)
-class RemoveCheckpointFiles:
+class RemoveAborted:
     """Remove what was written for a checkpoint that was not completed."""
 
     job_id: str
     directory: str
-    paths: tuple[str, ...]
+    checkpoint_id: int
     config: dict[str, str]
 
 
@@ -463,7 +468,7 @@ JobMasterInstruction = (
     | AbortSinks
     | StoreCheckpoint
     | DiscardCheckpoint
-    | RemoveCheckpointFiles
+    | RemoveAborted
     | RemoveCheckpoints
     | JobFinished
 )
@@ -481,7 +486,7 @@ JobManagerInstruction = (
     | AbortSinks
     | StoreCheckpoint
     | DiscardCheckpoint
-    | RemoveCheckpointFiles
+    | RemoveAborted
     | RemoveCheckpoints
     | JobFinished
     | RequestTaskManagers

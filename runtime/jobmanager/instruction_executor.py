@@ -29,7 +29,7 @@ from runtime.jobmanager.events import (
     JobStored,
     JobStoreFailed,
     ReleaseTaskManager,
-    RemoveCheckpointFiles,
+    RemoveAborted,
     RemoveCheckpoints,
     RemoveJob,
     RequestTaskManagers,
@@ -125,7 +125,7 @@ class InstructionExecutor:
                 self._commit_threads.submit(self._abort, instruction).add_done_callback(_log_error)
             case StoreCheckpoint():
                 self._checkpoint_threads.submit(self._store_checkpoint, instruction)
-            case DiscardCheckpoint() | RemoveCheckpointFiles() | RemoveCheckpoints():
+            case DiscardCheckpoint() | RemoveAborted() | RemoveCheckpoints():
                 removed = self._checkpoint_threads.submit(self._remove_checkpoint, instruction)
                 removed.add_done_callback(_log_error)
             case RequestTaskManagers(resource_ids):
@@ -176,14 +176,12 @@ class InstructionExecutor:
         else:
             self._report(CheckpointStored(job_id, manifest.checkpoint_id, path))
 
-    def _remove_checkpoint(
-        self, instruction: DiscardCheckpoint | RemoveCheckpointFiles | RemoveCheckpoints
-    ) -> None:
+    def _remove_checkpoint(self, instruction: DiscardCheckpoint | RemoveAborted | RemoveCheckpoints) -> None:
         match instruction:
-            case DiscardCheckpoint(_, directory, manifest, still_needed):
-                self._checkpoints.discard(directory, manifest, still_needed)
-            case RemoveCheckpointFiles(_, directory, paths, config):
-                self._checkpoints.remove_files(directory, paths, config)
+            case DiscardCheckpoint(_, directory, manifest, still_needed, config):
+                self._checkpoints.discard(directory, manifest, still_needed, config)
+            case RemoveAborted(_, directory, checkpoint_id, config):
+                self._checkpoints.remove_aborted(directory, checkpoint_id, config)
             case RemoveCheckpoints(_, directory, config):
                 self._checkpoints.remove_all(directory, config)
 

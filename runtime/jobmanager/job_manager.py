@@ -122,7 +122,7 @@ class JobManager:
         shortest_ms = min(heartbeats.heartbeat_interval_ms, heartbeats.heartbeat_timeout_ms)
         settled_ms = max(TICK_MS, min(SETTLED_TICK_MS, shortest_ms // 10))
         due = (due_ms - self._now_ms for m in masters if (due_ms := m.due_ms()) is not None)
-        return max(1, min(settled_ms, *due, settled_ms))
+        return max(1, min([settled_ms, *due]))
 
     def _on_event(self, event: JobManagerEvent, now_ms: int) -> list[Any]:
         dispatcher = self.dispatcher

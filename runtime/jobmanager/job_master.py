@@ -10,7 +10,6 @@ from runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settin
 from runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint
 from runtime.jobmanager.checkpoints.job_checkpoints import JobCheckpoints
 from runtime.jobmanager.checkpoints.pending_checkpoint import task_name
-from runtime.jobmanager.restart_history import RestartHistory
 from runtime.jobmanager.checkpoints.restored_state import (
     commits_by_checkpoint,
     enumerators_of,
@@ -58,7 +57,8 @@ from runtime.jobmanager.job_output import JobOutput
 from runtime.jobmanager.job_phase import ACTIVE, JobPhase, check_phase_transition, status_in
 from runtime.jobmanager.job_sources import JobSources
 from runtime.jobmanager.pipelined_region import PipelinedRegion, RegionPhase, regions_of
-from runtime.jobmanager.restart_strategy import RestartStrategy, is_permanent, restart_strategy_of
+from runtime.jobmanager.restart_history import RestartHistory
+from runtime.jobmanager.restart_strategy import RestartStrategy, restart_strategy_of
 from runtime.jobmanager.scheduler import assign_slots, slots_needed
 from runtime.jobmanager.slot_pool import SlotPool
 from runtime.story import Story
@@ -97,8 +97,8 @@ Handler = Callable[["JobMaster", Any, int], None]
 class JobMasterConfig:
     """`result_address` is where sinks send rows for the client. A task that does not end within
     `cancellation_timeout_ms` is given up; its TaskManager ends itself for the same reason. `restart_strategy` makes one for
-    each job; without one, the job's settings name it. `enumerates` says of a connector by its name whether its readers are assigned
-    their splits. Checkpoints of jobs whose settings name no directory are below `checkpoint_directory`."""
+    each job; without one, the job's settings name it. `enumerates` says of a connector by its name whether its readers are
+    assigned their splits. Checkpoints of jobs whose settings name no directory are below `checkpoint_directory`."""
 
     result_address: str = ""
     slot_request_timeout_ms: int = 300_000
@@ -373,7 +373,8 @@ class JobMaster:
         execution.last_sequence = update.sequence
         execution.metrics = update.metrics or execution.metrics
         completed_id = self.checkpoints.coordinator.newest_completed_id
-        execution.add_committables(update.committables, completed_id)
+        if update.state is ExecutionState.FINISHED:
+            execution.add_committables(update.committables, completed_id)
         was_cancelling = execution.state is ExecutionState.CANCELING
         execution.follow(update.state, now_ms)
         if execution.state is ExecutionState.FAILED:
@@ -472,14 +473,11 @@ class JobMaster:
         hit = [r for r in regions if not r.is_under_restart]
         if self.phase not in ACTIVE or not hit:
             return
-        delay_ms = self._delay_ms(error, now_ms)
+        delay_ms = self._restarts.restart_after_ms(error, now_ms)
         if delay_ms is None:
             self._fail(error, now_ms)
             return
         self._restart(hit, error, delay_ms, now_ms, task)
-
-    def _delay_ms(self, error: ErrorInfo, now_ms: int) -> int | None:
-        return None if is_permanent(error) else self._restarts.restart_after_ms(error, now_ms)
 
     def _restart(
         self, hit: list[PipelinedRegion], error: ErrorInfo, delay_ms: int, now_ms: int, task: str
@@ -498,8 +496,8 @@ class JobMaster:
             self._end_tasks((s.execution for s in region.subtasks), now_ms)
 
     def _fall_back(self, subtask: ExecutionVertex, error: ErrorInfo, now_ms: int) -> None:
-        """The checkpoint that an attempt went on from cannot be read: the whole job goes back to the one before, unless what sinks
-        have committed since then would be written again."""
+        """The checkpoint that an attempt went on from cannot be read: the whole job goes back to the one before, unless what
+        sinks have committed since then would be written again."""
         corrupt_id = subtask.execution.restored_id
         self.checkpoints.mark_unusable(corrupt_id, error, now_ms)
         older = self.checkpoints.completed.newest
@@ -619,7 +617,7 @@ class JobMaster:
         if not self._output.commits.failed(event.checkpoint_id):
             return
         is_ending = self.phase in (JobPhase.FAILING, JobPhase.CANCELLING)
-        delay_ms = None if is_ending else self._delay_ms(event.error, now_ms)
+        delay_ms = None if is_ending else self._restarts.restart_after_ms(event.error, now_ms)
         if delay_ms is not None:
             self.story.add(now_ms, f"the commit of {event.checkpoint_id} is repeated in {delay_ms} ms")
             self.restarts.add(event.error, "", now_ms)

@@ -100,9 +100,9 @@ class _EndForgotten:
 class JobManagerShell:
     """One thread around a JobManager; all public methods are thread-safe.
 
-    Clients: submit, cancel, status, wait, metrics, details, exceptions, overview, cluster, checkpoints and savepoints. Network: `receive`. Resource
-    provider: `task_manager_exited`. `on_crash(error)` is called when the JobManager's own rules are broken; it answers nothing
-    after that. All deadlines are on the clock `steady_ms`; `now_ms` dates what clients are shown.
+    Clients: submit, cancel, status, wait, metrics, details, exceptions, overview, cluster; checkpoints and savepoints. Network:
+    `receive`. Resource provider: `task_manager_exited`. `on_crash(error)` is called when the JobManager's own rules are broken;
+    it answers nothing after that. All deadlines are on the clock `steady_ms`; `now_ms` dates what clients are shown.
     """
 
     def __init__(
@@ -268,7 +268,7 @@ class JobManagerShell:
                 f'"{path}" is a checkpoint of job "{loaded.manifest.job_id}", and no savepoint',
                 hint="checkpoints are removed by their jobs; remove what an ended job has left as files",
             )
-        self._checkpoints.discard(loaded.directory, loaded.manifest, frozenset())
+        self._checkpoints.discard(loaded.directory, loaded.manifest, frozenset(), {})
 
     def _request_savepoint(self, request: SavepointRequested) -> None:
         self._ask(lambda d: d.check_savepoint(request.job_id))

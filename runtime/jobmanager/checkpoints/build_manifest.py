@@ -29,7 +29,8 @@ def build_manifest(
     restored_from: str,
     now_ms: int,
 ) -> CheckpointManifest:
-    """`commits` are its own and those of earlier checkpoints that may not have been carried out. Times are of the steady clock."""
+    """`commits` are its own and those of earlier checkpoints that may not have been carried out. Times are those of the steady
+    clock."""
     job = graph.job_graph
     return CheckpointManifest(
         job.job_id,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+
 from runtime.jobmanager.checkpoints.build_manifest import build_manifest, restorable_vertices
 from runtime.jobmanager.checkpoints.checkpoint_coordinator import (
     CheckpointCoordinator,
@@ -18,7 +19,7 @@ from runtime.jobmanager.events import (
     CheckpointStoreFailed,
     DiscardCheckpoint,
     JobMasterInstruction,
-    RemoveCheckpointFiles,
+    RemoveAborted,
     RemoveCheckpoints,
     SavepointRequested,
     Send,
@@ -44,8 +45,8 @@ REMOVED_MAX = 100_000
 
 
 class JobCheckpoints:
-    """Triggers the checkpoints of a job, stores those that all its subtasks have acknowledged, adds their commits, tells the tasks,
-    and removes what nobody goes on from any more. `emit` takes its instructions.
+    """Triggers the checkpoints of a job, stores those that all its subtasks have acknowledged, adds their commits, tells the
+    tasks, and removes what nobody goes on from any more. `emit` takes its instructions.
 
     Methods that end a checkpoint return the failure of the job, when the checkpoint was one failure too many.
     State: the coordinator, the completed checkpoints, the manifests that are being stored, the requests of clients."""
@@ -236,7 +237,11 @@ class JobCheckpoints:
         for subsumed in self.completed.add(kept):
             needed = self._needed(subsumed.directory)
             self._note_removed(subsumed.manifest.paths() - needed)
-            self._emit(DiscardCheckpoint(manifest.job_id, subsumed.directory, subsumed.manifest, needed))
+            self._emit(
+                DiscardCheckpoint(
+                    manifest.job_id, subsumed.directory, subsumed.manifest, needed, manifest.config
+                )
+            )
             self.coordinator.history.discarded(subsumed.checkpoint_id)
 
     def _note_removed(self, paths: Iterable[str]) -> None:
@@ -292,13 +297,10 @@ class JobCheckpoints:
         self._story.add(now_ms, f"{pending.kind.value.lower()} {checkpoint_id} is aborted: {error.message}")
         self.requests.failed(pending.trigger_id, error)
         self._tell_all(CheckpointAborted, checkpoint_id)
+        self._note_removed(pending.paths() - self._needed(self.settings.directory))
+        job = self._graph.job_graph
         directory = pending.directory or self.settings.directory
-        unneeded = pending.paths() - self._needed(directory)
-        if unneeded:
-            paths = tuple(sorted(unneeded))
-            self._note_removed(paths)
-            job = self._graph.job_graph
-            self._emit(RemoveCheckpointFiles(job.job_id, directory, paths, job.config))
+        self._emit(RemoveAborted(job.job_id, directory, checkpoint_id, job.config))
         return failure
 
     def _tell_all(self, kind: type[CheckpointCompleted | CheckpointAborted], checkpoint_id: int) -> None:
@@ -320,14 +322,14 @@ class JobCheckpoints:
             return
         job_id = self._graph.job_graph.job_id
         if not self.settings.retention.keeps(status):
-            self._discard_claimed(job_id)
             config = self._graph.job_graph.config
+            self._discard_claimed(job_id, config)
             self._emit(RemoveCheckpoints(job_id, self.settings.directory, config))
 
-    def _discard_claimed(self, job_id: str) -> None:
+    def _discard_claimed(self, job_id: str, config: dict[str, str]) -> None:
         for kept in self.completed:
             if kept.is_owned and kept.directory != self.settings.directory:
-                self._emit(DiscardCheckpoint(job_id, kept.directory, kept.manifest, frozenset()))
+                self._emit(DiscardCheckpoint(job_id, kept.directory, kept.manifest, frozenset(), config))
 
     def statistics(self) -> CheckpointStatistics:
         coordinator = self.coordinator
@@ -338,7 +340,7 @@ class JobCheckpoints:
 def awaited_executions(graph: ExecutionGraph) -> dict[str, ExecutionVertex] | None:
     """Those that take part in a checkpoint: all that have not finished. None while there can be none: a task is not running yet,
     all sources have finished, or a vertex that reads other tasks has finished in part, whose state could not be shared out."""
-    awaited = {}
+    awaited: dict[str, ExecutionVertex] = {}
     has_source = False
     for vertex_id, subtasks in graph.vertices.items():
         running = [s for s in subtasks if s.execution.state is ExecutionState.RUNNING]
