@@ -212,7 +212,7 @@ class JobCheckpoints:
             # What it has saved belongs to the user: the next checkpoint has the same changes, and brings their commit.
             self._sources.forget(event.checkpoint_id)
             self._tell_all(CheckpointAborted, event.checkpoint_id)
-            self.coordinator.hurry()
+            self.coordinator.hurry(now_ms)
             return pending
         self._sources.on_completed(event.checkpoint_id)
         self._add_commits(event.checkpoint_id)
