@@ -57,8 +57,8 @@ def source_states(manifest: CheckpointManifest, job: JobGraph) -> list[VertexSta
 
 
 def commits_by_checkpoint(manifest: CheckpointManifest, job: JobGraph) -> dict[int, list[SavedCommit]]:
-    """The commits to repeat, in the order of their checkpoints. At another parallelism, what finished subtasks left for the end of
-    the job is among them, as no subtask of the present job has it."""
+    """The commits to repeat, in the order of their checkpoints. At another parallelism, what finished subtasks left for the end
+    of the job is among them, as no subtask of the present job has it."""
     found: dict[int, list[SavedCommit]] = {}
     commits = sorted(manifest.commits, key=lambda c: c.checkpoint_id)
     for commit in (*commits, *_left_by_finished(manifest, job)):
