@@ -54,7 +54,7 @@ def test_a_checkpoint_is_stored_restored_and_removed(store: S3) -> None:
     assert own is not None
     assert own.keyed["groups"].num_rows == sum(32 <= i % 128 < 64 for i in range(ROWS))
     saved(store, directory, 3)
-    checkpoints.remove_files(directory, ["shared/x-3.arrow"], config)
+    checkpoints.remove_aborted(directory, 3, config)
     checkpoints.discard(directory, first, second.paths(), config)
     files = checkpoint_files(directory, config)
     assert [f.path for f in files.list_files(directory)] == [f"{directory}/{p}" for p in second.paths()]
