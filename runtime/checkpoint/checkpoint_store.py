@@ -1,201 +1,58 @@
-"""The checkpoints of a job, or one savepoint, in a directory of the local disk or of S3."""
+"""Where a JobManager keeps the checkpoints of all its jobs."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import re
-import secrets
-from collections.abc import Iterable
-from dataclasses import dataclass
+import logging
+from collections.abc import Iterable, Mapping
 
-from runtime.checkpoint.corrupt import corrupt_checkpoint
-from runtime.checkpoint.manifest_file import decode_manifest, encode_manifest
-from runtime.host.files import file_error
-from sqlstream.errors import ExternalError, SqlStreamError, UserError
-from sqlstream.messages.checkpoint import STATE_DIRECTORY, checkpoint_of_path
+from runtime.checkpoint.checkpoint_directory import CheckpointDirectory, StoredCheckpoint, load_checkpoint
+from runtime.checkpoint.checkpoint_files import checkpoint_files
+from sqlstream.messages.checkpoint import checkpoint_of_path
 from sqlstream.messages.manifest import CheckpointManifest
-from sqlstream.spi.files import Files
 
-METADATA = "_metadata"
-_DRAFT = "._metadata"
-_CHECKPOINT = re.compile(r"chk-(\d{1,18})")
-_METADATA_BYTES_MAX = 1 << 28
-_NAMES_MAX = 1 << 20
-
-
-@dataclass(frozen=True)
-class StoredCheckpoint:
-    """A checkpoint or savepoint that was read. `path` is its own directory, as users name it; paths of its segments are below
-    `directory`."""
-
-    path: str
-    directory: str
-    manifest: CheckpointManifest
-
-
-@dataclass(frozen=True)
-class RetainedCheckpoints:
-    """What a directory holds, newest first, and for each `_metadata` that cannot be used an error that names it."""
-
-    checkpoints: tuple[StoredCheckpoint, ...]
-    faults: tuple[SqlStreamError, ...]
+logger = logging.getLogger(__name__)
 
 
 class CheckpointStore:
-    """Keeps manifests beside the files of state that tasks have written: those of checkpoints as `chk-<id>/_metadata` below the
-    directory of a job, that of a savepoint as `_metadata` in its own.
+    """Stores, loads and removes checkpoints in directories of the local disk or of S3, whichever their paths name; `config` has
+    the settings of the job, by which a store is reached. Errors are SqlStreamError. No state.
 
-    A checkpoint is there from the moment on at which its manifest is, whole and at once; and its manifest goes first. Failures
-    are ExternalError SS5001 with the path and the cause, and leave what was there before. No state."""
+    `directory` is that of a job's checkpoints, `<execution.checkpointing.dir>/<job id>`, or a savepoint's own."""
 
-    def __init__(self, files: Files, directory: str) -> None:
-        self._files = files
-        self._directory = directory.rstrip("/")
+    def store(self, directory: str, manifest: CheckpointManifest) -> str:
+        """Make a checkpoint complete; returns its path, as users name it. See `CheckpointDirectory.store`."""
+        return _directory(directory, manifest.config).store(manifest)
 
-    def store(self, manifest: CheckpointManifest) -> str:
-        """Make a checkpoint complete, durably; returns its path, by which `load_checkpoint` finds it."""
-        path = self._place(manifest)
-        draft = f"{path}/{_DRAFT}"
-        stream = self._files.open_write(draft)
-        try:
-            with stream:
-                stream.write(encode_manifest(manifest))
-                stream.flush()
-                self._files.sync(stream)
-            self._files.publish(draft, f"{path}/{METADATA}")
-        except BaseException as error:
-            # Of a store that fails this may fail too: the sweep finds what is left.
-            with contextlib.suppress(ExternalError):
-                self._files.remove(draft)
-            if isinstance(error, OSError):
-                raise file_error("write", f"{path}/{METADATA}", error) from error
-            raise
-        return path
+    def load(self, path: str, config: Mapping[str, str]) -> StoredCheckpoint:
+        """See `load_checkpoint`."""
+        return load_checkpoint(checkpoint_files(path, config), path)
 
-    def discard(self, manifest: CheckpointManifest, still_needed: frozenset[str]) -> None:
-        """Remove a checkpoint with its files, but for those that others need. Harmless when repeated."""
-        path = self._place(manifest)
-        for name in (METADATA, _DRAFT):
-            self._files.remove(f"{path}/{name}")
-        self._remove_state(manifest.paths() - still_needed)
-        if manifest.kind.is_savepoint:
-            self._remove_if_empty()
-        else:
-            self._files.remove_directory_if_empty(path)
+    def latest(self, directory: str, config: Mapping[str, str]) -> list[StoredCheckpoint]:
+        """The complete checkpoints of a job, newest first; the log names those that cannot be read."""
+        retained = _directory(directory, config).retained()
+        for fault in retained.faults:
+            logger.warning("%s", fault.message)
+        return list(retained.checkpoints)
 
-    def discard_aborted(self, checkpoint_id: int) -> None:
-        """Remove the files that were written for a checkpoint that is not complete and never will be, also those of tasks that
-        have died before they could tell of them."""
-        self._remove_state(p for p in self._state_paths() if _is_of(p, checkpoint_id))
+    def discard(
+        self,
+        directory: str,
+        manifest: CheckpointManifest,
+        still_needed: frozenset[str],
+        config: Mapping[str, str],
+    ) -> None:
+        """Remove a checkpoint, and the files that only it needs."""
+        _directory(directory, config).discard(manifest, still_needed)
 
-    def retained(self) -> RetainedCheckpoints:
-        """All complete checkpoints of the job, also those of JobManagers that have died."""
-        checkpoints, faults = [], []
-        for number in sorted(self._numbers(), reverse=True):
-            path = f"{self._directory}/chk-{number}"
-            if self._files.status(f"{path}/{METADATA}") is None:
-                continue
-            try:
-                checkpoints.append(StoredCheckpoint(path, self._directory, _read(self._files, path)))
-            except SqlStreamError as error:
-                if not error.code.startswith("SS62"):
-                    raise
-                faults.append(error)
-        return RetainedCheckpoints(tuple(checkpoints), tuple(faults))
+    def remove_files(self, directory: str, paths: Iterable[str], config: Mapping[str, str]) -> None:
+        """Remove what was written for the aborted checkpoints that these files are of."""
+        for checkpoint_id in sorted({checkpoint_of_path(path) for path in paths}):
+            _directory(directory, config).remove_aborted(checkpoint_id)
 
-    def sweep(self) -> None:
-        """Remove what no checkpoint in the directory refers to, and the directory when nothing is left: what crashes have left
-        behind. Called while no task of the job can write. With a manifest that cannot be read, its files are unknown: nothing is
-        removed."""
-        retained = self.retained()
-        if retained.faults:
-            return
-        for stored in retained.checkpoints:
-            # A store that publishes by a copy may have both.
-            self._files.remove(f"{stored.path}/{_DRAFT}")
-        complete = {stored.manifest.checkpoint_id for stored in retained.checkpoints}
-        for number in self._numbers() - complete:
-            self._files.remove(f"{self._directory}/chk-{number}")
-        needed = {path for stored in retained.checkpoints for path in stored.manifest.paths()}
-        self._remove_state(self._state_paths() - needed)
-        self._remove_if_empty()
-
-    def _place(self, manifest: CheckpointManifest) -> str:
-        if manifest.kind.is_savepoint:
-            return self._directory
-        return f"{self._directory}/chk-{manifest.checkpoint_id}"
-
-    def _numbers(self) -> set[int]:
-        """The ids of the directories chk-<id>."""
-        if self._files.status(self._directory) is None:
-            return set()
-        names = self._files.list_names(self._directory, _NAMES_MAX)
-        return {
-            int(found.group(1)) for name, is_dir in names if is_dir and (found := _CHECKPOINT.fullmatch(name))
-        }
-
-    def _state_paths(self) -> set[str]:
-        directory = f"{self._directory}/{STATE_DIRECTORY}"
-        if self._files.status(directory) is None:
-            return set()
-        names = self._files.list_names(directory, _NAMES_MAX)
-        return {f"{STATE_DIRECTORY}/{name}" for name, is_directory in names if not is_directory}
-
-    def _remove_state(self, paths: Iterable[str]) -> None:
-        """As many files as can be removed are; the first failure is raised at the end."""
-        failures = []
-        for path in sorted(paths):
-            try:
-                self._files.remove(f"{self._directory}/{path}")
-            except ExternalError as error:
-                failures.append(error)
-        if failures:
-            raise failures[0]
-
-    def _remove_if_empty(self) -> None:
-        self._files.remove_directory_if_empty(f"{self._directory}/{STATE_DIRECTORY}")
-        self._files.remove_directory_if_empty(self._directory)
+    def remove_all(self, directory: str, config: Mapping[str, str]) -> None:
+        """Remove the directory of a job that has ended."""
+        checkpoint_files(directory, config).remove(directory)
 
 
-def load_checkpoint(files: Files, path: str) -> StoredCheckpoint:
-    """The checkpoint or savepoint at a path that a user has named: its directory, or the `_metadata` in it. UserError SS6212 when
-    there is none, SS6211 for one of another version; ExternalError SS6210 when it is torn."""
-    place = path.rstrip("/").removesuffix(f"/{METADATA}")
-    if files.status(f"{place}/{METADATA}") is None:
-        raise UserError("SS6212", f'there is no checkpoint at "{path}"', hint=_hint(files, place))
-    manifest = _read(files, place)
-    directory = place if manifest.kind.is_savepoint else os.path.dirname(place)
-    return StoredCheckpoint(place, directory, manifest)
-
-
-def savepoint_directory(directory: str, job_id: str) -> str:
-    """A directory for a savepoint below the one that the user has named, another at each call."""
-    return f"{directory.rstrip('/')}/savepoint-{job_id[:6]}-{secrets.token_hex(6)}"
-
-
-def _read(files: Files, place: str) -> CheckpointManifest:
-    path = f"{place}/{METADATA}"
-    status = files.status(path)
-    if status is not None and status.size > _METADATA_BYTES_MAX:
-        raise corrupt_checkpoint(path, f"it has {status.size} bytes")
-    try:
-        with files.open_read(path) as stream:
-            return decode_manifest(path, stream.read(_METADATA_BYTES_MAX))
-    except OSError as error:
-        raise file_error("read", path, error) from error
-
-
-def _is_of(path: str, checkpoint_id: int) -> bool:
-    try:
-        return checkpoint_of_path(path) == checkpoint_id
-    except ValueError:
-        return False
-
-
-def _hint(files: Files, place: str) -> str:
-    """What to name instead: the newest checkpoint below the path."""
-    retained = CheckpointStore(files, place).retained().checkpoints
-    if retained:
-        return f'write "{retained[0].path}"'
-    return "name the directory of a checkpoint (…/chk-12) or of a savepoint"
+def _directory(directory: str, config: Mapping[str, str]) -> CheckpointDirectory:
+    return CheckpointDirectory(checkpoint_files(directory, config), directory)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 import zlib
 from collections.abc import Iterator, Mapping
 from typing import BinaryIO
@@ -22,6 +23,12 @@ PIECE_BYTES_MAX = 16 << 20
 
 _ALIGNMENT = 64
 """Segments start at multiples of this, so that the columns of a mapped file are aligned as Arrow's own memory is."""
+
+
+def state_name(execution_id: str, checkpoint_id: int) -> str:
+    """Under what name an attempt writes its state of a checkpoint; another at each call, as a JobManager that starts anew may use
+    the ids of one that has died, whose tasks may still write."""
+    return f"{execution_id}-{secrets.token_hex(4)}-{checkpoint_id}"
 
 
 class StateWriter:

@@ -10,17 +10,8 @@ STATE_DIRECTORY = "shared"
 """Where the files of saved state lie, below the directory of a job's checkpoints (Flink: SHARED_STATE_DIR_NAME)."""
 
 
-def state_name(vertex_id: str, subtask: int, attempt: int, checkpoint_id: int) -> str:
-    """Under what name one attempt of a subtask writes its state of a checkpoint; nothing else has that name.
-
-    >>> state_name("90bea66de1c231edf33913ecd54406c1", 0, 2, 17)
-    '90bea66de1c231edf33913ecd54406c1-0-2-17'
-    """
-    return f"{vertex_id}-{subtask}-{attempt}-{checkpoint_id}"
-
-
 def state_path(name: str) -> str:
-    """The path of that file, below the directory of the job's checkpoints.
+    """The path of the file that a subtask writes under a name, below the directory of the job's checkpoints.
 
     >>> state_path("90be-0-2-17")
     'shared/90be-0-2-17.arrow'

@@ -10,17 +10,17 @@ from typing import Any, BinaryIO
 import msgspec
 import pyarrow as pa
 import pytest
-from checkpoint_harness import JOB_ID, OPERATOR_ID, VERTEX_ID, manifest
+from checkpoint_harness import JOB_ID, OPERATOR_ID, manifest
 from commit_harness import Died, Process
 from object_store import store_in
 
-from runtime.checkpoint.checkpoint_store import CheckpointStore, load_checkpoint, savepoint_directory
+from runtime.checkpoint.checkpoint_directory import CheckpointDirectory, load_checkpoint, savepoint_directory
 from runtime.checkpoint.state_reader import StateReader
-from runtime.checkpoint.state_writer import StateWriter
+from runtime.checkpoint.state_writer import StateWriter, state_name
 from runtime.host.private_files import PrivateFiles
 from runtime.state.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from sqlstream.errors import ExternalError, FailureReason, UserError
-from sqlstream.messages.checkpoint import SavedOperator, SubtaskState, TaskRestore, state_name
+from sqlstream.messages.checkpoint import SavedOperator, SubtaskState, TaskRestore
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.spi.files import Files
 
@@ -44,7 +44,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 
 def saved(place: Place, checkpoint_id: int, value: int) -> SubtaskState:
     rows = pa.table({KEY_GROUP_COLUMN: pa.array([3], pa.int32()), "v": [value]})
-    name = state_name(VERTEX_ID, 0, 0, checkpoint_id)
+    name = state_name("job-0-0-0", checkpoint_id)
     return SubtaskState(StateWriter(*place).write(name, {OPERATOR_ID: OperatorSnapshot({"groups": rows})}))
 
 
@@ -64,7 +64,7 @@ def files_below(place: Place, directory: Path) -> list[str]:
 
 def test_what_is_stored_is_loaded_by_its_path_or_that_of_its_metadata(place: Place) -> None:
     written = manifest(12, saved(place, 12, 34), restored_from="/before", config={"a": "b"})
-    path = CheckpointStore(*place).store(written)
+    path = CheckpointDirectory(*place).store(written)
     assert path == f"{place[1]}/chk-12"
     for name in (path, f"{path}/", f"{path}/_metadata"):
         stored = load_checkpoint(place[0], name)
@@ -72,8 +72,41 @@ def test_what_is_stored_is_loaded_by_its_path_or_that_of_its_metadata(place: Pla
         assert value_of(place, stored) == 34
 
 
+def test_a_manifest_has_no_secrets_of_the_settings(tmp_path: Path) -> None:
+    place = local(tmp_path)
+    settings = {"s3.secret-key": "hunter2", "parallelism.default": "2"}
+    path = CheckpointDirectory(*place).store(manifest(1, saved(place, 1, 1), config=settings))
+    assert b"hunter2" not in Path(path, "_metadata").read_bytes()
+    assert load_checkpoint(FILES, path).manifest.config == {"parallelism.default": "2"}
+
+
+def test_a_failed_store_leaves_nothing_that_a_restart_would_take(tmp_path: Path) -> None:
+    """The manifest is at its name, and only then the directory cannot be synced."""
+
+    class Late(PrivateFiles):
+        def publish(self, staged: str, final: str) -> None:
+            super().publish(staged, final)
+            raise ExternalError("SS5001", "could not publish")
+
+    class Lasting(Late):
+        def remove(self, path: str) -> None:
+            raise ExternalError("SS5001", "could not remove")
+
+    place = local(tmp_path)
+    for files, found in ((Late(), 0), (Lasting(), 1)):
+        with pytest.raises(ExternalError, match="could not publish"):
+            CheckpointDirectory(files, place[1]).store(manifest(1, saved(place, 1, 1)))
+        assert len(CheckpointDirectory(*place).retained().checkpoints) == found
+    with pytest.raises(ExternalError, match="could not remove"):
+        CheckpointDirectory(Lasting(), place[1]).remove_aborted(1)
+    (whole,) = CheckpointDirectory(*place).retained().checkpoints
+    assert value_of(place, whole) == 1
+    CheckpointDirectory(*place).remove_aborted(1)
+    assert files_below(place, tmp_path) == []
+
+
 def test_retained_checkpoints_come_newest_first(place: Place) -> None:
-    store = CheckpointStore(*place)
+    store = CheckpointDirectory(*place)
     assert store.retained().checkpoints == ()
     for number in (2, 10, 9):
         store.store(manifest(number, saved(place, number, number)))
@@ -81,7 +114,7 @@ def test_retained_checkpoints_come_newest_first(place: Place) -> None:
 
 
 def test_what_another_checkpoint_needs_stays_when_one_is_discarded(place: Place, tmp_path: Path) -> None:
-    store = CheckpointStore(*place)
+    store = CheckpointDirectory(*place)
     base, changed = saved(place, 1, 1), saved(place, 2, 2)
     first, second = manifest(1, base), manifest(2, base, changed)
     for each in (first, second):
@@ -96,7 +129,7 @@ def test_what_another_checkpoint_needs_stays_when_one_is_discarded(place: Place,
 
 
 def test_a_sweep_leaves_what_checkpoints_refer_to_and_nothing_else(place: Place, tmp_path: Path) -> None:
-    store = CheckpointStore(*place)
+    store = CheckpointDirectory(*place)
     kept = manifest(3, saved(place, 3, 3))
     store.store(kept)
     saved(place, 4, 4)
@@ -113,19 +146,19 @@ def test_a_sweep_leaves_what_checkpoints_refer_to_and_nothing_else(place: Place,
 
 
 def test_an_aborted_checkpoint_leaves_nothing_and_touches_no_other(place: Place, tmp_path: Path) -> None:
-    store = CheckpointStore(*place)
+    store = CheckpointDirectory(*place)
     for number in (2, 12):
         store.store(manifest(number, saved(place, number, number)))
     before = files_below(place, tmp_path)
     saved(place, 22, 22)
-    store.discard_aborted(22)
-    store.discard_aborted(22)
+    store.remove_aborted(22)
+    store.remove_aborted(22)
     assert files_below(place, tmp_path) == before
 
 
 def test_a_sweep_removes_nothing_while_a_manifest_cannot_be_read(tmp_path: Path) -> None:
     place = local(tmp_path)
-    store = CheckpointStore(*place)
+    store = CheckpointDirectory(*place)
     path = store.store(manifest(3, saved(place, 3, 3)))
     os.truncate(f"{path}/_metadata", 100)
     before = files_below(place, tmp_path)
@@ -138,19 +171,19 @@ def test_a_savepoint_has_a_directory_of_its_own_and_can_be_moved(tmp_path: Path)
     assert os.path.basename(directory).startswith("savepoint-012345-")
     place = (FILES, directory)
     written = manifest(5, saved(place, 5, 55), kind=CheckpointKind.SAVEPOINT)
-    assert CheckpointStore(*place).store(written) == directory
+    assert CheckpointDirectory(*place).store(written) == directory
     moved = f"{tmp_path}/elsewhere"
     os.rename(directory, moved)
     stored = load_checkpoint(FILES, moved)
     assert stored.directory == moved
     assert value_of(place, stored) == 55
-    CheckpointStore(FILES, moved).discard(stored.manifest, frozenset())
+    CheckpointDirectory(FILES, moved).discard(stored.manifest, frozenset())
     assert list(tmp_path.iterdir()) == []
 
 
 def test_files_and_directories_are_of_the_user_alone(tmp_path: Path) -> None:
     place = local(tmp_path / "new")
-    CheckpointStore(*place).store(manifest(1, saved(place, 1, 1)))
+    CheckpointDirectory(*place).store(manifest(1, saved(place, 1, 1)))
     modes = {(p.is_dir(), p.stat().st_mode & 0o777) for p in (tmp_path / "new").rglob("*")}
     assert modes == {(True, 0o700), (False, 0o600)}
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
@@ -161,7 +194,7 @@ def test_files_and_directories_are_of_the_user_alone(tmp_path: Path) -> None:
 
 def test_every_torn_or_flipped_manifest_is_found_and_named(tmp_path: Path) -> None:
     place = local(tmp_path)
-    store = CheckpointStore(*place)
+    store = CheckpointDirectory(*place)
     store.store(manifest(1, saved(place, 1, 1)))
     path = Path(store.store(manifest(2, saved(place, 2, 2)))) / "_metadata"
     good = path.read_bytes()
@@ -183,7 +216,7 @@ def test_every_torn_or_flipped_manifest_is_found_and_named(tmp_path: Path) -> No
 
 def test_a_manifest_of_another_version_is_named(tmp_path: Path) -> None:
     place = local(tmp_path)
-    path = CheckpointStore(*place).store(manifest(1, saved(place, 1, 1), version=99))
+    path = CheckpointDirectory(*place).store(manifest(1, saved(place, 1, 1), version=99))
     with pytest.raises(UserError, match=f'"{path}/_metadata" has version 99') as raised:
         load_checkpoint(FILES, path)
     assert raised.value.code == "SS6211"
@@ -198,7 +231,7 @@ def test_a_manifest_names_only_files_of_state(tmp_path: Path, path: str) -> None
     elsewhere = tuple(msgspec.structs.replace(segment, path=path) for segment in table.segments)
     table = msgspec.structs.replace(table, segments=elsewhere)
     place = local(tmp_path)
-    CheckpointStore(*place).store(manifest(1, SubtaskState((SavedOperator(OPERATOR_ID, (table,)),))))
+    CheckpointDirectory(*place).store(manifest(1, SubtaskState((SavedOperator(OPERATOR_ID, (table,)),))))
     with pytest.raises(ExternalError, match="it names the file"):
         load_checkpoint(FILES, f"{place[1]}/chk-1")
 
@@ -208,7 +241,7 @@ def test_a_path_without_a_checkpoint_is_named_with_what_lies_below(tmp_path: Pat
     with pytest.raises(UserError, match="there is no checkpoint") as raised:
         load_checkpoint(FILES, place[1])
     assert raised.value.code == "SS6212"
-    path = CheckpointStore(*place).store(manifest(1, saved(place, 1, 1)))
+    path = CheckpointDirectory(*place).store(manifest(1, saved(place, 1, 1)))
     with pytest.raises(UserError) as raised:
         load_checkpoint(FILES, place[1])
     assert raised.value.hint == f'write "{path}"'
@@ -242,10 +275,10 @@ def test_a_store_that_takes_nothing_is_an_error_with_the_cause(
     tmp_path: Path, step: str, number: int, cause: str
 ) -> None:
     place = local(tmp_path)
-    store = CheckpointStore(*place)
+    store = CheckpointDirectory(*place)
     store.store(manifest(1, saved(place, 1, 1)))
     with pytest.raises(ExternalError, match=cause) as raised:
-        CheckpointStore(Failing(step, number), place[1]).store(manifest(2, saved(place, 2, 2)))
+        CheckpointDirectory(Failing(step, number), place[1]).store(manifest(2, saved(place, 2, 2)))
     assert (raised.value.code, raised.value.reason) == ("SS5001", FailureReason.EXTERNAL)
     assert [c.manifest.checkpoint_id for c in store.retained().checkpoints] == [1]
     store.sweep()
@@ -257,10 +290,10 @@ def test_a_process_that_dies_at_any_call_to_an_object_store_leaves_a_whole_check
     tmp_path: Path, calls: int
 ) -> None:
     place = objects(tmp_path)
-    store = CheckpointStore(*place)
+    store = CheckpointDirectory(*place)
     first, second = manifest(1, saved(place, 1, 1)), manifest(2, saved(place, 2, 2))
     store.store(first)
-    mortal = CheckpointStore(store_in(str(tmp_path), Process(calls)), place[1])
+    mortal = CheckpointDirectory(store_in(str(tmp_path), Process(calls)), place[1])
     died = False
     try:
         mortal.store(second)
