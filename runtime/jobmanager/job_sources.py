@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -12,6 +12,8 @@ from runtime.jobmanager.execution_graph import ExecutionVertex
 from runtime.jobmanager.split_assignment import SplitAssignment
 from sqlstream.errors import ErrorInfo
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages.checkpoint import TaskRestore
+from sqlstream.messages.manifest import VertexState
 from sqlstream.messages.rpc import RequestSplits
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import AssignedSplits
@@ -68,7 +70,23 @@ class JobSources:
         give_back = GiveBackSplits(self._job_graph.job_id, subtask.vertex.id, returned) if returned else None
         return assignment.on_request(subtask.subtask, request.number), give_back
 
-    def start_anew(self, subtask: ExecutionVertex) -> StartEnumerator | None:
+    def snapshot(
+        self, checkpoint_id: int, acknowledged: Mapping[str, Sequence[int | None]]
+    ) -> dict[str, dict[str, Any]]:
+        """By vertex id what no reader has."""
+        return {vertex_id: a.snapshot() for vertex_id, a in self._assignments.items()}
+
+    def on_completed(self, checkpoint_id: int) -> None: ...
+
+    def forget(self, checkpoint_id: int) -> None: ...
+
+    def restore(
+        self, checkpoint_id: int, enumerators: Mapping[str, dict[str, Any]], vertices: Iterable[VertexState]
+    ) -> None:
+        for vertex_id, snapshot in enumerators.items():
+            self._assignments[vertex_id].restore(snapshot)
+
+    def start_anew(self, subtask: ExecutionVertex, restore: TaskRestore | None) -> StartEnumerator | None:
         """A failed attempt is about to be replaced; returns what else has to be started."""
         vertex_id = subtask.vertex.id
         assignment = self._assignments.get(vertex_id)

@@ -42,6 +42,10 @@ class CheckpointCoordinator:
             due_ms = max(due_ms, self._ended_ms + settings.min_pause_ms)
         return due_ms
 
+    def hurry(self) -> None:
+        """The next periodic checkpoint is due at once."""
+        self._begun_ms -= self.settings.interval_ms
+
     def is_due(self, now_ms: int) -> bool:
         due_ms = self.due_ms()
         return due_ms is not None and now_ms >= due_ms
@@ -125,9 +129,6 @@ class CheckpointCoordinator:
     @property
     def is_storing(self) -> bool:
         return any(p.is_storing for p in self.pending.values())
-
-    def records(self) -> CheckpointHistory:
-        return self.history
 
 
 def _too_many(error: ErrorInfo, failed_task: str, tolerable: int) -> ErrorInfo:
