@@ -11,7 +11,7 @@ from client.following.checkpoint_text import remark_on
 from client.following.restarts import restart_text
 from planner.dialect.statements import DescribeJob, Show, ShowCheckpoints, ShowKind, Statement, StopJob
 from sqlstream import types as sql
-from sqlstream.errors import UserError
+from sqlstream.errors import ExternalError, UserError
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.schema import Schema
 
@@ -43,6 +43,9 @@ CHECKPOINTS = Schema.of(
 )
 SAVEPOINT_DIRECTORY = "execution.checkpointing.savepoint-dir"
 STATUS_INTERVAL_S = 0.05
+END_TIMEOUT_S = 60.0
+"""How long a job may take to commit what its savepoint covers."""
+
 _NS_PER_MS = 1_000_000
 
 
@@ -97,13 +100,24 @@ def _stop(statement: StopJob, cluster: ClusterClient, config: Mapping[str, str])
 
 
 def _stop_with_savepoint(cluster: ClusterClient, job_id: str, directory: str, is_drain: bool) -> str:
-    """Wait for the end of the job; returns the path of its savepoint. The error of a savepoint that failed: the job runs on."""
+    """Wait for the end of the job; returns the path of its savepoint. The error of a savepoint that failed: the job runs on.
+    ExternalError SS6220 when a complete savepoint does not end the job."""
     trigger_id = secrets.token_hex(16)
     cluster.stop_with_savepoint(job_id, trigger_id, directory, is_drain)
     while not (status := cluster.savepoint_status(job_id, trigger_id)).is_done:
         time.sleep(STATUS_INTERVAL_S)
     if status.error is not None:
         raise status.error.to_error()
+    try:
+        end = cluster.wait(job_id, END_TIMEOUT_S)
+    except TimeoutError as error:
+        raise ExternalError(
+            "SS6220",
+            f'the savepoint {status.path} is complete, but job "{job_id}" does not end',
+            hint="see what it waits for: SHOW JOBS, SHOW CHECKPOINTS",
+        ) from error
+    if end.error is not None:
+        raise end.error.to_error()
     return status.path
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from client.commands.server_arguments import SERVER_EPILOG, add_server_arguments, server_address
 
@@ -17,6 +18,8 @@ printed: SET 'execution.state-recovery.path' = 'PATH' makes the next jobs go on 
 below the job's execution.checkpointing.savepoint-dir. With --drain all windows fire first: such a job does not go on with the
 same input. A savepoint that fails leaves the job as it is. `sqlstream cancel` ends a job without a savepoint.
 {SERVER_EPILOG}"""
+
+END_TIMEOUT_S = 60.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,14 +38,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
+    """0 when the job has ended with the savepoint, 1 when it has not within a minute of it."""
     from client.commands.listing import print_json
     from client.connection.cluster_rest import ClusterRest
 
     with ClusterRest(server_address(arguments)) as cluster:
         job_id = cluster.job_id(arguments.id)
         path = cluster.stop(job_id, arguments.directory, arguments.drain)
+        status = cluster.ended(job_id, END_TIMEOUT_S)
     if arguments.json:
-        print_json({"jid": job_id, "savepoint": path})
+        print_json({"jid": job_id, "savepoint": path, "state": status.value})
     else:
         print(path)
-    return 0
+        if not status.is_terminal:
+            print(f"job {job_id} is still {status.value}", file=sys.stderr)
+    return 0 if status.is_terminal else 1

@@ -138,7 +138,7 @@ FAILED_CHECKPOINT = CheckpointRecord(
     START_MS + 2000,
     START_MS + 2600,
     (VertexCheckpoint(SINK_ID, "Sink: out", 1, (SubtaskCheckpoint(0),)),),
-    error=ErrorInfo("SS6211", "the checkpoint was not acknowledged within 600 ms"),
+    error=ErrorInfo("SS6201", "the checkpoint was not acknowledged within 600 ms"),
     failed_task="Sink: out (1/1)",
 )
 PENDING = replace(
@@ -222,12 +222,12 @@ class LiteralCluster:
 
     def savepoint_status(self, job_id, trigger_id):
         if trigger_id not in [triggered[2] for triggered in self.triggered]:
-            raise UserError("SS6218", f'"{trigger_id}" is not known')
+            raise UserError("SS6207", f'"{trigger_id}" is not known')
         return self.ends.get(trigger_id, SavepointStatusReply(job_id, trigger_id, False))
 
     def dispose_savepoint(self, path):
         if path != SAVEPOINT.path:
-            raise UserError("SS6219", f'there is no savepoint at "{path}"')
+            raise UserError("SS6212", f'there is no savepoint at "{path}"')
         self.triggered.append(("disposal", path))
 
     def cancel(self, job_id):
