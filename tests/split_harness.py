@@ -61,12 +61,13 @@ class AssignedReader:
 
     def _look(self) -> None:
         discovery: Discovery = self.enumerator.discover()
-        self._assignment.on_discovered(discovery)
+        self._assignment.on_discovered(discovery, self.enumerator.snapshot())
         is_last = discovery.is_last
         self._next_look_ms = None if is_last else self._context.now_ms() + self.enumerator.interval_ms
 
     def _request(self, request: SplitsRequested) -> None:
-        self.enumerator.give_back(self._assignment.on_returned(0, request.returned))
+        _, returned = self._assignment.on_returned(0, request.returned, request.returned_earlier)
+        self.enumerator.give_back(returned)
         assigned = self._assignment.on_request(0, request.number)
         if assigned is not None:
             self._source.on_assigned(request.number, assigned)

@@ -261,7 +261,7 @@ class JobMaster:
         if restored is None:
             return
         self._output.is_unclean = True
-        for checkpoint_id, saved in commits_by_checkpoint(restored.manifest).items():
+        for checkpoint_id, saved in commits_by_checkpoint(restored.manifest, self.job_graph).items():
             self._output.repeat(checkpoint_id, saved)
         self._restore_sources(restored)
         for subtask in self.graph.subtasks():

@@ -42,9 +42,9 @@ class CheckpointCoordinator:
             due_ms = max(due_ms, self._ended_ms + settings.min_pause_ms)
         return due_ms
 
-    def hurry(self) -> None:
+    def hurry(self, now_ms: int) -> None:
         """The next periodic checkpoint is due at once."""
-        self._begun_ms -= self.settings.interval_ms
+        self._begun_ms = now_ms - self.settings.interval_ms
 
     def is_due(self, now_ms: int) -> bool:
         due_ms = self.due_ms()
@@ -89,10 +89,10 @@ class CheckpointCoordinator:
         ]
 
     def complete(self, checkpoint_id: int, now_ms: int, path: str) -> PendingCheckpoint:
-        """It is stored. Savepoints are not what restarts go on from, and subsume nothing."""
+        """It is stored. A savepoint is not what restarts go on from, and subsumes nothing; with a SYNC_SAVEPOINT the job ends."""
         pending = self.pending.pop(checkpoint_id)
         self._ended_ms = now_ms
-        if not pending.kind.is_savepoint:
+        if pending.kind is not CheckpointKind.SAVEPOINT:
             self._failures = 0
             self.newest_completed_id = checkpoint_id
         self.history.completed(pending.record(CheckpointStatus.COMPLETED, now_ms, path))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from runtime.jobmanager.checkpoints.awaited_executions import awaited_executions
 from runtime.jobmanager.checkpoints.build_manifest import build_manifest, restorable_vertices
 from runtime.jobmanager.checkpoints.checkpoint_coordinator import (
     CheckpointCoordinator,
@@ -89,16 +90,13 @@ class JobCheckpoints:
 
     def begin_due(self, now_ms: int) -> None:
         """Begin what is due. To be called while every task runs or has finished."""
-        if self._commits.are_waiting:
-            # Sinks that are slower than the checkpoints would be committed later and later.
+        is_requested = self.requests.are_waiting and not self.coordinator.pending
+        if not is_requested and not self.coordinator.is_due(now_ms):
             return
-        awaited = awaited_executions(self._graph)
-        if awaited is None:
-            return
-        if not self.coordinator.pending and (request := self.requests.next()) is not None:
-            self._begin(awaited, now_ms, request)
-        elif self.coordinator.is_due(now_ms):
-            self._begin(awaited, now_ms, None)
+        # Sinks that are slower than the checkpoints would be committed later and later.
+        awaited = awaited_executions(self._graph) if not self._commits.are_waiting else None
+        if awaited is not None:
+            self._begin(awaited, now_ms, self.requests.next() if is_requested else None)
 
     def due_ms(self) -> int | None:
         """When the next checkpoint is due, were the tasks ready; None while one is pending, and without an interval."""
@@ -212,7 +210,7 @@ class JobCheckpoints:
             # What it has saved belongs to the user: the next checkpoint has the same changes, and brings their commit.
             self._sources.forget(event.checkpoint_id)
             self._tell_all(CheckpointAborted, event.checkpoint_id)
-            self.coordinator.hurry()
+            self.coordinator.hurry(now_ms)
             return pending
         self._sources.on_completed(event.checkpoint_id)
         self._add_commits(event.checkpoint_id)
@@ -335,21 +333,3 @@ class JobCheckpoints:
         coordinator = self.coordinator
         job_id = self._graph.job_graph.job_id
         return coordinator.history.statistics(job_id, self.settings.interval_ms, coordinator.pending.values())
-
-
-def awaited_executions(graph: ExecutionGraph) -> dict[str, ExecutionVertex] | None:
-    """Those that take part in a checkpoint: all that have not finished. None while there can be none: a task is not running yet,
-    all sources have finished, or a vertex that reads other tasks has finished in part, whose state could not be shared out."""
-    awaited: dict[str, ExecutionVertex] = {}
-    has_source = False
-    for vertex_id, subtasks in graph.vertices.items():
-        running = [s for s in subtasks if s.execution.state is ExecutionState.RUNNING]
-        finished = sum(s.execution.state is ExecutionState.FINISHED for s in subtasks)
-        if len(running) + finished < len(subtasks):
-            return None
-        is_source = not graph.job_graph.inputs_of(vertex_id)
-        if running and finished and not is_source:
-            return None
-        has_source = has_source or (is_source and bool(running))
-        awaited.update((s.execution.execution_id, s) for s in running)
-    return awaited if has_source else None

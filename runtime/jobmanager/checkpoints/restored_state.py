@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -19,7 +19,7 @@ from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import JobGraph, JobVertex
 from sqlstream.messages.checkpoint import SubtaskState
 from sqlstream.messages.manifest import CheckpointManifest, OperatorIdentity, SavedCommit, VertexState
-from sqlstream.specs import SourceSpec, ValuesSpec
+from sqlstream.specs import SinkSpec, SourceSpec, ValuesSpec
 
 NAMES_SHOWN_MAX = 10
 
@@ -56,12 +56,28 @@ def source_states(manifest: CheckpointManifest, job: JobGraph) -> list[VertexSta
     return [replace(v, vertex_id=new) for v, new in saved if new is not None]
 
 
-def commits_by_checkpoint(manifest: CheckpointManifest) -> dict[int, list[SavedCommit]]:
-    """The commits to repeat, in the order of their checkpoints."""
+def commits_by_checkpoint(manifest: CheckpointManifest, job: JobGraph) -> dict[int, list[SavedCommit]]:
+    """The commits to repeat, in the order of their checkpoints. At another parallelism, what finished subtasks left for the end
+    of the job is among them, as no subtask of the present job has it."""
     found: dict[int, list[SavedCommit]] = {}
-    for commit in sorted(manifest.commits, key=lambda c: c.checkpoint_id):
+    commits = sorted(manifest.commits, key=lambda c: c.checkpoint_id)
+    for commit in (*commits, *_left_by_finished(manifest, job)):
         found.setdefault(commit.checkpoint_id, []).append(commit)
     return found
+
+
+def _left_by_finished(manifest: CheckpointManifest, job: JobGraph) -> Iterator[SavedCommit]:
+    present = {o.uid: (v, o) for v in job.vertices for o in v.operators}
+    for old in manifest.vertices:
+        uids = {o.id: o.uid for o in old.operators}
+        for sink in (s for subtask in old.committables for s in subtask):
+            vertex, operator = present.get(uids[sink.operator_id], (None, None))
+            if vertex is None or operator is None or vertex.parallelism == old.parallelism:
+                continue
+            assert isinstance(operator.spec, SinkSpec)
+            yield SavedCommit(
+                manifest.checkpoint_id, vertex.id, operator.id, operator.spec, sink.committables
+            )
 
 
 def _restorable_vertex(vertex: JobVertex, found: dict[int, tuple[VertexState, int]]) -> RestorableVertex:
