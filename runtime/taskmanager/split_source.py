@@ -25,6 +25,11 @@ class SplitSource:
         self._has_all = False
         self._returned = 0
 
+    @property
+    def number(self) -> int:
+        """That of the last assignment that the reader has got."""
+        return self._number
+
     def request_when_wanted(self) -> None:
         returned = self._reader.returned_splits
         is_wanted = not self._is_awaiting and not self._has_all and self._reader.wants_splits

@@ -226,6 +226,7 @@ class Task:
     def _release(self) -> None:
         """Release everything; outputs of a finished task keep the items that are not read yet."""
         blamed = self._opened.position.current
+        self._opened.checkpoints.close()
         self._opened.loop.close()
         self._opened.position.current = blamed
 

@@ -620,9 +620,16 @@ class TaskExecutor:
         ids = (self.task_manager_id, self.tasks[report.execution_id].job_id, report.execution_id)
         if isinstance(report, CheckpointRefused):
             self._send(DeclineCheckpoint(*ids, report.checkpoint_id, report.error))
-        else:
-            taken = (report.checkpoint_id, report.state, report.committables, report.figures)
-            self._send(AcknowledgeCheckpoint(*ids, *taken))
+            return
+        self._send(
+            AcknowledgeCheckpoint(
+                *ids,
+                report.checkpoint_id,
+                report.state,
+                committables=report.committables,
+                figures=report.figures,
+            )
+        )
 
     def _send_update(self, task: TaskEntry, now_ms: int) -> None:
         task.sent_ms = now_ms

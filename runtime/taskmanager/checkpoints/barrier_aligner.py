@@ -17,7 +17,7 @@ OnGivenUp = Callable[[int, str], None]
 class BarrierAligner:
     """Blocks each channel whose barrier has come until those of all open channels have; a channel that ends has sent all.
 
-    A barrier of a later checkpoint gives the earlier one up, and barriers of a checkpoint that is decided pass without effect. The
+    A barrier of a later checkpoint gives the earlier one up, and barriers of a checkpoint that is decided are dropped. An
     alignment is given up `timeout_ms` after its first barrier too: by then the JobMaster has aborted the checkpoint, and its word
     may be lost. State: the id of the last checkpoint that began or was aborted; while one is aligned, its barrier, the channels
     that it has come from, and those of them that have more to read."""
@@ -52,7 +52,9 @@ class BarrierAligner:
             if barrier.checkpoint_id <= self._last_id:
                 return
             if under_way is not None:
-                self._give_up(f"the barrier of checkpoint {barrier.checkpoint_id} came before it was complete")
+                self._give_up(
+                    f"the barrier of checkpoint {barrier.checkpoint_id} came before it was complete"
+                )
             self._begin(barrier)
         channel.is_blocked = True
         self._blocked.append(channel)

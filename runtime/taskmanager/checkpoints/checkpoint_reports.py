@@ -8,6 +8,8 @@ from sqlstream.errors import ErrorInfo
 from sqlstream.messages.checkpoint import SubtaskState
 from sqlstream.messages.rpc import CheckpointFigures, SinkCommittables
 
+NO_FIGURES = CheckpointFigures()
+
 LONGEST_PAUSE_MS = 30_000
 """A checkpoint may take minutes: meanwhile only a lost report would be sent for a reason."""
 
@@ -21,7 +23,7 @@ class CheckpointTaken:
     checkpoint_id: int
     state: SubtaskState
     committables: tuple[SinkCommittables, ...] = ()
-    figures: CheckpointFigures = CheckpointFigures()
+    figures: CheckpointFigures = NO_FIGURES
 
 
 @dataclass(frozen=True)

@@ -9,83 +9,80 @@ import msgspec
 
 from runtime.state.snapshot import OperatorSnapshot
 from sqlstream.errors import InternalError
-from sqlstream.messages.checkpoint import SavedOperator, StateSegment, TableState
+from sqlstream.messages.checkpoint import SavedOperator, StateSegment, TableState, checkpoint_of_path
 
-CHAIN_MAX = 32
-"""A table of more segments than this is written whole again."""
-
-INCREMENTS_MIN_BYTES = 1 << 20
-"""A table whose increments have more bytes than this, and than half of its first segment, is written whole again."""
-
-_Chains = dict[tuple[int, str], tuple[StateSegment, ...]]
+Chains = Mapping[tuple[int, str], tuple[StateSegment, ...]]
 """By operator id and the table's name."""
 
 
 class SegmentChains:
-    """Puts increments behind the segments of the checkpoint that they follow.
+    """Keeps what increments follow: those of a checkpoint follow a part of the segments of the last completed one.
 
     The task's thread asks and settles, the writing one adds. State: the segments of the last completed checkpoint, and of those
-    after it that the task has taken and whose fate is not known."""
+    after it that are written and whose fate is not known."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._taken: dict[int, _Chains] = {}
+        self._written: dict[int, Chains] = {}
         self._completed_id = 0
 
-    def follow(
-        self, checkpoint_id: int, saved: tuple[SavedOperator, ...], snapshots: Mapping[int, OperatorSnapshot]
-    ) -> tuple[SavedOperator, ...]:
-        """The operators as this checkpoint has them: what was written for it, behind what its increments follow."""
+    def base(self) -> Chains:
+        """The segments that increments which begin at this moment follow."""
         with self._lock:
-            whole = tuple(self._operator(operator, snapshots[operator.operator_id]) for operator in saved)
-            self._taken[checkpoint_id] = {
-                (operator.operator_id, table.name): table.segments for operator in whole for table in operator.tables
-            }
-        return whole
+            return self._written.get(self._completed_id, {})
 
-    def _operator(self, operator: SavedOperator, snapshot: OperatorSnapshot) -> SavedOperator:
-        tables = tuple(self._table(operator.operator_id, table, snapshot.increments) for table in operator.tables)
-        return msgspec.structs.replace(operator, tables=tables)
+    def is_whole_due(self, operator_id: int) -> bool:
+        """Whether the operator has to save its tables without increments: a checkpoint whose fate is not known would, once
+        completed, not refer to all that increments follow, and so have it removed."""
+        with self._lock:
+            base = self._written.get(self._completed_id, {})
+            later = [chains for id, chains in self._written.items() if id > self._completed_id]
+        own = {key: chain for key, chain in base.items() if key[0] == operator_id}
+        return any(other.get(key, ())[: len(chain)] != chain for other in later for key, chain in own.items())
 
-    def _table(self, operator_id: int, table: TableState, increments: Mapping[str, int]) -> TableState:
-        base_id = increments.get(table.name)
-        if base_id is None or not table.is_keyed:
-            return table
-        before = self._taken.get(base_id, {}).get((operator_id, table.name))
-        if before is None:
-            raise InternalError(
-                f'state table "{table.name}" was saved behind checkpoint {base_id}, which this task has not saved'
-            )
-        written = tuple(s for s in table.segments if s.rows)
-        return msgspec.structs.replace(table, segments=(*before, *written))
+    def add(self, checkpoint_id: int, saved: tuple[SavedOperator, ...]) -> None:
+        """A checkpoint is written."""
+        chains = {(o.operator_id, table.name): table.segments for o in saved for table in o.tables}
+        with self._lock:
+            self._written[checkpoint_id] = chains
 
     def completed(self, checkpoint_id: int) -> None:
-        """What was taken before this checkpoint may be gone."""
+        """What was written before this checkpoint may be gone."""
         with self._lock:
-            if checkpoint_id in self._taken:
-                self._completed_id = checkpoint_id
-                self._taken = {id: chains for id, chains in self._taken.items() if id >= checkpoint_id}
+            self._completed_id = max(self._completed_id, checkpoint_id)
+            self._written = {id: c for id, c in self._written.items() if id >= self._completed_id}
 
     def aborted(self, checkpoint_id: int) -> None:
         with self._lock:
-            if checkpoint_id != self._completed_id:
-                self._taken.pop(checkpoint_id, None)
-
-    def is_whole_due(self, operator_id: int) -> bool:
-        """Whether the next checkpoint has to save the operator's tables without increments: their chains are long, or one of
-        the checkpoints whose fate is not known would, once completed, not refer to what increments follow."""
-        with self._lock:
-            base = self._taken.get(self._completed_id, {})
-            later = [chains for id, chains in self._taken.items() if id > self._completed_id]
-            chains = {key: chain for key, chain in base.items() if key[0] == operator_id}
-        if any(_is_long(chain) for chain in chains.values()):
-            return True
-        return any(other.get(key, ())[: len(chain)] != chain for other in later for key, chain in chains.items())
+            if checkpoint_id > self._completed_id:
+                self._written.pop(checkpoint_id, None)
 
 
-def _is_long(chain: tuple[StateSegment, ...]) -> bool:
-    if not chain:
-        return False
-    first, *increments = chain
-    size = sum(segment.length for segment in increments)
-    return len(chain) >= CHAIN_MAX or size > max(INCREMENTS_MIN_BYTES, first.length // 2)
+def behind(
+    base: Chains, saved: tuple[SavedOperator, ...], snapshots: Mapping[int, OperatorSnapshot]
+) -> tuple[SavedOperator, ...]:
+    """The operators with what was written of them behind the segments of `base` that its increments follow."""
+    return tuple(
+        msgspec.structs.replace(
+            operator,
+            tables=tuple(
+                _behind(base.get((operator.operator_id, table.name), ()), table, increments.get(table.name))
+                for table in operator.tables
+            ),
+        )
+        for operator in saved
+        for increments in (snapshots[operator.operator_id].increments,)
+    )
+
+
+def _behind(base: tuple[StateSegment, ...], table: TableState, base_id: int | None) -> TableState:
+    if base_id is None or not table.is_keyed:
+        return table
+    # An increment may hold the changes of several checkpoints: then it replaces the latest of the base.
+    followed = [segment for segment in base if checkpoint_of_path(segment.path) <= base_id]
+    if not followed:
+        raise InternalError(
+            f'state table "{table.name}" follows checkpoint {base_id}, which its task has not saved'
+        )
+    written = [segment for segment in table.segments if segment.rows]
+    return msgspec.structs.replace(table, segments=(*followed, *written))

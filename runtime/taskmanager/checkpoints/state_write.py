@@ -17,7 +17,7 @@ from runtime.taskmanager.checkpoints.checkpoint_reports import (
     CheckpointReport,
     CheckpointTaken,
 )
-from runtime.taskmanager.checkpoints.segment_chains import SegmentChains
+from runtime.taskmanager.checkpoints.segment_chains import Chains, SegmentChains, behind
 from sqlstream.errors import ErrorInfo
 from sqlstream.messages.checkpoint import SubtaskState, state_path
 
@@ -26,11 +26,12 @@ logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class TakenState:
-    """What the task's thread leaves to be written: all of the report but what writing adds. `chains` is None for a savepoint,
-    which refers to no other file and is referred to by none."""
+    """What the task's thread leaves to be written: all of the report but what writing adds. `base` is what increments follow.
+    `chains` takes what was written, and is None for a savepoint, which refers to no other file and is referred to by none."""
 
     report: CheckpointTaken
     snapshots: Mapping[int, PendingSnapshot]
+    base: Chains
     chains: SegmentChains | None
 
 
@@ -56,7 +57,6 @@ class StateWrite:
         self._lock = threading.Lock()
         self._is_given_up = False
         self._ended = threading.Event()
-        self.is_collected = False
 
     @property
     def has_ended(self) -> bool:
@@ -74,7 +74,7 @@ class StateWrite:
     def run(self) -> None:
         """Called once, by the writing thread; raises nothing."""
         try:
-            report = self._write()
+            report: CheckpointReport | None = self._write()
         except Exception as error:  # the thread's boundary: every failure becomes data
             report = self._refused(error)
         with self._lock:
@@ -90,13 +90,13 @@ class StateWrite:
             return None
         since_ms = steady_ms()
         snapshots = {id: pending.collect() for id, pending in self._taken.snapshots.items()}
-        self.is_collected = True
         if self._is_given_up:
             return None
         saved = self._writer.write(self._name, snapshots)
         written_bytes = SubtaskState(saved).bytes
+        saved = behind(self._taken.base, saved, snapshots)
         if self._taken.chains is not None:
-            saved = self._taken.chains.follow(self.checkpoint_id, saved, snapshots)
+            self._taken.chains.add(self.checkpoint_id, saved)
         report = self._taken.report
         state = msgspec.structs.replace(report.state, operators=saved)
         figures = msgspec.structs.replace(
@@ -108,7 +108,6 @@ class StateWrite:
         return dataclasses.replace(report, state=state, figures=figures)
 
     def _refused(self, error: Exception) -> CheckpointRefused:
-        self.is_collected = True
         return CheckpointRefused(self._taken.report.execution_id, self.checkpoint_id, self._describe(error))
 
     def _discard(self) -> None:
