@@ -116,7 +116,10 @@ def restart_strategy_of(config: Mapping[str, str], seed: str) -> RestartStrategy
         case "fixed-delay" | "fixeddelay":
             return FixedDelay(value("fixed-delay.attempts"), value("fixed-delay.delay"))
         case "failure-rate" | "failurerate":
-            rate = (value(f"failure-rate.{n}") for n in ("max-failures-per-interval", "failure-rate-interval", "delay"))
+            rate = (
+                value(f"failure-rate.{n}")
+                for n in ("max-failures-per-interval", "failure-rate-interval", "delay")
+            )
             return FailureRate(*rate)
         case "exponential-delay" | "exponentialdelay":
             return ExponentialDelay(_backoff(value), random.Random(seed))
@@ -124,7 +127,13 @@ def restart_strategy_of(config: Mapping[str, str], seed: str) -> RestartStrategy
 
 
 def _backoff(value: Any) -> Backoff:
-    names = ("initial-backoff", "max-backoff", "backoff-multiplier", "reset-backoff-threshold", "jitter-factor")
+    names = (
+        "initial-backoff",
+        "max-backoff",
+        "backoff-multiplier",
+        "reset-backoff-threshold",
+        "jitter-factor",
+    )
     backoff = Backoff(
         *(value(f"exponential-delay.{name}") for name in names),
         attempts=value("exponential-delay.attempts-before-reset-backoff"),

@@ -103,7 +103,12 @@ class CheckpointCoordinator:
         ]
 
     def abort(
-        self, checkpoint_id: int, error: ErrorInfo, now_ms: int, failed_task: str = "", is_counted: bool = True
+        self,
+        checkpoint_id: int,
+        error: ErrorInfo,
+        now_ms: int,
+        failed_task: str = "",
+        is_counted: bool = True,
     ) -> ErrorInfo | None:
         """It has failed. Returns the failure of the job when that was one too many."""
         pending = self.pending.pop(checkpoint_id)
