@@ -4,8 +4,10 @@ all of the state, at any parallelism."""
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import random
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -25,7 +27,7 @@ from runtime.state.row_lists import RowLists
 from runtime.state.row_multiset import RowMultiset
 from runtime.state.saved_changes import CollectedTables
 from runtime.state.slot_columns import NumberColumn, RowColumn
-from runtime.state.snapshot import OperatorSnapshot, SnapshotAborted
+from runtime.state.snapshot import OperatorSnapshot, SavedTables, SnapshotAborted
 from sqlstream.arrow import ROW_KIND_COLUMN
 
 SEEDS = 4
@@ -259,7 +261,7 @@ class Checkpoints:
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
-        self.pending: dict[int, tuple[CollectedTables, Counter[Any], Segments]] = {}
+        self.pending: dict[int, tuple[CollectedTables | Done, Counter[Any], Segments]] = {}
         self.collected: dict[int, Segments] = {}
         self.chain: Segments = {}
         self.checked = self.increments = 0
@@ -273,6 +275,7 @@ class Checkpoints:
 
     def read_some(self, pieces: int) -> None:
         for snapshot, *_ in self.pending.values():
+            assert isinstance(snapshot, CollectedTables)
             for collection in snapshot.collections.values():
                 for _ in range(pieces):
                     collection._read_piece()
@@ -376,3 +379,44 @@ def test_a_snapshot_is_the_state_at_its_begin(
         increments += checkpoints.increments
     assert checked > 2 * SEEDS
     assert increments > 0 or kind is OnlyEntry
+
+
+@pytest.mark.parametrize("kind", [Entries, RetractingJoinRows, Lists])
+def test_another_thread_collects_while_the_operator_writes(
+    kind: type[Driver], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the test before it, with the interleaving that two threads have."""
+    monkeypatch.setattr("runtime.state.collection._PIECE_SLOTS", 3)
+    monkeypatch.setattr("runtime.state.collection._SCANNED_SLOTS", 7)
+    clock = ManualClock(1_000)
+    driver = kind(clock, random.Random(1), 1_000)
+    checkpoints = Checkpoints(driver)
+    collected_while_writing = 0
+    with ThreadPoolExecutor(1) as writing_thread:
+        for _ in range(12):
+            for _ in range(5):
+                driver.write()
+            checkpoints.begin()
+            (checkpoint_id,) = checkpoints.pending
+            snapshot, expected, chain = checkpoints.pending[checkpoint_id]
+            collecting = writing_thread.submit(snapshot.collect)
+            while not collecting.done():
+                clock.now_ms += 10
+                driver.table.expire()
+                driver.write()
+                collected_while_writing += 1
+            checkpoints.pending[checkpoint_id] = Done(collecting.result(60)), expected, chain
+            checkpoints.collect(checkpoint_id)
+            checkpoints.complete(checkpoint_id)
+    assert collected_while_writing > 12
+    assert checkpoints.increments
+
+
+@dataclasses.dataclass
+class Done:
+    """What a snapshot collected."""
+
+    saved: SavedTables
+
+    def collect(self) -> SavedTables:
+        return self.saved
