@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sqlstream.checkpointing_options import CHECKPOINTING_OPTIONS
 from sqlstream.config_option import ConfigOption, ConfigType, Scope
 from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.flink_tuning import TUNING
@@ -108,8 +109,6 @@ OPTIONS: dict[str, ConfigOption] = {
         ConfigOption("task.cancellation.timeout", _D, "3 min",
                      "A TaskManager whose task does not end this long after its cancellation ends itself.", minimum=1,
                      scope=Scope.CLUSTER),
-        ConfigOption("restart-strategy.type", _E, "none", "What to do when a task fails.", choices=("none",),
-                     refused=("fixed-delay", "exponential-delay", "failure-rate")),
         ConfigOption("slot.request.timeout", _D, "5 min", "How long a job waits for slots before it fails.", minimum=1),
         ConfigOption("sqlstream.in-process.max-input-size", _M, "4 mb",
                      "A job over bounded tables of at most this many bytes runs in the process of the command, which is over "
@@ -134,6 +133,7 @@ OPTIONS: dict[str, ConfigOption] = {
         ConfigOption("resourcemanager.taskmanager-registration.timeout", _D, "5 min",
                      "A TaskManager that has not registered this long after its start is ended and replaced.", minimum=1,
                      scope=Scope.CLUSTER),
+        *CHECKPOINTING_OPTIONS,
         *NETWORK_OPTIONS,
         *SERVER_OPTIONS,
     )

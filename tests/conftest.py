@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+# Output that a command does not flush must be missed, also where the surroundings turn buffers off.
+os.environ.pop("PYTHONUNBUFFERED", None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

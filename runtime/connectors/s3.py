@@ -87,6 +87,11 @@ def files_of(options: Mapping[str, str], files: Files) -> Files:
     if not is_in_store(options["path"]):
         return files
     files.require_database_servers()
+    return s3_files(options)
+
+
+def s3_files(options: Mapping[str, str]) -> Files:
+    """The files of the store that options of S3 name; others are passed over."""
     from runtime.host.store_files import StoreFiles
 
     return StoreFiles(_store(parse_options(S3Options, options)), "s3")

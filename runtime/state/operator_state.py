@@ -52,6 +52,23 @@ class NeverExpires:
 Table = TypeVar("Table", bound=StateTable)
 
 
+class PendingSnapshot(Protocol):
+    """The state of an operator as it was when its snapshot began, not yet copied."""
+
+    def collect(self) -> OperatorSnapshot:
+        """Copy it, while the operator goes on in its own thread. Called once, from another thread."""
+
+
+@dataclasses.dataclass(frozen=True)
+class CollectedSnapshot:
+    """A snapshot that was copied when it began."""
+
+    snapshot: OperatorSnapshot
+
+    def collect(self) -> OperatorSnapshot:
+        return self.snapshot
+
+
 @dataclasses.dataclass(frozen=True)
 class StateScope:
     """What tables use from their surroundings."""
@@ -89,6 +106,18 @@ class OperatorState:
         for table in self.tables:
             snapshot.include(table.save())
         return snapshot
+
+    def begin_snapshot(self, checkpoint_id: int, *, is_full: bool = False) -> PendingSnapshot:
+        """The state of all tables at this moment, on the operator's thread; ids grow. `is_full`: without increments, for a
+        savepoint."""
+        return CollectedSnapshot(self.snapshot())
+
+    def on_checkpoint_completed(self, checkpoint_id: int) -> None:
+        """All of the job has saved its part: later increments may follow this checkpoint. An id that is not known, or older than
+        one that was completed, changes nothing."""
+
+    def on_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """Nothing follows this checkpoint: what changed before it is saved again by the next."""
 
     def restore(self, snapshot: OperatorSnapshot) -> None:
         """Load every table; called once, before the operator gets its first element."""

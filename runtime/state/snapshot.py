@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TypeVar
 
 import pyarrow as pa
+
+Value = TypeVar("Value")
 
 KEY_GROUP_COLUMN = "$key_group"
 """First column, int32, of every keyed snapshot table."""
@@ -17,10 +20,13 @@ class SavedTables:
     `keyed` tables start with KEY_GROUP_COLUMN; a restore gets only the rows of its own key groups, already concatenated.
     `shared` tables (small: a watermark, a flag) are concatenated over all old subtasks, and each new subtask receives all of
     them.
+    A keyed table named in `increments` holds only what changed since the checkpoint with that id, one that was completed: its
+    segments follow those of that checkpoint. All other tables are whole.
     """
 
     keyed: dict[str, pa.Table] = dataclasses.field(default_factory=dict)
     shared: dict[str, pa.Table] = dataclasses.field(default_factory=dict)
+    increments: dict[str, int] = dataclasses.field(default_factory=dict)
 
     def batches(self, name: str) -> list[pa.RecordBatch]:
         """The rows of a keyed table piece by piece, as they were saved: as one array, strings may be too long for Arrow."""
@@ -36,11 +42,12 @@ class OperatorSnapshot(SavedTables):
         """Add the tables of one piece of state."""
         self.keyed |= saved.keyed
         self.shared |= saved.shared
+        self.increments |= saved.increments
 
     def of(self, name: str) -> SavedTables:
         """The tables that the declared table `name` has saved."""
-        return SavedTables(_named(self.keyed, name), _named(self.shared, name))
+        return SavedTables(_named(self.keyed, name), _named(self.shared, name), _named(self.increments, name))
 
 
-def _named(tables: dict[str, pa.Table], name: str) -> dict[str, pa.Table]:
+def _named(tables: dict[str, Value], name: str) -> dict[str, Value]:
     return {key: table for key, table in tables.items() if key == name or key.startswith(f"{name}.")}

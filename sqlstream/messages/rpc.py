@@ -53,6 +53,10 @@ numLateRecordsDropped; ours are numRecordsRejected, numNullRecordsDropped (at a 
 numStateEntriesExpired, stateBytes."""
 
 
+RESTARTS_REMEMBERED_MAX = 16
+"""As many failures as Flink shows of a job (web.exception-history-size)."""
+
+
 class RpcMessage(msgspec.Struct, frozen=True, tag_field="type"):
     """Base of all control messages; the tag is the class name."""
 
@@ -460,7 +464,19 @@ class JobOverviewEntry(msgspec.Struct, frozen=True):
     is_batch: bool = False
 
 
+class RestartRecord(msgspec.Struct, frozen=True):
+    """A failure after which tasks of a job started again. `task` is the subtask that failed first (`window (1/2)`), empty when it
+    was none; `checkpoint_id` is what the tasks went on from, 0 from the beginning and -1 while it is not decided."""
+
+    failed_ms: int
+    error: ErrorInfo
+    task: str = ""
+    checkpoint_id: int = -1
+
+
 class JobDetails(msgspec.Struct, frozen=True):
+    """`restarts` are the last RESTARTS_REMEMBERED_MAX, newest first."""
+
     job_id: str
     name: str
     status: JobStatus
@@ -470,11 +486,15 @@ class JobDetails(msgspec.Struct, frozen=True):
     vertices: tuple[VertexDetails, ...]
     error: ErrorInfo | None = None
     is_batch: bool = False
+    restarts: tuple[RestartRecord, ...] = ()
 
 
 class JobMetrics(msgspec.Struct, frozen=True):
     """The figures of the progress line. `total` sums over the job: rows read by sources and written by sinks, rejected and
-    late rows, state.
+    late rows, state; and has Flink's figures of the job's checkpoints and restarts: numberOfCompletedCheckpoints,
+    numberOfFailedCheckpoints, lastCompletedCheckpointId, lastCheckpointCompletedTimestamp, lastCheckpointDuration,
+    lastCheckpointFullSize, lastCheckpointSize and numRestarts, each once it is above 0. `failure` is the cause of a restart that
+    is under way.
 
     `operators` holds the figures of each operator, combined over its subtasks, by operator id.
     """
@@ -483,6 +503,7 @@ class JobMetrics(msgspec.Struct, frozen=True):
     status: JobStatus
     total: Metrics
     operators: dict[int, Metrics]
+    failure: ErrorInfo | None = None
 
 
 class TaskManagerOverview(msgspec.Struct, frozen=True):

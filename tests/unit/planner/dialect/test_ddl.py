@@ -66,6 +66,14 @@ def test_the_watermark_keeps_its_column_and_expression() -> None:
     assert text[watermark.span.start : watermark.span.end] == "WATERMARK FOR ts AS ts - INTERVAL '5' SECOND"
 
 
+def test_the_time_column_of_a_watermark_may_be_a_field_of_a_row() -> None:
+    watermark = table(
+        "CREATE TABLE t (r ROW<at ROW<ts TIMESTAMP(3)>>, WATERMARK FOR r.at.ts AS r.at.ts)"
+    ).watermark
+    assert watermark is not None
+    assert watermark.column.parts == ("r", "at", "ts")
+
+
 def test_an_inline_primary_key_is_the_key_of_the_table() -> None:
     found = table("CREATE TABLE t (a INT PRIMARY KEY NOT ENFORCED COMMENT 'k', b INT)")
     assert [k.parts for k in found.primary_key] == [("a",)]

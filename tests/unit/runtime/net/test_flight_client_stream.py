@@ -1,6 +1,7 @@
 """Results over a real Flight connection on the loopback interface."""
 
 import threading
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -71,6 +72,30 @@ def test_a_client_that_wants_no_more_rows_stops_the_sink(peers):
     assert not stopped.wait(0.2)
     peers.store.close("job")
     assert stopped.wait(10)
+
+
+def test_a_writer_that_waits_for_the_client_is_released_by_abort(peers):
+    peers.store.open("job")
+    stream = peers.open_stream(3)
+    batch = pa.record_batch({"a": np.zeros(100_000)})
+    written, stopped = [], threading.Event()
+
+    def write():
+        try:
+            while True:
+                stream.put_rows(batch)
+                written.append(time.monotonic())
+        except ChannelClosed:
+            stopped.set()
+
+    threading.Thread(target=write, daemon=True).start()
+    while not written or time.monotonic() - written[-1] < 0.3:
+        time.sleep(0.05)
+    aborting = threading.Thread(target=stream.abort, daemon=True)
+    aborting.start()
+    assert stopped.wait(10)
+    aborting.join(10)
+    assert not aborting.is_alive()
 
 
 def test_rows_whose_not_null_marks_differ_go_down_one_result_stream(peers):
