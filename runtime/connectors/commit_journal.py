@@ -71,6 +71,8 @@ def commit_files(path: str, committables: list[Committable], files: Files) -> No
     lock = files.lock(draft)
     try:
         files.publish(draft, journal)
+        # What it hides may be durable under its name before the journal is.
+        files.sync_directory(path)
         for move in hidden:
             files.publish(os.path.join(path, move.hidden), os.path.join(path, move.final))
         _end(path, moves, journal, files)
@@ -80,8 +82,8 @@ def commit_files(path: str, committables: list[Committable], files: Files) -> No
 
 
 def _end(path: str, moves: list[Move], journal: str, files: Files) -> None:
-    """Remove the journal once all moves are durable. Its removal is durable too when this returns: a journal that came back after a
-    crash of the machine would hide what is committed, and have it undone."""
+    """Remove the journal once all moves are durable. Its removal is durable too when this returns: a journal that came back after
+    a crash of the machine would hide what is committed, and have it undone."""
     directories = {os.path.dirname(move.final) for move in moves}
     # A partition that the commit has made is a name in the directory above it.
     above = {parent for directory in directories for parent in _parents(directory)}

@@ -1,4 +1,4 @@
-"""The job of the chaos runs: four statements over two watched directories, and what a batch engine answers over the same files."""
+"""The job of the chaos runs: four statements over two watched directories, and what DuckDB answers over the same files."""
 
 from __future__ import annotations
 
@@ -178,8 +178,12 @@ def _in_database(path: Path, tables: tuple[str, ...]) -> dict[str, Rows]:
     if not path.exists():
         return {table: Counter() for table in tables}
     with duckdb.connect(str(path), read_only=True) as connection:
-        present = {name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+        present = {
+            name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+        }
         return {
-            table: Counter(connection.execute(f"SELECT * FROM {table}").fetchall() if table in present else ())
+            table: Counter(
+                connection.execute(f"SELECT * FROM {table}").fetchall() if table in present else ()
+            )
             for table in tables
         }

@@ -239,7 +239,9 @@ class ChaosRun:
         unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
         with contextlib.suppress(psutil.NoSuchProcess):
             victim.rlimit(psutil.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
-            self._undone_s.append((time.monotonic() + seconds, lambda: victim.rlimit(psutil.RLIMIT_FSIZE, unlimited)))
+            self._undone_s.append(
+                (time.monotonic() + seconds, lambda: victim.rlimit(psutil.RLIMIT_FSIZE, unlimited))
+            )
         return True
 
     def _kill_server(self) -> bool:

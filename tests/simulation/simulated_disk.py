@@ -35,48 +35,52 @@ _Change = tuple[str, _Inode | None]
 
 
 class Disk:
-    """Names of files, and changes of names that are not durable yet: a sync makes all changes before it durable (one journal, as
-    ext4 and xfs have it), and a power cut undoes some of the last ones. What was written to a file and not synced is then gone,
-    or there in part. `lies`: the share of syncs that return and leave the bytes of the file behind (its name is there).
+    """Names of files, and changes of names that are not durable yet. What was written to a file and not synced is gone after a
+    power cut, or there in part. `is_journaled`: one journal for all names, as ext4 and xfs have it, so that a sync makes all
+    changes before it durable and a power cut undoes the last ones; otherwise each directory has its own, as POSIX allows.
+    `lies`: the share of syncs that return and leave the bytes of the file behind (its name is there).
 
     State: as above."""
 
     def __init__(self, rng: random.Random, lies: float = 0.0) -> None:
         self._rng = rng
         self._lies = lies
+        self._is_journaled = rng.random() < 0.5
         self.names: _Names = {}
         self._durable: _Names = {}
-        self._changes: list[list[_Change]] = []
+        self._changes: dict[str, list[tuple[_Change, ...]]] = {}
         self.is_full = False
 
-    def change(self, *changes: _Change) -> None:
-        """Changes of names that a crash keeps or undoes together."""
+    def change(self, directory: str, *changes: _Change) -> None:
+        """Changes of names, of which the last is in this directory; a crash keeps or undoes them together."""
         _apply(self.names, changes)
-        self._changes.append(list(changes))
+        self._changes.setdefault(self._journal(directory), []).append(changes)
 
-    def sync(self, inode: _Inode | None) -> None:
+    def sync(self, directory: str, inode: _Inode | None = None) -> None:
         if inode is not None and not self._rng.random() < self._lies:
             inode.durable = bytes(inode.data)
-        for changes in self._changes:
+        for changes in self._changes.pop(self._journal(directory), ()):
             _apply(self._durable, changes)
-        self._changes.clear()
 
     def cut_power(self) -> None:
         """Keep what is durable and, as it happens, the first of the changes that are not."""
-        for changes in self._changes[: self._rng.randint(0, len(self._changes))]:
-            _apply(self._durable, changes)
+        for journal in self._changes.values():
+            for changes in journal[: self._rng.randint(0, len(journal))]:
+                _apply(self._durable, changes)
         self._changes.clear()
         for inode in set(self._durable.values()):
             if bytes(inode.data) != inode.durable and self._rng.random() < 0.5:
                 # Pages reach the disk in any order; those that have not are zero.
                 kept = self._rng.randint(0, len(inode.data))
-                torn = inode.durable[:kept].ljust(kept, b"\0")
-                inode.durable = torn or inode.durable
+                inode.durable = inode.durable[:kept].ljust(kept, b"\0") or inode.durable
             inode.data = bytearray(inode.durable)
         self.names = dict(self._durable)
 
+    def _journal(self, directory: str) -> str:
+        return "" if self._is_journaled else directory
 
-def _apply(names: _Names, changes: list[_Change] | tuple[_Change, ...]) -> None:
+
+def _apply(names: _Names, changes: tuple[_Change, ...]) -> None:
     for path, inode in changes:
         if inode is None:
             names.pop(path, None)
@@ -98,7 +102,7 @@ class DiskFiles(Files):
 
     def change(self, path: str, *changes: _Change) -> None:
         self._step()
-        self.disk(path).change(*changes)
+        self.disk(path).change(os.path.dirname(path), *changes)
         self._step()
 
     def require_database_servers(self) -> None:
@@ -132,7 +136,7 @@ class DiskFiles(Files):
             raise file_error("write", path, OSError(errno.ENOSPC, ""))
         inode = _Inode()
         self.change(path, (path, inode))
-        return _Stream(self, disk, inode)
+        return _Stream(path, disk, inode)
 
     def sync(self, stream: BinaryIO) -> None:
         assert isinstance(stream, _Stream)
@@ -142,7 +146,7 @@ class DiskFiles(Files):
 
     def sync_directory(self, path: str) -> None:
         self._step()
-        self.disk(path).sync(None)
+        self.disk(path).sync(path.rstrip("/"))
         self._step()
 
     def publish(self, staged: str, final: str) -> None:
@@ -153,7 +157,7 @@ class DiskFiles(Files):
         names = self.disk(path).names
         gone = [name for name in names if name == path or name.startswith(f"{path}/")]
         for name in sorted(gone):
-            self.change(path, (name, None))
+            self.change(name, (name, None))
 
     def remove_directory_if_empty(self, path: str) -> None:
         """Directories are there with their files."""
@@ -209,15 +213,15 @@ class DurableFiles(DiskFiles):
 
     def publish(self, staged: str, final: str) -> None:
         super().publish(staged, final)
-        self.sync_directory(final)
+        self.sync_directory(os.path.dirname(final))
 
 
 class _Stream(io.RawIOBase):
     """A file while it is written: each write is on its way to the disk, and stays there only once synced."""
 
-    def __init__(self, files: DiskFiles, disk: Disk, inode: _Inode) -> None:
+    def __init__(self, path: str, disk: Disk, inode: _Inode) -> None:
         super().__init__()
-        self._files = files
+        self._directory = os.path.dirname(path)
         self._disk = disk
         self._inode = inode
 
@@ -237,4 +241,4 @@ class _Stream(io.RawIOBase):
     def sync(self) -> None:
         if self._disk.is_full:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        self._disk.sync(self._inode)
+        self._disk.sync(self._directory, self._inode)

@@ -32,7 +32,7 @@ CHECKPOINTS = f"/checkpoints/{JOB}"
 PARALLELISM = 2
 OPERATOR = 7
 DEATHS_MAX = 4
-STEPS_MAX = 300
+STEPS_MAX = 160
 
 _SCHEMA = Schema.of(("v", sql.BIGINT), ("p", sql.INT))
 _SPEC = SinkSpec("t", "filesystem", {"path": TABLE, "format": "csv"}, _SCHEMA, partition_keys=(1,))
@@ -134,7 +134,9 @@ class StoredJob:
         newest = found.checkpoints[0]
         self._retained = [stored.manifest for stored in found.checkpoints]
         step = self._step_of(newest)
-        self._tell(f"goes on from checkpoint {newest.manifest.checkpoint_id} after {self._rows_at[step]} rows")
+        self._tell(
+            f"goes on from checkpoint {newest.manifest.checkpoint_id} after {self._rows_at[step]} rows"
+        )
         self._open = list(newest.manifest.commits)
         self._commit()
         self._directory.sweep()
@@ -193,7 +195,9 @@ class StoredJob:
             self._directory.discard(old, needed)
         return True
 
-    def _manifest(self, checkpoint_id: int, step: int, prepared: tuple[Committable, ...]) -> CheckpointManifest:
+    def _manifest(
+        self, checkpoint_id: int, step: int, prepared: tuple[Committable, ...]
+    ) -> CheckpointManifest:
         rows = pa.table({KEY_GROUP_COLUMN: pa.array([3], pa.int32()), "step": [step]})
         name = state_name(f"{JOB}-0-{self._attempts}", checkpoint_id)
         saved = StateWriter(self._checkpoints, CHECKPOINTS).write(
