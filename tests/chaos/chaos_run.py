@@ -19,7 +19,7 @@ from server_harness import RunningServer
 CHECKPOINT_INTERVAL_MS = 500
 FAULT_INTERVAL_S = 3.0
 FILE_INTERVAL_S = 0.25
-HEARTBEAT_TIMEOUT_S = 2.0
+HEARTBEAT_TIMEOUT_MS = 2_000
 STOP_S_MAX = 4.0
 """Half of the stops last longer than the heartbeat's timeout: the TaskManager is given up and comes back to life."""
 
@@ -116,7 +116,7 @@ class ChaosRun:
         words = ["--task-managers", str(TASK_MANAGERS)]
         for setting in (
             "heartbeat.interval=200 ms",
-            f"heartbeat.timeout={HEARTBEAT_TIMEOUT_S} s",
+            f"heartbeat.timeout={HEARTBEAT_TIMEOUT_MS} ms",
             "taskmanager.numberOfTaskSlots=1",
         ):
             words += ["--set", setting]
@@ -125,7 +125,8 @@ class ChaosRun:
 
     def _submit(self) -> str:
         session = self._server.open_session()
-        for key, value in SETTINGS.items():
+        directory = {"execution.checkpointing.dir": str(self.directory / "checkpoints")}
+        for key, value in (SETTINGS | directory).items():
             self._server.execute(session, f"SET '{key}' = '{value}'")
         tables, statements = script(self.directory)
         for table in tables:
