@@ -79,7 +79,7 @@ def slowed(reader: SourceReader, context: ConnectorContext) -> SourceReader:
 
 
 class KeptChanges(SinkOnlyConnector):
-    """Stages changes as `duckdb` does; a commit moves the file of each writer to a name that follows from writer and checkpoint."""
+    """Stages changes as `duckdb` does; a commit moves each file to a name that follows from writer and checkpoint."""
 
     descriptor = ConnectorDescriptor(
         identifier=KEPT,

@@ -5,6 +5,6 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from interrupted_connectors import register  # noqa: E402 (found by the line above)
+from interrupted_connectors import register
 
 register()
