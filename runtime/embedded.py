@@ -28,7 +28,7 @@ from runtime.split_enumerators import ConnectorEnumerators, enumerates_splits
 from runtime.staging_claims import ClaimingStore
 from runtime.taskmanager.task_manager_options import TaskManagerOptions
 from sqlstream import config as options
-from sqlstream.errors import ErrorInfo, InternalError, SqlStreamError
+from sqlstream.errors import ErrorInfo, SqlStreamError
 from sqlstream.graph.job_graph import (
     JobGraph,
     decode_job_graph,
@@ -281,18 +281,23 @@ class EmbeddedCluster:
     def close(self) -> None:
         """Cancel all jobs and end the cluster; harmless when repeated. No child, no task thread and no file of an unfinished
         job is left, unless a job does not end within END_JOBS_TIMEOUT_S."""
-        self._attached.close()
-        self._results.close_all()
-        if self._is_started:
-            self._is_started = False
-            # A crashed JobManager has no jobs to end.
-            with contextlib.suppress(InternalError, TimeoutError):
-                self._end_jobs()
-        self._task_managers.stop()
-        self._shell.stop()
-        self._store.close()
+        with contextlib.ExitStack() as ends:
+            # In reverse order; each of them also when one before it fails or is interrupted.
+            ends.callback(self._store.close)
+            ends.callback(self._shell.stop)
+            ends.callback(self._task_managers.stop)
+            ends.callback(self._end_jobs)
+            ends.callback(self._results.close_all)
+            ends.callback(self._attached.close)
 
     def _end_jobs(self) -> None:
+        is_running, self._is_started = self._is_started, False
+        # A crashed JobManager has no jobs to end, and one that has ended meanwhile may be forgotten.
+        with contextlib.suppress(SqlStreamError, TimeoutError):
+            if is_running:
+                self._cancel_jobs()
+
+    def _cancel_jobs(self) -> None:
         deadline_s = steady_s() + END_JOBS_TIMEOUT_S
         running = [j.job_id for j in self._shell.overview() if not j.status.is_terminal]
         for job_id in running:

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -23,11 +23,14 @@ from client.benches.exchange_end import (
     Load,
     Outcome,
     ProcessOrder,
-    produce,
+    lost,
+    try_to_produce,
 )
 from runtime.host.process import LIBRARY_THREAD_LIMIT
 from runtime.host.random import random_id, random_token
+from runtime.net.channels import Channel
 from runtime.net.partition_table import PartitionTable, SubpartitionId
+from sqlstream.errors import JobError
 
 PATHS = ("process", "machine", "tcp")
 """Between two threads of a process, between two processes of a machine, and between two processes over TCP on loopback."""
@@ -124,8 +127,15 @@ class _Ends:
             return _run_within_process(load, consumer)
         inputs = self._end.inputs(load, self._sender.address, consumer.on_lost)
         self._sender.tell_order(load)
-        received = consumer.consume(inputs)
-        return _Run(self._sender.answer(Outcome), received)
+        try:
+            received = consumer.consume(inputs)
+        except BaseException as error:
+            # What it waits for would not come.
+            _close(inputs)
+            if isinstance(error, JobError):
+                self._sender.outcome()
+            raise
+        return _Run(self._sender.outcome(), received)
 
     def close(self) -> None:
         self._closing.close()
@@ -138,13 +148,29 @@ def _run_within_process(load: Load, consumer: Consumer) -> _Run:
     # The consumer's end of each is the same channel.
     for one in ids:
         table.meet(one, CAPACITY_BYTES)
-    producer = threading.Thread(target=produce, args=(load, channels), daemon=True)
+
+    def send() -> None:
+        outcome = try_to_produce(load, channels)
+        if outcome.error:
+            consumer.on_lost(outcome.error)
+
+    producer = threading.Thread(target=send, daemon=True)
     cpu_s = time.process_time()
     producer.start()
-    received = consumer.consume(channels)
-    producer.join()
+    try:
+        received = consumer.consume(channels)
+    except BaseException:
+        _close(channels)
+        raise
+    finally:
+        producer.join()
     sent = Outcome(received.batches, received.wall_s, time.process_time() - cpu_s)
     return _Run(sent, msgspec.structs.replace(received, cpu_s=0.0))
+
+
+def _close(channels: Sequence[Channel]) -> None:
+    for channel in channels:
+        channel.close()
 
 
 class _SendingProcess(BenchProcess):
@@ -159,6 +185,13 @@ class _SendingProcess(BenchProcess):
         except BaseException:
             self.close()
             raise
+
+    def outcome(self) -> Outcome:
+        """That of the last Load. JobError SS6063 when it has failed."""
+        found: Outcome = self.answer(Outcome)
+        if found.error:
+            raise lost(found.error)
+        return found
 
     def tell_order(self, order: msgspec.Struct) -> None:
         self.tell(msgspec.json.encode(order).decode())

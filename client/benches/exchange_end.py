@@ -14,8 +14,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from runtime.host.process import limit_library_threads
-from runtime.net.channels import Channel
+from runtime.host.process import ignore_interrupts, limit_library_threads
+from runtime.net.channels import Channel, ChannelClosed
 from runtime.net.endpoint import Endpoint
 from runtime.net.exchange import OnLost
 from runtime.net.flight import FlightConnections, FlightServer
@@ -50,13 +50,15 @@ class Load(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What one end has seen. Wall time is from its first batch to its last, CPU time that of all its process's threads."""
+    """What one end has seen. Wall time is from its first batch to its last, CPU time that of all its process's threads. `error`
+    says why it did not come to its end."""
 
     batches: int
     wall_s: float
     cpu_s: float
     threads: int = 0
     latencies_us: tuple[float, ...] = ()
+    error: str = ""
 
 
 class ProcessOrder(msgspec.Struct, frozen=True):
@@ -124,6 +126,19 @@ def produce(load: Load, channels: Sequence[Channel]) -> Outcome:
     return Outcome(sent, time.monotonic() - begun_s, time.process_time() - cpu_s)
 
 
+def try_to_produce(load: Load, channels: Sequence[Channel]) -> Outcome:
+    """As `produce`; what fails closes the channels, so that the consumer does not wait, and is the outcome's `error`."""
+    try:
+        return produce(load, channels)
+    except ChannelClosed:
+        error = "its consumer has ended"
+    except Exception as failure:  # the boundary of the end that sends: the other one tells the user
+        error = f"{type(failure).__name__}: {failure}"
+    for channel in channels:
+        channel.close()
+    return Outcome(0, 0.0, 0.0, error=error)
+
+
 def _flush(channels: Sequence[Channel]) -> None:
     """As a task does before it waits."""
     for channel in channels:
@@ -148,7 +163,7 @@ class Consumer:
         """Called by any thread: `consume` fails with the cause."""
 
         def fail() -> None:
-            raise JobError("SS6063", f"lost the process that sends: {cause}", reason=FailureReason.INTERNAL)
+            raise lost(cause)
 
         self._mailbox.post(fail)
 
@@ -185,7 +200,12 @@ class Consumer:
             self._latencies_us.append((time.monotonic_ns() - batch.column(0)[0].as_py()) / 1000)
 
 
+def lost(cause: str) -> JobError:
+    return JobError("SS6063", f"lost the end that sends: {cause}", reason=FailureReason.INTERNAL)
+
+
 def main() -> int:
+    ignore_interrupts()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     limit_library_threads()
     order = msgspec.json.decode(sys.stdin.readline(), type=ProcessOrder)
@@ -193,7 +213,7 @@ def main() -> int:
     print(msgspec.json.encode(end.address).decode(), flush=True)
     for line in sys.stdin:
         load = msgspec.json.decode(line, type=Load)
-        outcome = produce(load, end.outputs(load))
+        outcome = try_to_produce(load, end.outputs(load))
         print(msgspec.json.encode(outcome).decode(), flush=True)
     end.close()
     return 0

@@ -29,9 +29,17 @@ from sqlstream.messages.job_state import JobStatus
 
 logger = logging.getLogger(__name__)
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""Raised when a stored message changes its shape or meaning: files of another version are set aside."""
+
 _JOB_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 _GRAPH, _COMMITS, _DAMAGED = ".job", ".commits", ".damaged"
+
+
+class _Versioned(msgspec.Struct, frozen=True):
+    """What files of every version hold."""
+
+    version: int
 
 
 class _StoredJob(msgspec.Struct, frozen=True):
@@ -186,9 +194,11 @@ def _encode(stored: msgspec.Struct) -> bytes:
 def _read_or_set_aside(path: str, kind: type[_Stored]) -> _Stored | None:
     try:
         with open(path, "rb") as stream:
-            found = msgspec.msgpack.decode(unsealed(stream.read()), type=kind)
-        if found.version != FORMAT_VERSION:
-            raise DamagedFile(f"its format {found.version} is not known")
+            content = unsealed(stream.read())
+        version = msgspec.msgpack.decode(content, type=_Versioned).version
+        if version != FORMAT_VERSION:
+            raise DamagedFile(f"its format {version} is not known")
+        found = msgspec.msgpack.decode(content, type=kind)
     except (OSError, DamagedFile, msgspec.DecodeError) as error:
         _set_aside(path, str(error))
         return None

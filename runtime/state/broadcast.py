@@ -7,13 +7,13 @@ from typing import Generic, TypeVar
 
 import pyarrow as pa
 
-from runtime.state.operator_state import NeverExpires
+from runtime.state.operator_state import NeverExpires, SavedAtOnce
 from runtime.state.snapshot import SavedTables
 
 Scalar = TypeVar("Scalar", int, bool)
 
 
-class Broadcast(NeverExpires, Generic[Scalar]):
+class Broadcast(SavedAtOnce, NeverExpires, Generic[Scalar]):
     """`value`, which operators read and set: `watermark_ms`, `has_emitted`.
 
     Every subtask saves its own. At a restore each new subtask gets those of all old ones, and `merge` (`min`, `max`, `any`)

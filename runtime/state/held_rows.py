@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from runtime.state.operator_state import NeverExpires
+from runtime.state.operator_state import NeverExpires, SavedAtOnce
 from runtime.state.snapshot import SavedTables
 
 
-class HeldRows(NeverExpires):
+class HeldRows(SavedAtOnce, NeverExpires):
     """Implements `StateTable`: its bytes count, but the operator's `flush` emits the rows before a snapshot, so that nothing of
     them is saved. State: the batches, until `take`."""
 

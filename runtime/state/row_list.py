@@ -8,11 +8,11 @@ import pyarrow as pa
 
 from runtime.state.held_memory import held_bytes, self_contained
 from runtime.state.key_group_column import key_group_column
-from runtime.state.operator_state import NeverExpires
+from runtime.state.operator_state import NeverExpires, SavedAtOnce
 from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
 
 
-class RowList(NeverExpires):
+class RowList(SavedAtOnce, NeverExpires):
     """The rows of an operator that runs in one subtask. State: the batches, none of which is held for a few of its rows."""
 
     def __init__(self, name: str, schema: pa.Schema) -> None:

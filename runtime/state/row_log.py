@@ -14,7 +14,7 @@ from runtime.state.arrays import Array
 from runtime.state.chunk_runs import runs_of_small
 from runtime.state.held_memory import held_bytes, self_contained
 from runtime.state.key_group_column import key_group_column
-from runtime.state.operator_state import NeverExpires, StateScope
+from runtime.state.operator_state import NeverExpires, SavedAtOnce, StateScope
 from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 
@@ -55,7 +55,7 @@ class Chunk:
     key_groups: pa.Array | None = None
 
 
-class RowLog(NeverExpires):
+class RowLog(SavedAtOnce, NeverExpires):
     """Rows in order of arrival; `keys` are the columns that their key group comes from. No batch is held for a few of its rows.
 
     State: all rows that were appended and not yet removed. No row expires by itself: the operator removes rows by their times.

@@ -15,7 +15,7 @@ from runtime.state.arrays import Array
 from runtime.state.chunk_runs import runs_of_small
 from runtime.state.held_memory import held_bytes, self_contained
 from runtime.state.key_group_column import key_group_column
-from runtime.state.operator_state import NeverExpires, StateScope
+from runtime.state.operator_state import NeverExpires, SavedAtOnce, StateScope
 from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 
@@ -57,7 +57,7 @@ class SliceColumns:
     end: int
 
 
-class SliceLog(NeverExpires):
+class SliceLog(SavedAtOnce, NeverExpires):
     """Rows or partials of open windows, in order of arrival.
 
     Rows of one slice usually arrive in one run; a long run becomes a chunk of its own, so that firing, forgetting and

@@ -7,10 +7,16 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from runtime.state.current_rows import current_rows
+
 Value = TypeVar("Value")
 
 KEY_GROUP_COLUMN = "$key_group"
 """First column, int32, of every keyed snapshot table."""
+
+
+class SnapshotAborted(Exception):
+    """What a snapshot copied was given up, because its checkpoint was aborted."""
 
 
 @dataclasses.dataclass
@@ -29,9 +35,10 @@ class SavedTables:
     increments: dict[str, int] = dataclasses.field(default_factory=dict)
 
     def batches(self, name: str) -> list[pa.RecordBatch]:
-        """The rows of a keyed table piece by piece, as they were saved: as one array, strings may be too long for Arrow."""
+        """The rows of a keyed table that no increment has replaced, piece by piece: as one array, strings may be too long for
+        Arrow."""
         table = self.keyed.get(name)
-        return [] if table is None else [batch for batch in table.to_batches() if batch.num_rows]
+        return [] if table is None else current_rows(table.to_batches())
 
 
 class OperatorSnapshot(SavedTables):

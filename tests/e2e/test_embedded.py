@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import psutil
@@ -241,6 +242,25 @@ def test_no_child_is_left_after_stop():
     job_id = submitted(running, endless_job())
     wait_running(running, job_id)
     running.close()
+    assert not any(is_alive(p) for p in children)
+
+
+def test_no_child_is_left_when_stopping_is_interrupted():
+    running = EmbeddedCluster(task_managers=1)
+    running.start()
+    job_id = submitted(running, endless_job())
+    wait_running(running, job_id)
+    children = running.process_ids
+    # `close` waits for the end of the job, which does not come.
+    os.kill(children[0], signal.SIGSTOP)
+
+    def interrupt() -> None:
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        os.kill(children[0], signal.SIGCONT)
+
+    threading.Timer(0.3, interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        running.close()
     assert not any(is_alive(p) for p in children)
 
 

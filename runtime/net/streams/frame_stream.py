@@ -39,7 +39,9 @@ class FrameStream:
         self._sending = threading.Lock()
 
     def start(self) -> None:
-        self._loop.add(self._stream.socket, self._on_ready)
+        with self._sending:
+            if not self._is_closed:
+                self._loop.add(self._stream.socket, self._on_ready)
 
     @property
     def is_congested(self) -> bool:

@@ -68,7 +68,7 @@ class Frame(NamedTuple):
 
 class SharedPlace(NamedTuple):
     """Where a batch is in a shared segment: `slot` is freed when the consumer no longer needs it. With `is_scarce` it makes a
-    copy at once, since space runs out."""
+    copy at once, since bytes or slots run out."""
 
     offset: int
     length: int

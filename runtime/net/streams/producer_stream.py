@@ -20,7 +20,6 @@ from runtime.net.streams.frames import (
     decode_place,
     encode,
 )
-from runtime.net.streams.handshake import HandshakeFailed
 from runtime.net.streams.remote_input import RemoteInput
 from runtime.net.streams.shared_segment import SegmentReader
 from runtime.net.streams.stream_loop import StreamLoop
@@ -54,28 +53,38 @@ class ProducerStream:
         self._end_cause = ""
 
     def start(self) -> None:
-        threading.Thread(target=self._start, name=f"connect to {self.name}", daemon=True).start()
+        try:
+            threading.Thread(target=self._start, name=f"connect to {self.name}", daemon=True).start()
+        except RuntimeError as error:
+            self._end_unconnected(error)
 
     def _start(self) -> None:
         try:
             connection, file = self._connect()
-            if file is not None:
-                self._segment = SegmentReader(file)
-        except (OSError, pa.ArrowException, HandshakeFailed, BadFrame) as error:
-            reason = str(getattr(error, "strerror", None) or error).partition("\n")[0]
-            self._end(f"could not connect to {self.name}: {reason}")
+        except Exception as error:  # the thread's boundary: a failure to connect is that of the channels
+            self._end_unconnected(error)
             return
         stream = FrameStream(connection, self._loop, FROM_PRODUCERS, self._on_frame, self._on_end)
+        try:
+            segment = SegmentReader(file) if file is not None else None
+        except (OSError, BadFrame) as error:
+            stream.close()
+            self._end_unconnected(error)
+            return
         with self._lock:
             is_over = bool(self._end_cause)
             if not is_over:
-                self._stream = stream
+                self._stream, self._segment = stream, segment
                 # Before anything is sent: a socket that is full at once is watched only when the loop knows it.
                 stream.start()
                 for remote in self._inputs.values():
                     self._send_open(stream, remote)
         if is_over:
             stream.close()
+
+    def _end_unconnected(self, error: Exception) -> None:
+        reason = str(getattr(error, "strerror", None) or error).partition("\n")[0]
+        self._end(f"could not connect to {self.name}: {reason}")
 
     # --- any thread
 
@@ -134,13 +143,15 @@ class ProducerStream:
 
     def _drop(self, frame: Frame) -> None:
         """What was on its way when the task closed its channel."""
-        if frame.kind == FrameKind.SHARED_BATCH and self._segment is not None:
-            self._segment.free(decode_place(frame.body))
+        segment = self._segment
+        if frame.kind == FrameKind.SHARED_BATCH and segment is not None:
+            segment.free(decode_place(frame.body))
 
     def _shared(self, frame: Frame, schema: pa.Schema) -> pa.RecordBatch:
-        if self._segment is None:
+        segment = self._segment
+        if segment is None:
             raise BadFrame("a batch in shared memory that is not there")
-        return self._segment.read(decode_place(frame.body), schema)
+        return segment.read(decode_place(frame.body), schema)
 
     def _on_element(self, remote: RemoteInput, body: bytes) -> None:
         try:

@@ -73,7 +73,9 @@ class SegmentWriter:
             slot = self._free_slots.pop()
             self._places[slot] = (start, size)
             reachable_bytes = self._touched_bytes + self._memory.total_bytes - self._memory.lent_bytes
-            is_scarce = 2 * self._space.used_bytes > reachable_bytes
+            is_scarce = (
+                2 * self._space.used_bytes > reachable_bytes or len(self._free_slots) < SLOTS - SLOTS // 2
+            )
         target = memoryview(mapping)[_FLAGS_BYTES + start : _FLAGS_BYTES + start + size]
         sink = pa.FixedSizeBufferWriter(pa.py_buffer(target))
         try:

@@ -6,7 +6,7 @@ import logging
 import socket
 import threading
 
-from runtime.net.channels import Channel
+from runtime.net.channels import Channel, ChannelClosed
 from runtime.net.credits import CreditWindow
 from runtime.net.endpoint import Endpoint
 from runtime.net.exchange import OnLost
@@ -60,6 +60,7 @@ class StreamExchange:
         self._lock = threading.Lock()
         self._producers: dict[str, ProducerStream] = {}
         self._consumers: set[SubpartitionStream] = set()
+        self._is_closed = False
         self._has_warned = False
         self._loop = StreamLoop()
         try:
@@ -85,11 +86,13 @@ class StreamExchange:
             return self.open_output(job_id, descriptor.partition_id, descriptor.subpartition, capacity_bytes)
         subpartition = SubpartitionId(job_id, descriptor.partition_id, descriptor.subpartition)
         while True:
-            stream = self._producer(descriptor)
+            stream, is_new = self._producer(descriptor)
             # A quarter of the bound is the channel's own; the rest is borrowed while the sender has a backlog.
             window = CreditWindow(capacity_bytes // 4, capacity_bytes, self.floating)
             remote = RemoteInput(stream, subpartition, window, on_lost)
             if stream.open(remote):
+                if is_new:
+                    stream.start()
                 return remote
 
     def open_client_stream(self, address: str, job_id: str, operator_id: int) -> ClientStream:
@@ -106,9 +109,10 @@ class StreamExchange:
             stream.trim()
 
     def close(self) -> None:
-        """End all streams, and no longer listen."""
+        """End all streams, and no longer listen. Harmless when repeated."""
         self._listener.close()
         with self._lock:
+            self._is_closed = True
             producers, consumers = list(self._producers.values()), list(self._consumers)
             self._consumers.clear()
         for producer in producers:
@@ -119,15 +123,18 @@ class StreamExchange:
 
     # --- streams that we read
 
-    def _producer(self, descriptor: InputChannelDescriptor) -> ProducerStream:
+    def _producer(self, descriptor: InputChannelDescriptor) -> tuple[ProducerStream, bool]:
+        """The stream, and whether the caller must start it. ChannelClosed after `close`."""
         address, name = descriptor.address, f'TaskManager "{descriptor.task_manager_id}"'
         with self._lock:
+            if self._is_closed:
+                raise ChannelClosed
             stream = self._producers.get(address)
-            if stream is None:
-                stream = ProducerStream(name, self._connector(address), self._loop, self._forget_producer)
-                self._producers[address] = stream
-                stream.start()
-            return stream
+            if stream is not None:
+                return stream, False
+            stream = ProducerStream(name, self._connector(address), self._loop, self._forget_producer)
+            self._producers[address] = stream
+            return stream, True
 
     def _connector(self, address: str) -> Connect:
         def connect() -> tuple[ByteStream, int | None]:
@@ -156,8 +163,13 @@ class StreamExchange:
             segment.close_file()
         stream = SubpartitionStream(opened, self._loop, self.table, segment, self._forget_consumer)
         with self._lock:
-            self._consumers.add(stream)
-        stream.start()
+            is_over = self._is_closed
+            if not is_over:
+                self._consumers.add(stream)
+        if is_over:
+            stream.close()
+        else:
+            stream.start()
 
     def _segment(self) -> SegmentWriter | None:
         if self.shared.total_bytes < SEGMENTS_BYTES_MIN:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import socket
 import ssl
@@ -24,7 +25,9 @@ _PAUSE_S = 1.0
 
 class StreamListener:
     """Listens at `endpoint`, or on a Unix socket in `directory`, and calls `on_connection` with each connection, on a thread that
-    lasts as long as the call. State: the socket, until `close`."""
+    lasts as long as the call; `close` breaks off those connections for which the call has not returned.
+
+    State: the socket and these connections, until `close`."""
 
     def __init__(
         self,
@@ -36,7 +39,9 @@ class StreamListener:
         """ExternalError SS6071 when nothing can listen there."""
         self._loop = loop
         self._on_connection = on_connection
-        self._handshakes = threading.BoundedSemaphore(HANDSHAKES_MAX)
+        self._handshakes: set[socket.socket] = set()
+        self._is_closed = False
+        self._lock = threading.Lock()
         if endpoint is None:
             self.address = new_address(directory)
             self._socket = socket.socket(socket.AF_UNIX)
@@ -49,6 +54,8 @@ class StreamListener:
         loop.add(self._socket, self._on_ready)
 
     def _on_ready(self, is_readable: bool, is_writable: bool) -> None:
+        if self._is_closed:
+            return
         try:
             connection, _ = self._socket.accept()
         except BlockingIOError:
@@ -58,35 +65,61 @@ class StreamListener:
             logger.warning("could not accept a connection: %s", error)
             self._pause()
             return
-        if not self._handshakes.acquire(blocking=False):
+        if not self._begin_handshake(connection):
             connection.close()
             return
         try:
             threading.Thread(target=self._greet, args=(connection,), name="greet", daemon=True).start()
         except RuntimeError as error:
             logger.warning("could not start a thread for a connection: %s", error)
+            self._end_handshake(connection)
             connection.close()
-            self._handshakes.release()
             self._pause()
+
+    def _begin_handshake(self, connection: socket.socket) -> bool:
+        with self._lock:
+            if self._is_closed or len(self._handshakes) >= HANDSHAKES_MAX:
+                return False
+            self._handshakes.add(connection)
+            return True
+
+    def _end_handshake(self, connection: socket.socket) -> None:
+        with self._lock:
+            self._handshakes.discard(connection)
 
     def _pause(self) -> None:
         """This process has no descriptor left for who waits, and would be told of it without a pause."""
         self._loop.remove(self._socket, lambda: None)
-        again = threading.Timer(_PAUSE_S, self._loop.add, (self._socket, self._on_ready))
+        again = threading.Timer(_PAUSE_S, self._go_on)
         again.daemon = True
         again.start()
+
+    def _go_on(self) -> None:
+        with self._lock:
+            if not self._is_closed:
+                self._loop.add(self._socket, self._on_ready)
 
     def _greet(self, connection: socket.socket) -> None:
         try:
             self._on_connection(connection)
         except Exception as error:  # the thread's boundary: whoever connects cannot disturb this process
+            self._end_handshake(connection)
             connection.close()
             level = logging.WARNING if not isinstance(error, OSError | ssl.SSLError) else logging.INFO
             logger.log(level, "a connection for rows was refused: %s", error)
-        finally:
-            self._handshakes.release()
+        else:
+            self._end_handshake(connection)
 
     def close(self) -> None:
+        """Harmless when repeated."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            for connection in self._handshakes:
+                # Its thread finds the end of the connection, and closes it.
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
         remove_socket(self.address)
         self._loop.remove(self._socket, self._socket.close)
 

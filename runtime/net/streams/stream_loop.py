@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import selectors
 import socket
@@ -19,7 +20,8 @@ OnReady = Callable[[bool, bool], None]
 class StreamLoop:
     """Calls who has registered a socket when it is ready. Sleeps in between, however many sockets there are.
 
-    Any thread calls `add`, `watch_writes`, `remove` and `close`; they take effect on the loop's thread. State: the sockets."""
+    Any thread calls `add`, `watch_writes`, `remove` and `close`; they take effect on the loop's thread, in their order.
+    State: the sockets, and calls that it has not carried out."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
@@ -28,6 +30,9 @@ class StreamLoop:
         self._waker.setblocking(False)
         self._calls: deque[Callable[[], Any]] = deque()
         self._is_closed = False
+        self._has_ended = False
+        # Guards the end, so that nobody wakes through a socket that is closed.
+        self._lock = threading.Lock()
         self._selector.register(self._woken, selectors.EVENT_READ, self._on_woken)
         self._thread = threading.Thread(target=self._run, name="exchange", daemon=True)
         self._thread.start()
@@ -47,23 +52,26 @@ class StreamLoop:
         self.call(modify)
 
     def remove(self, connection: socket.socket, then: Callable[[], None]) -> None:
-        """Forget the socket; `then` closes it."""
+        """Forget the socket; `then` closes it, on this thread if the loop has ended."""
 
         def forget() -> None:
             if connection in self._selector.get_map():
                 self._selector.unregister(connection)
             then()
 
-        self.call(forget)
+        if not self.call(forget):
+            then()
 
-    def call(self, function: Callable[[], Any]) -> None:
-        """Call the function on the loop's thread, soon."""
-        self._calls.append(function)
-        try:
-            self._waker.send(b"\0")
-        except OSError:
-            # The loop has been woken often enough, or has ended.
-            return
+    def call(self, function: Callable[[], Any]) -> bool:
+        """Call the function on the loop's thread, soon; False when the loop has ended."""
+        with self._lock:
+            if self._has_ended:
+                return False
+            self._calls.append(function)
+            # A waker that takes no more has woken the loop often enough.
+            with contextlib.suppress(BlockingIOError):
+                self._waker.send(b"\0")
+        return True
 
     def close(self) -> None:
         """End the thread; sockets belong to those who have registered them."""
@@ -79,7 +87,10 @@ class StreamLoop:
         while not self._is_closed:
             for key, events in self._selector.select():
                 key.data(bool(events & selectors.EVENT_READ), bool(events & selectors.EVENT_WRITE))
-        self._call_all()
+        while not self._has_ended:
+            self._call_all()
+            with self._lock:
+                self._has_ended = not self._calls
         self._selector.close()
         self._woken.close()
         self._waker.close()
@@ -89,7 +100,8 @@ class StreamLoop:
         self._call_all()
 
     def _call_all(self) -> None:
-        while self._calls:
+        # Not those that are added meanwhile: sockets have their turn before.
+        for _ in range(len(self._calls)):
             try:
                 self._calls.popleft()()
             except Exception:  # one stream's failure is not that of the others

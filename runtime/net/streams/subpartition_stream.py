@@ -37,6 +37,10 @@ SHARED_BYTES_MIN = 1 << 14
 
 CHANNELS_MAX = 1 << 16
 
+TURN_ITEMS = 64
+"""How many items a thread sends before it leaves the rest to the loop's, which serves other streams in between: a task does not
+send for the others for as long as they have rows."""
+
 
 class _SentChannel:
     """A channel that the consumer has opened. State: its credit, and grants that came and are not counted yet."""
@@ -75,12 +79,16 @@ class SubpartitionStream:
         segment: SegmentWriter | None,
         on_end: Callable[[SubpartitionStream], None],
     ) -> None:
+        self._loop = loop
         self._table = table
         self._segment = segment
         self._on_stream_end = on_end
         self._channels: dict[int, _SentChannel] = {}
         self._ready: deque[_SentChannel] = deque()
         self._sending = threading.Lock()
+        self._is_released = False
+        # Guards the end: no channel is opened behind it.
+        self._lock = threading.Lock()
         self._stream = FrameStream(
             connection, loop, FROM_CONSUMERS, self._on_frame, self._on_end, self._send_ready
         )
@@ -121,7 +129,13 @@ class SubpartitionStream:
         except msgspec.MsgspecError as error:
             raise BadFrame("no name of a subpartition") from error
         channel = self._table.meet(subpartition, capacity_bytes=0)
-        sent = self._channels[frame.channel] = _SentChannel(frame.channel, channel, subpartition)
+        sent = _SentChannel(frame.channel, channel, subpartition)
+        with self._lock:
+            self._channels[frame.channel] = sent
+            is_over = self._is_released
+        if is_over:
+            self._abandon(sent)
+            return
         sent.grants.append(frame.size)
         channel.listen(lambda: self._announce(sent))
         self._announce(sent)
@@ -137,7 +151,10 @@ class SubpartitionStream:
         self._on_stream_end(self)
 
     def _release(self) -> None:
-        for sent in list(self._channels.values()):
+        with self._lock:
+            self._is_released = True
+            channels = list(self._channels.values())
+        for sent in channels:
             self._abandon(sent)
         if self._segment is not None:
             self._segment.close()
@@ -150,14 +167,18 @@ class SubpartitionStream:
 
     def _send_ready(self) -> None:
         # Who finds the lock taken leaves its channel to the holder, which looks again after it has released it.
-        while self._ready and not self._stream.is_congested:
+        left = TURN_ITEMS
+        while left and self._ready and not self._stream.is_congested:
             if not self._sending.acquire(blocking=False):
                 return
             try:
-                while self._ready and not self._stream.is_congested:
+                while left and self._ready and not self._stream.is_congested:
+                    left -= 1
                     self._send_next(self._ready.popleft())
             finally:
                 self._sending.release()
+        if not left and self._ready:
+            self._loop.call(self._send_ready)
 
     def _send_next(self, sent: _SentChannel) -> None:
         if self._channels.get(sent.number) is not sent:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import closing
+
 import pytest
 
-from client.benches.exchange import PATHS, figures
+from client.benches.exchange import PATHS, _Ends, figures
+from client.benches.exchange_end import Load
+from sqlstream.errors import JobError
+
+TOO_MANY_ROWS = 1 << 50
 
 
 @pytest.mark.timeout(60)
@@ -16,3 +23,30 @@ def test_every_path_carries_batches_over_one_channel_and_several() -> None:
         assert figure.latency_us > 0
         assert figure.sender_cpu_us > 0
         assert (figure.receiver_cpu_us > 0) == (figure.path != "process")
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("path", PATHS[:2])
+def test_a_producer_that_fails_ends_the_bench_with_its_error(path: str) -> None:
+    with pytest.raises(JobError, match="lost the end that sends: MemoryError: Unable to allocate") as caught:
+        list(figures([path], [3], [TOO_MANY_ROWS], 0.02))
+    assert caught.value.code == "SS6063"
+
+
+@pytest.mark.timeout(60)
+def test_a_process_that_sends_and_is_killed_ends_the_bench() -> None:
+    with closing(_Ends("machine")) as ends:
+        assert ends._sender is not None
+        ends._sender._process.kill()
+        with pytest.raises(JobError, match="the process that sends has ended with code -9"):
+            ends.run(Load("job", 2, 10, 60))
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("path", PATHS[:2])
+def test_a_consumer_that_fails_ends_the_bench_and_its_producer(path: str) -> None:
+    before = threading.active_count()
+    # Latencies are those of batches that hold the time of the producer: these have no rows.
+    with closing(_Ends(path)) as ends, pytest.raises(IndexError):
+        ends.run(Load("job", 2, 0, 0, spaced=1000))
+    assert threading.active_count() == before

@@ -9,10 +9,12 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from committable_harness import file_of
 
 from client.server.job_store import FileJobStore, KeptCommitter
+from client.server.kept_file import sealed
 from planner.file_inference import inferring_job
 from runtime.jobmanager.events import EndedJob, SinkCommit
 from sqlstream.errors import ErrorInfo, ExternalError, InternalError
@@ -50,6 +52,18 @@ def test_a_job_is_kept_until_it_has_ended(tmp_path: Path, make_job: MakeJob, mak
     again.remove("b", failed)
     assert [kept.graph.job_id for kept in store_in(tmp_path / "jobs").kept()] == ["a", "c"]
     assert store_in(tmp_path / "jobs").ended() == (failed,)
+
+
+def test_a_job_of_another_version_is_set_aside_for_that_reason(
+    tmp_path: Path, make_job: MakeJob, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = store_in(tmp_path / "jobs")
+    keep(store, make_job("a"))
+    path = tmp_path / "jobs" / "a.job"
+    path.write_bytes(sealed(msgspec.msgpack.encode({"version": 1, "graph": "of another shape"})))
+    assert store.kept() == ()
+    assert "its format 1 is not known" in caplog.text
+    assert [entry.name for entry in (tmp_path / "jobs").glob("a.*")] == ["a.job.damaged"]
 
 
 def test_only_this_user_may_read_what_is_kept(

@@ -11,14 +11,14 @@ from operator_harness import ManualClock, operator_context, restore
 
 from runtime.operators.operator import Operator
 from runtime.state.broadcast import Broadcast
-from runtime.state.operator_state import EXPIRED, OperatorState, StateScope
+from runtime.state.operator_state import EXPIRED, OperatorState, SavedAtOnce, StateScope
 from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
 from runtime.taskmanager.timers import ProcessingTimers
 from sqlstream.errors import InternalError
 from sqlstream.schema import Schema
 
 
-class Entries:
+class Entries(SavedAtOnce):
     """A table of numbers that expire at their own value."""
 
     def __init__(self, name: str, scope: StateScope, *numbers: int) -> None:

@@ -118,6 +118,16 @@ def test_more_batches_than_slots_find_no_place(ends: Ends) -> None:
     assert ends.write(tiny) is None
 
 
+def test_a_reader_copies_when_slots_are_scarce_and_bytes_are_not(ends: Ends) -> None:
+    tiny = pa.record_batch({"a": [1]})
+    held = [ends.write(tiny) for _ in range(SLOTS // 2 + 1)]
+    assert [place.is_scarce for place in held if place is not None] == [False] * (SLOTS // 2) + [True]
+    assert held[-1] is not None
+    assert ends.reader.read(held[-1], tiny.schema).equals(tiny)
+    # Its slot is free although the copy is there.
+    assert ends.write(tiny) == held[-1]
+
+
 def test_a_reader_copies_when_space_is_scarce(ends: Ends) -> None:
     batch = pa.record_batch({"a": np.zeros(100_000)})
     place = ends.write(batch)

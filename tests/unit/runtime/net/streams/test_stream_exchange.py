@@ -26,6 +26,7 @@ from runtime.net.streams.handshake import Credentials, HandshakeFailed, connect_
 from runtime.net.streams.stream_exchange import StreamExchange
 from runtime.net.streams.stream_listener import StreamListener
 from runtime.net.streams.stream_loop import StreamLoop
+from runtime.net.streams.subpartition_stream import TURN_ITEMS
 from runtime.net.tls import TlsFiles, read_identity
 from sqlstream.elements import CheckpointBarrier, EndOfInput, Watermark, WatermarkStatus
 from sqlstream.messages.rpc import InputChannelDescriptor
@@ -224,6 +225,27 @@ def test_a_batch_larger_than_the_window_arrives(make: Callable[[str], Peers], pa
     received = peers.input(capacity_bytes=65536)
     put(peers.producer.output(capacity_bytes=65536), batch, batch, batch, EndOfInput())
     assert Reader(received).read_all() == [batch, batch, batch, EndOfInput()]
+
+
+def test_a_task_that_puts_a_batch_does_not_send_for_others_for_as_long_as_they_have_rows(
+    peers: Peers,
+) -> None:
+    readers = [Reader(peers.input(i)) for i in range(4)]
+    outputs = [peers.producer.output(i) for i in range(4)]
+    senders: list[str] = []
+    for output in outputs:
+        output.wait_connected()
+        output.on_read = lambda size: senders.append(threading.current_thread().name)
+    (stream,) = peers.producer.exchange._consumers
+    with stream._sending:
+        # As while another task sends: what these put waits.
+        for output in outputs[1:]:
+            put(output, *[SMALL] * 100, EndOfInput())
+    own = threading.current_thread().name
+    put(outputs[0], SMALL, EndOfInput())
+    assert senders.count(own) <= 2 * TURN_ITEMS
+    assert [len(reader.read_all()) for reader in readers] == [2, 101, 101, 101]
+    assert len(senders) == 305
 
 
 def test_batches_that_are_kept_do_not_stop_the_stream(peers: Peers) -> None:
