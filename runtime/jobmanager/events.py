@@ -100,11 +100,16 @@ class SinksAborted:
 
 @dataclass(frozen=True)
 class SplitsDiscovered:
-    """An enumerator has looked, for the first time or with news."""
+    """An enumerator has looked, for the first time or with news. `state` is what it goes on from after this look, `returns` the
+    number of the last GiveBackSplits that the look has taken into account (None: of all that were sent), and `run` that of its
+    StartEnumerator."""
 
     job_id: str
     vertex_id: str
     discovery: Discovery
+    state: dict[str, Any] | None = None
+    returns: int | None = None
+    run: int = 0
 
 
 @dataclass(frozen=True)
@@ -275,22 +280,27 @@ class GiveUpTaskManager:
 @dataclass(frozen=True)
 class StartEnumerator:
     """Find the splits of this source, on and on if it has no end; answered by SplitsDiscovered or DiscoveryFailed. One that has
-    been started before looks at once, and goes on from what it has found."""
+    been started before in this `run` looks at once, and goes on from what it has found; another run takes its place, and goes on
+    from `state`, by which readers had returned the splits `returned`."""
 
     job_id: str
     vertex_id: str
     spec: SourceSpec
     parallelism: int
     config: dict[str, str]
+    state: dict[str, Any] | None = None
+    returned: tuple[dict[str, Any], ...] = ()
+    run: int = 0
 
 
 @dataclass(frozen=True)
 class GiveBackSplits:
-    """Tell the enumerator that these splits could not be read as it has found them."""
+    """Tell the enumerator that these splits could not be read as it has found them. Numbered from 1 for each source and run."""
 
     job_id: str
     vertex_id: str
     positions: list[dict[str, Any]]
+    number: int
 
 
 @dataclass(frozen=True)

@@ -344,7 +344,7 @@ class JobMaster:
         for s in region.subtasks:
             self._descriptors.pop(s.execution.execution_id, None)
             self._discarded.add(s)
-            if (enumerator := self._sources.start_anew(s)) is not None:
+            if (enumerator := self._sources.start_anew(s, None)) is not None:
                 self._instructions.append(enumerator)
             self.graph.start_anew(s, now_ms)
             s.execution.transition(ExecutionState.SCHEDULED, now_ms)

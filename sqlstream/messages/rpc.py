@@ -238,13 +238,15 @@ class TaskStateUpdate(RpcMessage, frozen=True):
 
 class RequestSplits(RpcMessage, frozen=True):
     """The reader of a source takes further splits. Its assignments are numbered: 0 came with its deployment, and `number` is the
-    one that it awaits. `returned` are all splits so far that it could not read as they were found."""
+    one that it awaits. `returned` are the splits that it could not read as they were found, but for the first `returned_earlier`
+    of them, which an assignment has confirmed."""
 
     task_manager_id: str
     job_id: str
     execution_id: str
     number: int
     returned: tuple[dict[str, Any], ...] = ()
+    returned_earlier: int = 0
 
 
 class CheckpointFigures(msgspec.Struct, frozen=True):

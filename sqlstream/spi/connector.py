@@ -146,6 +146,10 @@ class ConnectorContext:
     on_cancel: Callable[[Callable[[], None]], None] = lambda interrupt: None
 
 
+FOR_EVERY_READER = "for_every_reader"
+"""A position with this key that is true is not read: each reader gets it when more or fewer readers go on from a snapshot."""
+
+
 @dataclass(frozen=True)
 class SourceSplit:
     """A part of a table that one reader reads. `position` is JSON-able: where it begins, as readers take it and as their
@@ -234,11 +238,13 @@ class MakesWatermarks(Protocol):
 @dataclass(frozen=True)
 class AssignedSplits:
     """Splits for a reader that runs. `is_last`: it gets no more. `holds_watermark`: until the next assignment its watermark must
-    stay, because rows from before it may still come."""
+    stay, because rows from before it may still come. `returned`: how many of the splits that this reader has returned are looked
+    for again, so that it can forget them."""
 
     positions: tuple[dict[str, Any], ...]
     is_last: bool
     holds_watermark: bool = False
+    returned: int = 0
 
 
 @runtime_checkable
@@ -253,7 +259,8 @@ class TakesSplits(Protocol):
 
     @property
     def returned_splits(self) -> tuple[dict[str, Any], ...]:
-        """All splits so far that could not be read as they were found, and that it has given up."""
+        """The splits that could not be read as they were found, and that it has given up, in this order, but for those that
+        `AssignedSplits.returned` counts."""
 
 
 class SinkWriter(Protocol):
