@@ -27,12 +27,12 @@ class WatermarkStatus(msgspec.Struct, frozen=True, tag_field="element", tag="sta
 
 
 class CheckpointBarrier(msgspec.Struct, frozen=True, tag_field="element", tag="barrier"):
-    """Rows before it belong to checkpoint `checkpoint_id`, rows after it do not."""
+    """Rows before it belong to checkpoint `checkpoint_id`, rows after it do not. `directory` is that of a savepoint."""
 
     checkpoint_id: int
     timestamp_ms: int
     is_unaligned: bool = False
-    is_savepoint: bool = False
+    directory: str = ""
 
 
 class EndOfInput(msgspec.Struct, frozen=True, tag_field="element", tag="end"):

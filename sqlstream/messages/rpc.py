@@ -365,12 +365,15 @@ class AssignSplits(RpcMessage, frozen=True):
 
 class TriggerCheckpoint(RpcMessage, frozen=True):
     """To a task that reads no channels: save your state, and send the barrier. One that has seen this checkpoint, or a later one,
-    drops it. `timestamp_ms` is when the checkpoint began, by the wall clock."""
+    drops it. `timestamp_ms` is when the checkpoint began, by the wall clock. `directory` is that of a savepoint, in which all of
+    the state is written anew; empty for a checkpoint. `is_drain`: time passes to its end before the barrier."""
 
     task_manager_id: str
     execution_id: str
     checkpoint_id: int
     timestamp_ms: int
+    directory: str = ""
+    is_drain: bool = False
 
 
 class CheckpointCompleted(RpcMessage, frozen=True):
