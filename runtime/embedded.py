@@ -282,6 +282,11 @@ class EmbeddedCluster:
         self._results.forget(job_id)
         self._shell.cancel(job_id)
 
+    def suspend(self, job_id: str) -> None:
+        """Leave the job, with its checkpoints, to a later cluster: it is SUSPENDED here, and what it has written since its last
+        checkpoint does not count."""
+        self._shell.suspend(job_id)
+
     # --- checkpoints
 
     def checkpoints(self, job_id: str) -> CheckpointStatistics:

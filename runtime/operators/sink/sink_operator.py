@@ -40,13 +40,6 @@ class SinkOperator(Operator[SinkSpec]):
         self.prepare_commit(LAST_CHECKPOINT_ID)
         self._is_finished = True
 
-    def prepare_commit(self, checkpoint_id: int) -> None:
-        """All rows so far belong to this checkpoint."""
-        self.committables += tuple(self._writer.prepare_commit(checkpoint_id))
-
-    def on_checkpoint_completed(self, checkpoint_id: int) -> None:
-        self.committables = tuple(c for c in self.committables if c.checkpoint_id > checkpoint_id)
-
     def close(self) -> None:
         if not self._is_finished:
             self._writer.abort()
