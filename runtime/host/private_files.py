@@ -35,10 +35,7 @@ class PrivateFiles(LocalFiles):
     def publish(self, staged: str, final: str) -> None:
         self.make_directories(os.path.dirname(final) or ".")
         super().publish(staged, final)
-        try:
-            sync_directory(os.path.dirname(final) or ".")
-        except OSError as error:
-            raise file_error("publish", final, error) from error
+        self.sync_directory(os.path.dirname(final) or ".")
 
     def make_directories(self, path: str) -> None:
         missing = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import io
 import itertools
 import os
 from pathlib import Path
@@ -223,6 +224,21 @@ def test_a_place_that_cannot_be_written_is_the_error_of_that_write(tmp_path: Pat
     (tmp_path / "shared").write_text("a file in the way")
     with pytest.raises(ExternalError, match="could not"):
         written(tmp_path, OperatorSnapshot({"t": keyed([1], s=["a"])}))
+
+
+def test_a_disk_that_does_not_answer_is_no_corrupt_checkpoint(tmp_path: Path) -> None:
+    class Unread(io.FileIO):
+        def readinto(self, buffer: Any) -> int:
+            raise OSError(5, "")
+
+    class Silent(PrivateFiles):
+        def open_read(self, path: str) -> BinaryIO:
+            return Unread(path)  # type: ignore[return-value]
+
+    restore = written(tmp_path, OperatorSnapshot({"t": keyed([1], s=["a"])}))
+    with pytest.raises(ExternalError, match="could not read") as raised:
+        StateReader(Silent(), restore).operator(7, ALL)
+    assert (raised.value.code, raised.value.reason) == ("SS5001", FailureReason.EXTERNAL)
 
 
 def test_files_and_directories_are_of_the_user_alone(tmp_path: Path) -> None:
