@@ -16,7 +16,8 @@ from unittest.mock import patch
 
 import msgspec
 import pyarrow as pa
-from operator_harness import batch, share_of
+from checkpoint_harness import StatesOnDisk
+from operator_harness import batch
 from plan_harness import compile_script
 from simulated_tasks import SimulatedChannel, SimulatedExchange, SimulatedTask
 
@@ -229,11 +230,10 @@ class Deployment:
         execution = ExecutionGraph(graph, 0, Story())
         tasks = describe_tasks(execution, execution.subtasks(), TaskSurroundings("", lambda s: None)).values()
         self.tasks: dict[str, list[SimulatedTask]] = {vertex.id: [] for vertex in graph.vertices}
+        saved = StatesOnDisk(states, is_compressed=tape.fate.random() < 0.5)
         for task in tasks:
             shares = {
-                o.id: share_of(
-                    states[o.id], task.subtask, task.vertex.parallelism, task.vertex.max_parallelism
-                )
+                o.id: saved.share(o.id, task.subtask, task.vertex.parallelism, task.vertex.max_parallelism)
                 for o in task.vertex.operators
                 if o.id in states
             }

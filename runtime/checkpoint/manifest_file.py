@@ -10,7 +10,7 @@ import msgspec
 from runtime.checkpoint.corrupt import corrupt_checkpoint
 from sqlstream.errors import UserError
 from sqlstream.messages.manifest import MANIFEST_VERSION, CheckpointManifest
-from sqlstream.secrets import is_secret
+from sqlstream.secrets import is_secret, masked
 
 _FORMAT = "sqlstream-checkpoint"
 _STATE_PATH = re.compile(r"shared/[^/\0]+-\d+\.arrow")
@@ -26,8 +26,8 @@ class _Envelope(msgspec.Struct, frozen=True):
 
 
 def encode_manifest(manifest: CheckpointManifest) -> bytes:
-    """The whole file. Settings that are secrets are left out."""
-    settings = {key: value for key, value in manifest.config.items() if not is_secret(key)}
+    """The whole file. Settings that are secrets are left out, and masked where they are a part of a value."""
+    settings = {key: masked(key, value) for key, value in manifest.config.items() if not is_secret(key)}
     body = msgspec.json.encode(msgspec.structs.replace(manifest, config=settings))
     envelope = _Envelope(_FORMAT, manifest.version, hashlib.sha256(body).hexdigest(), msgspec.Raw(body))
     return msgspec.json.encode(envelope) + b"\n"

@@ -74,10 +74,12 @@ def test_what_is_stored_is_loaded_by_its_path_or_that_of_its_metadata(place: Pla
 
 def test_a_manifest_has_no_secrets_of_the_settings(tmp_path: Path) -> None:
     place = local(tmp_path)
-    settings = {"s3.secret-key": "hunter2", "parallelism.default": "2"}
+    remote = "sc://host/;token=hunter2"
+    settings = {"s3.secret-key": "hunter2", "spark.remote": remote, "parallelism.default": "2"}
     path = CheckpointDirectory(*place).store(manifest(1, saved(place, 1, 1), config=settings))
     assert b"hunter2" not in Path(path, "_metadata").read_bytes()
-    assert load_checkpoint(FILES, path).manifest.config == {"parallelism.default": "2"}
+    kept = {"spark.remote": "sc://host/;token=******", "parallelism.default": "2"}
+    assert load_checkpoint(FILES, path).manifest.config == kept
 
 
 def test_a_failed_store_leaves_nothing_that_a_restart_would_take(tmp_path: Path) -> None:
