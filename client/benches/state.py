@@ -94,23 +94,25 @@ class StateBench:
         return time.process_time() - begun_s
 
     def _in_batches(self, operation: str, make: Callable[[], Any], run: Callable[[Any], Any]) -> StateFigure:
-        used_s = 0.0
+        used_s, rows = 0.0, 0
         for _ in range(self._batches):
             batch = make()
             begun_s = time.process_time()
             run(batch)
             used_s += time.process_time() - begun_s
-        return self._figure(operation, self._batches * BATCH_ROWS, used_s)
+            rows += len(batch[0]) if isinstance(batch, list) else len(batch)
+        return self._figure(operation, rows, used_s)
 
     def _some_keys(self) -> list[pa.Array]:
         return _key_columns(self._random.integers(0, self._keys, BATCH_ROWS))
 
     def _some_slots(self) -> Array:
-        return self._random.integers(0, self._keys, BATCH_ROWS)
+        """A batch of distinct slots, or all."""
+        return self._random.choice(self._keys, min(BATCH_ROWS, self._keys), replace=False)
 
     def _write(self, slots: Array) -> None:
         self._table.writing(slots)
-        add_into(self._counts.values, slots, _ONES)
+        add_into(self._counts.values, slots, _ONES[: len(slots)])
 
     def _figure(self, operation: str, rows: int, used_s: float) -> StateFigure:
         return StateFigure(
