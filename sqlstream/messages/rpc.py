@@ -366,7 +366,8 @@ class AssignSplits(RpcMessage, frozen=True):
 class TriggerCheckpoint(RpcMessage, frozen=True):
     """To a task that reads no channels: save your state, and send the barrier. One that has seen this checkpoint, or a later one,
     drops it. `timestamp_ms` is when the checkpoint began, by the wall clock. `directory` is that of a savepoint, in which all of
-    the state is written anew; empty for a checkpoint. `is_drain`: time passes to its end before the barrier."""
+    the state is written anew; empty for a checkpoint. `is_drain`: time passes to its end before the barrier, and nothing is read
+    behind it. `completed_id` is the last checkpoint that was completed, which the task may not have been told of yet."""
 
     task_manager_id: str
     execution_id: str
@@ -374,6 +375,7 @@ class TriggerCheckpoint(RpcMessage, frozen=True):
     timestamp_ms: int
     directory: str = ""
     is_drain: bool = False
+    completed_id: int = 0
 
 
 class CheckpointCompleted(RpcMessage, frozen=True):

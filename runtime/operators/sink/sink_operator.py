@@ -12,10 +12,10 @@ from sqlstream.spi.connector import SinkWriter
 
 
 class SinkOperator(Operator[SinkSpec]):
-    """Writes the rows that pass the NOT NULL check, and at the end of input keeps the writer's committables.
+    """Writes the rows that pass the NOT NULL check, and keeps what its writer has prepared for each checkpoint and for the end.
 
-    Emits nothing. A task that ends before its input does aborts the writer, which removes what it wrote.
-    State: the committables, once the writer has finished."""
+    Emits nothing. A task that ends before its input does aborts the writer, which removes what belongs to no checkpoint.
+    State: the committables, until a checkpoint that covers them is completed."""
 
     def __init__(self, spec: SinkSpec, context: OperatorContext, writer: SinkWriter) -> None:
         super().__init__(spec, context)
@@ -28,8 +28,15 @@ class SinkOperator(Operator[SinkSpec]):
         self._writer.write(self._enforcer.enforce(batch))
 
     def on_finish(self, output: Output) -> None:
-        self.committables = tuple(self._writer.prepare_commit(LAST_CHECKPOINT_ID))
+        self.prepare_commit(LAST_CHECKPOINT_ID)
         self._is_finished = True
+
+    def prepare_commit(self, checkpoint_id: int) -> None:
+        """All rows so far belong to this checkpoint."""
+        self.committables += tuple(self._writer.prepare_commit(checkpoint_id))
+
+    def on_checkpoint_completed(self, checkpoint_id: int) -> None:
+        self.committables = tuple(c for c in self.committables if c.checkpoint_id > checkpoint_id)
 
     def close(self) -> None:
         if not self._is_finished:
