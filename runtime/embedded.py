@@ -226,6 +226,7 @@ class EmbeddedCluster:
         """The checkpoints that the job goes on from, newest first. UserError when there is none where its settings name one."""
         settings = checkpoint_settings(graph, self._around.checkpoint_directory)
         if is_recovered and settings.directory:
+            self._checkpoints.sweep(settings.directory, graph.config)
             found = tuple(self._checkpoints.latest(settings.directory, graph.config))
             if found:
                 return found
@@ -281,6 +282,11 @@ class EmbeddedCluster:
         """Cancel the job, whose client takes no more rows; `wait` returns once it has ended."""
         self._results.forget(job_id)
         self._shell.cancel(job_id)
+
+    def suspend(self, job_id: str) -> None:
+        """Leave the job, with its checkpoints, to a later cluster: it is SUSPENDED here, and what it has written since its last
+        checkpoint does not count."""
+        self._shell.suspend(job_id)
 
     # --- checkpoints
 

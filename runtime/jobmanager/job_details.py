@@ -53,6 +53,7 @@ def _checkpoint_figures(master: JobMaster) -> Metrics:
         "numRestarts": master.restarts.count,
         "numberOfCompletedCheckpoints": history.counts.completed,
         "numberOfFailedCheckpoints": history.counts.failed,
+        "numberOfInProgressCheckpoints": len(master.checkpoints.coordinator.pending),
     }
     if (latest := history.latest_completed) is not None:
         figures |= {

@@ -187,6 +187,10 @@ class JobManagerShell:
         self.status(job_id)
         self._put(CancelRequested(job_id))
 
+    def suspend(self, job_id: str) -> None:
+        """Leave a job, with its checkpoints, to another JobManager; returns before its tasks have ended."""
+        self._put(SuspendRequested(job_id))
+
     def status(self, job_id: str) -> JobStatusReply:
         return self._ask(lambda d: d.status(job_id))
 

@@ -499,9 +499,9 @@ class JobDetails(msgspec.Struct, frozen=True):
 class JobMetrics(msgspec.Struct, frozen=True):
     """The figures of the progress line. `total` sums over the job: rows read by sources and written by sinks, rejected and
     late rows, state; and has Flink's figures of the job's checkpoints and restarts: numberOfCompletedCheckpoints,
-    numberOfFailedCheckpoints, lastCompletedCheckpointId, lastCheckpointCompletedTimestamp, lastCheckpointDuration,
-    lastCheckpointFullSize, lastCheckpointSize and numRestarts, each once it is above 0. `failure` is the cause of a restart that
-    is under way.
+    numberOfFailedCheckpoints, numberOfInProgressCheckpoints, lastCompletedCheckpointId, lastCheckpointCompletedTimestamp,
+    lastCheckpointDuration, lastCheckpointFullSize, lastCheckpointSize and numRestarts, each once it is above 0. `failure` is the
+    cause of a restart that is under way.
 
     `operators` holds the figures of each operator, combined over its subtasks, by operator id.
     """
