@@ -275,6 +275,7 @@ class Cluster:
         self.undiscovered: dict[tuple[str, str], list[int]] = {}
         self.stopped_enumerators: set[str] = set()
         self.failed_commits: Counter[str] = Counter()
+        self.half_committed: set[str] = set()
         self.aborts: set[str] = set()
         self.finished: dict[str, JobFinished] = {}
         # Several jobs come at once, and each needs the whole cluster.
@@ -395,6 +396,7 @@ class Cluster:
                     self.say(f"{job_id} cannot be committed")
                     self.failed_commits[job_id] += 1
                 self.disk.commit(job_id, files_of(commits), fails)
+                (self.half_committed.add if fails else self.half_committed.discard)(job_id)
                 if fails:
                     # Said once: a commit that has failed may be under way again.
                     failed = SinksCommitFailed(job_id, checkpoint_id, DISK_FULL)
@@ -758,8 +760,7 @@ class Cluster:
         """When all is quiet: every job ended for a reason that the fate gave."""
         for job_id, end in self.finished.items():
             commits = self.commits.get(job_id, 0)
-            is_whole = end.status is JobStatus.FINISHED or job_id in self.aborts
-            assert not self.failed_commits[job_id] or is_whole, f"half of {job_id} stays"
+            assert job_id not in self.half_committed or job_id in self.aborts, f"half of {job_id} stays"
             rows = self.disk.rows(job_id)
             # A TaskManager that was cut off may have written after its job had ended.
             if not self.has_lost_tasks and all(p.executor.incarnation == 0 for p in self.processes.values()):
