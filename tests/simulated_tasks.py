@@ -97,10 +97,11 @@ class Disk:
         self.reported: set[tuple[str, str]] = set()
 
     def commit(self, job_id: str, files: list[str], is_broken: bool) -> None:
-        """Make files visible; when the commit breaks, the first half of them is."""
+        """Make files visible that are not yet; when the commit breaks, the first half of them is."""
         staged, visible = self.staged.setdefault(job_id, {}), self.visible.setdefault(job_id, {})
         for file in files[: len(files) // 2] if is_broken else files:
-            visible[file] = staged.pop(file)
+            if file not in visible:
+                visible[file] = staged.pop(file)
 
     def abort(self, job_id: str, files: list[str]) -> None:
         """Remove these files, seen or not, and what the job has staged and not reported."""

@@ -612,7 +612,12 @@ class TaskExecutor:
         job_id = self.tasks[request.execution_id].job_id
         self._send(
             RequestSplits(
-                self.task_manager_id, job_id, request.execution_id, request.number, request.returned
+                self.task_manager_id,
+                job_id,
+                request.execution_id,
+                request.number,
+                request.returned,
+                request.returned_earlier,
             )
         )
 

@@ -238,13 +238,15 @@ class TaskStateUpdate(RpcMessage, frozen=True):
 
 class RequestSplits(RpcMessage, frozen=True):
     """The reader of a source takes further splits. Its assignments are numbered: 0 came with its deployment, and `number` is the
-    one that it awaits. `returned` are all splits so far that it could not read as they were found."""
+    one that it awaits. `returned` are the splits that it could not read as they were found, but for the first `returned_earlier`
+    of them, which an assignment has confirmed."""
 
     task_manager_id: str
     job_id: str
     execution_id: str
     number: int
     returned: tuple[dict[str, Any], ...] = ()
+    returned_earlier: int = 0
 
 
 class CheckpointFigures(msgspec.Struct, frozen=True):
@@ -497,9 +499,9 @@ class JobDetails(msgspec.Struct, frozen=True):
 class JobMetrics(msgspec.Struct, frozen=True):
     """The figures of the progress line. `total` sums over the job: rows read by sources and written by sinks, rejected and
     late rows, state; and has Flink's figures of the job's checkpoints and restarts: numberOfCompletedCheckpoints,
-    numberOfFailedCheckpoints, lastCompletedCheckpointId, lastCheckpointCompletedTimestamp, lastCheckpointDuration,
-    lastCheckpointFullSize, lastCheckpointSize and numRestarts, each once it is above 0. `failure` is the cause of a restart that
-    is under way.
+    numberOfFailedCheckpoints, numberOfInProgressCheckpoints, lastCompletedCheckpointId, lastCheckpointCompletedTimestamp,
+    lastCheckpointDuration, lastCheckpointFullSize, lastCheckpointSize and numRestarts, each once it is above 0. `failure` is the
+    cause of a restart that is under way.
 
     `operators` holds the figures of each operator, combined over its subtasks, by operator id.
     """
