@@ -40,6 +40,8 @@ _CHECKPOINTS = (
                  choices=("NO_EXTERNALIZED_CHECKPOINTS", "DELETE_ON_CANCELLATION", "RETAIN_ON_CANCELLATION")),
     ConfigOption("execution.checkpointing.storage", _E, "filesystem", "Where checkpoints are kept.",
                  choices=("filesystem",), refused=("jobmanager",)),
+    ConfigOption("execution.checkpointing.snapshot-compression", _B, "false",
+                 "Write state in LZ4: less to store, for more work of the processor."),
     ConfigOption("execution.checkpointing.dir", _S, "",
                  "The directory of checkpoints, which every process of the cluster reaches; empty takes one of the cluster's."),
     ConfigOption("execution.checkpointing.savepoint-dir", _S, "", "The directory of savepoints that are given no other."),

@@ -17,6 +17,7 @@ from runtime.taskmanager.checkpoints.checkpoint_reports import (
 )
 from runtime.taskmanager.checkpoints.segment_chains import SegmentChains
 from runtime.taskmanager.checkpoints.state_write import StateWrite, TakenState
+from sqlstream import config as options
 from sqlstream.elements import CheckpointBarrier
 from sqlstream.errors import ErrorInfo, FailureReason, InternalError, JobError
 from sqlstream.messages.rpc import (
@@ -148,7 +149,11 @@ class TaskCheckpoints:
             raise _failed(
                 f"checkpoint {barrier.checkpoint_id} came while those of {earlier} were being written"
             )
-        return StateWriter(self._surroundings.files(directory, self._descriptor.config), directory)
+        config = self._descriptor.config
+        is_compressed = options.get(config, "execution.checkpointing.snapshot-compression")
+        return StateWriter(
+            self._surroundings.files(directory, config), directory, is_compressed=is_compressed
+        )
 
     def _begin_snapshots(self, barrier: CheckpointBarrier) -> dict[int, PendingSnapshot]:
         is_whole = bool(barrier.directory) or self._is_whole_next
