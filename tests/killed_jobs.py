@@ -20,6 +20,7 @@ from simulated_tasks import SimulatedExchange, SimulatedTask
 
 from runtime.checkpoint.checkpoint_files import checkpoint_files
 from runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointReport, CheckpointTaken
+from runtime.taskmanager.checkpoints.task_checkpoints import UNALIGNED
 from runtime.taskmanager.task_executor import CheckpointMessage, TaskStateChanged
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.checkpoint import SubtaskState, TaskRestore, checkpoint_of_path
@@ -54,6 +55,7 @@ class Story:
     """What outlives a kill. `figures` count what has happened."""
 
     directory: Path
+    is_unaligned: bool
     last_id: int = 0
     completed: Completed | None = None
     committed: dict[str, list[pa.RecordBatch]] = dataclasses.field(default_factory=dict)
@@ -87,8 +89,10 @@ class KilledDeployment(Deployment):
     def _deployed(
         self, task: TaskDeploymentDescriptor, exchange: SimulatedExchange, states: States
     ) -> SimulatedTask:
+        config = {**task.config, UNALIGNED: str(self.story.is_unaligned).lower()}
+        directory = str(self.story.directory)
         task = msgspec.structs.replace(
-            task, checkpoint_directory=str(self.story.directory), **self._restored(task)
+            task, checkpoint_directory=directory, config=config, **self._restored(task)
         )
         made = self._by_execution[task.execution_id] = SimulatedTask(
             task, exchange, self.tape, self._now, self._after, self._report,
@@ -110,6 +114,9 @@ class KilledDeployment(Deployment):
             return {"restore": restore}
         positions = [position for splits in saved for position in splits]
         mine = tuple(positions[task.subtask :: task.vertex.parallelism])
+        if self.story.is_unaligned:
+            # Rows of its splits, and watermarks behind them, may be under way from each reader.
+            mine = states[task.subtask].splits or ()
         return {"restore": restore, "splits": AssignedSplits(mine, is_last=True)}
 
     # --- what tasks report
@@ -185,6 +192,8 @@ class KilledDeployment(Deployment):
         ]
         if any(segment.is_increment for segment in segments):
             self.story.count("with increments")
+        for place in {i.is_output for r in reports.values() for i in r.state.in_flight}:
+            self.story.count("items in outputs" if place else "items in inputs")
         states: dict[str, tuple[SubtaskState, ...]] = {}
         finished: dict[str, tuple[bool, ...]] = {}
         for vertex_id, tasks in self.tasks.items():
@@ -247,11 +256,13 @@ def run_killed_job(
     seed: int,
     directory: Path,
     figures: dict[str, int] | None = None,
+    *,
+    is_unaligned: bool = False,
 ) -> list[pa.RecordBatch]:
     """What the sink has committed of a job that is killed once in each life but its last; each life has its parallelism."""
     fate, now_ms = random.Random(seed), 1_000
     with registered():
-        tape, story = tape_of(graph, scripts, fate), Story(directory)
+        tape, story = tape_of(graph, scripts, fate), Story(directory, is_unaligned)
         if figures is not None:
             story.figures = figures
         for number, parallelism in enumerate(parallelisms, 1):
