@@ -34,10 +34,7 @@ _CHECKPOINTS = (
                  refused=("AT_LEAST_ONCE",)),
     ConfigOption("execution.checkpointing.unaligned.enabled", _B, "false",
                  "Let the barriers of checkpoints, but not of savepoints, pass the rows that wait between tasks, which become "
-                 "part of the checkpoint: it does not wait for slow tasks, is larger, and goes on with the same parallelism only."),
-    ConfigOption("execution.checkpointing.aligned-checkpoint-timeout", _D, "0 ms",
-                 "How long a checkpoint of a job with execution.checkpointing.unaligned.enabled waits before barriers pass rows.",
-                 minimum=0, maximum=0),
+                 "part of the checkpoint: it waits for no slow task, is larger, and goes on with the same parallelism only."),
     ConfigOption("execution.checkpointing.checkpoints-after-tasks-finish", _E, "true",
                  "Take checkpoints while some of the tasks have finished.", choices=("true",), refused=("false",)),
     ConfigOption("execution.checkpointing.externalized-checkpoint-retention", _E, "NO_EXTERNALIZED_CHECKPOINTS",
