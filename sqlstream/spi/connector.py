@@ -279,6 +279,13 @@ class SinkWriter(Protocol):
         `prepare_commit(LAST_CHECKPOINT_ID)`."""
 
 
+@runtime_checkable
+class TakesWatermarks(Protocol):
+    """A writer whose committables depend on the event time that its input has reached."""
+
+    def on_watermark(self, watermark_ms: int) -> None: ...
+
+
 class Connector(Protocol):
     """A connector as the registry holds it. Its module must be cheap to import: methods import heavy libraries."""
 
@@ -377,6 +384,6 @@ class AbortsCommittables(Protocol):
 class StagesRows(Protocol):
     """A connector whose writers keep rows in directories of their own until the commit."""
 
-    def staging_directory(self, spec: SinkSpec, job_id: str, writer_id: str) -> str:
-        """The directory of a writer of a job, whose path ends with `<job_id>-<writer_id>`. UserError for a table that cannot be
-        written."""
+    def staging_directory(self, spec: SinkSpec, job_id: str, writer_id: str) -> str | None:
+        """The directory of a writer of a job, whose path ends with `<job_id>-<writer_id>`; None where nothing can be claimed, as
+        in a store without locks. UserError for a table that cannot be written."""
