@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from runtime.checkpoint.checkpoint_directory import CheckpointDirectory, StoredCheckpoint, load_checkpoint
 from runtime.checkpoint.checkpoint_files import checkpoint_files
-from sqlstream.messages.checkpoint import checkpoint_of_path
+from sqlstream.errors import SqlStreamError
 from sqlstream.messages.manifest import CheckpointManifest
 
 logger = logging.getLogger(__name__)
@@ -34,6 +34,13 @@ class CheckpointStore:
             logger.warning("%s", fault.message)
         return list(retained.checkpoints)
 
+    def sweep(self, directory: str, config: Mapping[str, str]) -> None:
+        """Remove what a JobManager that has died left behind, as far as the store lets. See `CheckpointDirectory.sweep`."""
+        try:
+            _directory(directory, config).sweep()
+        except SqlStreamError as error:
+            logger.warning('could not remove what is left in "%s": %s', directory, error.message)
+
     def discard(
         self,
         directory: str,
@@ -44,10 +51,9 @@ class CheckpointStore:
         """Remove a checkpoint, and the files that only it needs."""
         _directory(directory, config).discard(manifest, still_needed)
 
-    def remove_files(self, directory: str, paths: Iterable[str], config: Mapping[str, str]) -> None:
-        """Remove what was written for the aborted checkpoints that these files are of."""
-        for checkpoint_id in sorted({checkpoint_of_path(path) for path in paths}):
-            _directory(directory, config).remove_aborted(checkpoint_id)
+    def remove_aborted(self, directory: str, checkpoint_id: int, config: Mapping[str, str]) -> None:
+        """Remove what was written for an aborted checkpoint. See `CheckpointDirectory.remove_aborted`."""
+        _directory(directory, config).remove_aborted(checkpoint_id)
 
     def remove_all(self, directory: str, config: Mapping[str, str]) -> None:
         """Remove the directory of a job that has ended."""

@@ -72,7 +72,7 @@ def commit_moves(path: str, first: Committable, moves: list[Move], files: Files)
         _check_all_are_there(path, moves, hidden, files)
     if not hidden:
         # All are moved; at most the journal is left.
-        files.remove(journal)
+        _end(path, moves, journal, files)
         return
     # Written beside the hidden files: when the journal appears under its name, it is complete and locked.
     draft = os.path.join(path, os.path.dirname(moves[0].hidden), ".journal")
@@ -87,11 +87,13 @@ def commit_moves(path: str, first: Committable, moves: list[Move], files: Files)
     lock = files.lock(draft)
     try:
         files.publish(draft, journal)
+        # What it hides may be durable under its name before the journal is.
+        files.sync_directory(path)
         for move in hidden:
             files.publish(os.path.join(path, move.hidden), os.path.join(path, move.final))
         if first.checkpoint_id != LAST_CHECKPOINT_ID:
             _write(_note(path, first), str(first.checkpoint_id).encode(), files)
-        files.remove(journal)
+        _end(path, moves, journal, files)
     finally:
         if lock is not None:
             lock.close()
@@ -132,6 +134,26 @@ def _check_all_are_there(path: str, moves: list[Move], hidden: list[Move], files
                 f'could not make "{os.path.join(path, move.final)}" visible: the file written for it has vanished',
                 hint="run the statement again, and let nothing remove hidden files meanwhile",
             )
+
+
+def _end(path: str, moves: list[Move], journal: str, files: Files) -> None:
+    """Remove the journal once all moves are durable. Its removal is durable too when this returns: a journal that came back after
+    a crash of the machine would hide what is committed, and have it undone."""
+    directories = {os.path.dirname(move.final) for move in moves}
+    # A partition that the commit has made is a name in the directory above it.
+    above = {parent for directory in directories for parent in _parents(directory)}
+    for directory in sorted(directories | above, reverse=True):
+        # Users may have removed a partition since the commit that is repeated.
+        if files.status(os.path.join(path, directory)) is not None:
+            files.sync_directory(os.path.join(path, directory))
+    files.remove(journal)
+    files.sync_directory(path)
+
+
+def _parents(directory: str) -> list[str]:
+    """The directories of a table that a partition is in, the table's own included."""
+    parts = directory.split("/")
+    return ["/".join(parts[:n]) for n in range(len(parts))]
 
 
 def uncommitted_files(path: str, files: Files) -> frozenset[str]:

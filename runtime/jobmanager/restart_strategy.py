@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -102,41 +102,54 @@ class ExponentialDelay:
         return round(max(self._backoff.initial_ms, min(self._delay_ms + jitter_ms, self._backoff.longest_ms)))
 
 
+class UnlessPermanent:
+    """Another strategy for the failures that can pass. One that only the user can mend, because a table or its data is wrong,
+    fails the job at once. No state of its own."""
+
+    def __init__(self, strategy: RestartStrategy) -> None:
+        self._strategy = strategy
+
+    def restart_after_ms(self, failure: ErrorInfo, now_ms: int) -> int | None:
+        if failure.reason is FailureReason.USER_DATA:
+            return None
+        return self._strategy.restart_after_ms(failure, now_ms)
+
+
 def restart_strategy_of(config: Mapping[str, str], seed: str) -> RestartStrategy:
     """The strategy that the settings name; ExponentialDelay for a job with checkpoints whose settings name none. UserError for
     values that do not fit. Its random numbers follow from `seed`."""
 
-    def value(name: str) -> Any:
-        return options.get(config, f"restart-strategy.{name}")
+    def value(key: str) -> Any:
+        return options.get(config, key)
 
-    kind = value("type")
+    kind = value("restart-strategy.type")
     if "restart-strategy.type" not in config and takes_checkpoints(config):
         kind = "exponential-delay"
     match kind:
         case "fixed-delay" | "fixeddelay":
-            return FixedDelay(value("fixed-delay.attempts"), value("fixed-delay.delay"))
+            attempts = value("restart-strategy.fixed-delay.attempts")
+            return UnlessPermanent(FixedDelay(attempts, value("restart-strategy.fixed-delay.delay")))
         case "failure-rate" | "failurerate":
-            rate = (
-                value(f"failure-rate.{n}")
-                for n in ("max-failures-per-interval", "failure-rate-interval", "delay")
+            return UnlessPermanent(
+                FailureRate(
+                    value("restart-strategy.failure-rate.max-failures-per-interval"),
+                    value("restart-strategy.failure-rate.failure-rate-interval"),
+                    value("restart-strategy.failure-rate.delay"),
+                )
             )
-            return FailureRate(*rate)
         case "exponential-delay" | "exponentialdelay":
-            return ExponentialDelay(_backoff(value), random.Random(seed))
+            return UnlessPermanent(ExponentialDelay(_backoff(value), random.Random(seed)))
     return NoRestart()
 
 
-def _backoff(value: Any) -> Backoff:
-    names = (
-        "initial-backoff",
-        "max-backoff",
-        "backoff-multiplier",
-        "reset-backoff-threshold",
-        "jitter-factor",
-    )
+def _backoff(value: Callable[[str], Any]) -> Backoff:
     backoff = Backoff(
-        *(value(f"exponential-delay.{name}") for name in names),
-        attempts=value("exponential-delay.attempts-before-reset-backoff"),
+        value("restart-strategy.exponential-delay.initial-backoff"),
+        value("restart-strategy.exponential-delay.max-backoff"),
+        value("restart-strategy.exponential-delay.backoff-multiplier"),
+        value("restart-strategy.exponential-delay.reset-backoff-threshold"),
+        value("restart-strategy.exponential-delay.jitter-factor"),
+        value("restart-strategy.exponential-delay.attempts-before-reset-backoff"),
     )
     if backoff.longest_ms < backoff.initial_ms:
         raise UserError(
@@ -146,8 +159,3 @@ def _backoff(value: Any) -> Backoff:
             hint="raise the first or lower the second",
         )
     return backoff
-
-
-def is_permanent(failure: ErrorInfo) -> bool:
-    """Whether the job would fail in the same way after a restart: a table or its data is wrong."""
-    return failure.reason is FailureReason.USER_DATA

@@ -43,6 +43,8 @@ class VertexCheckpoint(msgspec.Struct, frozen=True):
     """The subtasks of one vertex that take part; those that had finished do not."""
 
     vertex_id: str
+    name: str
+    parallelism: int
     subtasks: tuple[SubtaskCheckpoint, ...]
 
 

@@ -219,6 +219,12 @@ JobManagerRequest = (
     | RequestJobGraph
     | RequestJobOverview
     | RequestClusterOverview
+    | RequestCheckpointStatistics
+    | TakeCheckpoint
+    | TriggerSavepoint
+    | StopWithSavepoint
+    | RequestSavepointStatus
+    | DisposeSavepoint
 )
 ClientRequest = JobManagerRequest | AwaitJobEnd | DetachClient
 ClientReply = (
@@ -231,6 +237,9 @@ ClientReply = (
     | JobGraphReply
     | JobOverviewReply
     | ClusterOverviewReply
+    | CheckpointStatisticsReply
+    | SavepointStatusReply
+    | SavepointDisposed
     | RequestFailed
 )
 

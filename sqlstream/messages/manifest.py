@@ -45,6 +45,11 @@ class VertexState(msgspec.Struct, frozen=True):
     finished: tuple[bool, ...]
     committables: tuple[tuple[SavedCommittables, ...], ...]
 
+    @property
+    def is_source(self) -> bool:
+        """Whether one of its subtasks has saved positions of a reader."""
+        return any(state.splits is not None for state in self.subtasks)
+
 
 class SavedCommit(msgspec.Struct, frozen=True):
     """What one sink has to commit for checkpoint `checkpoint_id`: the manifest's own, or an earlier one whose commit was still

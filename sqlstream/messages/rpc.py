@@ -365,12 +365,17 @@ class AssignSplits(RpcMessage, frozen=True):
 
 class TriggerCheckpoint(RpcMessage, frozen=True):
     """To a task that reads no channels: save your state, and send the barrier. One that has seen this checkpoint, or a later one,
-    drops it. `timestamp_ms` is when the checkpoint began, by the wall clock."""
+    drops it. `timestamp_ms` is when the checkpoint began, by the wall clock. `directory` is that of a savepoint, in which all of
+    the state is written anew; empty for a checkpoint. `is_drain`: time passes to its end before the barrier, and nothing is read
+    behind it. `completed_id` is the last checkpoint that was completed, which the task may not have been told of yet."""
 
     task_manager_id: str
     execution_id: str
     checkpoint_id: int
     timestamp_ms: int
+    directory: str = ""
+    is_drain: bool = False
+    completed_id: int = 0
 
 
 class CheckpointCompleted(RpcMessage, frozen=True):
@@ -494,9 +499,9 @@ class JobDetails(msgspec.Struct, frozen=True):
 class JobMetrics(msgspec.Struct, frozen=True):
     """The figures of the progress line. `total` sums over the job: rows read by sources and written by sinks, rejected and
     late rows, state; and has Flink's figures of the job's checkpoints and restarts: numberOfCompletedCheckpoints,
-    numberOfFailedCheckpoints, lastCompletedCheckpointId, lastCheckpointCompletedTimestamp, lastCheckpointDuration,
-    lastCheckpointFullSize, lastCheckpointSize and numRestarts, each once it is above 0. `failure` is the cause of a restart that
-    is under way.
+    numberOfFailedCheckpoints, numberOfInProgressCheckpoints, lastCompletedCheckpointId, lastCheckpointCompletedTimestamp,
+    lastCheckpointDuration, lastCheckpointFullSize, lastCheckpointSize and numRestarts, each once it is above 0. `failure` is the
+    cause of a restart that is under way.
 
     `operators` holds the figures of each operator, combined over its subtasks, by operator id.
     """

@@ -90,7 +90,9 @@ class ConnectorDescriptor(msgspec.Struct, frozen=True):
     name or type is refused. `is_internal`: no table can name it. `partitions`: a table may be PARTITIONED BY some of its
     columns. `watermarks`: readers apply `SourceSpec.watermark` and implement `MakesWatermarks`, because they read several
     splits whose event times overlap. `lookups`: a lookup join can read the table by key (`LooksUp`), with the options of
-    sqlstream/spi/lookup.py.
+    sqlstream/spi/lookup.py. `sink_is_at_least_once`: rows are out when they are written, so that those since the last checkpoint
+    come again after a failure. `source_counts_rows`: a reader that goes on reads the table again and passes over as many rows as
+    were returned, which are the same ones only while nobody changes the table.
     """
 
     identifier: str
@@ -111,6 +113,8 @@ class ConnectorDescriptor(msgspec.Struct, frozen=True):
     partitions: bool = False
     watermarks: bool = False
     lookups: bool = False
+    sink_is_at_least_once: bool = False
+    source_counts_rows: bool = False
 
 
 class SourceStatus(enum.Enum):

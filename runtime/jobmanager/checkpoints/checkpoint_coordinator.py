@@ -42,6 +42,10 @@ class CheckpointCoordinator:
             due_ms = max(due_ms, self._ended_ms + settings.min_pause_ms)
         return due_ms
 
+    def hurry(self, now_ms: int) -> None:
+        """The next periodic checkpoint is due at once."""
+        self._begun_ms = now_ms - self.settings.interval_ms
+
     def is_due(self, now_ms: int) -> bool:
         due_ms = self.due_ms()
         return due_ms is not None and now_ms >= due_ms
@@ -85,10 +89,10 @@ class CheckpointCoordinator:
         ]
 
     def complete(self, checkpoint_id: int, now_ms: int, path: str) -> PendingCheckpoint:
-        """It is stored. Savepoints are not what restarts go on from, and subsume nothing."""
+        """It is stored. A savepoint is not what restarts go on from, and subsumes nothing; with a SYNC_SAVEPOINT the job ends."""
         pending = self.pending.pop(checkpoint_id)
         self._ended_ms = now_ms
-        if not pending.kind.is_savepoint:
+        if pending.kind is not CheckpointKind.SAVEPOINT:
             self._failures = 0
             self.newest_completed_id = checkpoint_id
         self.history.completed(pending.record(CheckpointStatus.COMPLETED, now_ms, path))
@@ -125,9 +129,6 @@ class CheckpointCoordinator:
     @property
     def is_storing(self) -> bool:
         return any(p.is_storing for p in self.pending.values())
-
-    def records(self) -> CheckpointHistory:
-        return self.history
 
 
 def _too_many(error: ErrorInfo, failed_task: str, tolerable: int) -> ErrorInfo:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from runtime.jobmanager.execution_graph import ExecutionVertex
@@ -14,6 +14,7 @@ from sqlstream.messages.checkpoint_statistics import (
     SubtaskCheckpoint,
     VertexCheckpoint,
 )
+from sqlstream.messages.manifest import paths_of
 from sqlstream.messages.rpc import AcknowledgeCheckpoint
 
 
@@ -48,20 +49,16 @@ class PendingCheckpoint:
         self.acknowledged_ms[execution_id] = now_ms
         return not self.awaited
 
-    def acknowledgement_of(self, execution_id: str) -> AcknowledgeCheckpoint | None:
-        return self.acknowledged.get(execution_id)
+    def assignment_of(self, execution_id: str) -> int | None:
+        """The last assignment that a reader had got; None for a task that had finished."""
+        acknowledged = self.acknowledged.get(execution_id)
+        return acknowledged.state.assignment if acknowledged is not None else None
 
     def paths(self) -> frozenset[str]:
         """The files of state that the acknowledgements so far refer to."""
-        return frozenset(
-            segment.path
-            for ack in self.acknowledged.values()
-            for operator in ack.state.operators
-            for table in operator.tables
-            for segment in table.segments
-        )
+        return paths_of(ack.state for ack in self.acknowledged.values())
 
-    def is_missing(self) -> str:
+    def first_missing(self) -> str:
         """The subtask that has not acknowledged, the first by the job's order; empty when none is missing."""
         return task_name(next(iter(self.awaited.values()))) if self.awaited else ""
 
@@ -85,7 +82,7 @@ class PendingCheckpoint:
             failed_task,
         )
 
-    def _vertices(self) -> Iterable[VertexCheckpoint]:
+    def _vertices(self) -> Iterator[VertexCheckpoint]:
         parts: dict[str, list[SubtaskCheckpoint]] = {}
         for execution_id, subtask in zip(self.execution_ids, self.subtasks, strict=True):
             ack = self.acknowledged.get(execution_id)
@@ -93,7 +90,10 @@ class PendingCheckpoint:
             if ack is not None:
                 part = SubtaskCheckpoint(subtask.subtask, self.acknowledged_ms[execution_id], ack.figures)
             parts.setdefault(subtask.vertex.id, []).append(part)
-        return (VertexCheckpoint(vertex_id, tuple(found)) for vertex_id, found in parts.items())
+        vertices = {s.vertex.id: s.vertex for s in self.subtasks}
+        for vertex_id, found in parts.items():
+            vertex = vertices[vertex_id]
+            yield VertexCheckpoint(vertex_id, vertex.name, vertex.parallelism, tuple(found))
 
 
 def task_name(subtask: ExecutionVertex) -> str:
