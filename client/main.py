@@ -37,6 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "logs": ("client.commands.logs", "print what a server's log says of a job"),
     "tables": ("client.commands.tables", "list the tables and views of a server"),
     "status": ("client.commands.status", "say whether a server answers, and what it does"),
+    "state": ("client.commands.state", "look into the state that a checkpoint or savepoint holds"),
     "server": ("client.commands.server", "run jobs and answer clients until it is stopped"),
     "token": ("client.commands.token", "say who may use a server, and in which role"),
     "config": ("client.commands.config", "show every option with its value and where it comes from"),

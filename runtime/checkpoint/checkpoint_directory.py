@@ -55,8 +55,7 @@ class CheckpointDirectory:
 
     def store(self, manifest: CheckpointManifest) -> str:
         """Make a checkpoint complete, durably; returns its path, by which `load_checkpoint` finds it. After a failure the
-        manifest may be there all the same, when the store does not remove it either: `remove_aborted` then does, before any
-        file."""
+        manifest may be there all the same, if the store does not remove it either: `remove_aborted` then does, first of all."""
         path = self._place(manifest)
         draft = f"{path}/{_DRAFT}"
         stream = self._files.open_write(draft)

@@ -185,7 +185,8 @@ class Changes:
     def aborted(self, checkpoint_id: int) -> None:
         """No increment will follow this snapshot, and nobody needs what it collects."""
         with self.lock:
-            for link in self._pending:
-                if link.checkpoint_id == checkpoint_id and link.collection is not None:
-                    link.collection.give_up()
+            under_way = [self._collection, *(link.collection for link in self._pending)]
+            for collection in under_way:
+                if collection is not None and collection.checkpoint_id == checkpoint_id:
+                    collection.give_up()
             self._pending = [link for link in self._pending if link.checkpoint_id != checkpoint_id]

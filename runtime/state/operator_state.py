@@ -67,23 +67,28 @@ Table = TypeVar("Table", bound=StateTable)
 
 
 @dataclasses.dataclass(frozen=True)
-class CopiedTables:
-    """Implements `PendingTables` for what is copied when a snapshot begins."""
+class LaterTables:
+    """Implements `PendingTables` for what nothing changes any more: `make` turns it into tables."""
 
-    saved: SavedTables
+    make: Callable[[], SavedTables]
 
     def collect(self) -> SavedTables:
-        return self.saved
+        return self.make()
 
 
-class SavedAtOnce:
-    """The part of a `StateTable` that copies itself when a snapshot begins, always whole, by its method `save`."""
+class SavedWhole:
+    """The part of a `StateTable` whose snapshots are always whole, by its method `save_later`."""
 
-    def save(self) -> SavedTables:
+    def save_later(self) -> Callable[[], SavedTables]:
+        """Take what the state is at this moment; what is returned makes tables of it, on any thread."""
         raise NotImplementedError
 
+    def save(self) -> SavedTables:
+        """A copy, at once."""
+        return self.save_later()()
+
     def begin(self, checkpoint_id: int, *, is_full: bool) -> PendingTables:
-        return CopiedTables(self.save())
+        return LaterTables(self.save_later())
 
     def completed(self, checkpoint_id: int) -> None:
         return None
