@@ -17,8 +17,9 @@ from checkpointed_master import (
     with_config,
 )
 
-from runtime.jobmanager.events import CommitSinks, (
+from runtime.jobmanager.events import (
     CancelRequested,
+    CommitSinks,
     DiscardCheckpoint,
     JobFinished,
     RemoveAborted,
