@@ -451,6 +451,8 @@ class JobMaster:
     def _on_checkpoint_stored(self, event: CheckpointStored, now_ms: int) -> None:
         completed = self.checkpoints.on_stored(event, now_ms)
         is_last = completed is not None and completed.kind is CheckpointKind.SYNC_SAVEPOINT
+        if is_last:
+            self._output.last_id = event.checkpoint_id
         if is_last and self.phase in ACTIVE:
             self._is_stopped = True
             self._transition(JobPhase.STOPPING, now_ms)
