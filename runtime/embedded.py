@@ -226,6 +226,7 @@ class EmbeddedCluster:
         """The checkpoints that the job goes on from, newest first. UserError when there is none where its settings name one."""
         settings = checkpoint_settings(graph, self._around.checkpoint_directory)
         if is_recovered and settings.directory:
+            self._checkpoints.sweep(settings.directory, graph.config)
             found = tuple(self._checkpoints.latest(settings.directory, graph.config))
             if found:
                 return found

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from runtime.checkpoint.checkpoint_directory import CheckpointDirectory, StoredCheckpoint, load_checkpoint
 from runtime.checkpoint.checkpoint_files import checkpoint_files
+from sqlstream.errors import SqlStreamError
 from sqlstream.messages.manifest import CheckpointManifest
 
 logger = logging.getLogger(__name__)
@@ -32,6 +33,13 @@ class CheckpointStore:
         for fault in retained.faults:
             logger.warning("%s", fault.message)
         return list(retained.checkpoints)
+
+    def sweep(self, directory: str, config: Mapping[str, str]) -> None:
+        """Remove what a JobManager that has died left behind, as far as the store lets. See `CheckpointDirectory.sweep`."""
+        try:
+            _directory(directory, config).sweep()
+        except SqlStreamError as error:
+            logger.warning('could not remove what is left in "%s": %s', directory, error.message)
 
     def discard(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -119,32 +119,38 @@ def restart_strategy_of(config: Mapping[str, str], seed: str) -> RestartStrategy
     """The strategy that the settings name; ExponentialDelay for a job with checkpoints whose settings name none. UserError for
     values that do not fit. Its random numbers follow from `seed`."""
 
-    def value(name: str) -> Any:
-        return options.get(config, f"restart-strategy.{name}")
+    def value(key: str) -> Any:
+        return options.get(config, key)
 
-    kind = value("type")
+    kind = value("restart-strategy.type")
     if "restart-strategy.type" not in config and takes_checkpoints(config):
         kind = "exponential-delay"
     match kind:
         case "fixed-delay" | "fixeddelay":
-            return UnlessPermanent(FixedDelay(value("fixed-delay.attempts"), value("fixed-delay.delay")))
+            attempts = value("restart-strategy.fixed-delay.attempts")
+            return UnlessPermanent(FixedDelay(attempts, value("restart-strategy.fixed-delay.delay")))
         case "failure-rate" | "failurerate":
-            rate = (
-                value(f"failure-rate.{n}")
-                for n in ("max-failures-per-interval", "failure-rate-interval", "delay")
+            return UnlessPermanent(
+                FailureRate(
+                    value("restart-strategy.failure-rate.max-failures-per-interval"),
+                    value("restart-strategy.failure-rate.failure-rate-interval"),
+                    value("restart-strategy.failure-rate.delay"),
+                )
             )
-            return UnlessPermanent(FailureRate(*rate))
         case "exponential-delay" | "exponentialdelay":
             return UnlessPermanent(ExponentialDelay(_backoff(value), random.Random(seed)))
     return NoRestart()
 
 
-def _backoff(value: Any) -> Backoff:
-    names = (
-        *("initial-backoff", "max-backoff", "backoff-multiplier", "reset-backoff-threshold"),
-        *("jitter-factor", "attempts-before-reset-backoff"),
+def _backoff(value: Callable[[str], Any]) -> Backoff:
+    backoff = Backoff(
+        value("restart-strategy.exponential-delay.initial-backoff"),
+        value("restart-strategy.exponential-delay.max-backoff"),
+        value("restart-strategy.exponential-delay.backoff-multiplier"),
+        value("restart-strategy.exponential-delay.reset-backoff-threshold"),
+        value("restart-strategy.exponential-delay.jitter-factor"),
+        value("restart-strategy.exponential-delay.attempts-before-reset-backoff"),
     )
-    backoff = Backoff(*(value(f"exponential-delay.{name}") for name in names))
     if backoff.longest_ms < backoff.initial_ms:
         raise UserError(
             "SS4002",

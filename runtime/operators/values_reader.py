@@ -15,8 +15,8 @@ from sqlstream.spi.connector import SourceStatus
 
 
 class ValuesReader:
-    """Returns all rows of a VALUES clause in subtask 0; other subtasks have none. `splits` are snapshots of the readers before, None
-    without any. State: the batches not yet polled; a snapshot has the number of the rows that were."""
+    """Returns all rows of a VALUES clause in subtask 0; other subtasks have none. `splits` are snapshots of the readers before,
+    None without any. State: the batches not yet polled; a snapshot has the number of the rows that were."""
 
     def __init__(
         self,

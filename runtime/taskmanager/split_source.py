@@ -32,11 +32,6 @@ class SplitSource:
         """That of the last assignment that the reader has got."""
         return self._number
 
-    @property
-    def number(self) -> int:
-        """That of the last assignment that the reader has got."""
-        return self._number
-
     def request_when_wanted(self) -> None:
         returned = self._reader.returned_splits
         is_wanted = not self._is_awaiting and not self._has_all and self._reader.wants_splits

@@ -54,7 +54,7 @@ def test_a_checkpoint_is_stored_restored_and_removed(store: S3) -> None:
     assert own is not None
     assert own.keyed["groups"].num_rows == sum(32 <= i % 128 < 64 for i in range(ROWS))
     saved(store, directory, 3)
-    checkpoints.remove_files(directory, ["shared/x-3.arrow"], config)
+    checkpoints.remove_aborted(directory, 3, config)
     checkpoints.discard(directory, first, second.paths(), config)
     files = checkpoint_files(directory, config)
     assert [f.path for f in files.list_files(directory)] == [f"{directory}/{p}" for p in second.paths()]
@@ -76,7 +76,7 @@ def test_a_truncated_object_is_named(store: S3) -> None:
     assert raised.value.reason is FailureReason.CHECKPOINT_CORRUPT
 
 
-def test_a_store_that_refuses_is_an_error_with_the_cause(store: S3) -> None:
+def test_a_store_that_refuses_is_an_error_with_the_cause(store: S3, caplog: pytest.LogCaptureFixture) -> None:
     for directory, config in (
         ("s3://nowhere/job", settings(store)),
         ("s3://bucket/job", {**settings(store), "s3.endpoint": "http://127.0.0.1:1"}),
@@ -85,6 +85,8 @@ def test_a_store_that_refuses_is_an_error_with_the_cause(store: S3) -> None:
             CheckpointStore().store(directory, manifest(1, config=config))
         assert (raised.value.code, raised.value.reason) == ("SS5001", FailureReason.EXTERNAL)
         assert "very secret" not in str(raised.value.detail)
+        CheckpointStore().sweep(directory, config)
+    assert "could not remove what is left" in caplog.text
     with pytest.raises(UserError, match=r'setting "s3\.secret-key"'):
         checkpoint_files("s3://bucket/job", {"s3.access-key": "a"})
 

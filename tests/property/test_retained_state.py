@@ -13,10 +13,9 @@ from runtime.checkpoint.checkpoint_directory import CheckpointDirectory
 from runtime.checkpoint.state_reader import StateReader
 from runtime.checkpoint.state_writer import StateWriter, state_name
 from runtime.host.private_files import PrivateFiles
-from runtime.jobmanager.shared_state_registry import SharedStateRegistry
+from runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint, CompletedCheckpoints
 from runtime.state.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from sqlstream.messages.checkpoint import SavedOperator, SubtaskState, TableState, TaskRestore
-from sqlstream.messages.manifest import CheckpointManifest
 
 SUBTASKS = 2
 FILES = PrivateFiles()
@@ -52,41 +51,44 @@ class Subtask:
 
 
 class Job:
-    """A job whose JobManager and tasks may die. State: the kept checkpoints, newest last."""
+    """A job whose JobManager and tasks may die. State: the kept checkpoints, and the files that were removed."""
 
-    def __init__(self, directory: str, choice: random.Random) -> None:
+    def __init__(self, directory: str, choice: random.Random, kept_max: int) -> None:
         self._directory = directory
         self._choice = choice
+        self._kept_max = kept_max
         self.store = CheckpointDirectory(FILES, directory)
         self._subtasks = [Subtask(n, directory) for n in range(SUBTASKS)]
-        self._registry = SharedStateRegistry()
-        self.kept: list[CheckpointManifest] = []
+        self.completed = CompletedCheckpoints(kept_max)
+        self._removed: set[str] = set()
         self._next_id = 1
         self.refused = 0
 
-    def checkpoint(self, kept_max: int) -> None:
+    def checkpoint(self) -> None:
         number = self._next_id
         self._next_id += 1
         states = [s.save(number, self._choice.random() < 0.3) for s in self._subtasks]
         done = manifest(number, *states)
-        missing = self._registry.missing(number, done.paths())
-        self.refused += bool(missing)
-        if missing or self._choice.random() < 0.3:
+        is_refused = not self._removed.isdisjoint(done.paths())
+        self.refused += is_refused
+        if is_refused or self._choice.random() < 0.3:
             self.store.remove_aborted(number)
             return
-        self.store.store(done)
-        self._registry.retain(number, done.paths())
-        self.kept.append(done)
+        path = self.store.store(done)
+        for subsumed in self.completed.add(CompletedCheckpoint(done, self._directory, path, {})):
+            self.drop(subsumed, self.completed.needed_paths(self._directory))
         for subtask in self._subtasks:
             if self._choice.random() < 0.7:
                 subtask.hear_of(number)
-        while len(self.kept) > kept_max:
-            self.drop()
 
-    def drop(self) -> None:
-        oldest = self.kept.pop(0)
-        unneeded = self._registry.release(oldest.checkpoint_id)
-        self.store.discard(oldest, oldest.paths() - unneeded)
+    def drop(self, dropped: CompletedCheckpoint, needed: frozenset[str]) -> None:
+        self._removed |= dropped.manifest.paths() - needed
+        self.store.discard(dropped.manifest, needed)
+
+    def tear(self) -> None:
+        """The newest one is found torn: another becomes the newest, and the next subsumes it too."""
+        if self.completed.newest is not None:
+            self.completed.mark_unusable(self.completed.newest_id)
 
     def fail(self) -> None:
         """All tasks die, one in the middle of a checkpoint."""
@@ -98,21 +100,21 @@ class Job:
     def die(self) -> None:
         """The JobManager dies with its tasks, perhaps between two files of a checkpoint that it removes."""
         self.fail()
-        if len(self.kept) > 1 and self._choice.random() < 0.5:
-            dying = self.kept.pop(0)
-            Path(self._directory, f"chk-{dying.checkpoint_id}", "_metadata").unlink()
+        kept = list(self.completed)
+        if len(kept) > 1 and self._choice.random() < 0.5:
+            Path(kept.pop(0).path, "_metadata").unlink()
         self.store.sweep()
         retained = self.store.retained()
         assert retained.faults == ()
-        assert [c.manifest for c in reversed(retained.checkpoints)] == self.kept
-        self._registry = SharedStateRegistry()
-        for kept in self.kept:
-            self._registry.retain(kept.checkpoint_id, kept.paths())
+        assert [c.manifest for c in reversed(retained.checkpoints)] == [c.manifest for c in kept]
+        found = (CompletedCheckpoint(c.manifest, c.directory, c.path, {}) for c in retained.checkpoints)
+        self.completed = CompletedCheckpoints(self._kept_max, found)
 
     def check(self) -> None:
         """Every kept checkpoint is read whole."""
-        for kept in self.kept:
-            restore = TaskRestore(kept.checkpoint_id, self._directory, kept.vertices[0].subtasks)
+        for kept in self.completed:
+            states = kept.manifest.vertices[0].subtasks
+            restore = TaskRestore(kept.checkpoint_id, self._directory, states)
             for subtask in self._subtasks:
                 found = StateReader(FILES, restore).operator(OPERATOR_ID, range(128))
                 assert found is not None
@@ -124,16 +126,15 @@ class Job:
 @pytest.mark.parametrize("seed", range(15))
 def test_kept_checkpoints_are_whole_and_nothing_else_stays(tmp_path: Path, seed: int) -> None:
     choice = random.Random(seed)
-    directory = str(tmp_path / JOB_ID)
-    job = Job(directory, choice)
-    kept_max = choice.choice([1, 2, 3])
+    job = Job(str(tmp_path / JOB_ID), choice, choice.choice([1, 2, 3]))
     for _ in range(30):
-        step = choice.choices([lambda: job.checkpoint(kept_max), job.fail, job.die], [8, 1, 1])[0]
+        step = choice.choices([job.checkpoint, job.fail, job.die, job.tear], [16, 2, 2, 1])[0]
         step()
         job.check()
-    while job.kept:
-        job.drop()
-        job.check()
+    kept = list(job.completed)
+    while kept:
+        oldest = kept.pop(0)
+        job.drop(oldest, frozenset().union(*(k.manifest.paths() for k in kept)))
     job.store.sweep()
     assert list(tmp_path.iterdir()) == []
 
@@ -142,8 +143,8 @@ def test_a_task_that_missed_a_completion_is_refused_and_not_completed(tmp_path: 
     """With the seeds above it happens."""
     refused = 0
     for seed in range(3):
-        job = Job(str(tmp_path / str(seed)), random.Random(seed))
+        job = Job(str(tmp_path / str(seed)), random.Random(seed), 1)
         for _ in range(20):
-            job.checkpoint(1)
+            job.checkpoint()
         refused += job.refused
     assert refused > 0

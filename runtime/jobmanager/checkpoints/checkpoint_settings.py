@@ -62,19 +62,21 @@ def checkpoint_settings(job: JobGraph, default_directory: str) -> CheckpointSett
 
 
 def _read(config: Mapping[str, str], job_id: str, default_directory: str) -> CheckpointSettings:
-    def value(name: str) -> Any:
-        return options.get(config, f"execution.checkpointing.{name}")
+    def value(key: str) -> Any:
+        return options.get(config, key)
 
-    for name in ("mode", "checkpoints-after-tasks-finish", "storage"):
-        value(name)
-    interval_ms: int = value("interval")
+    # Of each of these there is one choice.
+    value("execution.checkpointing.mode")
+    value("execution.checkpointing.checkpoints-after-tasks-finish")
+    value("execution.checkpointing.storage")
+    interval_ms: int = value("execution.checkpointing.interval")
     if 0 < interval_ms < INTERVAL_MS_MIN:
         raise UserError(
             "SS4002",
             f'option "execution.checkpointing.interval" must be at least {INTERVAL_MS_MIN} ms, not {interval_ms} ms',
             hint="set a longer interval, or 0 for no checkpoints",
         )
-    root: str = value("dir") or default_directory
+    root: str = value("execution.checkpointing.dir") or default_directory
     if interval_ms and not root:
         raise UserError(
             "SS4005",
@@ -83,12 +85,12 @@ def _read(config: Mapping[str, str], job_id: str, default_directory: str) -> Che
         )
     return CheckpointSettings(
         interval_ms,
-        value("min-pause"),
-        value("timeout"),
-        value("max-concurrent-checkpoints"),
-        value("tolerable-failed-checkpoints"),
-        value("num-retained"),
-        Retention(value("externalized-checkpoint-retention")),
+        value("execution.checkpointing.min-pause"),
+        value("execution.checkpointing.timeout"),
+        value("execution.checkpointing.max-concurrent-checkpoints"),
+        value("execution.checkpointing.tolerable-failed-checkpoints"),
+        value("execution.checkpointing.num-retained"),
+        Retention(value("execution.checkpointing.externalized-checkpoint-retention")),
         f"{root.rstrip('/')}/{job_id}",
-        value("savepoint-dir"),
+        value("execution.checkpointing.savepoint-dir"),
     )

@@ -12,10 +12,12 @@ from sqlstream.spi.connector import SinkWriter
 
 
 class SinkOperator(Operator[SinkSpec]):
-    """Writes the rows that pass the NOT NULL check, and keeps what its writer has prepared for each checkpoint and for the end.
+    """Writes the rows that pass the NOT NULL check, and at each checkpoint, the end of input being the last, asks the writer for
+    its committables.
 
-    Emits nothing. A task that ends before its input does aborts the writer, which removes what belongs to no checkpoint.
-    State: the committables, until a checkpoint that covers them is completed."""
+    Emits nothing. A task that ends before its input does aborts the writer, which removes what it wrote.
+    State: the committables of no completed checkpoint. Each acknowledgement has all of them, since those of a checkpoint that is
+    given up belong to the next one."""
 
     def __init__(self, spec: SinkSpec, context: OperatorContext, writer: SinkWriter) -> None:
         super().__init__(spec, context)
