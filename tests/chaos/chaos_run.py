@@ -171,7 +171,11 @@ class ChaosRun:
 
     def _left(self) -> tuple[str, ...]:
         state = [path for path in (self.directory / "checkpoints").rglob("*") if path.is_file()]
-        hidden = [*self.directory.glob(".*"), *self.directory.glob("windows/.*"), *self.directory.glob("matched/.*")]
+        hidden = [
+            *self.directory.glob(".*"),
+            *self.directory.glob("windows/.*"),
+            *self.directory.glob("matched/.*"),
+        ]
         return tuple(sorted(str(path.relative_to(self.directory)) for path in (*state, *hidden)))
 
     def _count(self) -> None:
