@@ -101,7 +101,7 @@ def _stop(statement: StopJob, cluster: ClusterClient, config: Mapping[str, str])
 
 def _stop_with_savepoint(cluster: ClusterClient, job_id: str, directory: str, is_drain: bool) -> str:
     """Wait for the end of the job; returns the path of its savepoint. The error of a savepoint that failed: the job runs on.
-    ExternalError SS6220 when a complete savepoint does not end the job."""
+    ExternalError SS6214 when a complete savepoint does not end the job."""
     trigger_id = secrets.token_hex(16)
     cluster.stop_with_savepoint(job_id, trigger_id, directory, is_drain)
     while not (status := cluster.savepoint_status(job_id, trigger_id)).is_done:
@@ -112,7 +112,7 @@ def _stop_with_savepoint(cluster: ClusterClient, job_id: str, directory: str, is
         end = cluster.wait(job_id, END_TIMEOUT_S)
     except TimeoutError as error:
         raise ExternalError(
-            "SS6220",
+            "SS6214",
             f'the savepoint {status.path} is complete, but job "{job_id}" does not end',
             hint="see what it waits for: SHOW JOBS, SHOW CHECKPOINTS",
         ) from error

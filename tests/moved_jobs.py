@@ -21,6 +21,7 @@ from plan_harness import compile_script
 from simulated_tasks import SimulatedChannel, SimulatedExchange, SimulatedTask
 
 from runtime.connectors import CONNECTORS
+from runtime.jobmanager.deployment import Deployment as TaskSurroundings
 from runtime.jobmanager.deployment import describe_tasks
 from runtime.jobmanager.execution_graph import ExecutionGraph
 from runtime.operators.operator import Operator
@@ -226,7 +227,7 @@ class Deployment:
         channels: dict[tuple[str, str, int], SimulatedChannel] = {}
         exchange = SimulatedExchange(channels, self._after, tape.fate, lambda address: True)
         execution = ExecutionGraph(graph, 0, Story())
-        tasks = describe_tasks(execution, execution.subtasks(), "", lambda s: None).values()
+        tasks = describe_tasks(execution, execution.subtasks(), TaskSurroundings("", lambda s: None)).values()
         self.tasks: dict[str, list[SimulatedTask]] = {vertex.id: [] for vertex in graph.vertices}
         for task in tasks:
             shares = {
